@@ -1,0 +1,69 @@
+"""What a verification run says. No torch here: the command line's supervisor writes verdicts too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+
+class Status(StrEnum):
+    """VNN-COMP's words. `unsat`: no violation exists, so the property holds."""
+
+    UNSAT = "unsat"
+    SAT = "sat"
+    UNKNOWN = "unknown"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """A float32 counterexample and what onnxruntime answered to it on the CPU.
+
+    Both arrays have the shapes that the model file declares (a symbolic batch counts as 1).
+    `note` is not empty when the point needs a word, such as a pinned input without a float32.
+    """
+
+    input: np.ndarray
+    output: np.ndarray
+    note: str = ""
+
+
+@dataclass
+class Stats:
+    """Counters and clocks of one run; `seconds` by phase, as in the JSON contract."""
+
+    seconds: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(
+            ("load", "attack", "root", "search", "leaf", "confirm", "total"), 0.0
+        )
+    )
+    domains: int = 0  # sub-domains bounded below the root: two a binary split
+    rounds: int = 0
+    leaf_lps: int = 0
+    lps: int = 0  # LPs on domains that still had something to split
+    lp_parents_proved: int = 0
+    lp_pruned: int = 0  # frontier domains dropped because an LP proved an ancestor
+    peak_memory: int = 0  # bytes, on the device of the search
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """The answer. `lower_bound` is proved; `upper_bound` is a value at an evaluated point."""
+
+    status: Status
+    reason: str = ""
+    witness: Witness | None = None
+    lower_bound: float | None = None
+    upper_bound: float | None = None
+    stats: Stats = field(default_factory=Stats)
+    decided_by: str = ""  # "attack", "root", "search", "leaf" or "input set"
+    arithmetic: str = "real"
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a Verdict is not a yes or no: compare verdict.status with 'unsat' or 'sat'")

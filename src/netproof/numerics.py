@@ -1,0 +1,92 @@
+"""The only home of tolerances and error arithmetic, of seeds and of TF32 being off.
+
+Standard model of floating point: fl(a∘b) = (a∘b)(1+δ) + η, |δ| <= u, |η| <= tiny. A sum of n products in
+any order differs from the exact one by at most γ_n Σ|a_i b_i|, γ_n = nu/(1−nu) (Higham, chapter 3). That holds
+for matrix products and direct convolutions, not for Winograd or FFT ones, which proofs therefore avoid.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import torch
+from torch import Tensor
+
+UNIT = {torch.float16: 2.0**-11, torch.float32: 2.0**-24, torch.float64: 2.0**-53}
+
+# Every product that underflows in float64 adds at most 2^-1074; 1e-290 covers 1e33 of them.
+UNDERFLOW = 1e-290
+
+# Slack on the error terms themselves, which are computed in float64 too.
+INFLATE = 1.0 + 1e-6
+
+# The search calls a domain decided only above this multiple of the float32 noise; proofs do not use it.
+SEARCH_MARGIN = 1e-6
+
+
+def gamma(n: int, dtype: torch.dtype = torch.float64) -> float:
+    """γ_n, the relative error of a sum of n products, inflated for its own evaluation."""
+    nu = n * UNIT[dtype]
+    if nu >= 0.5:
+        raise ValueError(f"a sum of {n} terms is beyond the error analysis of {dtype}")
+    return nu / (1.0 - nu) * INFLATE
+
+
+def use_strict_float32() -> None:
+    """TF32 off, deterministic kernels: float32 means float32 on every device."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+
+
+def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """The explicit source of randomness; the same seed gives the same run on one device."""
+    return torch.Generator(device=device).manual_seed(seed)
+
+
+def down(x: Tensor, steps: int = 1) -> Tensor:
+    """The float `steps` below each x."""
+    target = torch.full_like(x, -math.inf)
+    for _ in range(steps):
+        x = torch.nextafter(x, target)
+    return x
+
+
+def up(x: Tensor, steps: int = 1) -> Tensor:
+    """The float `steps` above each x."""
+    return -down(-x, steps)
+
+
+def float32_down(x: Tensor) -> Tensor:
+    """The largest float32 <= x, for float64 x."""
+    y = x.to(torch.float32)
+    return torch.where(y.to(torch.float64) > x, down(y), y)
+
+
+def float32_up(x: Tensor) -> Tensor:
+    """The smallest float32 >= x, for float64 x."""
+    return -float32_down(-x)
+
+
+def float_down(x: Fraction) -> float:
+    """The largest float64 <= x."""
+    y = float(x)
+    return y if Fraction(y) <= x else math.nextafter(y, -math.inf)
+
+
+def float_up(x: Fraction) -> float:
+    """The smallest float64 >= x."""
+    return -float_down(-x)
+
+
+def nearest_float32(x: Fraction) -> float:
+    """The float32 nearest to x, as a float64.
+
+    Rounding to float64 first may tip a tie, so both neighbours are compared with the exact value.
+    """
+    near = np.float32(float(x))
+    around = (np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf)))
+    return float(min((a for a in around if np.isfinite(a)), key=lambda a: abs(Fraction(float(a)) - x)))

@@ -1,0 +1,1 @@
+"""What is asked: properties, input sets, and their reduction to problems a search can take."""
