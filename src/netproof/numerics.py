@@ -61,13 +61,16 @@ def up(x: Tensor, steps: int = 1) -> Tensor:
 
 
 def float32_down(x: Tensor) -> Tensor:
-    """The largest float32 <= x, for float64 x."""
+    """A float32 <= x, the largest that is not subnormal (some devices flush those), for float64 x."""
     y = x.to(torch.float32)
-    return torch.where(y.to(torch.float64) > x, down(y), y)
+    y = torch.where(y.to(torch.float64) > x, down(y), y)
+    tiny = torch.finfo(torch.float32).tiny
+    y = torch.where((y < 0) & (y > -tiny), torch.full_like(y, -tiny), y)
+    return torch.where((y > 0) & (y < tiny), torch.zeros_like(y), y)
 
 
 def float32_up(x: Tensor) -> Tensor:
-    """The smallest float32 >= x, for float64 x."""
+    """A float32 >= x, the smallest that is not subnormal, for float64 x."""
     return -float32_down(-x)
 
 

@@ -46,6 +46,10 @@ class Affine(Op):
         """The op with |W| and |b|. (W of a data movement is 0/1, so it is its own absolute.)"""
         return self
 
+    def linear(self) -> Affine:
+        """The op without b; it has no radius of its own."""
+        return self
+
     @property
     def fan(self) -> int:
         """The longest sum of products in forward or adjoint; 0 when nothing is rounded."""

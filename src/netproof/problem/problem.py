@@ -2,7 +2,7 @@
 
 A target is one disjunct of the property: a conjunction of rows r_j(x) = C_j·f(x) − d_j, violated when every
 r_j <= 0. It holds when at every x some row is positive; a domain is proved when Σ λ_j r_j > 0 on it for some
-λ >= 0 with Σ λ_j = 1. All targets that share an input set share one problem, so they are bounded in one batch.
+λ >= 0 with Σ λ_j = 1. All targets that share an input set share one problem, and are bounded in one batch.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ network satisfies the property when no x satisfies any disjunct.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,12 @@ class Row:
     rhs: Fraction
     strict: bool = False
 
-    def holds(self, y: list[Fraction]) -> bool:
-        value = sum((c * y[i] for i, c in self.coefs.items()), Fraction(0))
+    def value(self, y: Sequence[Fraction]) -> Fraction:
+        """sum_i coefs[i]·y_i."""
+        return sum((c * y[i] for i, c in self.coefs.items()), Fraction(0))
+
+    def holds(self, y: Sequence[Fraction]) -> bool:
+        value = self.value(y)
         return value < self.rhs if self.strict else value <= self.rhs
 
 
@@ -33,21 +38,48 @@ class Box:
     open_lower: frozenset[int] = frozenset()
     open_upper: frozenset[int] = frozenset()
 
-    @property
+    @cached_property
     def empty(self) -> bool:
         return any(
             lo > hi or (lo == hi and (i in self.open_lower or i in self.open_upper))
             for i, (lo, hi) in enumerate(zip(self.lower, self.upper, strict=True))
         )
 
+    def contains(self, x: Sequence[Fraction]) -> bool:
+        return all(
+            (lo < v if i in self.open_lower else lo <= v) and (v < hi if i in self.open_upper else v <= hi)
+            for i, (lo, v, hi) in enumerate(zip(self.lower, x, self.upper, strict=True))
+        )
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.lower, self.upper, self.open_lower, self.open_upper))
+
+    def __hash__(self) -> int:
+        return self._hash  # thousands of fractions are hashed once, so that boxes are cheap keys
+
 
 @dataclass(frozen=True)
 class Ball:
-    """‖x − centre‖_p <= radius with p = 1 or 2, on top of the disjunct's box (which contains it or clips it)."""
+    """‖x − centre‖_p <= radius with p = 1 or 2, on top of the disjunct's box (around it, or clipping it)."""
 
     centre: tuple[Fraction, ...]
     radius: Fraction
     p: int
+
+    def contains(self, x: Sequence[Fraction]) -> bool:
+        """Decided exactly: for p = 2 the squares are compared, so no root is rounded."""
+        gaps = [abs(v - c) for v, c in zip(x, self.centre, strict=True)]
+        if self.p == 1:
+            return sum(gaps, Fraction(0)) <= self.radius
+        return self.radius >= 0 and sum((g * g for g in gaps), Fraction(0)) <= self.radius**2
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.centre, self.radius, self.p))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @dataclass(frozen=True)
@@ -58,12 +90,25 @@ class Disjunct:
     rows: tuple[Row, ...]
     ball: Ball | None = None
 
+    def holds(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
+        """Whether input x with output y is a violation of this kind."""
+        inside = self.box.contains(x) and (self.ball is None or self.ball.contains(x))
+        return inside and all(row.holds(y) for row in self.rows)
+
 
 @dataclass(frozen=True)
 class Property:
-    """Inputs and outputs are flattened in row-major order of the file's shapes."""
+    """Inputs and outputs are flattened in row-major order of the file's shapes.
+
+    No disjunct at all means that nothing is a violation. A disjunct without rows means that every input of
+    its set is one. Boxes may be empty: who asks decides what to say about that.
+    """
 
     disjuncts: tuple[Disjunct, ...]
     inputs: int
     outputs: int
     source: str = ""  # file name, for messages
+    sha256: str = ""  # of the file as it lies on disk; empty for a property made in Python
+
+    def violated(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
+        return any(disjunct.holds(x, y) for disjunct in self.disjuncts)

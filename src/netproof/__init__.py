@@ -1,0 +1,86 @@
+"""netproof: does this network satisfy this property on a whole input set?
+
+    import netproof
+    verdict = netproof.verify(model, netproof.linf_ball(x, eps=2 / 255), label=3)
+    verdict.status, verdict.witness, verdict.lower_bound, verdict.stats
+
+Names are imported when they are first used, so that the command line answers `--help` without torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from netproof._version import __version__
+
+if TYPE_CHECKING:
+    from netproof.api import bounds, verify
+    from netproof.core.deadline import Deadline
+    from netproof.core.verdict import Status, Verdict
+    from netproof.model.load import load_network
+    from netproof.problem.specs import box, l1_ball, l2_ball, linf_ball
+    from netproof.problem.vnnlib import load_property
+
+__all__ = [
+    "Deadline",
+    "Status",
+    "Verdict",
+    "__version__",
+    "bounds",
+    "box",
+    "l1_ball",
+    "l2_ball",
+    "linf_ball",
+    "load_network",
+    "load_property",
+    "verify",
+]
+
+_HOMES = {
+    "Deadline": "core.deadline",
+    "Status": "core.verdict",
+    "Verdict": "core.verdict",
+    "box": "problem.specs",
+    "l1_ball": "problem.specs",
+    "l2_ball": "problem.specs",
+    "linf_ball": "problem.specs",
+    "load_network": "model.load",
+    "load_property": "problem.vnnlib",
+    "verify": "api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+class _Package(ModuleType):
+    """`netproof.bounds` is the function, although the subpackage that computes bounds has the same name.
+
+    The import system sets a subpackage as an attribute of its parent; the setter lets that pass.
+    `from netproof.bounds import ...` is not affected.
+    """
+
+    if not TYPE_CHECKING:
+
+        @property
+        def bounds(self):
+            return importlib.import_module(f"{__name__}.api").bounds
+
+        @bounds.setter
+        def bounds(self, subpackage):
+            pass
+
+
+sys.modules[__name__].__class__ = _Package

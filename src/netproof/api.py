@@ -1,0 +1,265 @@
+"""The public functions: load, reduce, attack, search, replay, and the verdict that comes of it.
+
+    >>> import netproof
+    >>> verdict = netproof.verify("model.onnx", "spec.vnnlib", timeout=60)     # doctest: +SKIP
+    >>> verdict.status, verdict.lower_bound                                    # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from netproof.build import build_method, resolve_device
+from netproof.core.cpu import available_cpus
+from netproof.core.deadline import Deadline
+from netproof.core.verdict import Stats, Status, Verdict, Witness
+from netproof.errors import UsageError
+from netproof.methods import method_info
+from netproof.model.evaluate import cross_check
+from netproof.model.load import load_network
+from netproof.model.network import Network
+from netproof.numerics import generator, use_strict_float32
+from netproof.problem.problem import Problem
+from netproof.problem.property import Property
+from netproof.problem.reduce import reduce
+from netproof.problem.specs import InputRegion, classification
+from netproof.problem.vnnlib import load_property
+from netproof.problem.witness import confirm, confirmed, rounding_gap
+from netproof.search.attack import Pgd
+from netproof.search.goals import Decide
+from netproof.search.loop import Outcome, Search
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a progress callback is told, a few times a second at most."""
+
+    phase: str  # "load", "attack", "root", "search" or "leaf"
+    lower_bound: float | None = None
+    upper_bound: float | None = None
+    domains: int = 0
+    frontier: int = 0
+    rounds: int = 0
+    seconds: float = 0.0
+    remaining: float | None = None
+    problem: int = 0
+    problems: int = 0
+
+
+def verify(
+    model: Any,
+    spec: str | Path | Property | InputRegion,
+    *,
+    label: int | None = None,
+    targets: Sequence[int] | None = None,
+    timeout: float | None = None,
+    method: str = "auto",
+    device: str = "auto",
+    threads: int | None = None,
+    seed: int = 0,
+    attack: bool = True,
+    options: Mapping[str, str] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    deadline: Deadline | None = None,
+) -> Verdict:
+    """Does the network satisfy the property on the whole input set?
+
+    model: an ONNX path, a torch module, or what `load_network` returned. spec: a VNN-LIB path, a Property, or an
+    input region such as `linf_ball(x, eps)`, then with the `label` that must win (against `targets`, or all others).
+    `deadline` (or `timeout` in seconds) ends the run; `deadline.cancel()` from another thread does so at once.
+    """
+    run = _Run(method, options, device, threads, seed, deadline or Deadline(timeout), progress)
+    network, property = run.load(model, spec, label, targets)
+    problems = reduce(network, property)
+    run.check_on(network, problems)
+    run.stats.seconds["load"] = run.elapsed()
+    if not problems:
+        return run.verdict(Status.UNSAT, "input set is empty", decided_by="input set")
+    verdict = run.attack_all(network, property, problems) if attack else None
+    return verdict or run.search_all(network, property, problems)
+
+
+class _Run:
+    """One call of `verify`: its clock, its counters and the steps it is made of."""
+
+    def __init__(
+        self,
+        method: str,
+        options: Mapping[str, str] | None,
+        device: str,
+        threads: int | None,
+        seed: int,
+        deadline: Deadline,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self._began = time.monotonic()
+        self.info = method_info(method)
+        self.options = self.info.options(options)
+        self.deadline, self.seed, self._progress = deadline, seed, progress
+        self.stats = Stats()
+        self._tell("load")
+        use_strict_float32()
+        self.threads = threads or available_cpus()
+        if self.threads < 1:
+            raise UsageError(f"threads must be at least 1, not {threads}")
+        torch.set_num_threads(self.threads)
+        self.device = resolve_device(device)
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+        self._upper = float("inf")
+
+    def elapsed(self) -> float:
+        return time.monotonic() - self._began
+
+    def load(
+        self, model: Any, spec: Any, label: int | None, targets: Sequence[int] | None
+    ) -> tuple[Network, Property]:
+        shape = spec.shape if isinstance(spec, InputRegion) else None
+        network = load_network(model, example_shape=shape)
+        return network, as_property(network, spec, label, targets)
+
+    def check_on(self, network: Network, problems: Sequence[Problem]) -> None:
+        """The graph must agree with onnxruntime on points of the set itself, not only near zero."""
+        for problem in problems[:4]:
+            inputs = problem.input_set
+            share = torch.rand((2, *inputs.lower.shape), generator=generator(self.seed), dtype=torch.float64)
+            cross_check(network, inputs.lower + share * (inputs.upper - inputs.lower))
+
+    def attack_all(self, network: Network, property: Property, problems: Sequence[Problem]) -> Verdict | None:
+        began = time.monotonic()
+        for i, problem in enumerate(problems):
+            self._tell("attack", problem=i, problems=len(problems))
+            goal = Decide(problem, self._replay(network, property, problem))
+            found = Pgd().find(problem, goal, self.device, self.seed, self.deadline)
+            self._upper = min(self._upper, float(goal.upper.min()))
+            self.stats.seconds["attack"] = time.monotonic() - began
+            if found and goal.witness is not None:
+                return self._sat(network, property, goal.witness, "attack")
+            if self.deadline.expired:
+                break
+        return None
+
+    def search_all(self, network: Network, property: Property, problems: Sequence[Problem]) -> Verdict:
+        lower, decided_by = float("inf"), "root"
+        undecided = ""
+        for i, problem in enumerate(problems):
+            goal = Decide(problem, self._replay(network, property, problem))
+            outcome = self._search(problem, goal, i, len(problems))
+            self._upper = min(self._upper, float(goal.upper.min()))
+            lower = min(lower, outcome.lower_bound)
+            if goal.witness is not None:
+                return self._sat(network, property, goal.witness, outcome.decided_by)
+            if outcome.status == "timeout":
+                # Every problem not reached is as open as this one.
+                return self._stopped(outcome.reason, outcome.lower_bound if len(problems) == 1 else None)
+            if outcome.status == "undecided":
+                undecided = undecided or outcome.reason
+            ranks = ("root", "search", "leaf")
+            decided_by = max(decided_by, outcome.decided_by or "leaf", key=ranks.index)
+        if undecided:
+            return self.verdict(Status.UNKNOWN, undecided, lower=lower)
+        return self.verdict(Status.UNSAT, lower=lower, decided_by=decided_by)
+
+    def _search(self, problem: Problem, goal: Decide, index: int, count: int) -> Outcome:
+        method = build_method(self.info.name, self.options, self.device)
+
+        def report(phase: str, bound: float, frontier: int) -> None:
+            self._tell(phase, bound, frontier, problem=index, problems=count)
+
+        search = Search(problem, method, goal, self.device, self.threads, self.deadline, self.stats, report)
+        return search.run()
+
+    def _replay(
+        self, network: Network, property: Property, problem: Problem
+    ) -> Callable[[torch.Tensor, int], Witness | None]:
+        def replay(point: torch.Tensor, target: int) -> Witness | None:
+            return confirm(network, property, problem.disjuncts[target], point.detach().cpu().numpy())
+
+        return replay
+
+    def _sat(self, network: Network, property: Property, witness: Witness, decided_by: str) -> Verdict:
+        index = violated_disjunct(property, witness)
+        low, high = rounding_gap(network, property.disjuncts[index], witness)
+        sure = confirmed(property.disjuncts[index], high)
+        details = {} if sure else {"real_rows": {"lower": list(low), "upper": list(high)}}
+        reason = "" if sure else "within rounding"
+        return self.verdict(Status.SAT, reason, witness=witness, decided_by=decided_by, details=details)
+
+    def _stopped(self, reason: str, lower: float | None) -> Verdict:
+        if self.deadline.cancelled:
+            return self.verdict(Status.UNKNOWN, "interrupted", lower=lower)
+        return self.verdict(Status.TIMEOUT, reason, lower=lower)
+
+    def verdict(
+        self,
+        status: Status,
+        reason: str = "",
+        *,
+        lower: float | None = None,
+        witness: Witness | None = None,
+        decided_by: str = "",
+        details: Mapping[str, Any] | None = None,
+    ) -> Verdict:
+        self.stats.seconds["total"] = self.elapsed()
+        self.stats.peak_memory = _peak_memory(self.device)
+        upper = self._upper if np.isfinite(self._upper) else None
+        lower = lower if lower is not None and np.isfinite(lower) else None
+        return Verdict(status, reason, witness, lower, upper, self.stats, decided_by, details=details or {})
+
+    def _tell(
+        self, phase: str, lower: float = float("nan"), frontier: int = 0, problem: int = 0, problems: int = 0
+    ) -> None:
+        if self._progress is None:
+            return
+        remaining = self.deadline.remaining()
+        self._progress(
+            Progress(
+                phase,
+                lower if np.isfinite(lower) else None,
+                self._upper if phase != "load" and np.isfinite(self._upper) else None,
+                self.stats.domains,
+                frontier,
+                self.stats.rounds,
+                self.elapsed(),
+                remaining if np.isfinite(remaining) else None,
+                problem,
+                problems,
+            )
+        )
+
+
+def as_property(
+    network: Network, spec: Any, label: int | None, targets: Sequence[int] | None
+) -> Property:
+    """What `verify` accepts as a specification, as a Property of this network."""
+    if isinstance(spec, InputRegion):
+        if label is None:
+            raise UsageError("an input region needs the label that must win", remedy="pass label=K")
+        outputs = int(np.prod(network.output_shape))
+        return classification(spec, label, outputs, targets)
+    if label is not None or targets is not None:
+        raise UsageError("label and targets go with an input region, not with a specification")
+    return spec if isinstance(spec, Property) else load_property(spec)
+
+
+def violated_disjunct(property: Property, witness: Witness) -> int:
+    from netproof.problem.witness import violated
+
+    index = violated(property, witness.input, witness.output)
+    if index is None:
+        raise AssertionError("a witness that violates nothing was reported")
+    return index
+
+
+def _peak_memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,1 @@
+"""Sound bounds: interval, backward linear, optimised slopes, LP; and their confirmation in float64."""

@@ -1,0 +1,241 @@
+"""What every bounder offers the search, and the LiRPA one of the paper with its slopes fixed or optimised."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.joint import Batch, bound_batch
+from netproof.bounds.memory import rows_that_fit
+from netproof.bounds.optimise import Params, Schedule, ascend
+from netproof.bounds.refresh import refresh_rows
+from netproof.bounds.root import Root, build_root, project_slopes
+from netproof.core.deadline import Deadline
+from netproof.numerics import SEARCH_MARGIN, float32_down, float32_up
+from netproof.problem.domains import Domains, concatenate
+from netproof.problem.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """What bounding a batch gave: confirmed sub-domains, and by-products for branching and attacks."""
+
+    domains: Domains
+    empty: Tensor  # (domain,) bool: confirmed that no x satisfies the splits
+    coef: Tensor  # (domain, U): the coefficient of each packed neuron's output in the bound
+    point: Tensor  # (domain, *input) float32: where the bound is attained
+
+
+@dataclass
+class Clock:
+    """Seconds spent confirming, apart from the rest."""
+
+    confirm: float = 0.0
+    listeners: list[Callable[[], None]] = field(default_factory=list)
+
+
+class Bounder(ABC):
+    """May be loose, never unsound: every number it returns is confirmed."""
+
+    @abstractmethod
+    def root(self, problem: Problem, device: torch.device, deadline: Deadline, clock: Clock) -> tuple[Root, Bounds]:
+        """The whole input set, one domain a target."""
+
+    @abstractmethod
+    def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
+        """Sub-domains as `split` made them; threshold (domain,): the bound above which one is settled."""
+
+
+@dataclass(frozen=True)
+class Lirpa(Bounder):
+    """Optimised LiRPA: slopes by gradient, jointly through the intermediate bounds that a split moves."""
+
+    root_steps: int = 100
+    steps: int = 10
+    refresh: int = 64
+    rate: float = 0.25
+    child_rate: float = 0.1
+
+    def root(self, problem: Problem, device: torch.device, deadline: Deadline, clock: Clock) -> tuple[Root, Bounds]:
+        # Cheap first: where fixed slopes for the neurons suffice, nothing else is computed.
+        quick = build_root(problem, device, Schedule(0), deadline)
+        if not quick.complete or self.root_steps == 0 or quick.count == 0:
+            return quick, self._bound_root(quick, Schedule(0), deadline, clock)
+        climb = Schedule(self.root_steps, self.rate)
+        bounds = self._bound_root(quick, climb, deadline, clock)
+        if bool((bounds.domains.bound > 0).all()) or len(quick.search.layers) < 2 or deadline.expired:
+            return quick, bounds
+        root = build_root(problem, device, climb, deadline, quick)
+        if not root.complete:
+            return quick, bounds
+        return root, self._bound_root(root, climb, deadline, clock)
+
+    def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
+        rows = refresh_rows(root, domains, self.refresh)
+        batch = _batch(root, domains, rows)
+        schedule = Schedule(self.steps, self.child_rate)
+        start = [s.float() for s in domains.slopes]
+        if self.steps == 0:
+            start = fixed_slopes(root, domains)
+        return optimise_and_confirm(root, batch, domains, start, schedule, threshold, deadline, clock)
+
+    def _bound_root(self, root: Root, schedule: Schedule, deadline: Deadline, clock: Clock) -> Bounds:
+        domains = root_domains(root)
+        batch = _batch(root, domains, [None] * len(root.search.layers))
+        threshold = torch.zeros(len(domains), device=root.device)
+        start = [s.float() for s in domains.slopes]
+        return optimise_and_confirm(root, batch, domains, start, schedule, threshold, deadline, clock)
+
+
+def root_domains(root: Root) -> Domains:
+    """One unsplit domain a target, nothing known of it yet."""
+    count, device = root.rows.coef.shape[0], root.device
+    lower = torch.cat(root.lower) if root.lower else torch.zeros(0, device=device)
+    upper = torch.cat(root.upper) if root.upper else torch.zeros(0, device=device)
+    first = [layer.relaxation.initial(lo, hi) for layer, lo, hi in _layers(root)]
+    output = torch.cat(first) if first else torch.zeros(0, device=device)
+    slopes = [output[None], *root.shared[1:]]  # the first layer's bounds never depend on slopes
+    valid = root.rows.valid.float()
+    return Domains(
+        target=torch.arange(count, device=device),
+        splits=torch.zeros(count, root.count, dtype=torch.int16, device=device),
+        lower=lower.repeat(count, 1),
+        upper=upper.repeat(count, 1),
+        slopes=tuple(s.half().repeat(count, 1, 1) for s in slopes),
+        weights=valid / valid.sum(1, keepdim=True),
+        bound=torch.full((count,), -torch.inf, dtype=torch.float64, device=device),
+        candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),
+        settled=torch.zeros(count, dtype=torch.int64, device=device),
+    )
+
+
+def fixed_slopes(root: Root, domains: Domains) -> list[Tensor]:
+    """CROWN's own slopes for the bounds at hand, the same for every pass."""
+    parts = [
+        layer.relaxation.initial(domains.lower[:, layer.packed], domains.upper[:, layer.packed])
+        for layer in root.search.layers
+    ]
+    every = torch.cat(parts, 1)[:, None]
+    return [every[..., : s.shape[2]].expand(-1, s.shape[1], -1).contiguous() for s in domains.slopes]
+
+
+def optimise_and_confirm(
+    root: Root,
+    batch: Batch,
+    domains: Domains,
+    slopes: list[Tensor],
+    schedule: Schedule,
+    threshold: Tensor,
+    deadline: Deadline,
+    clock: Clock,
+) -> Bounds:
+    """Climb in float32, then let float64 say what the slopes found are worth."""
+    logits = domains.weights.clamp(min=1e-6).log()
+    if schedule.steps > 0 and root.count > 0:
+        slopes, logits = _optimise(root, batch, slopes, logits, schedule, threshold, deadline)
+    began = time.monotonic()
+    bounds = confirm(root, batch, domains, slopes, _weights(root, batch.target, logits))
+    clock.confirm += time.monotonic() - began
+    return bounds
+
+
+def _optimise(
+    root: Root,
+    batch: Batch,
+    slopes: list[Tensor],
+    logits: Tensor,
+    schedule: Schedule,
+    threshold: Tensor,
+    deadline: Deadline,
+) -> tuple[list[Tensor], Tensor]:
+    conjunction = root.rows.valid.shape[1] > 1
+    # Only passes that are run have slopes worth optimising.
+    used = [0, *(k for k in range(1, len(slopes)) if batch.refresh[k] is not None)]
+
+    def evaluate(params: Params, subset: Tensor | None) -> Tensor:
+        part = batch if subset is None else batch.select(subset)
+        full = list(slopes)
+        for place, value in zip(used, params, strict=False):
+            full[place] = value
+        weights = _weights(root, part.target, params[-1] if conjunction else torch.zeros_like(part.target[:, None]))
+        return bound_batch(root.search, root.rows, part, full, weights).bound
+
+    def project(params: Params) -> Params:
+        done = [project_slopes(root.search, p) for p in params[: len(used)]]
+        return [*done, *params[len(used) :]]
+
+    params = [slopes[i] for i in used] + ([logits] if conjunction else [])
+    margin = threshold + SEARCH_MARGIN * (1 + threshold.abs())
+    _, best = ascend(evaluate, project, params, schedule, margin.float(), deadline)
+    for place, value in zip(used, best, strict=False):
+        slopes[place] = value
+    return slopes, best[-1] if conjunction else logits
+
+
+def confirm(root: Root, batch: Batch, domains: Domains, slopes: list[Tensor], weights: Tensor) -> Bounds:
+    """The bound and every intermediate bound it rests on, in float64 with rounding charged."""
+    widest = max((1 if r is None else 2 * r.shape[1] for r in batch.refresh), default=1)
+    fit = rows_that_fit(root.proof.graph, root.proof.graph.output.index, root.device, torch.float64, grad=False)
+    parts = []
+    for index in torch.arange(len(domains), device=root.device).split(max(1, fit // widest)):
+        parts.append(
+            _confirm(root, batch.select(index), domains.select(index), [s[index] for s in slopes], weights[index])
+        )
+    if len(parts) == 1:
+        return parts[0]
+    return Bounds(
+        concatenate([p.domains for p in parts]),
+        *(torch.cat([getattr(p, name) for p in parts]) for name in ("empty", "coef", "point")),
+    )
+
+
+@torch.no_grad()
+def _confirm(root: Root, batch: Batch, domains: Domains, slopes: list[Tensor], weights: Tensor) -> Bounds:
+    keep: dict[int, Tensor] = {}
+    proof = root.proof
+    done = bound_batch(proof, root.rows, batch.to(torch.float64), [s.double() for s in slopes], weights.double(), keep)
+    lower = torch.cat(done.lower, 1) if done.lower else domains.lower.double()
+    upper = torch.cat(done.upper, 1) if done.upper else domains.upper.double()
+    empty = (lower > upper).any(1)
+    bound = done.bound.maximum(domains.bound)  # what held for the parent holds here
+    packed = domains.lower.new_zeros(len(domains), root.count)
+    for layer in proof.layers:
+        if layer.node in keep:  # a layer that the output does not depend on has no coefficient
+            packed[:, layer.packed] = keep[layer.node].flatten(1)[:, layer.index].float()
+    return Bounds(
+        replace(
+            domains,
+            lower=float32_down(lower),
+            upper=float32_up(upper),
+            slopes=tuple(s.half() for s in slopes),
+            weights=weights.float(),
+            bound=torch.where(empty, torch.inf, bound),
+            settled=domains.depth,
+        ),
+        empty,
+        packed,
+        proof.region.minimiser(done.form.coef[:, 0]).float(),
+    )
+
+
+def _weights(root: Root, target: Tensor, logits: Tensor) -> Tensor:
+    """λ on the simplex of each target's own rows."""
+    return torch.where(root.rows.valid[target], logits.float(), -torch.inf).softmax(1)
+
+
+def _batch(root: Root, domains: Domains, refresh: list[Tensor | None]) -> Batch:
+    return Batch(
+        domains.target,
+        [domains.lower[:, layer.packed] for layer in root.search.layers],
+        [domains.upper[:, layer.packed] for layer in root.search.layers],
+        refresh,
+    )
+
+
+def _layers(root: Root) -> list[tuple]:
+    return list(zip(root.search.layers, root.lower, root.upper, strict=True))

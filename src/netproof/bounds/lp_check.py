@@ -1,0 +1,69 @@
+"""What a vector of duals proves about a linear program, whoever made it.
+
+For every y, with y_i > 0 only on rows with a lower bound and y_i < 0 only on rows with an upper one,
+
+    cost·x  >=  Σ_i y_i (row_lower_i if y_i > 0 else row_upper_i)  +  Σ_j min(d_j lower_j, d_j upper_j),
+
+d = cost − A^T y, at every feasible x (weak duality). The right side is evaluated in float64 and everything
+that rounding may have gained is taken off, so the solver that found y need not be trusted at all.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from netproof.bounds.lp_model import Floats, LinearProgram
+from netproof.numerics import INFLATE, UNDERFLOW, UNIT, gamma
+
+_UNIT = UNIT[torch.float64]
+
+
+def clip_signs(program: LinearProgram, duals: Floats) -> Floats:
+    """The nearest duals that weak duality admits; anything that is not a number becomes 0."""
+    duals = np.where(np.isfinite(duals), duals, 0.0)
+    unusable = ((duals > 0) & np.isinf(program.row_lower)) | ((duals < 0) & np.isinf(program.row_upper))
+    return np.where(unusable, 0.0, duals)
+
+
+def lagrangian_bound(program: LinearProgram, duals: Floats) -> float:
+    """A lower bound of cost·x over the feasible set, rigorous for any duals (row,); −inf if they say nothing.
+
+    With a zero cost a positive bound proves that there is no feasible point.
+    """
+    with np.errstate(all="ignore"):
+        y = clip_signs(program, duals)
+        reduced, error = _reduced_cost(program, y)
+        ends = np.minimum(_times(reduced, program.lower), _times(reduced, program.upper))
+        reach = np.maximum(np.abs(program.lower), np.abs(program.upper))
+        rows = _times(y, np.where(y > 0, program.row_lower, program.row_upper))
+        terms = np.concatenate([ends, rows])
+        # Each term is one product, off by a relative unit or an underflow; the sum itself is exact (fsum).
+        slack = np.concatenate([_times(error, reach), np.abs(terms) * (2 * _UNIT) + UNDERFLOW]) * INFLATE
+    if not (np.isfinite(terms).all() and np.isfinite(slack).all()):
+        return -math.inf
+    try:
+        total = math.fsum(np.concatenate([terms, -slack]).tolist())
+    except OverflowError:
+        return -math.inf
+    return math.nextafter(total, -math.inf)
+
+
+def _reduced_cost(program: LinearProgram, y: Floats) -> tuple[Floats, Floats]:
+    """cost − A^T y and the most that rounding may have moved it by, both (col,)."""
+    row, col, value = program.entries
+    columns = len(program.cost)
+    product = value * y[row]
+    reduced = program.cost - np.bincount(col, product, columns)
+    size = np.abs(program.cost) + np.bincount(col, np.abs(product), columns)
+    terms = np.bincount(col, (value != 0) & (y[row] != 0), columns)
+    most = int(terms.max(initial=0)) + 2
+    # A column that no product reached is exact: without this an unbounded one would spoil the sum.
+    return reduced, np.where(terms > 0, (size * gamma(most) + UNDERFLOW) * INFLATE, 0.0)
+
+
+def _times(a: Floats, b: Floats) -> Floats:
+    """a·b, with 0·inf = 0: a zero multiplier asks nothing of a missing bound."""
+    return np.where(a == 0, 0.0, a * b)

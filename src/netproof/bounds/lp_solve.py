@@ -1,0 +1,114 @@
+"""HiGHS, asked for duals. Nothing it says is taken as true: see `lp_check`.
+
+HiGHS releases the interpreter lock while it runs, so a pool of threads keeps every core busy; each run uses
+one thread, a fixed seed and no warm start, so an answer does not depend on what ran before it or beside it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+import highspy
+import numpy as np
+
+from netproof.bounds.lp_check import lagrangian_bound
+from netproof.bounds.lp_model import Entries, Floats, Layout, LinearProgram
+
+# Above this many rows and columns interior point (with crossover, which makes the duals sharp) beats simplex.
+SIMPLEX_SIZE = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A claim to be checked. `duals` (row,) are of the program itself or, when `infeasible`, a ray."""
+
+    infeasible: bool
+    point: Floats | None
+    duals: Floats | None
+
+
+NOTHING = Answer(False, None, None)
+
+
+def solve(program: LinearProgram, layout: Layout, time_limit: float) -> Answer:
+    """Run HiGHS; when it finds no feasible point, look for a ray that proves it."""
+    end = time.monotonic() + time_limit
+    simplex = len(program.cost) + len(program.row_lower) <= SIMPLEX_SIZE
+    solver = _run(program, layout, simplex, time_limit)
+    if solver is None:
+        return NOTHING
+    status = solver.getModelStatus()
+    if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
+        return _ray(program, layout, solver if simplex else None, end - time.monotonic())
+    solution = solver.getSolution()
+    point = np.array(solution.col_value) if solution.value_valid else None
+    return Answer(False, point, np.array(solution.row_dual) if solution.dual_valid else None)
+
+
+def _run(program: LinearProgram, layout: Layout, simplex: bool, time_limit: float) -> highspy.Highs | None:
+    if time_limit <= 0:
+        return None
+    solver = highspy.Highs()
+    options = {
+        "output_flag": False,
+        "threads": 1,
+        "parallel": "off",
+        "random_seed": 0,
+        "solver": "simplex" if simplex else "ipm",
+        "run_crossover": "on",
+        "time_limit": time_limit if math.isfinite(time_limit) else highspy.kHighsInf,
+    }
+    for name, value in options.items():
+        solver.setOptionValue(name, value)
+    if solver.passModel(_highs_lp(program, layout)) == highspy.HighsStatus.kError:
+        return None
+    solver.run()
+    return solver
+
+
+def _highs_lp(program: LinearProgram, layout: Layout) -> highspy.HighsLp:
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(program.cost), len(program.row_lower)
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = program.cost, program.lower, program.upper
+    lp.row_lower_, lp.row_upper_ = program.row_lower, program.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = layout.start.astype(np.int32)
+    lp.a_matrix_.index_ = layout.column.astype(np.int32)
+    lp.a_matrix_.value_ = layout.values(program.entries.value)
+    return lp
+
+
+def _ray(program: LinearProgram, layout: Layout, solver: highspy.Highs | None, time_limit: float) -> Answer:
+    """Duals that prove the program infeasible: simplex has them; interior point must be asked another way."""
+    feasibility = replace(program, cost=np.zeros_like(program.cost))
+    if solver is not None:
+        _, found, ray = solver.getDualRay()
+        for duals in (ray, -ray) if found else ():  # solvers differ in the sign of a ray
+            if lagrangian_bound(feasibility, duals) > 0:
+                return Answer(True, None, duals)
+    return _least_violation(feasibility, time_limit)
+
+
+def _least_violation(program: LinearProgram, time_limit: float) -> Answer:
+    """Let every row be missed at a price of 1: the duals of that program are a ray of the given one."""
+    rows, columns = len(program.row_lower), len(program.cost)
+    index = np.arange(rows, dtype=np.int64)
+    one, many = np.ones(rows), np.full(rows, math.inf)
+    above = Entries(index, columns + index, one)
+    below = Entries(index, columns + rows + index, -one)
+    elastic = LinearProgram(
+        np.concatenate([program.cost, one, one]),
+        np.concatenate([program.lower, 0 * one, 0 * one]),
+        np.concatenate([program.upper, many, many]),
+        program.row_lower,
+        program.row_upper,
+        Entries.join([program.entries, above, below]),
+    )
+    simplex = len(elastic.cost) + rows <= SIMPLEX_SIZE
+    solver = _run(elastic, Layout.of(elastic.entries, rows, len(elastic.cost)), simplex, time_limit)
+    if solver is None:
+        return NOTHING
+    solution = solver.getSolution()
+    return Answer(True, None, np.array(solution.row_dual)) if solution.dual_valid else NOTHING

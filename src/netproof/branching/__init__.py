@@ -1,0 +1,1 @@
+"""Which neuron to split next."""

@@ -1,0 +1,35 @@
+"""BaBSR (Bunel et al. 2020): how much the bound would move if a neuron's relaxation became exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.bounder import Bounds
+from netproof.bounds.root import Root
+from netproof.branching.brancher import Brancher
+
+WEAK = 1e-4  # a best score below this says nothing, as in the original
+
+
+@dataclass(frozen=True)
+class Babsr(Brancher):
+    """With coefficient A at the neuron's output, upper line s·h + t and bias b of h.
+
+    The relaxed neuron gives A·s·b + min(A, 0)·t to the bound's constant; fixed active it gives A·b, fixed inactive 0. The
+    score is the lesser of the two gains. Where all scores are weak, the intercept's own loss decides.
+    """
+
+    def scores(self, root: Root, bounds: Bounds) -> Tensor:
+        low, high = bounds.domains.lower, bounds.domains.upper
+        width = torch.where(bounds.domains.unstable, high - low, torch.ones_like(low))
+        slope = high / width
+        lost = bounds.coef.clamp(max=0) * (-low * slope)  # min(A, 0)·t
+        through = bounds.coef * root.bias
+        score = (torch.maximum(through * (slope - 1), through * slope) + lost).abs()
+        score = torch.where(bounds.domains.unstable, score, -torch.inf)
+        weak = score.amax(1, keepdim=True) < WEAK
+        # A neuron with no influence seen may still be the only one left.
+        return torch.where(weak, -lost, score) + 1e-12 * width

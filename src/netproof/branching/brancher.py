@@ -1,0 +1,26 @@
+"""What every branching rule offers the search."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.bounder import Bounds
+from netproof.bounds.root import Root
+
+
+class Brancher(ABC):
+    """Ranks the unstable neurons of each sub-domain."""
+
+    @abstractmethod
+    def scores(self, root: Root, bounds: Bounds) -> Tensor:
+        """(domain, U), larger is better; what it says of stable neurons is ignored."""
+
+    def choose(self, root: Root, bounds: Bounds, k: int) -> Tensor:
+        """(domain, k) unstable neurons, best first, −1 past the last."""
+        k = min(k, root.count)
+        scores = torch.where(bounds.domains.unstable, self.scores(root, bounds).nan_to_num(nan=0.0), -torch.inf)
+        best, neurons = scores.topk(k, dim=1)
+        return torch.where(best > -torch.inf, neurons, -1)

@@ -1,0 +1,46 @@
+"""From a method's name and options to a configured search, and from a device's name to a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from netproof.bounds.bounder import Lirpa
+from netproof.branching.babsr import Babsr
+from netproof.errors import DeviceError, UsageError
+from netproof.search.loop import Method
+
+BATCH = {"cpu": 32, "cuda": 400}
+
+
+def build_method(name: str, options: Mapping[str, int | float | bool | None], device: torch.device) -> Method:
+    """Every method so far is Algorithm 1 with other fields."""
+    o = dict(options)
+    batch = o["batch"] if o["batch"] is not None else BATCH[device.type]
+    bounder = Lirpa(
+        root_steps=int(o["root_steps"] or 0),
+        steps=int(o["steps"] or 0),
+        refresh=int(o["refresh"] or 0),
+        rate=float(o["rate"] or 0.0),
+        child_rate=float(o["child_rate"] or 0.0),
+    )
+    return Method(
+        bounder,
+        Babsr(),
+        batch=int(batch or 1),
+        lp_threshold=int(o["lp_threshold"] or 1),
+        patience=int(o["patience"] or 1),
+        leaf_lp=bool(o["leaf_lp"]),
+    )
+
+
+def resolve_device(name: str) -> torch.device:
+    """"auto" is the GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda"):
+        raise UsageError(f"no device {name!r}", remedy="one of: auto, cpu, cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise DeviceError("no CUDA device is available", remedy="use --device cpu, or run `netproof doctor`")
+    return torch.device(name)

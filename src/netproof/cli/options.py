@@ -1,0 +1,171 @@
+"""Reading what was typed: files told by their suffix, numbers, and the options that several commands share."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any
+
+import typer
+
+from netproof.core.cpu import available_cpus
+from netproof.errors import UsageError
+
+DEVICES = ("auto", "cpu", "cuda")
+SUFFIXES = {".onnx": "model", ".vnnlib": "spec"}
+
+Timeout = Annotated[float | None, typer.Option(metavar="S", help="Seconds in all, start-up counted. [none]")]
+Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")]
+Threads = Annotated[
+    int | None, typer.Option(metavar="N", help="CPU threads. [what the container grants]", show_default=False)
+]
+Method = Annotated[str, typer.Option(metavar="auto|NAME", help="See `netproof methods`.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="A field of the method; repeatable.")
+]
+NoAttack = Annotated[bool, typer.Option("--no-attack", help="Do not look for counterexamples first.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="The same seed gives the same run on one device.")]
+Json = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write everything known as JSON.")]
+WitnessFile = Annotated[
+    str | None, typer.Option("--witness", metavar="FILE", help="Save a counterexample: .npy for the array, else text.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Nothing on stderr but errors.")]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The options that go to the engine, checked as far as this is possible without it."""
+
+    method: str
+    device: str
+    threads: int
+    timeout: float | None
+    options: dict[str, str]
+    seed: int = 0
+    attack: bool = True
+
+    def arguments(self) -> dict[str, Any]:
+        """For `netproof.api.verify`; the deadline comes from the supervisor."""
+        return {
+            "method": self.method,
+            "device": self.device,
+            "threads": self.threads,
+            "options": self.options,
+            "seed": self.seed,
+            "attack": self.attack,
+        }
+
+
+def engine(
+    *,
+    method: str,
+    device: str,
+    threads: int | None,
+    timeout: float | None,
+    settings: Sequence[str] | None,
+    seed: int = 0,
+    attack: bool = True,
+) -> Engine:
+    if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
+        raise UsageError(f"--timeout: {timeout:g} is not a time limit", remedy="give seconds above 0, as in --timeout 60")
+    if device not in DEVICES:
+        raise UsageError(f"--device: unknown device {device!r}", remedy="use auto, cpu or cuda")
+    if threads is not None and threads < 1:
+        raise UsageError(f"--threads: {threads} is not a number of threads", remedy="give 1 or more")
+    if not 0 <= seed < 2**63:
+        raise UsageError(f"--seed: {seed} is out of range", remedy="give a number from 0 to 2^63 − 1")
+    return Engine(
+        method, device, threads or available_cpus(), timeout, read_settings(method, settings or ()), seed, attack
+    )
+
+
+def read_settings(method: str, settings: Iterable[str]) -> dict[str, str]:
+    """FIELD=VALUE pairs for a method that exists, with fields that it has; values are the engine's to read."""
+    from netproof.methods import METHODS
+
+    if method not in METHODS:
+        raise UsageError(
+            f"--method: unknown method {method!r}{_nearest(method, METHODS)}",
+            remedy="see `netproof methods`; known: " + ", ".join(METHODS),
+        )
+    known = [field.name for field in METHODS[method].fields]
+    chosen: dict[str, str] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        name, value = name.strip(), value.strip()
+        if not equals or not name or not value:
+            raise UsageError(f"--set: {setting!r} is not FIELD=VALUE", remedy="as in --set batch=200")
+        if name not in known:
+            raise UsageError(
+                f"--set: method {method!r} has no field {name!r}{_nearest(name, known)}",
+                remedy="it has " + ", ".join(known) if known else "it has no fields",
+            )
+        if name in chosen:
+            raise UsageError(f"--set: {name!r} is given twice", remedy="give it once")
+        chosen[name] = value
+    return chosen
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def model_and_spec(files: Sequence[str]) -> tuple[str, str]:
+    """A model and a spec in either order, told apart by their suffixes."""
+    found: dict[str, str] = {}
+    for path in files:
+        kind = SUFFIXES.get(_suffix(path))
+        if kind is None:
+            raise UsageError(
+                "neither a model nor a spec by its name",
+                file=path,
+                remedy="a model ends in .onnx, a spec in .vnnlib, either may add .gz",
+            )
+        if kind in found:
+            raise UsageError(
+                f"a second {kind}, after {found[kind]}", file=path, remedy="give one .onnx and one .vnnlib"
+            )
+        found[kind] = existing(path)
+    for suffix, kind in SUFFIXES.items():
+        if kind not in found:
+            raise UsageError(f"no {kind} was given", remedy=f"add a {suffix} file: netproof verify MODEL.onnx SPEC.vnnlib")
+    return found["model"], found["spec"]
+
+
+def model_file(path: str) -> str:
+    if _suffix(path) != ".onnx":
+        raise UsageError("not a model by its name", file=path, remedy="a model ends in .onnx or .onnx.gz")
+    return existing(path)
+
+
+def _suffix(path: str) -> str:
+    return os.path.splitext(path.lower().removesuffix(".gz"))[1]
+
+
+def existing(path: str) -> str:
+    """The path, or the path with .gz when only that is there."""
+    found = path if os.path.exists(path) else path + ".gz"
+    if not os.path.exists(found):
+        raise UsageError("no such file", file=path, remedy="check the path")
+    if os.path.isdir(found):
+        raise UsageError("is a directory", file=path, remedy="give the file in it")
+    if not os.access(found, os.R_OK):
+        raise UsageError("cannot be read", file=path, remedy="check its permissions")
+    return found
+
+
+def number(option: str, text: str) -> Fraction:
+    """An exact number: `2/255`, `0.01`, `1e-3`."""
+    try:
+        return Fraction("".join(text.split()))
+    except (ValueError, ZeroDivisionError):
+        raise UsageError(f"{option}: {text!r} is not a number", remedy="write 0.01, 1e-3 or 2/255") from None
+
+
+def numbers(option: str, text: str) -> tuple[Fraction, ...]:
+    return tuple(number(option, part) for part in text.split(","))

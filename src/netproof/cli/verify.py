@@ -1,0 +1,217 @@
+"""`netproof verify MODEL.onnx SPEC.vnnlib`: one question, one answer."""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from netproof.cli import options, words
+from netproof.cli.clock import process_started
+from netproof.cli.output import (
+    Hashes,
+    Outputs,
+    blank_record,
+    document,
+    print_err,
+    print_out,
+    to_json,
+    verdict_record,
+)
+from netproof.cli.progress import Display, sender
+from netproof.cli.supervisor import Ending, Outcome, supervise
+from netproof.cli.worker import Job
+
+EXIT_INTERRUPTED = 130
+
+
+def verify(
+    files: Annotated[list[str], typer.Argument(metavar="MODEL.onnx SPEC.vnnlib", help="In either order; .gz too.")],
+    timeout: options.Timeout = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    method: options.Method = "auto",
+    settings: options.Set = None,
+    no_attack: options.NoAttack = False,
+    seed: options.Seed = 0,
+    json: options.Json = None,
+    results_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write what goes to stdout, as VNN-COMP wants it.")
+    ] = None,
+    witness: options.WitnessFile = None,
+    quiet: options.Quiet = False,
+) -> int:
+    """Prove that a network satisfies a property, or break it with a counterexample.
+
+    Line 1 of stdout is unsat (it holds), sat (it does not), unknown or timeout; after sat, the witness.
+    """
+    started = process_started()
+    model, spec = options.model_and_spec(files)
+    engine = options.engine(
+        method=method,
+        device=device,
+        threads=threads,
+        timeout=timeout,
+        settings=settings,
+        seed=seed,
+        attack=not no_attack,
+    )
+    outputs = Outputs({"--json": json, "--results-file": results_file, "--witness": witness})
+    outputs.check((model, spec))
+    work = functools.partial(_work, model=model, spec=spec, engine=engine, npy=wants_array(witness))
+    return answer(work, engine, outputs, asked=(model, spec), started=started, quiet=quiet)
+
+
+def wants_array(witness: str | None) -> bool:
+    return witness is not None and witness.lower().endswith(".npy")
+
+
+def _work(job: Job, *, model: str, spec: str, engine: options.Engine, npy: bool) -> dict[str, Any]:
+    prepare(engine)
+    from netproof import api
+
+    verdict = api.verify(model, spec, **engine.arguments(), deadline=job.deadline, progress=sender(job.tell))
+    return reply(verdict, npy=npy)
+
+
+def prepare(engine: options.Engine) -> None:
+    """Before the heavy imports: their thread pools are sized once, from the environment."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, str(engine.threads))
+
+
+def reply(verdict: Any, *, npy: bool) -> dict[str, Any]:
+    """What the worker sends back: plain values, the witness as text and, where asked, as an array file."""
+    details = verdict.details
+    plain: dict[str, Any] = {
+        "record": verdict_record(verdict),
+        "text": "",
+        "array": None,
+        "method": details.get("method"),
+        "device": details.get("device"),
+        "accelerator": accelerator(details.get("device")),
+    }
+    if verdict.witness is not None:
+        import numpy as np
+
+        from netproof.problem.witness import format_witness
+
+        plain["text"] = format_witness(verdict.witness).rstrip("\n") + "\n"
+        plain["note"] = verdict.witness.note
+        if npy:
+            buffer = io.BytesIO()
+            np.save(buffer, verdict.witness.input)
+            plain["array"] = buffer.getvalue()
+    return plain
+
+
+def accelerator(device: str | None) -> dict[str, str | None]:
+    """The CUDA version that torch was built with, and the GPU that was used."""
+    torch = sys.modules.get("torch")  # the engine has imported it, unless it failed before
+    if torch is None:
+        return {}
+    used = device is not None and device.startswith("cuda")
+    return {"cuda": torch.version.cuda, "gpu": torch.cuda.get_device_name(device) if used else None}
+
+
+@dataclass
+class Answer:
+    """The record of a run and what belongs beside it, whoever had to write it."""
+
+    record: dict[str, Any]
+    text: str = ""  # the witness
+    array: bytes | None = None  # the witness as .npy
+    note: str = ""
+    method: str = ""
+    device: str = ""
+    accelerator: dict[str, str | None] | None = None
+
+
+def answer(
+    work: Any,
+    engine: options.Engine,
+    outputs: Outputs,
+    *,
+    asked: tuple[str, str],
+    started: float,
+    quiet: bool,
+) -> int:
+    """Run the work, then write what came of it: files first, then stdout, then words for people."""
+    display = Display(started=started, timeout=engine.timeout, quiet=quiet)
+    hashes: Hashes | None = None
+
+    def tick() -> None:
+        nonlocal hashes
+        if hashes is None and outputs.paths["--json"] is not None:
+            hashes = Hashes(asked)  # a thread, so only after the fork
+        display.tick()
+
+    try:
+        outcome = supervise(
+            work,
+            started=started,
+            timeout=engine.timeout,
+            on_event=lambda event: display.update(event["progress"]),
+            on_tick=tick,
+        )
+    finally:
+        display.close()
+    found = conclude(outcome, engine, display)
+    found.record["seconds"]["total"] = time.monotonic() - started
+    if outputs.paths["--json"] is not None:
+        outputs.write("--json", to_json(_document(found, engine, asked, hashes or Hashes(asked))))
+    text = f"{found.record['verdict']}\n{found.text}"
+    outputs.write("--results-file", text)
+    saved = outputs.write("--witness", found.array or found.text or None)
+    print_out(text)
+    if not quiet:
+        print_err(words.summary(found.record, method=found.method, device=found.device, saved=saved))
+        if found.note:
+            print_err(f"  note: {found.note}")
+    return EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0
+
+
+def _document(found: Answer, engine: options.Engine, asked: tuple[str, str], hashes: Hashes) -> dict[str, Any]:
+    model, spec = asked
+    return document(
+        found.record,
+        method=found.method,
+        device=found.device,
+        seed=engine.seed,
+        model=hashes.of(model),
+        property=hashes.of(spec),
+        accelerator=found.accelerator or {},
+    )
+
+
+def conclude(outcome: Outcome, engine: options.Engine, display: Display) -> Answer:
+    """The worker's answer; without one, what its last progress said and why it ended."""
+    if outcome.result is not None:
+        found = outcome.result
+        result = Answer(
+            found["record"],
+            found["text"],
+            found["array"],
+            found.get("note", ""),
+            found["method"] or engine.method,
+            found["device"] or engine.device,
+            found["accelerator"],
+        )
+    else:
+        result = Answer(blank_record(), method=engine.method, device=engine.device)
+        for key in ("lower_bound", "upper_bound", "domains", "rounds"):
+            result.record[key] = display.latest.get(key, result.record[key])
+    if outcome.ending == Ending.INTERRUPTED:
+        result.record.update(verdict="unknown", reason=words.INTERRUPTED, decided_by="", witness=None)
+        result.text, result.array = "", None
+    elif outcome.ending == Ending.TIMEOUT:
+        result.record.update(verdict="timeout", reason=f"the time limit of {engine.timeout:g} s was reached")
+    elif outcome.ending == Ending.DIED:
+        result.record.update(verdict="unknown", reason=outcome.reason)
+    return result

@@ -1,0 +1,56 @@
+"""A verdict in plain words, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+INTERRUPTED = "interrupted"
+EMPTY = "input set is empty"
+
+# a verdict in a table: the word and its colour
+SHORT = {
+    "unsat": ("proved", "green"),
+    "sat": ("broken", "red"),
+    "timeout": ("timeout", "yellow"),
+    "unknown": ("undecided", "yellow"),
+}
+
+
+def summary(record: Mapping[str, Any], *, method: str, device: str, saved: str | None = None) -> str:
+    verdict, reason = record["verdict"], record["reason"]
+    if verdict == "unsat":
+        if reason == EMPTY:
+            head = "PROVED: but the input set is empty, so this says nothing (warning: check the bounds in the spec)"
+        else:
+            head = "PROVED: holds for every input"
+    elif verdict == "sat":
+        where = f"counterexample saved to {saved}" if saved else "counterexample found and replayed"
+        head = f"BROKEN: {where}" + (f" ({reason})" if reason else "")
+    else:
+        head = f"UNDECIDED: {reason or 'no proof and no counterexample'}; {advice(record, method, device)}"
+    return f"{head}\n{figures(record, method=method, device=device)}"
+
+
+def figures(record: Mapping[str, Any], *, method: str, device: str) -> str:
+    parts = [f"{record['seconds']['total']:.2f} s", f"{record['domains']} domains"]
+    if record["lower_bound"] is not None:
+        parts.append(f"proved bound {record['lower_bound']:.6g}")
+    if record["upper_bound"] is not None:
+        parts.append(f"best value found {record['upper_bound']:.6g}")
+    return "  " + ", ".join([*parts, f"method {method}", f"device {device}"])
+
+
+def advice(record: Mapping[str, Any], method: str, device: str) -> str:
+    """What to try next."""
+    if record["reason"] == INTERRUPTED:
+        return "run it again to go on to an answer"
+    tries = []
+    if "memory" in record["reason"]:
+        tries.append("a smaller batch (--set batch=N) or more memory")
+    if record["verdict"] == "timeout":
+        tries.append("a longer --timeout")
+    if device == "cpu":
+        tries.append("a GPU (--device cuda)")
+    tries.append("a smaller input set" if method == "auto" else "--method auto, or a smaller input set")
+    return "try " + ", or ".join(tries)

@@ -1,0 +1,98 @@
+"""Method names and their fields: one declaration each of default, range and help. No heavy imports here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from netproof.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Field:
+    """An option of a method, set with `--set NAME=VALUE`."""
+
+    name: str
+    type: type
+    default: int | float | bool | None
+    help: str
+    low: float | None = None
+    high: float | None = None
+
+    def parse(self, text: str) -> int | float | bool:
+        try:
+            value = _parse(self.type, text)
+        except ValueError:
+            raise UsageError(
+                f"--set {self.name}={text}: not {'an int' if self.type is int else f'a {self.type.__name__}'}",
+                remedy=f"{self.name}: {self.help}",
+            ) from None
+        if not (self.low is None or value >= self.low) or not (self.high is None or value <= self.high):
+            raise UsageError(f"--set {self.name}={text}: outside {self.range}", remedy=f"{self.name}: {self.help}")
+        return value
+
+    @property
+    def range(self) -> str:
+        low = "-inf" if self.low is None else f"{self.low:g}"
+        high = "inf" if self.high is None else f"{self.high:g}"
+        return f"[{low}, {high}]"
+
+
+def _parse(kind: type, text: str) -> int | float | bool:
+    if kind is bool:
+        words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+        if text.lower() not in words:
+            raise ValueError
+        return words[text.lower()]
+    return int(text) if kind is int else float(text)
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    name: str
+    summary: str
+    fields: tuple[Field, ...]
+
+    def options(self, given: Mapping[str, str] | None = None) -> dict[str, int | float | bool | None]:
+        """Every field's value: the default, or what was given as text."""
+        values = {f.name: f.default for f in self.fields}
+        known = {f.name: f for f in self.fields}
+        for name, text in (given or {}).items():
+            if name not in known:
+                raise UsageError(
+                    f"--set {name}: method {self.name!r} has no such field",
+                    remedy=f"its fields: {', '.join(sorted(known))}",
+                )
+            values[name] = known[name].parse(text)
+        return values
+
+
+def _lirpa(batch: int | None, steps: int, root_steps: int) -> tuple[Field, ...]:
+    return (
+        Field("batch", int, batch, "n: sub-domains picked a round (none: by device)", 1, 1 << 20),
+        Field("lp_threshold", int, 12_000, "η: open sub-domains above which the LP takes over", 1),
+        Field("root_steps", int, root_steps, "optimisation steps at the root", 0, 10_000),
+        Field("steps", int, steps, "optimisation steps a sub-domain", 0, 10_000),
+        Field("refresh", int, 64, "neurons a layer bounded again after a split, 0: none", 0),
+        Field("rate", float, 0.25, "step size at the root", 0.0),
+        Field("child_rate", float, 0.1, "step size below the root", 0.0),
+        Field("patience", int, 100, "rounds without a better global bound before the LP has a turn", 1),
+        Field("leaf_lp", bool, True, "decide by LP what cannot be split; without it the search is incomplete"),
+    )
+
+
+METHODS: dict[str, MethodInfo] = {
+    m.name: m
+    for m in (
+        MethodInfo("auto", "the strongest there is for the problem; now: lirpa", _lirpa(None, 10, 100)),
+        MethodInfo("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed", _lirpa(None, 10, 100)),
+        MethodInfo("lirpa-single", "the same, one sub-domain at a time", _lirpa(1, 10, 100)),
+        MethodInfo("lirpa-fixed", "the same, slopes not optimised", _lirpa(None, 0, 0)),
+    )
+}
+
+
+def method_info(name: str) -> MethodInfo:
+    if name not in METHODS:
+        raise UsageError(f"no method {name!r}", remedy=f"one of: {', '.join(METHODS)}")
+    return METHODS[name]

@@ -1,0 +1,72 @@
+"""A network as the user gave it: the graph that is verified, and the file that answers for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
+
+from netproof.errors import ModelError
+from netproof.model.graph import Graph
+
+T = TypeVar("T")
+
+_RUNTIME_ERRORS = (
+    ort_errors.EPFail,
+    ort_errors.Fail,
+    ort_errors.InvalidArgument,
+    ort_errors.InvalidGraph,
+    ort_errors.InvalidProtobuf,
+    ort_errors.NoModel,
+    ort_errors.NoSuchFile,
+    ort_errors.NotImplemented,
+    ort_errors.RuntimeException,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    graph: Graph  # float64, on the CPU
+    path: str  # as named by the user, for messages; "" for a torch module
+    sha256: str  # of the file as it lies on disk
+    input_shape: tuple[int, ...]  # the file's own, a symbolic batch counted as 1
+    output_shape: tuple[int, ...]
+    opset: int
+    weight_dtypes: tuple[str, ...]
+    notes: tuple[str, ...]  # what the user should know about how the file was read
+    input_name: str
+    input_dtype: str  # "float32", "float16" or "float64"
+    model: bytes  # serialised ONNX, unpacked
+
+    @cached_property
+    def _session(self) -> onnxruntime.InferenceSession:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        # Weights may lie in files beside the model; onnxruntime finds those from the model's path.
+        on_disk = self.path.endswith(".onnx") and Path(self.path).is_file()
+        source = self.path if on_disk else self.model
+        return self._asked(
+            lambda: onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        )
+
+    def replay(self, x: np.ndarray) -> np.ndarray:
+        """onnxruntime's answer on the CPU to x: (*input_shape), in the file's own types."""
+        feed = {self.input_name: np.asarray(x, dtype=self.input_dtype).reshape(self.input_shape)}
+        output = self._asked(lambda: self._session.run(None, feed)[0])
+        return np.asarray(output).reshape(self.output_shape)
+
+    def _asked(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except _RUNTIME_ERRORS as error:
+            raise ModelError(
+                f"onnxruntime cannot run it: {error}", file=self.path, remedy="check it with onnx.checker"
+            ) from error

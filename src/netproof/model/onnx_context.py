@@ -1,0 +1,139 @@
+"""What a converter of one ONNX operator sees, and the registry it enters itself in.
+
+One operator is one registration:
+
+    @converts("Neg")
+    def _neg(c: Context) -> Value:
+        return c.emit(Scale(mult=...), c.node(0))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import onnx
+import torch
+
+from netproof.errors import UnsupportedOp
+from netproof.model.constant import Constant
+from netproof.model.graph import Node
+from netproof.model.onnx_file import OnnxFile, read_tensor
+from netproof.model.ops import Input, Op
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A value that depends on the network's input: a node of the graph being built."""
+
+    index: int
+    shape: tuple[int, ...]
+
+
+Value = Constant | Ref
+Converter = Callable[["Context"], Value | Sequence[Value]]
+CONVERTERS: dict[str, Converter] = {}
+
+
+def converts(*operators: str) -> Callable[[Converter], Converter]:
+    """Enter a converter for ONNX operators of the default domain."""
+
+    def enter(converter: Converter) -> Converter:
+        for operator in operators:
+            CONVERTERS[operator] = converter
+        return converter
+
+    return enter
+
+
+class Builder:
+    """Nodes in topological order, each shape found by running the op on an empty batch."""
+
+    def __init__(self, shape: tuple[int, ...], name: str) -> None:
+        self.nodes = [Node(0, Input(), (), shape, name)]
+
+    def add(self, op: Op, inputs: Sequence[Ref], name: str) -> Ref:
+        empty = [torch.zeros(0, *ref.shape, dtype=torch.float64) for ref in inputs]
+        shape = tuple(op.forward(*empty).shape[1:])
+        node = Node(len(self.nodes), op, tuple(ref.index for ref in inputs), shape, name)
+        self.nodes.append(node)
+        return Ref(node.index, shape)
+
+
+class Context:
+    """One ONNX node with its inputs resolved."""
+
+    def __init__(
+        self, proto: onnx.NodeProto, inputs: list[Value | None], builder: Builder, file: OnnxFile, name: str
+    ) -> None:
+        self.proto = proto
+        self.op = proto.op_type
+        self.inputs = inputs
+        self.opset = file.opset
+        self.name = name
+        self.file = file
+        self.notes: list[str] = []
+        self._builder = builder
+        self._attributes = {a.name: a for a in proto.attribute}
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """The attribute as int, float, str, list or Constant; `default` where it is absent."""
+        found = self._attributes.get(name)
+        if found is None:
+            return default
+        value = onnx.helper.get_attribute_value(found)
+        if isinstance(value, bytes):
+            return value.decode()
+        if isinstance(value, onnx.TensorProto):
+            return read_tensor(value, f"{self.name}.{name}", self.file)
+        return value if isinstance(value, int | float | str) else list(value)
+
+    def input(self, position: int) -> Value | None:
+        """None where the node leaves an optional input out."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def value(self, position: int) -> Value:
+        found = self.input(position)
+        return found if found is not None else self.refuse(f"input {position} is missing")
+
+    def node(self, position: int) -> Ref:
+        found = self.value(position)
+        if isinstance(found, Constant):
+            self.refuse(f"input {position} is a constant that cannot be folded here")
+        return found
+
+    def constant(self, position: int) -> Constant:
+        found = self.value(position)
+        if isinstance(found, Ref):
+            self.refuse(f"input {position} must be a constant, but depends on the network's input")
+        return found
+
+    def optional_constant(self, position: int) -> Constant | None:
+        return None if self.input(position) is None else self.constant(position)
+
+    def integers(self, position: int) -> list[int] | None:
+        """A constant list of integers, or None when the input is left out."""
+        found = self.optional_constant(position)
+        if found is None:
+            return None
+        if found.is_float:
+            self.refuse(f"input {position} must hold integers")
+        return [int(v) for v in np.atleast_1d(found.value).reshape(-1)]
+
+    def attr_or_input(self, name: str, position: int) -> list[int] | None:
+        """Integers that older opsets keep in an attribute and newer ones in an input."""
+        found = self.attr(name)
+        return self.integers(position) if found is None else [int(v) for v in found]
+
+    def axis(self, axis: int, rank: int) -> int:
+        if not -rank <= axis < rank:
+            self.refuse(f"axis {axis} is out of range for {rank} axes")
+        return axis % rank
+
+    def emit(self, op: Op, *inputs: Ref) -> Ref:
+        return self._builder.add(op, inputs, self.name)
+
+    def refuse(self, why: str, remedy: str | None = None) -> NoReturn:
+        raise UnsupportedOp(self.op, node=self.name, why=why, file=self.file.path, remedy=remedy)

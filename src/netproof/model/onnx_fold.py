@@ -1,0 +1,148 @@
+"""Folding of nodes whose inputs are all constants.
+
+Integers and data movements are exact, so onnx's own reference implementation evaluates them. Float arithmetic
+goes through `netproof.model.constant`, which carries a radius. Any other float operator is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from netproof.model import constant
+from netproof.model.constant import Constant
+from netproof.model.onnx_context import Context, Value
+from netproof.model.onnx_file import FLOATS
+
+MOVES = {
+    "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
+    "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where", "Neg", "Relu", "Abs",
+    "Max", "Min", "Clip",
+}  # fmt: skip
+INTEGER_ONLY = {
+    "Add", "Sub", "Mul", "Div", "Mod", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin", "Range", "Not",
+    "And", "Or", "NonZero", "ScatterND",
+}  # fmt: skip
+COMPARISONS = {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
+ARITHMETIC: dict[str, Callable[..., Constant]] = {
+    "Add": constant.add,
+    "Sub": constant.subtract,
+    "Mul": constant.multiply,
+    "Div": constant.divide,
+    "Sqrt": constant.square_root,
+}
+
+
+def foldable(operator: str) -> bool:
+    """Whether some constant form of the operator can be folded."""
+    special = ("Constant", "ConstantOfShape", "Shape", "Size", "Cast", "Dropout", "Reciprocal")
+    known = MOVES | INTEGER_ONLY | COMPARISONS | ARITHMETIC.keys()
+    return operator in special or operator in known
+
+
+def fold(c: Context) -> list[Value]:
+    """The outputs of a node all of whose inputs are constants."""
+    inputs = [None if v is None else c.constant(i) for i, v in enumerate(c.inputs)]
+    floats = any(v is not None and v.is_float for v in inputs)
+    if c.op == "Cast":
+        return [_cast(c)]
+    if c.op == "Dropout":
+        return [c.constant(0)]
+    if c.op == "ConstantOfShape":
+        return [_constant_of_shape(c)]
+    if c.op == "Reciprocal":
+        return [_finite(c, constant.divide(constant.constant(1.0), c.constant(0)))]
+    if floats and c.op in ARITHMETIC:
+        return [_finite(c, ARITHMETIC[c.op](*inputs))]
+    if c.op in MOVES or (c.op in INTEGER_ONLY | COMPARISONS and not floats):
+        return list(_exactly(c, inputs))
+    if c.op in COMPARISONS and all(v is not None and v.radius is None for v in inputs):
+        return list(_exactly(c, inputs))
+    c.refuse(
+        "its constant inputs cannot be folded exactly", "fold constants when exporting, e.g. with onnxsim"
+    )
+
+
+def _finite(c: Context, result: Constant) -> Constant:
+    if not np.isfinite(result.value).all():
+        c.refuse("folding its constants gives NaN or infinity", "repair the weights")
+    if result.radius is not None and not np.isfinite(result.radius).all():
+        c.refuse("folding its constants may divide by zero", "repair the weights")
+    return result
+
+
+def _exactly(c: Context, inputs: list[Constant | None]) -> list[Constant]:
+    radii = [v is not None and v.radius is not None for v in inputs]
+    values = _evaluate(c, [None if v is None else v.value for v in inputs])
+    if not any(radii):
+        return [Constant(np.asarray(v)) for v in values]
+    if c.op not in {"Identity", "Flatten", "Gather", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
+                    "Unsqueeze", "Expand"} or any(radii[1:]):  # fmt: skip
+        c.refuse("the rounding of its folded constants cannot be carried", "fold constants when exporting")
+    first = inputs[0]
+    assert first is not None
+    moved = _evaluate(c, [first.radius, *(None if v is None else v.value for v in inputs[1:])])
+    return [Constant(np.asarray(v), np.asarray(r)) for v, r in zip(values, moved, strict=True)]
+
+
+def _evaluate(c: Context, arrays: list[np.ndarray | None]) -> list[np.ndarray]:
+    """One node, run by onnx's reference implementation."""
+    names = [f"in{i}" if array is not None else "" for i, array in enumerate(arrays)]
+    node = onnx.NodeProto()
+    node.CopyFrom(c.proto)
+    del node.input[:]
+    node.input.extend(names)
+    feeds = {name: array for name, array in zip(names, arrays, strict=True) if array is not None}
+    declared = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), None)
+        for name, array in feeds.items()
+    ]
+    results = [helper.make_tensor_value_info(name, 0, None) for name in node.output if name]
+    graph = helper.make_graph([node], "constant", declared, results)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", c.opset)])
+    try:
+        outputs = ReferenceEvaluator(model).run(None, feeds)
+    except (ValueError, IndexError, RuntimeError, TypeError) as error:
+        c.refuse(f"its constant inputs do not fit: {error}", "export the model again")
+    return [np.asarray(output) for output in outputs]
+
+
+def _cast(c: Context) -> Constant:
+    source = c.constant(0)
+    target = c.attr("to")
+    if target in FLOATS:
+        if source.is_float:
+            return source
+        value = source.value.astype(np.float64)
+        narrow = value.astype(helper.tensor_dtype_to_np_dtype(target))
+        if not np.array_equal(narrow.astype(np.float64), value) or np.abs(value).max(initial=0) > 2**53:
+            c.refuse(f"an integer does not fit {FLOATS[target]} exactly")
+        return Constant(value)
+    if source.radius is not None:
+        c.refuse("a rounded constant cannot become an integer")
+    return Constant(source.value.astype(helper.tensor_dtype_to_np_dtype(target)))
+
+
+def _constant_of_shape(c: Context) -> Constant:
+    fill = c.attr("value")
+    shape = c.integers(0) or []
+    if fill is None:
+        return Constant(np.zeros(shape))
+    return Constant(np.full(shape, fill.value.reshape(-1)[0], dtype=fill.value.dtype))
+
+
+def constant_attribute(c: Context) -> Constant:
+    """The value of a Constant node, in any of its forms."""
+    if (tensor := c.attr("value")) is not None:
+        return tensor  # type: ignore[no-any-return]
+    for name in ("value_float", "value_floats"):
+        if (number := c.attr(name)) is not None:
+            return Constant(np.asarray(number, dtype=np.float64))
+    for name in ("value_int", "value_ints"):
+        if (number := c.attr(name)) is not None:
+            return Constant(np.asarray(number, dtype=np.int64))
+    c.refuse("its value is neither numbers nor a dense tensor")

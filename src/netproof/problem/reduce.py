@@ -1,0 +1,149 @@
+"""From a network and a property to the problems that a search answers.
+
+Numbers are rounded so that what is proved covers what was written:
+
+- the box grows outward until it holds both the exact decimals and their nearest float32;
+- the ball's centre is the nearest float64, and its radius grows by the distance from there to the exact
+  centre or to its nearest float32, whichever is larger;
+- a row's right-hand side is rounded up, so that coef·y − offset is never above the exact row for exact
+  coefficients. A coefficient that float64 cannot hold is rounded to the nearest, an error of one unit
+  roundoff relative to it; error terms for a row's product charge one rounding more for that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import torch
+
+from netproof.errors import SpecError
+from netproof.model.network import Network
+from netproof.numerics import float_up, nearest_float32
+from netproof.problem.problem import InputSet, Problem, Rows
+from netproof.problem.property import Ball, Box, Disjunct, Property, Row
+from netproof.problem.rounding import FLOAT32_MAX, Rounded
+
+# Within these, float64's relative rounding error holds and products keep clear of overflow.
+MIN_COEFFICIENT = Fraction(1, 10**150)
+MAX_COEFFICIENT = Fraction(10**150)
+
+# A disjunct without rows is violated by every x: 0·y <= 0.
+_ALWAYS = Row({}, Fraction(0))
+
+
+def reduce(network: Network, property: Property) -> list[Problem]:
+    """One problem for each distinct input set, with all disjuncts on it as targets.
+
+    Disjuncts whose box is empty hold and are dropped; an empty list means that none was left to exclude.
+    """
+    check_sizes(network, property)
+    groups: dict[tuple[Box, Ball | None], list[int]] = {}
+    for index, disjunct in enumerate(property.disjuncts):
+        if not disjunct.box.empty:
+            groups.setdefault((disjunct.box, disjunct.ball), []).append(index)
+    return [
+        Problem(
+            network.graph,
+            input_set(box, ball, network.input_shape, property.source),
+            rows([property.disjuncts[i] for i in members], property.outputs, property.source),
+            tuple(members),
+        )
+        for (box, ball), members in groups.items()
+    ]
+
+
+def check_sizes(network: Network, property: Property) -> None:
+    """The property must speak of as many inputs and outputs as the network has."""
+    for what, mine, shape in (
+        ("inputs", property.inputs, network.input_shape),
+        ("outputs", property.outputs, network.output_shape),
+    ):
+        if mine != math.prod(shape):
+            raise SpecError(
+                f"the specification has {mine} {what}, the network {network.path or 'given'} has "
+                f"{math.prod(shape)} (shape {list(shape)})",
+                file=property.source or None,
+                remedy="give the specification that belongs to this network",
+            )
+
+
+def input_set(box: Box, ball: Ball | None, shape: tuple[int, ...], source: str = "") -> InputSet:
+    """The set that proofs cover, as float64 tensors of the network's input shape."""
+    lower, upper = _rounded(box.lower, source), _rounded(box.upper, source)
+    low = torch.from_numpy(np.minimum(lower.down(), lower.single_near())).reshape(shape)
+    high = torch.from_numpy(np.maximum(upper.up(), upper.single_near())).reshape(shape)
+    if ball is None:
+        return InputSet(low, high)
+    centre = _rounded(ball.centre, source)
+    exact = [Fraction(v) for v in centre.near.tolist()]
+    single = [Fraction(v) for v in centre.single_near().tolist()]
+    shift = max(_norm_up(ball.centre, exact, ball.p), _norm_up(single, exact, ball.p))
+    _rounded([ball.radius], source)  # refuses a radius beyond float32
+    radius = max(ball.radius, Fraction(nearest_float32(ball.radius)))
+    centre_tensor = torch.from_numpy(centre.near).reshape(shape)
+    return InputSet(low, high, centre_tensor, float_up(radius + Fraction(shift)), ball.p)
+
+
+def _rounded(values: Sequence[Fraction], source: str) -> Rounded:
+    """Roundings of input numbers, which must be within float32's range."""
+    try:
+        rounded = Rounded.of(values)
+    except OverflowError as error:
+        raise _beyond_float32(source) from error
+    if (np.abs(rounded.near) > FLOAT32_MAX).any():
+        raise _beyond_float32(source)
+    return rounded
+
+
+def _beyond_float32(source: str) -> SpecError:
+    return SpecError(
+        f"an input bound is beyond float32, whose largest number is {FLOAT32_MAX:.7g}",
+        file=source or None,
+        remedy="give every input a finite range that its type can hold",
+    )
+
+
+def _norm_up(a: Sequence[Fraction], b: Sequence[Fraction], p: int) -> float:
+    """A float64 >= ‖a − b‖_p."""
+    gaps = [abs(x - y) for x, y in zip(a, b, strict=True) if x != y]
+    if p == 1 or not gaps:
+        return float_up(sum(gaps, Fraction(0)))
+    # The root of a float64 is correctly rounded, so the next float is above it.
+    return math.nextafter(math.sqrt(float_up(sum((g * g for g in gaps), Fraction(0)))), math.inf)
+
+
+def rows(disjuncts: Sequence[Disjunct], outputs: int, source: str = "") -> Rows:
+    """The disjuncts' rows as float64 tensors (target, row, output), padded to the longest conjunction."""
+    targets = [disjunct.rows or (_ALWAYS,) for disjunct in disjuncts]
+    shape = (len(targets), max(map(len, targets)))
+    coef = np.zeros((*shape, outputs))
+    offset = np.zeros(shape)
+    strict, valid = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
+    for t, target in enumerate(targets):
+        for j, row in enumerate(target):
+            for i, c in row.coefs.items():
+                coef[t, j, i] = _coefficient(c, source)
+            offset[t, j] = _offset(row.rhs, source)
+            strict[t, j], valid[t, j] = row.strict, True
+    return Rows(*(torch.from_numpy(a) for a in (coef, offset, strict, valid)))
+
+
+def _coefficient(c: Fraction, source: str) -> float:
+    if c != 0 and not MIN_COEFFICIENT <= abs(c) <= MAX_COEFFICIENT:
+        raise _beyond_range("coefficient", source)
+    return float(c)
+
+
+def _offset(d: Fraction, source: str) -> float:
+    if abs(d) > MAX_COEFFICIENT:
+        raise _beyond_range("constant", source)
+    return float_up(d)
+
+
+def _beyond_range(what: str, source: str) -> SpecError:
+    return SpecError(
+        f"a {what} of an output constraint is beyond 1e±150", file=source or None, remedy="rescale the row"
+    )

@@ -1,0 +1,190 @@
+"""Properties made in Python: input regions, and what must hold on them. Every number is taken exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+
+from netproof.errors import UsageError
+from netproof.problem.exact import LIMITS, decimal
+from netproof.problem.property import Ball, Box, Disjunct, Property, Row
+
+Number = int | float | str | Fraction | Decimal
+Clip = tuple[Any, Any]  # lower and upper, each a number or an array of the input's shape
+
+
+@dataclass(frozen=True)
+class InputRegion:
+    """A set of inputs: a box, and maybe a ball in it. `shape` is that of the array it was made from."""
+
+    box: Box
+    ball: Ball | None
+    shape: tuple[int, ...]
+
+
+def box(lower: Any, upper: Any) -> InputRegion:
+    """lower <= x <= upper, elementwise. Arrays, tensors or nested lists of one shape."""
+    low, shape = _exact_array(lower, "lower")
+    high, other = _exact_array(upper, "upper")
+    if shape != other:
+        raise UsageError(f"lower has shape {list(shape)}, upper {list(other)}", remedy="give equal shapes")
+    return InputRegion(Box(low, high), None, shape)
+
+
+def linf_ball(x: Any, eps: Number, clip: Clip | None = None) -> InputRegion:
+    """Every input within eps of x in each coordinate, and within `clip` where it is given.
+
+    >>> linf_ball([0.5], "1/4").box.lower
+    (Fraction(1, 4),)
+    """
+    centre, shape = _exact_array(x, "x")
+    return InputRegion(_around(centre, shape, _radius(eps), clip), None, shape)
+
+
+def l2_ball(x: Any, eps: Number, clip: Clip | None = None) -> InputRegion:
+    """Every input with ‖input − x‖₂ <= eps, and within `clip` where it is given."""
+    return _ball(x, eps, clip, 2)
+
+
+def l1_ball(x: Any, eps: Number, clip: Clip | None = None) -> InputRegion:
+    """Every input with ‖input − x‖₁ <= eps, and within `clip` where it is given."""
+    return _ball(x, eps, clip, 1)
+
+
+def classification(
+    region: InputRegion, label: int, n_outputs: int, targets: Sequence[int] | None = None
+) -> Property:
+    """The label's logit stays above every target's (default: above all others); a tie is a violation."""
+    others = [t for t in range(n_outputs) if t != label] if targets is None else list(targets)
+    for name, index in (("label", label), *(("target", t) for t in others)):
+        if not 0 <= index < n_outputs:
+            raise UsageError(
+                f"{name} {index} is not an output of this network", remedy=f"choose 0 to {n_outputs - 1}"
+            )
+    if label in others or not others:
+        raise UsageError(f"label {label} needs targets other than itself", remedy="name other classes")
+    one = Fraction(1)
+    rows = [Row({label: one, target: -one}, Fraction(0)) for target in others]
+    return _property(region, rows, n_outputs)
+
+
+def output_constraint(region: InputRegion, C: Any, d: Any) -> Property:
+    """C·y >= d must hold in every row; C has shape (row, output), d (row,)."""
+    coefs, shape = _exact_array(C, "C")
+    bounds, size = _exact_array(d, "d")
+    if len(shape) != 2 or size != shape[:1]:
+        raise UsageError(
+            f"C has shape {list(shape)} and d {list(size)}", remedy="give C (row, output) and d (row,)"
+        )
+    width = shape[1]
+    rows = [
+        Row({i: c for i, c in enumerate(coefs[r * width : (r + 1) * width]) if c != 0}, bound, strict=True)
+        for r, bound in enumerate(bounds)
+    ]
+    return _property(region, rows, width)
+
+
+def _property(region: InputRegion, rows: Sequence[Row], outputs: int) -> Property:
+    """One disjunct a row: any of them is a violation. A row that no output can satisfy is left out."""
+    zero = [Fraction(0)] * outputs
+    disjuncts = tuple(
+        Disjunct(region.box, (row,) if row.coefs else (), region.ball)
+        for row in rows
+        if row.coefs or row.holds(zero)
+    )
+    return Property(disjuncts, len(region.box.lower), outputs)
+
+
+def _ball(x: Any, eps: Number, clip: Clip | None, p: int) -> InputRegion:
+    centre, shape = _exact_array(x, "x")
+    radius = _radius(eps)
+    return InputRegion(_around(centre, shape, radius, clip), Ball(centre, radius, p), shape)
+
+
+def _around(centre: Sequence[Fraction], shape: tuple[int, ...], eps: Fraction, clip: Clip | None) -> Box:
+    lower, upper = [c - eps for c in centre], [c + eps for c in centre]
+    if clip is None:
+        return Box(tuple(lower), tuple(upper))
+    if len(clip) != 2:
+        raise UsageError("clip needs a lower and an upper bound", remedy="give clip=(0, 1)")
+    least, most = (_broadcast(side, shape) for side in clip)
+    return Box(tuple(map(max, lower, least)), tuple(map(min, upper, most)))
+
+
+def _broadcast(side: Any, shape: tuple[int, ...]) -> Sequence[Fraction]:
+    values, own = _exact_array(side, "clip")
+    if math.prod(own) == 1:
+        return values * math.prod(shape)
+    if own != shape:
+        raise UsageError(
+            f"clip has shape {list(own)}, x has {list(shape)}",
+            remedy="give a number or an array of x's shape",
+        )
+    return values
+
+
+def _radius(eps: Number) -> Fraction:
+    value = exact(eps, "eps")
+    if value < 0:
+        raise UsageError(f"eps is {eps}", remedy="give a radius that is not negative")
+    return value
+
+
+def exact(value: Any, what: str = "the number") -> Fraction:
+    """The very value of a number, or of a text such as 0.1, 1e-3 or 2/255."""
+    try:
+        if isinstance(value, str):
+            return _text(value)
+        if isinstance(value, np.generic | torch.Tensor):
+            value = value.item()
+        return Fraction(value)
+    except (ValueError, OverflowError, TypeError, ZeroDivisionError, RuntimeError) as error:
+        raise UsageError(
+            f"{what} cannot be {value!r}: {error}",
+            remedy=f"give a finite number or a text such as 2/255; {LIMITS}",
+        ) from error
+
+
+def _text(text: str) -> Fraction:
+    parts = [decimal(part.strip()) for part in text.split("/")]
+    numbers = [part for part in parts if part is not None]
+    if len(numbers) < len(parts) or len(parts) > 2:
+        raise ValueError("not a number")
+    return numbers[0] if len(numbers) == 1 else numbers[0] / numbers[1]
+
+
+def _exact_array(values: Any, what: str) -> tuple[tuple[Fraction, ...], tuple[int, ...]]:
+    """The entries of an array, tensor or nested list, row-major, and its shape."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu()
+        values = (values.double() if values.is_floating_point() else values).numpy()
+    if not isinstance(values, np.ndarray):
+        values = _object_array(values, what)
+    if values.size == 0:
+        raise UsageError(f"{what} is empty", remedy="give at least one number")
+    known: dict[Any, Fraction] = {}
+    found = []
+    for value in values.reshape(-1).tolist():
+        if value not in known:
+            known[value] = exact(value, what)
+        found.append(known[value])
+    return tuple(found), tuple(values.shape)
+
+
+def _object_array(values: Any, what: str) -> np.ndarray:
+    """Numbers as objects, so that numpy rounds nothing."""
+    try:
+        made = np.array(values, dtype=object)
+        ragged = any(isinstance(value, list | tuple) for value in made.reshape(-1))
+    except ValueError:
+        ragged = True
+    if ragged:
+        raise UsageError(f"{what} is ragged", remedy="give a rectangular array")
+    return made

@@ -1,0 +1,203 @@
+"""Counterexamples in the user's terms: inside the written set, replayed, and checked with no tolerance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from netproof.core.verdict import Witness
+from netproof.model.evaluate import evaluate
+from netproof.model.network import Network
+from netproof.numerics import float_down, float_up
+from netproof.problem.property import Ball, Box, Disjunct, Property
+from netproof.problem.rounding import Doubles, Rounded, Singles
+
+
+@lru_cache(maxsize=64)
+def float32_box(box: Box) -> tuple[Singles, Singles, tuple[int, ...]]:
+    """The float32 points of the box: lower (n,), upper (n,), rounded inward, and the pinned coordinates.
+
+    A pinned coordinate's interval holds no float32; it takes the nearest one, as both bounds. Proofs cover
+    it too, since their box holds the nearest float32 of both its ends. The arrays are read-only.
+    """
+    low, high = Rounded.of(box.lower), Rounded.of(box.upper)
+    lower, upper = low.single_up(), high.single_down()
+    _step_inside(lower, box.open_lower, low.is_single(), np.inf)
+    _step_inside(upper, box.open_upper, high.is_single(), -np.inf)
+    pinned = tuple(np.flatnonzero(lower > upper).tolist())
+    if pinned:
+        middles = Rounded.of([(box.lower[i] + box.upper[i]) / 2 for i in pinned]).single_near()
+        lower[list(pinned)] = upper[list(pinned)] = middles
+    lower.flags.writeable = upper.flags.writeable = False
+    return lower, upper, pinned
+
+
+def _step_inside(bound: Singles, opened: frozenset[int], exact: NDArray[np.bool_], towards: float) -> None:
+    """Leave the end-point of an open interval where a float32 lies right on it."""
+    where = [i for i in opened if exact[i]]
+    bound[where] = np.nextafter(bound[where], np.float32(towards))
+
+
+def project(x: NDArray[Any], disjunct: Disjunct) -> Singles:
+    """The float32 point (n,) of the disjunct's set near x, an array of n numbers of any shape.
+
+    With a ball the point is drawn towards the centre until its exact norm is within the radius. Where not
+    even the float32 point at the centre is inside, that point is the answer, and `violated` refuses it.
+    """
+    lower, upper, _ = float32_box(disjunct.box)
+    flat = np.asarray(x, dtype=np.float64).reshape(-1)
+    flat = np.where(np.isnan(flat), lower, flat)
+    # Rounding is monotone, so what was clipped between two float32 stays between them.
+    point = np.clip(flat, lower, upper).astype(np.float32)
+    if disjunct.ball is None or _in_ball(point, disjunct.ball):
+        return point
+    return _into_ball(point, disjunct.ball, lower, upper)
+
+
+def _into_ball(point: Singles, ball: Ball, lower: Singles, upper: Singles) -> Singles:
+    """Towards the box's point nearest to the centre: by convexity, a point of the ball lies on that way."""
+    centre = np.array([float(c) for c in ball.centre])
+    nearest: Singles = np.clip(centre, lower, upper).astype(np.float32)
+    anchor = nearest.astype(np.float64)
+    step = point.astype(np.float64) - anchor
+    share = _share_inside(centre - anchor, step, float(ball.radius), ball.p)
+    slack = 2.0**-24
+    while slack < 1.0:
+        moved: Singles = np.clip((anchor + step * share * (1.0 - slack)).astype(np.float32), lower, upper)
+        if _in_ball(moved, ball):
+            return moved
+        slack *= 4.0
+    return nearest
+
+
+def _share_inside(offset: Doubles, step: Doubles, radius: float, p: int) -> float:
+    """About the largest t in [0, 1] with ‖t·step − offset‖_p <= radius, by bisection on a convex function."""
+    inside, outside = 0.0, 1.0
+    for _ in range(40):
+        middle = (inside + outside) / 2
+        within = np.linalg.norm(middle * step - offset, ord=p) <= radius
+        inside, outside = (middle, outside) if within else (inside, middle)
+    return inside
+
+
+def _in_ball(x: Singles, ball: Ball) -> bool:
+    return ball.contains(_fractions(x))
+
+
+def _fractions(values: NDArray[Any]) -> list[Fraction]:
+    return [Fraction(v) for v in values.reshape(-1).tolist()]
+
+
+def confirm(network: Network, property: Property, disjunct: int | None, x: NDArray[Any]) -> Witness | None:
+    """A witness from the candidate x, or None when the replay does not violate the property.
+
+    x is projected into the set of `disjunct`; with None, into that of every disjunct whose box holds its
+    nearest float32, or else of the one nearest to it. The violation may turn out to be another disjunct's.
+    """
+    for index in [disjunct] if disjunct is not None else _nearest(property, x):
+        # A float16 input takes no other numbers; `violated` refuses a point that this moved out of its set.
+        point = project(x, property.disjuncts[index]).astype(network.input_dtype).astype(np.float32)
+        output = network.replay(point.reshape(network.input_shape))
+        found = violated(property, point, output, first=index)
+        if found is not None:
+            note = _note(property.disjuncts[found])
+            return Witness(point.reshape(network.input_shape), output, note)
+    return None
+
+
+def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 0) -> int | None:
+    """Which disjunct float32 input x with output y satisfies, exactly as written; `first` is tried first.
+
+    A pinned coordinate must have its nearest float32. Outputs that are not finite violate nothing.
+    """
+    if not np.isfinite(y).all():
+        return None
+    point = np.asarray(x, dtype=np.float32).reshape(-1)
+    value = _fractions(y)
+    order = [first, *(i for i in range(len(property.disjuncts)) if i != first)] if property.disjuncts else []
+    inside: dict[tuple[int, int], bool] = {}  # by identity: disjuncts share their boxes and balls
+    for index in order:
+        disjunct = property.disjuncts[index]
+        if all(row.holds(value) for row in disjunct.rows):
+            key = (id(disjunct.box), id(disjunct.ball))
+            if key not in inside:
+                inside[key] = _in_set(point, disjunct)
+            if inside[key]:
+                return index
+    return None
+
+
+def _in_set(point: Singles, disjunct: Disjunct) -> bool:
+    if disjunct.box.empty:
+        return False
+    lower, upper, _ = float32_box(disjunct.box)
+    return bool(((lower <= point) & (point <= upper)).all()) and (
+        disjunct.ball is None or _in_ball(point, disjunct.ball)
+    )
+
+
+def _nearest(property: Property, x: NDArray[Any]) -> Iterator[int]:
+    """One disjunct for each input set that holds x; the nearest one when none does."""
+    point = np.asarray(x, dtype=np.float64).reshape(-1).astype(np.float32)
+    seen: set[tuple[int, int]] = set()
+    best, least = None, np.inf
+    for index, disjunct in enumerate(property.disjuncts):
+        key = (id(disjunct.box), id(disjunct.ball))
+        if key in seen or disjunct.box.empty:
+            continue
+        seen.add(key)
+        lower, upper, _ = float32_box(disjunct.box)
+        outside = float(np.max(np.maximum(lower - point, point - upper), initial=0.0))
+        if outside <= 0.0:
+            yield index
+            best, least = None, -1.0
+        elif outside < least:
+            best, least = index, outside
+    if best is not None:
+        yield best
+
+
+def _note(disjunct: Disjunct) -> str:
+    pinned = float32_box(disjunct.box)[2]
+    if not pinned:
+        return ""
+    names = ", ".join(f"X_{i}" for i in pinned[:3]) + (", ..." if len(pinned) > 3 else "")
+    count = "1 input holds" if len(pinned) == 1 else f"{len(pinned)} inputs hold"
+    return f"the range of {count} no float32, so the nearest one stands there ({names})"
+
+
+def rounding_gap(
+    network: Network, disjunct: Disjunct, witness: Witness
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Bounds (low, high), one a row, on coef·f(x) − rhs for the real-valued network f at the witness."""
+    x = torch.from_numpy(np.asarray(witness.input, dtype=np.float64)).reshape(1, *network.input_shape)
+    value, error = evaluate(network.graph, x)
+    middle, radius = _fractions(value.numpy()), _fractions(error.numpy())
+    low, high = [], []
+    for row in disjunct.rows:
+        centre = row.value(middle) - row.rhs
+        spread = sum((abs(c) * radius[i] for i, c in row.coefs.items()), Fraction(0))
+        low.append(float_down(centre - spread))
+        high.append(float_up(centre + spread))
+    return tuple(low), tuple(high)
+
+
+def confirmed(disjunct: Disjunct, high: Sequence[float]) -> bool:
+    """Whether upper bounds on the rows show the violation; otherwise it lies within rounding."""
+    return all(h < 0 if row.strict else h <= 0 for row, h in zip(disjunct.rows, high, strict=True))
+
+
+def format_witness(witness: Witness) -> str:
+    """The counterexample form of VNN-COMP; every decimal reads back as the same float."""
+    pairs = [
+        f"({name}_{i} {value!s})"
+        for name, array in (("X", witness.input), ("Y", witness.output))
+        for i, value in enumerate(np.asarray(array).reshape(-1))
+    ]
+    return "(" + "\n ".join(pairs) + ")"

@@ -1,0 +1,122 @@
+"""What a search is for: to decide a property, or to find a minimum. It says what is proved and what ends the search."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from netproof.core.verdict import Witness
+from netproof.model.evaluate import evaluate
+from netproof.model.graph import Graph
+from netproof.problem.domains import Domains
+from netproof.problem.problem import Problem, Rows
+
+TRIES = 4  # replays a batch of points, best first
+
+
+class Goal(ABC):
+    """Upper bounds come only from points that were evaluated (DESIGN fact 3)."""
+
+    upper: Tensor  # (target,) float64: the least value seen at a point
+
+    @abstractmethod
+    def thresholds(self, target: Tensor) -> Tensor:
+        """(domain,) float64: a bound above this proves a domain of that target."""
+
+    def proved(self, domains: Domains) -> Tensor:
+        """(domain,) bool."""
+        return domains.bound > self.thresholds(domains.target)
+
+    @abstractmethod
+    def offer(self, judge: Judge, points: Tensor, target: Tensor) -> bool:
+        """Evaluate points (n, *input) for their targets (n,). True when the search is over."""
+
+
+class Decide(Goal):
+    """Is there a violation? `replay(point, target)` asks onnxruntime, which alone may say yes."""
+
+    def __init__(self, problem: Problem, replay: Callable[[Tensor, int], Witness | None]) -> None:
+        self._replay = replay
+        rows = problem.rows
+        self._strict = (rows.strict | ~rows.valid).all(1)  # then Σ λ r = 0 excludes a violation too
+        self.upper = torch.full((len(rows.valid),), torch.inf, dtype=torch.float64)
+        self.witness: Witness | None = None
+
+    def thresholds(self, target: Tensor) -> Tensor:
+        return torch.zeros(target.shape, dtype=torch.float64, device=target.device)
+
+    def proved(self, domains: Domains) -> Tensor:
+        tie = (domains.bound == 0) & self._strict.to(domains.bound.device)[domains.target]
+        return (domains.bound > 0) | tie
+
+    def offer(self, judge: Judge, points: Tensor, target: Tensor) -> bool:
+        if len(points) == 0:
+            return False
+        value, noise = judge.judge(points, target)
+        device = value.device
+        self.upper = self.upper.to(device).scatter_reduce(0, target, value.double(), "amin")
+        order = (value - noise).argsort()[:TRIES]
+        for i in order.tolist():
+            if float(value[i]) > float(noise[i]):
+                break
+            self.witness = self._replay(points[i], int(target[i]))
+            if self.witness is not None:
+                return True
+        return False
+
+
+class Minimise(Goal):
+    """The least value of each target's row, to within `tolerance` (absolute and relative)."""
+
+    def __init__(self, problem: Problem, tolerance: float) -> None:
+        self._tolerance = tolerance
+        self._problem = problem
+        self.upper = torch.full((len(problem.rows.valid),), torch.inf, dtype=torch.float64)
+
+    def thresholds(self, target: Tensor) -> Tensor:
+        slack = self._tolerance * (1 + self.upper.abs().nan_to_num(posinf=0.0))
+        return (self.upper - slack).to(target.device)[target]
+
+    def offer(self, judge: Judge, points: Tensor, target: Tensor) -> bool:
+        if len(points) == 0:
+            return False
+        value, _ = judge.judge(points, target)
+        for t in target.unique().tolist():
+            mine = (target == t).nonzero()[:, 0]
+            best = mine[value[mine].argmin()]
+            self._try(points[best].double().cpu(), t)
+        return False
+
+    def _try(self, point: Tensor, target: int) -> None:
+        """A point's value in float64 with its error added: an upper bound of the minimum in real arithmetic."""
+        inputs = self._problem.input_set
+        point = point.maximum(inputs.lower).minimum(inputs.upper)
+        y, error = evaluate(self._problem.graph, point[None])
+        coef = self._problem.rows.coef[target, 0]
+        value = coef @ (y.flatten()) - self._problem.rows.offset[target, 0]
+        above = value + coef.abs() @ error.flatten() + 1e-12 * value.abs()
+        self.upper[target] = self.upper[target].minimum(above)
+
+
+class Judge:
+    """Evaluates points against the rows of their targets, in float32 on the device."""
+
+    def __init__(self, graph: Graph, rows: Rows) -> None:
+        self._graph = graph
+        self._coef, self._offset, self._valid = rows.coef.float(), rows.offset.float(), rows.valid
+
+    def worst_row(self, y: Tensor, target: Tensor) -> Tensor:
+        """max_j r_j of outputs (n, *output) for their targets (n,): at most 0 at a violation."""
+        each = torch.einsum("nro,no->nr", self._coef[target], y.flatten(1)) - self._offset[target]
+        return each.masked_fill(~self._valid[target], -torch.inf).amax(1)
+
+    @torch.no_grad()
+    def judge(self, points: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """The worst row at each point (n, *input), and the size of what float32 may be off by; (n,) both."""
+        y = self._graph.forward(points)
+        value = self.worst_row(y, target)
+        size = torch.einsum("nro,no->nr", self._coef[target].abs(), y.flatten(1).abs())
+        return value, 1e-5 * (size + self._offset[target].abs()).amax(1) + 1e-6

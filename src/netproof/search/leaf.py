@@ -1,0 +1,77 @@
+"""Deciding sub-domains by LP: leaves, and whole parts of the tree when bounds get stuck.
+
+A leaf has nothing left to split, so on it the network is linear and the triangle LP is exact. It is the LP's
+*value* that makes the search complete: a leaf's linear bound is over the box, not over the leaf (DESIGN fact 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netproof.bounds.lp import LPOutcome, LPTask, TriangleLP, solve_many
+from netproof.bounds.root import Root
+from netproof.core.deadline import Deadline
+from netproof.problem.domains import Domains
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What the LPs say of each sub-domain; `bound` is checked, and +inf where the sub-domain is empty."""
+
+    bound: Tensor  # (domain,) float64
+    point: Tensor  # (domain, *input) float32; NaN where the LP gave none
+    failed: Tensor  # (domain,) bool: no word from the LP (time limit, numerical trouble)
+
+
+class LeafLP:
+    """The LP of one problem, built when first needed."""
+
+    def __init__(self, root: Root, workers: int) -> None:
+        self.root = root
+        self._workers = workers
+        self._lp: TriangleLP | None = None
+
+    def decide(self, domains: Domains, deadline: Deadline) -> Outcomes:
+        root = self.root
+        if self._lp is None:
+            intervals = [(i.lower.cpu(), i.upper.cpu()) for i in root.intervals.of]
+            self._lp = TriangleLP(root.problem.graph, root.problem.input_set, intervals)
+        lower, upper = domains.lower.double().cpu(), domains.upper.double().cpu()
+        tasks = [
+            LPTask(root.problem.rows, target, self._bounds(lower[i], upper[i]))
+            for i, target in enumerate(domains.target.tolist())
+        ]
+        outcomes = solve_many(self._lp, tasks, workers=self._workers, deadline=deadline)
+        return self._gather(outcomes)
+
+    def _bounds(self, lower: Tensor, upper: Tensor) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """By nonlinear node, the bounds of its whole input: the root's, and the domain's where it was unstable."""
+        found = {}
+        for layer in self.root.search.layers:
+            at_root = self.root.intervals.of[layer.pre]
+            low, high = at_root.lower.flatten().cpu().clone(), at_root.upper.flatten().cpu().clone()
+            index = layer.index.cpu()
+            low[index], high[index] = lower[layer.packed], upper[layer.packed]
+            found[layer.node] = (low.numpy(), high.numpy())
+        return found
+
+    def _gather(self, outcomes: list[LPOutcome]) -> Outcomes:
+        shape, device = self.root.search.graph.input.shape, self.root.device
+        points = [
+            torch.full(shape, torch.nan) if o.point is None else torch.from_numpy(o.point).view(shape).float()
+            for o in outcomes
+        ]
+        return Outcomes(
+            torch.tensor([o.bound for o in outcomes], dtype=torch.float64, device=device),
+            torch.stack(points).to(device),
+            torch.tensor([o.status == "failed" for o in outcomes], device=device),
+        )
+
+
+def with_bounds(domains: Domains, outcomes: Outcomes) -> Domains:
+    """The sub-domains with the LP's bounds where they are better."""
+    return replace(domains, bound=domains.bound.maximum(outcomes.bound))

@@ -1,0 +1,264 @@
+"""Algorithm 1: parallel branch and bound with optimised LiRPA, and LP only where it must be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.bounder import Bounder, Bounds, Clock, root_domains
+from netproof.bounds.root import Root
+from netproof.branching.brancher import Brancher
+from netproof.core.deadline import Deadline
+from netproof.core.verdict import Stats
+from netproof.problem.domains import Domains, parents, split
+from netproof.problem.problem import Problem
+from netproof.search.frontier import Frontier
+from netproof.search.goals import Goal, Judge
+from netproof.search.leaf import LeafLP, with_bounds
+
+CANDIDATES = 12  # neurons remembered a sub-domain, the most that are split at once
+LP_BATCH = 8  # sub-domains a worker that one turn of the LP takes
+
+
+@dataclass(frozen=True)
+class Method:
+    """A configured search: the parts that differ between methods, and Algorithm 1's n and η."""
+
+    bounder: Bounder
+    brancher: Brancher
+    batch: int  # n
+    lp_threshold: int  # η
+    patience: int = 100  # rounds without a better global bound before the LP has a turn
+    leaf_lp: bool = True  # without it the search is incomplete (Theorem 3.1)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a search of one problem ended."""
+
+    status: str  # "proved", "found", "undecided", "timeout"
+    reason: str
+    lower_bound: float
+    decided_by: str
+
+
+class Search:
+    """One problem's search. `run` is Algorithm 1; everything it does is a method of a few lines."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        method: Method,
+        goal: Goal,
+        device: torch.device,
+        workers: int,
+        deadline: Deadline,
+        stats: Stats,
+        report: Callable[[str, float, int], None] = lambda phase, bound, frontier: None,
+    ) -> None:
+        self._problem, self._method, self._goal = problem, method, goal
+        self._device, self._workers = device, workers
+        self._deadline, self._stats, self._report = deadline, stats, report
+        self._clock = Clock()
+        self._undecided: list[Domains] = []  # leaves that not even the LP could settle
+        self._proved_bound = float("inf")  # the least bound among sub-domains that were proved
+        self._done = False
+
+    def run(self) -> Outcome:
+        began = time.monotonic()
+        self._report("root", float("-inf"), 0)
+        root, bounds = self._method.bounder.root(self._problem, self._device, self._deadline, self._clock)
+        self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
+        self._leaf = LeafLP(root, self._workers)
+        self._judge = Judge(root.search.graph, root.rows)
+        frontier = Frontier(self._settle(root, bounds))
+        self._stalled, self._best = 0, frontier.lower_bound
+        while len(frontier) and not self._done and not self._deadline.expired:
+            began, other = time.monotonic(), self._other_seconds()
+            self._round(root, frontier)
+            self._prune(frontier)
+            if self._lp_is_due(frontier):
+                self._lp_turn(root, frontier)
+            spent = time.monotonic() - began - (self._other_seconds() - other)
+            self._stats.seconds["search"] += spent
+            self._report("search", self._lower_bound(frontier), len(frontier))
+        self._stats.seconds["confirm"] += self._clock.confirm
+        return self._outcome(frontier)
+
+    # One round: pick, split, bound, filter (lines 5 to 10).
+
+    def _round(self, root: Root, frontier: Frontier) -> None:
+        picked = frontier.pop(self._method.batch)
+        splittable = (picked.candidates >= 0).any(1)
+        if not bool(splittable.all()):
+            self._decide_leaves(picked.select(~splittable))
+            picked = picked.select(splittable)
+        if len(picked) == 0 or self._done:
+            return
+        self._stats.rounds += 1
+        children = split(picked, picked.candidates[:, : self._neurons_at_once(len(picked))])
+        for part in torch.arange(len(children), device=self._device).split(2 * self._method.batch):
+            frontier.push(self._bound(root, children.select(part)))
+            if self._done or self._deadline.expired:
+                # What was not bounded is still open.
+                frontier.push(children.select(torch.arange(int(part[-1]) + 1, len(children), device=self._device)))
+                return
+
+    def _neurons_at_once(self, picked: int) -> int:
+        """Several while the frontier is smaller than the batch, so that the device is full (section 3.3)."""
+        return max(1, min(CANDIDATES, (self._method.batch // max(1, picked)).bit_length()))
+
+    def _bound(self, root: Root, children: Domains) -> Domains:
+        self._stats.domains += len(children)
+        threshold = self._goal.thresholds(children.target)
+        bounds = self._method.bounder.bound(root, children, threshold, self._deadline, self._clock)
+        return self._settle(root, bounds)
+
+    def _settle(self, root: Root, bounds: Bounds) -> Domains:
+        """Try the bounds' minimisers as witnesses, drop what is proved, rank the neurons of the rest."""
+        if self._goal.offer(self._judge, bounds.point, bounds.domains.target):
+            self._done = True
+        proved = self._goal.proved(bounds.domains)
+        self._note_proved(bounds.domains.bound[proved])
+        rest = Bounds(bounds.domains.select(~proved), bounds.empty[~proved], bounds.coef[~proved], bounds.point[~proved])
+        chosen = self._method.brancher.choose(root, rest, CANDIDATES)
+        return replace(rest.domains, candidates=chosen)
+
+    def _prune(self, frontier: Frontier) -> None:
+        """A better threshold (a smaller minimum seen) may prove what was open."""
+        proved = self._goal.proved(frontier.domains)
+        if bool(proved.any()):
+            self._note_proved(frontier.domains.bound[proved])
+            frontier.keep(~proved)
+
+    # LP: leaves, and a turn when bounds are stuck (lines 11 to 14).
+
+    def _decide_leaves(self, leaves: Domains) -> None:
+        if not self._method.leaf_lp:
+            self._undecided.append(leaves)
+            return
+        began = time.monotonic()
+        self._report("leaf", self._best, len(leaves))
+        outcomes = self._leaf.decide(leaves, self._deadline)
+        self._stats.leaf_lps += len(leaves)
+        self._try_points(outcomes.point, leaves.target)
+        leaves = with_bounds(leaves, outcomes)
+        proved = self._goal.proved(leaves)
+        self._note_proved(leaves.bound[proved])
+        if not bool(proved.all()):
+            self._undecided.append(leaves.select(~proved))
+        self._stats.seconds["leaf"] += time.monotonic() - began
+
+    def _lp_is_due(self, frontier: Frontier) -> bool:
+        bound = frontier.lower_bound
+        self._stalled = 0 if bound > self._best + 1e-6 * abs(self._best) else self._stalled + 1
+        self._best = max(self._best, bound)
+        if not self._method.leaf_lp or self._done or self._deadline.expired or not len(frontier):
+            return False
+        if len(frontier) > self._method.lp_threshold or self._stalled >= self._method.patience:
+            self._stalled = 0
+            return True
+        return False
+
+    def _lp_turn(self, root: Root, frontier: Frontier) -> None:
+        """The worst sub-domains by LP on their optimised intermediate bounds; a proved one's parent next, and so on."""
+        began = time.monotonic()
+        batch = frontier.pop(LP_BATCH * self._workers)
+        outcomes = self._leaf.decide(batch, self._deadline)
+        self._stats.lps += len(batch)
+        self._try_points(outcomes.point, batch.target)
+        batch = with_bounds(batch, outcomes)
+        proved = self._goal.proved(batch)
+        self._note_proved(batch.bound[proved])
+        frontier.push(batch.select(~proved))
+        self._backtrack(root, frontier, batch.select(proved))
+        self._stats.seconds["leaf"] += time.monotonic() - began
+
+    def _backtrack(self, root: Root, frontier: Frontier, proved: Domains) -> None:
+        """Climb from proved sub-domains while their parents are proved too, pruning what lies below."""
+        while len(proved) and not self._deadline.expired:
+            above = self._parents(root, proved)
+            if len(above) == 0:
+                return
+            bounds = self._method.bounder.bound(
+                root, above, self._goal.thresholds(above.target), self._deadline, self._clock
+            )
+            above = bounds.domains
+            open_still = ~self._goal.proved(above)
+            if bool(open_still.any()):
+                outcomes = self._leaf.decide(above.select(open_still), self._deadline)
+                self._stats.lps += int(open_still.sum())
+                self._try_points(outcomes.point, above.target[open_still])
+                bound = above.bound.clone()
+                bound[open_still] = bound[open_still].maximum(outcomes.bound)
+                above = replace(above, bound=bound)
+            proved = above.select(self._goal.proved(above))
+            self._note_proved(proved.bound)
+            self._stats.lp_parents_proved += len(proved)
+            for target, splits in zip(proved.target.tolist(), proved.splits, strict=True):
+                self._stats.lp_pruned += frontier.prune(target, splits)
+
+    @staticmethod
+    def _parents(root: Root, domains: Domains) -> Domains:
+        """The distinct parents, with the root's bounds: a child's do not hold there."""
+        inner = domains.select(domains.depth > 0)
+        if len(inner) == 0:
+            return inner
+        keys = torch.cat([inner.target[:, None].to(torch.int16), parents(inner).sign()], 1)
+        _, first = _unique_rows(keys)
+        inner = inner.select(first)
+        whole = root_domains(root).select(inner.target)
+        splits = parents(inner)
+        return replace(
+            whole,
+            splits=splits,
+            lower=torch.where(splits > 0, whole.lower.clamp(min=0), whole.lower),
+            upper=torch.where(splits < 0, whole.upper.clamp(max=0), whole.upper),
+            slopes=inner.slopes,
+            weights=inner.weights,
+            candidates=inner.candidates,
+        )
+
+    def _try_points(self, points: Tensor, target: Tensor) -> None:
+        real = ~points.flatten(1).isnan().any(1)
+        if self._goal.offer(self._judge, points[real], target[real]):
+            self._done = True
+
+    # Bookkeeping.
+
+    def _note_proved(self, bound: Tensor) -> None:
+        if len(bound):
+            self._proved_bound = min(self._proved_bound, float(bound.min()))
+
+    def _lower_bound(self, frontier: Frontier) -> float:
+        """The least bound of all sub-domains, proved, open or undecided: what is proved of the whole set."""
+        undecided = [float(d.bound.min()) for d in self._undecided if len(d)]
+        return min([self._proved_bound, frontier.lower_bound, *undecided])
+
+    def _other_seconds(self) -> float:
+        return self._clock.confirm + self._stats.seconds["leaf"]
+
+    def _outcome(self, frontier: Frontier) -> Outcome:
+        bound = self._lower_bound(frontier)
+        rounds, leaves = self._stats.rounds, self._stats.leaf_lps + self._stats.lps
+        if self._done:
+            return Outcome("found", "", bound, "search")
+        if len(frontier):
+            return Outcome("timeout", f"{len(frontier)} sub-domains still open", bound, "")
+        if self._undecided:
+            count = sum(len(d) for d in self._undecided)
+            return Outcome("undecided", f"{count} leaves within rounding of a violation", bound, "")
+        return Outcome("proved", "", bound, "leaf" if leaves else "search" if rounds else "root")
+
+
+def _unique_rows(keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Distinct rows and the first place of each, in order of first appearance."""
+    rows, inverse = keys.unique(dim=0, return_inverse=True)
+    places = torch.arange(len(keys), device=keys.device)
+    first = torch.full((len(rows),), len(keys), dtype=torch.int64, device=keys.device)
+    first = first.scatter_reduce(0, inverse, places, "amin")
+    return rows, first.sort().values

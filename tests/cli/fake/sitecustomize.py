@@ -1,0 +1,160 @@
+"""Stands in for the engine in tests of the command line: answers at once, or misbehaves as told.
+
+Python imports this module by itself where its folder is on PYTHONPATH. FAKE_ENGINE says what the engine does.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+import types
+from dataclasses import dataclass
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+
+BEHAVIOUR = os.environ.get("FAKE_ENGINE", "unsat")
+
+
+@dataclass
+class Progress:
+    phase: str = "search"
+    lower_bound: float | None = -0.25
+    upper_bound: float | None = 0.75
+    domains: int = 40
+    frontier: int = 6
+    rounds: int = 3
+    seconds: float = 0.1
+    remaining: float | None = None
+    problem: int = 1
+    problems: int = 1
+
+
+@dataclass
+class OutputBounds:
+    lower: object
+    upper: object
+    method: str
+    exact: bool
+    reason: str = ""
+
+
+def spin(deadline, seconds=120.0):
+    """Work that looks at its deadline, as the engine does."""
+    end = time.monotonic() + seconds
+    while not deadline.expired and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def wait_deaf():
+    """Work that listens to nothing: no signal gets through to Python."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    time.sleep(120)
+
+
+def start_process():
+    """A helper process, as a pool of LP workers would be."""
+    helper = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(120)"])
+    with open(os.environ["FAKE_PIDS"], "w") as file:
+        file.write(f"{os.getpid()} {helper.pid}")
+
+
+def misbehave(deadline, progress):
+    if progress is not None:
+        progress(Progress())
+    if os.environ.get("FAKE_PIDS"):
+        start_process()
+    if BEHAVIOUR == "slow":
+        spin(deadline)
+    elif BEHAVIOUR == "deaf":
+        wait_deaf()
+    elif BEHAVIOUR == "busy":
+        sum(range(10**12))
+    elif BEHAVIOUR == "raise":
+        raise ZeroDivisionError("the engine fell over")
+    elif BEHAVIOUR == "memory":
+        raise MemoryError
+    elif BEHAVIOUR == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif BEHAVIOUR == "exit":
+        os._exit(3)
+    elif BEHAVIOUR == "print":
+        print("noise from a library", flush=True)
+        os.write(1, b"noise from C\n")
+
+
+def verify(model, spec, *, deadline=None, progress=None, options=None, **arguments):
+    import numpy as np
+
+    from netproof.core.verdict import Stats, Status, Verdict, Witness
+    from netproof.errors import SpecError
+
+    if BEHAVIOUR == "refuse":
+        raise SpecError("no such variable X_9", file=str(spec), line=3, column=7, remedy="declare it")
+    misbehave(deadline, progress)
+    stats = Stats(domains=40, rounds=3)
+    if deadline is not None and deadline.expired:
+        return Verdict(Status.TIMEOUT, "time limit", lower_bound=-0.125, stats=stats)
+    if BEHAVIOUR == "sat":
+        x = np.array([[0.1, float("-inf")]], dtype=np.float32)
+        return Verdict(
+            Status.SAT, witness=Witness(x, np.array([[1.5]], dtype=np.float32)), upper_bound=-1.0, stats=stats
+        )
+    if BEHAVIOUR == "empty":
+        return Verdict(Status.UNSAT, "input set is empty", lower_bound=float("inf"), decided_by="input set")
+    return Verdict(Status.UNSAT, lower_bound=0.5, stats=stats, decided_by="root")
+
+
+def bounds(model, spec, *, method="alpha", deadline=None, progress=None, **arguments):
+    import numpy as np
+
+    misbehave(deadline, progress)
+    return OutputBounds(np.array([[-1.0, 0.1]]), np.array([[2.0, 0.30000000000000004]]), method, method == "exact")
+
+
+@dataclass
+class Field:
+    name: str
+    type: object
+    default: object
+    help: str
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass
+class MethodInfo:
+    name: str
+    summary: str
+    fields: tuple[Field, ...] = ()
+
+
+FIELDS = (
+    Field("batch", int, 400, "domains bounded at once", low=1, high=65536),
+    Field("lp_threshold", int, 12000, "frontier size at which LPs take over", low=1),
+)
+METHODS = {
+    "auto": MethodInfo("auto", "chooses from the problem", FIELDS),
+    "lirpa": MethodInfo("lirpa", "Algorithm 1 of the paper", FIELDS),
+}
+CONTENTS = {
+    "netproof.api": {"verify": verify, "bounds": bounds, "Progress": Progress},
+    "netproof.methods": {"METHODS": METHODS},
+}
+
+
+class Fake(MetaPathFinder, Loader):
+    def find_spec(self, name, path=None, target=None):
+        return importlib.util.spec_from_loader(name, self) if name in CONTENTS else None
+
+    def create_module(self, spec: ModuleSpec):
+        return types.ModuleType(spec.name)
+
+    def exec_module(self, module):
+        vars(module).update(CONTENTS[module.__name__])
+
+
+sys.meta_path.insert(0, Fake())

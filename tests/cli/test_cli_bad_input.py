@@ -1,0 +1,99 @@
+"""Every kind of bad usage is one line that names the thing and the remedy, exit 2, and no traceback."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from command import run
+
+VERIFY = ("verify", "m.onnx", "p.vnnlib")
+ROBUST = ("robust", "m.onnx", "--image", "x.npy", "--label", "1", "--eps", "0.1")
+BAD = {
+    "unknown command": (("prove",), "prove"),
+    "unknown option": ((*VERIFY, "--fast"), "--fast"),
+    "no files": (("verify",), "--help"),
+    "missing model": (("verify", "gone.onnx", "p.vnnlib"), "gone.onnx: no such file"),
+    "missing spec": (("verify", "m.onnx", "gone.vnnlib"), "gone.vnnlib: no such file"),
+    "no spec": (("verify", "m.onnx"), "no spec"),
+    "no model": (("verify", "p.vnnlib"), "no model"),
+    "two models": ((*VERIFY, "n.onnx"), "a second model"),
+    "two specs": ((*VERIFY, "p.vnnlib"), "a second spec"),
+    "wrong suffix": (("verify", "m.pt", "p.vnnlib"), "m.pt"),
+    "folder for a file": (("verify", "d.onnx", "p.vnnlib"), "d.onnx: is a directory"),
+    "unknown device": ((*VERIFY, "--device", "tpu"), "'tpu'"),
+    "unknown method": ((*VERIFY, "--method", "lirpq"), "did you mean 'lirpa'"),
+    "set without value": ((*VERIFY, "--set", "batch"), "FIELD=VALUE"),
+    "set without field": ((*VERIFY, "--set", "=3"), "FIELD=VALUE"),
+    "set of no field": ((*VERIFY, "--set", "batchh=3"), "did you mean 'batch'"),
+    "set twice": ((*VERIFY, "--set", "batch=3", "--set", "batch=4"), "twice"),
+    "timeout zero": ((*VERIFY, "--timeout", "0"), "--timeout"),
+    "timeout negative": ((*VERIFY, "--timeout", "-1"), "--timeout"),
+    "timeout nan": ((*VERIFY, "--timeout", "nan"), "--timeout"),
+    "timeout infinite": ((*VERIFY, "--timeout", "inf"), "--timeout"),
+    "timeout in words": ((*VERIFY, "--timeout", "long"), "--timeout"),
+    "no threads": ((*VERIFY, "--threads", "0"), "--threads"),
+    "negative seed": ((*VERIFY, "--seed", "-1"), "--seed"),
+    "json in no folder": ((*VERIFY, "--json", "no/j.json"), "no directory no"),
+    "json is a folder": ((*VERIFY, "--json", "d"), "--json names a directory"),
+    "results in no folder": ((*VERIFY, "--results-file", "no/r.txt"), "no directory no"),
+    "witness is a folder": ((*VERIFY, "--witness", "d"), "--witness names a directory"),
+    "output over input": ((*VERIFY, "--json", "m.onnx"), "overwrite m.onnx"),
+    "two outputs in one": ((*VERIFY, "--json", "o", "--witness", "o"), "overwrite o"),
+    "unknown bound": (("bounds", "m.onnx", "p.vnnlib", "--method", "zonotope"), "'zonotope'"),
+    "no image": (("robust", "m.onnx", "--label", "1", "--eps", "0.1"), "--image"),
+    "missing image": ((*ROBUST, "--image", "gone.png"), "gone.png: no such file"),
+    "image of another kind": ((*ROBUST, "--image", "x.jpg"), "x.jpg"),
+    "eps in words": ((*ROBUST, "--eps", "small"), "'small'"),
+    "eps over zero": ((*ROBUST, "--eps", "1/0"), "'1/0'"),
+    "eps negative": ((*ROBUST, "--eps", "-0.1"), "negative"),
+    "eps nan": ((*ROBUST, "--eps", "nan"), "'nan'"),
+    "largest from zero": ((*ROBUST, "--eps", "0", "--largest"), "--largest"),
+    "unknown norm": ((*ROBUST, "--norm", "3"), "'3'"),
+    "negative label": ((*ROBUST, "--label", "-1"), "--label"),
+    "clip of one side": ((*ROBUST, "--clip", "0"), "--clip"),
+    "clip upside down": ((*ROBUST, "--clip", "1,0"), "--clip"),
+    "targets in words": ((*ROBUST, "--targets", "a,b"), "--targets"),
+    "mean for an array": ((*ROBUST, "--mean", "0.5"), "--mean"),
+    "std zero": ((*ROBUST, "--image", "x.png", "--std", "0"), "--std"),
+    "model for robust by another name": (("robust", "p.vnnlib", *ROBUST[2:]), "not a model"),
+    "demo over a file": (("demo", "--out", "m.onnx"), "--out"),
+}
+
+
+@pytest.fixture
+def full_folder(folder: Path) -> Path:
+    for name in ("n.onnx", "m.pt", "x.npy", "x.png", "x.jpg"):
+        (folder / name).write_bytes(b"")
+    for name in ("d", "d.onnx"):
+        (folder / name).mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_usage(kind: str, full_folder: Path) -> None:
+    arguments, named = BAD[kind]
+    before = sorted(path.name for path in full_folder.iterdir())
+    done = run(*arguments, cwd=full_folder, engine="raise")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("netproof: error: ")
+    assert named in done.stderr
+    assert done.stderr.rstrip().endswith(")"), "the remedy comes last, in brackets"
+    assert sorted(path.name for path in full_folder.iterdir()) == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission(folder: Path) -> None:
+    (folder / "closed").mkdir(mode=0o500)
+    done = run(*VERIFY, "--json", "closed/j.json", cwd=folder)
+    assert done.returncode == 2
+    assert "closed/j.json" in done.stderr
+
+
+def test_what_the_engine_refuses_is_one_line_too(folder: Path) -> None:
+    done = run(*VERIFY, engine="refuse", cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    expected = "netproof: error: p.vnnlib: line 3, column 7: no such variable X_9 (declare it)\n"
+    assert done.stderr == expected

@@ -1,0 +1,71 @@
+"""Starting is cheap: help and versions come without the heavy libraries."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import HANG, SOURCE, run
+
+HEAVY = ("torch", "onnx", "onnxruntime", "highspy", "numpy")
+COMMANDS = ("verify", "robust", "bounds", "inspect", "methods", "doctor", "demo")
+
+
+def imported_after(code: str) -> set[str]:
+    code += f"\nimport sys; print(*(name for name in {HEAVY!r} if name in sys.modules))"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=HANG, check=True
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    assert imported_after(f"from netproof.cli.main import run; run({arguments!r})") == set()
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    assert imported_after("import netproof; netproof.__version__, dir(netproof)") == set()
+
+
+def test_public_names_have_homes() -> None:
+    code = "import netproof; print([name for name in netproof.__all__ if getattr(netproof, name) is None])"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=HANG, check=False
+    )
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_the_function_bounds_is_not_hidden_by_the_subpackage() -> None:
+    code = (
+        "import netproof, netproof.bounds.interval; from netproof.bounds import interval;"
+        "assert callable(netproof.bounds), netproof.bounds"
+    )
+    imported_after(code)
+
+
+def test_version(tmp_path: Path) -> None:
+    from netproof import __version__
+
+    done = run("--version", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"netproof {__version__}\n")
+
+
+def test_no_command_shows_help_and_is_no_success(tmp_path: Path) -> None:
+    done = run(cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert all(name in done.stderr for name in COMMANDS)
+
+
+def test_the_supervisor_stays_light(folder: Path) -> None:
+    """The parent must be able to answer while the child still imports."""
+    code = (
+        "import sys, os; from netproof.cli.main import run;"
+        f"os.chdir({str(folder)!r}); run(['verify', 'm.onnx', 'p.vnnlib'])"
+    )
+    assert imported_after(f"sys_path = 0\nimport sys; sys.path.insert(0, {str(Path(__file__).parent / 'fake')!r})\nimport sitecustomize\n{code}") == set()

@@ -1,0 +1,131 @@
+"""The contract of `netproof verify`: stdout, files, exit codes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import run
+
+KEYS = [
+    *("verdict", "reason", "decided_by", "arithmetic", "seconds", "lower_bound", "upper_bound", "domains"),
+    *("peak_memory", "leaf_lps", "rounds", "method", "device", "seed", "witness", "certificate", "model"),
+    *("property", "versions"),
+]
+WITNESS = "((X_0 0.10000000149011612)\n (X_1 -inf)\n (Y_0 1.5))\n"
+
+
+@pytest.mark.parametrize("order", [("m.onnx", "p.vnnlib"), ("p.vnnlib", "m.onnx")])
+def test_a_proof(folder: Path, order: tuple[str, str]) -> None:
+    done = run("verify", *order, "--results-file", "r.txt", cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "unsat\n")
+    assert done.stderr.startswith("PROVED: holds for every input\n")
+    assert (folder / "r.txt").read_text() == "unsat\n"
+
+
+def test_a_counterexample(folder: Path) -> None:
+    files = ("--results-file", "r.txt", "--witness", "w.txt", "--json", "j.json")
+    done = run("verify", "m.onnx", "p.vnnlib", *files, engine="sat", cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "sat\n" + WITNESS)
+    assert (folder / "r.txt").read_text() == done.stdout
+    assert (folder / "w.txt").read_text() == WITNESS
+    assert "BROKEN: counterexample saved to w.txt" in done.stderr
+    witness = json.loads((folder / "j.json").read_text())["witness"]
+    assert witness == {"input": [[0.10000000149011612, None]], "output": [[1.5]]}
+
+
+def test_a_witness_as_array(folder: Path) -> None:
+    run("verify", "m.onnx", "p.vnnlib", "--witness", "w.npy", engine="sat", cwd=folder)
+    saved = np.load(folder / "w.npy")
+    assert saved.dtype == np.float32
+    np.testing.assert_array_equal(saved, np.array([[0.1, -np.inf]], dtype=np.float32))
+
+
+def test_no_witness_file_without_a_witness(folder: Path) -> None:
+    run("verify", "m.onnx", "p.vnnlib", "--witness", "w.npy", cwd=folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["m.onnx", "p.vnnlib"]
+
+
+def test_json_has_the_keys_of_the_contract(folder: Path) -> None:
+    run("verify", "m.onnx", "p.vnnlib", "--json", "j.json", "--seed", "7", "--method", "lirpa", cwd=folder)
+    found = json.loads((folder / "j.json").read_text())
+    assert list(found) == KEYS
+    assert list(found["seconds"]) == ["load", "attack", "root", "search", "leaf", "confirm", "total"]
+    assert list(found["versions"]) == ["netproof", "torch", "onnxruntime", "highspy", "cuda", "gpu"]
+    assert found["model"] == {"path": "m.onnx", "sha256": hashlib.sha256(b"model").hexdigest()}
+    assert found["property"]["sha256"] == hashlib.sha256(b"; spec").hexdigest()
+    assert (found["verdict"], found["seed"], found["method"]) == ("unsat", 7, "lirpa")
+    assert (found["lower_bound"], found["witness"], found["certificate"]) == (0.5, None, None)
+    assert found["seconds"]["total"] > 0
+
+
+def test_an_empty_input_set_is_a_proof_with_a_warning(folder: Path) -> None:
+    done = run("verify", "m.onnx", "p.vnnlib", "--json", "j.json", engine="empty", cwd=folder)
+    assert done.stdout == "unsat\n"
+    assert "warning" in done.stderr
+    found = json.loads((folder / "j.json").read_text())
+    assert found["reason"] == "input set is empty"
+    assert found["lower_bound"] is None  # an infinity is no JSON
+
+
+def test_a_name_without_gz_finds_the_packed_file(folder: Path) -> None:
+    (folder / "m.onnx").rename(folder / "m.onnx.gz")
+    done = run("verify", "m.onnx", "p.vnnlib", "--json", "j.json", cwd=folder)
+    assert done.stdout == "unsat\n"
+    assert json.loads((folder / "j.json").read_text())["model"]["path"] == "m.onnx.gz"
+
+
+def test_quiet_leaves_stderr_empty(folder: Path) -> None:
+    assert run("verify", "m.onnx", "p.vnnlib", "--quiet", cwd=folder).stderr == ""
+
+
+def test_a_library_that_prints_does_not_spoil_stdout(folder: Path) -> None:
+    done = run("verify", "m.onnx", "p.vnnlib", engine="print", cwd=folder)
+    assert done.stdout == "unsat\n"
+    assert "noise from C" in done.stderr
+
+
+def test_results_replace_older_ones_and_leave_nothing_else(folder: Path) -> None:
+    (folder / "r.txt").write_text("sat\n")
+    run("verify", "m.onnx", "p.vnnlib", "--results-file", "r.txt", cwd=folder)
+    assert (folder / "r.txt").read_text() == "unsat\n"
+    assert sorted(path.name for path in folder.iterdir()) == ["m.onnx", "p.vnnlib", "r.txt"]
+
+
+def test_a_device_file_is_written_to_and_not_replaced(folder: Path) -> None:
+    done = run("verify", "m.onnx", "p.vnnlib", "--json", "/dev/null", "--results-file", "/dev/null", cwd=folder)
+    assert done.returncode == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_bug_is_one_line_and_exit_1(folder: Path) -> None:
+    done = run("verify", "m.onnx", "p.vnnlib", engine="raise", cwd=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+    assert "this is a bug in netproof" in done.stderr
+    assert "NETPROOF_TRACEBACK=1" in done.stderr
+
+
+def test_a_bug_shows_its_traceback_when_asked(folder: Path) -> None:
+    done = run("verify", "m.onnx", "p.vnnlib", engine="raise", cwd=folder, NETPROOF_TRACEBACK="1")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "the engine fell over" in done.stderr
+
+
+def test_bounds_print_both_sides_with_every_digit(folder: Path) -> None:
+    done = run("bounds", "p.vnnlib", "m.onnx", "--method", "exact", "--json", "j.json", cwd=folder)
+    assert done.returncode == 0
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert rows == [["Y_0", "-1.0", "2.0"], ["Y_1", "0.1", "0.30000000000000004"]]
+    found = json.loads((folder / "j.json").read_text())
+    assert (found["lower"], found["exact"], found["method"]) == ([-1.0, 0.1], True, "exact")
+
+
+def test_methods_lists_typed_fields(folder: Path) -> None:
+    done = run("methods", cwd=folder)
+    assert done.returncode == 0
+    assert "batch: int = 400 (1 to 65536)" in done.stdout

@@ -1,0 +1,1 @@
+"""Oracles and generators that tests share; nothing here is a test."""
