@@ -32,7 +32,7 @@ from netproof.problem.property import Property
 from netproof.problem.reduce import reduce
 from netproof.problem.specs import InputRegion, classification
 from netproof.problem.vnnlib import load_property
-from netproof.problem.witness import confirm, confirmed, rounding_gap
+from netproof.problem.witness import confirm, confirmed, rounding_gap, violated
 from netproof.search.attack import Pgd
 from netproof.search.goals import Decide
 from netproof.search.loop import Outcome, Search
@@ -82,7 +82,8 @@ def verify(
     run.check_on(network, problems)
     run.stats.seconds["load"] = run.elapsed()
     if not problems:
-        return run.verdict(Status.UNSAT, "input set is empty", decided_by="input set")
+        empty = "input set is empty" if property.disjuncts else "no output can violate the property"
+        return run.verdict(Status.UNSAT, empty, decided_by="input set")
     verdict = run.attack_all(network, property, problems) if attack else None
     return verdict or run.search_all(network, property, problems)
 
@@ -186,7 +187,7 @@ class _Run:
         return replay
 
     def _sat(self, network: Network, property: Property, witness: Witness, decided_by: str) -> Verdict:
-        index = violated_disjunct(property, witness)
+        index = _violated_disjunct(property, witness)
         low, high = rounding_gap(network, property.disjuncts[index], witness)
         sure = confirmed(property.disjuncts[index], high)
         details = {} if sure else {"real_rows": {"lower": list(low), "upper": list(high)}}
@@ -250,9 +251,7 @@ def as_property(
     return spec if isinstance(spec, Property) else load_property(spec)
 
 
-def violated_disjunct(property: Property, witness: Witness) -> int:
-    from netproof.problem.witness import violated
-
+def _violated_disjunct(property: Property, witness: Witness) -> int:
     index = violated(property, witness.input, witness.output)
     if index is None:
         raise AssertionError("a witness that violates nothing was reported")

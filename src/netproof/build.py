@@ -20,6 +20,7 @@ def build_method(name: str, options: Mapping[str, int | float | bool | None], de
     batch = o["batch"] if o["batch"] is not None else BATCH[device.type]
     bounder = Lirpa(
         root_steps=int(o["root_steps"] or 0),
+        neuron_steps=int(o["neuron_steps"] or 0),
         steps=int(o["steps"] or 0),
         refresh=int(o["refresh"] or 0),
         rate=float(o["rate"] or 0.0),

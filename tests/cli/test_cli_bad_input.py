@@ -28,6 +28,8 @@ BAD = {
     "set without field": ((*VERIFY, "--set", "=3"), "FIELD=VALUE"),
     "set of no field": ((*VERIFY, "--set", "batchh=3"), "did you mean 'batch'"),
     "set twice": ((*VERIFY, "--set", "batch=3", "--set", "batch=4"), "twice"),
+    "set of the wrong type": ((*VERIFY, "--set", "batch=many"), "batch=many"),
+    "set out of range": ((*VERIFY, "--set", "batch=0"), "batch=0"),
     "timeout zero": ((*VERIFY, "--timeout", "0"), "--timeout"),
     "timeout negative": ((*VERIFY, "--timeout", "-1"), "--timeout"),
     "timeout nan": ((*VERIFY, "--timeout", "nan"), "--timeout"),

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import HANG, SOURCE, run
+from command import HANG, HERE, SOURCE, run
 
 HEAVY = ("torch", "onnx", "onnxruntime", "highspy", "numpy")
 COMMANDS = ("verify", "robust", "bounds", "inspect", "methods", "doctor", "demo")
@@ -18,7 +18,12 @@ def imported_after(code: str) -> set[str]:
     code += f"\nimport sys; print(*(name for name in {HEAVY!r} if name in sys.modules))"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=HANG, check=True
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+        check=True,
     )
     return set(done.stdout.splitlines()[-1].split())
 
@@ -36,7 +41,12 @@ def test_public_names_have_homes() -> None:
     code = "import netproof; print([name for name in netproof.__all__ if getattr(netproof, name) is None])"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=HANG, check=False
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+        check=False,
     )
     assert done.stdout == "[]\n", done.stderr
 
@@ -58,8 +68,8 @@ def test_version(tmp_path: Path) -> None:
 
 def test_no_command_shows_help_and_is_no_success(tmp_path: Path) -> None:
     done = run(cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert all(name in done.stderr for name in COMMANDS)
+    assert done.returncode == 2
+    assert all(name in done.stdout for name in COMMANDS)
 
 
 def test_the_supervisor_stays_light(folder: Path) -> None:
@@ -68,4 +78,5 @@ def test_the_supervisor_stays_light(folder: Path) -> None:
         "import sys, os; from netproof.cli.main import run;"
         f"os.chdir({str(folder)!r}); run(['verify', 'm.onnx', 'p.vnnlib'])"
     )
-    assert imported_after(f"sys_path = 0\nimport sys; sys.path.insert(0, {str(Path(__file__).parent / 'fake')!r})\nimport sitecustomize\n{code}") == set()
+    fake = f"import sys; sys.path.insert(0, {str(HERE / 'fake')!r}); import sitecustomize"
+    assert imported_after(f"{fake}\n{code}") == set()

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from command import run
 
+from netproof.methods import METHODS
+
 KEYS = [
     *("verdict", "reason", "decided_by", "arithmetic", "seconds", "lower_bound", "upper_bound", "domains"),
     *("peak_memory", "leaf_lps", "rounds", "method", "device", "seed", "witness", "certificate", "model"),
     *("property", "versions"),
 ]
-WITNESS = "((X_0 0.10000000149011612)\n (X_1 -inf)\n (Y_0 1.5))\n"
+WITNESS = "((X_0 0.5)\n (X_1 -inf)\n (Y_0 1.5))\n"
 
 
 @pytest.mark.parametrize("order", [("m.onnx", "p.vnnlib"), ("p.vnnlib", "m.onnx")])
@@ -34,14 +36,14 @@ def test_a_counterexample(folder: Path) -> None:
     assert (folder / "w.txt").read_text() == WITNESS
     assert "BROKEN: counterexample saved to w.txt" in done.stderr
     witness = json.loads((folder / "j.json").read_text())["witness"]
-    assert witness == {"input": [[0.10000000149011612, None]], "output": [[1.5]]}
+    assert witness == {"input": [[0.5, None]], "output": [[1.5]]}
 
 
 def test_a_witness_as_array(folder: Path) -> None:
     run("verify", "m.onnx", "p.vnnlib", "--witness", "w.npy", engine="sat", cwd=folder)
     saved = np.load(folder / "w.npy")
     assert saved.dtype == np.float32
-    np.testing.assert_array_equal(saved, np.array([[0.1, -np.inf]], dtype=np.float32))
+    np.testing.assert_array_equal(saved, np.array([[0.5, -np.inf]], dtype=np.float32))
 
 
 def test_no_witness_file_without_a_witness(folder: Path) -> None:
@@ -96,7 +98,9 @@ def test_results_replace_older_ones_and_leave_nothing_else(folder: Path) -> None
 
 
 def test_a_device_file_is_written_to_and_not_replaced(folder: Path) -> None:
-    done = run("verify", "m.onnx", "p.vnnlib", "--json", "/dev/null", "--results-file", "/dev/null", cwd=folder)
+    done = run(
+        "verify", "m.onnx", "p.vnnlib", "--json", "/dev/null", "--results-file", "/dev/null", cwd=folder
+    )
     assert done.returncode == 0
     assert Path("/dev/null").is_char_device()
 
@@ -128,4 +132,8 @@ def test_bounds_print_both_sides_with_every_digit(folder: Path) -> None:
 def test_methods_lists_typed_fields(folder: Path) -> None:
     done = run("methods", cwd=folder)
     assert done.returncode == 0
-    assert "batch: int = 400 (1 to 65536)" in done.stdout
+    for method in METHODS.values():
+        assert f"{method.name}  {method.summary}" in done.stdout
+        for field in method.fields:
+            assert f"{field.name}: {field.type.__name__} = " in done.stdout
+            assert field.help in done.stdout

@@ -39,9 +39,9 @@ class Model:
         """Inputs are names, arrays (which become initializers) or None; "" and None are left out."""
         names = []
         for value in inputs:
-            if isinstance(value, np.ndarray):
+            if isinstance(value, np.ndarray | np.generic):
                 name = f"c{len(self.constants)}"
-                self.constants[name] = value
+                self.constants[name] = np.asarray(value)
                 names.append(name)
             else:
                 names.append(value or "")

@@ -30,7 +30,9 @@ def f32(*values: float) -> np.ndarray:
 
 
 def matrix_cases() -> Iterator[tuple[str, Callable[[], Model]]]:
-    for alpha, beta, ta, tb, opset in product((1.0, 0.5, 0.3), (1.0, 0.7), (0, 1), (0, 1), (9, 13)):
+    for (alpha, beta), ta, tb, opset in product(
+        ((1.0, 1.0), (0.5, 0.7), (0.3, 0.25)), (0, 1), (0, 1), (9, 13)
+    ):
 
         def gemm(alpha=alpha, beta=beta, ta=ta, tb=tb, opset=opset) -> Model:
             m = Model((4, 3) if ta else (3, 4), opset)
@@ -85,15 +87,15 @@ def _gemm_branch_addend() -> Model:
 
 def conv_cases() -> Iterator[tuple[str, Callable[[], Model]]]:
     forms = [
-        dict(),
-        dict(strides=[2, 2], pads=[1, 1, 1, 1]),
-        dict(strides=[2, 3], pads=[0, 1, 2, 1]),
-        dict(dilations=[2, 1], pads=[1, 1, 1, 1]),
-        dict(group=2),
-        dict(strides=[3, 2], group=2, dilations=[1, 2]),
-        dict(auto_pad="SAME_UPPER", strides=[2, 2]),
-        dict(auto_pad="SAME_LOWER", strides=[2, 2]),
-        dict(auto_pad="VALID", strides=[2, 1]),
+        {},
+        {"strides": [2, 2], "pads": [1, 1, 1, 1]},
+        {"strides": [2, 3], "pads": [0, 1, 2, 1]},
+        {"dilations": [2, 1], "pads": [1, 1, 1, 1]},
+        {"group": 2},
+        {"strides": [3, 2], "group": 2, "dilations": [1, 2]},
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+        {"auto_pad": "SAME_LOWER", "strides": [2, 2]},
+        {"auto_pad": "VALID", "strides": [2, 1]},
     ]
     for number, form in enumerate(forms):
         for bias in (True, False):
@@ -114,14 +116,14 @@ def conv_cases() -> Iterator[tuple[str, Callable[[], Model]]]:
 
         yield f"conv1d-{number}", one_d
     forms = [
-        dict(),
-        dict(strides=[2, 2], pads=[1, 1, 1, 1]),
-        dict(strides=[2, 3], output_padding=[1, 2]),
-        dict(strides=[2, 2], pads=[1, 0, 0, 1], output_padding=[1, 0]),
-        dict(dilations=[2, 1], group=2),
-        dict(strides=[2, 2], output_shape=[7, 9]),
-        dict(strides=[2, 2], auto_pad="SAME_UPPER"),
-        dict(strides=[2, 2], auto_pad="SAME_LOWER"),
+        {},
+        {"strides": [2, 2], "pads": [1, 1, 1, 1]},
+        {"strides": [2, 3], "output_padding": [1, 2]},
+        {"strides": [2, 2], "pads": [1, 0, 0, 1], "output_padding": [1, 0]},
+        {"dilations": [2, 1], "group": 2},
+        {"strides": [2, 2], "output_shape": [7, 9]},
+        {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
+        {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
     ]
     for number, form in enumerate(forms):
 
@@ -144,10 +146,11 @@ def _conv_transpose_1d() -> Model:
 
 def pool_cases() -> Iterator[tuple[str, Callable[[], Model]]]:
     forms = [
-        dict(kernel_shape=[2, 2], strides=[2, 2]),
-        dict(kernel_shape=[3, 2], pads=[1, 0, 1, 1]),
-        dict(kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
-        dict(kernel_shape=[3, 3], auto_pad="SAME_UPPER", strides=[2, 2]),
+        {"kernel_shape": [2, 2], "strides": [2, 2]},
+        {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1]},
+        {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1},
+        {"kernel_shape": [3, 3], "auto_pad": "SAME_UPPER", "strides": [2, 2]},
+        {"kernel_shape": [2, 3], "strides": [2, 2], "ceil_mode": 1},
     ]
     for number, form in enumerate(forms):
         yield f"average-pool-{number}", lambda form=form: Model((1, 2, 6, 5)).add("AveragePool", "x", **form)
@@ -167,7 +170,9 @@ def arithmetic_cases() -> Iterator[tuple[str, Callable[[], Model]]]:
 
         def binary(op=op, shape=shape, swapped=swapped) -> Model:
             m = Model((2, 3))
-            k = (m.random.uniform(0.5, 2.0, size=shape) * m.random.choice([-1, 1], size=shape)).astype(np.float32)
+            k = (m.random.uniform(0.5, 2.0, size=shape) * m.random.choice([-1, 1], size=shape)).astype(
+                np.float32
+            )
             return m.add(op, *((np.asarray(k), "x") if swapped else ("x", np.asarray(k))))
 
         yield f"{op.lower()}-{shape}-{swapped}", binary
@@ -257,7 +262,9 @@ def move_cases() -> Iterator[tuple[str, Callable[[], Model]]]:
     yield "concat", lambda: Model((2, 3)).add("Concat", "x", "x", axis=0)
     yield (
         "concat-constant",
-        lambda: Model((2, 3)).add("Concat", np.ones((2, 1), np.float32), "x", np.full((2, 2), 3, np.float32), axis=-1),
+        lambda: Model((2, 3)).add(
+            "Concat", np.ones((2, 1), np.float32), "x", np.full((2, 2), 3, np.float32), axis=-1
+        ),
     )
     yield "identity", lambda: Model((2, 3)).add("Identity", "x")
     yield "dropout", lambda: Model((2, 3), 12).add("Dropout", "x")
@@ -285,7 +292,10 @@ def slice_cases() -> Iterator[tuple[str, Callable[[], Model]]]:
                 "Slice", "x", ints(*s), ints(*e), ints(*a), ints(*t)
             ),
         )
-    yield "slice-attribute", lambda: Model((2, 3, 4), 9).add("Slice", "x", starts=[0, 1], ends=[2, -1], axes=[1, 2])
+    yield (
+        "slice-attribute",
+        lambda: Model((2, 3, 4), 9).add("Slice", "x", starts=[0, 1], ends=[2, -1], axes=[1, 2]),
+    )
     yield "slice-all-axes", lambda: Model((2, 3), 10).add("Slice", "x", ints(1, 0), ints(2, 2))
 
 

@@ -101,11 +101,9 @@ def test_the_proved_box_holds_the_decimals_and_every_float32_witness(
     for i, (low, high) in enumerate(zip(proved.lower.tolist(), proved.upper.tolist(), strict=True)):
         assert Fraction(low) <= box.lower[i]
         assert box.upper[i] <= Fraction(high)
-        assert (
-            low <= np.float32(float(box.lower[i])) <= high
-        )  # the file's literals as a float32 reader sees them
-        assert low <= np.float32(float(box.upper[i])) <= high
-        assert low <= lower32[i] <= upper32[i] <= high
+        # Python floats on both sides: numpy would compare in float32.
+        images = [np.float32(float(end)) for end in (box.lower[i], box.upper[i])]
+        assert all(low <= float(v) <= high for v in (*images, lower32[i], upper32[i]))
         # and no wider than the formats force it to be
         assert low >= float(np.nextafter(np.float32(float(box.lower[i])), np.float32(-np.inf)))
         assert high <= float(np.nextafter(np.float32(float(box.upper[i])), np.float32(np.inf)))

@@ -89,6 +89,15 @@ def test_bounds_take_the_tightest_and_remember_what_is_open() -> None:
     assert not box.empty
 
 
+@pytest.mark.parametrize(
+    "form", ["(<= {} X_0)", "(>= X_0 {})", "(<= (+ {} 0) X_0)", "(>= (* 2 X_0) (* 2 {}))"]
+)
+def test_a_lower_bound_may_be_written_either_way_round(form: str) -> None:
+    text = f"(assert {form.format('0.5')}) (assert (>= 0.75 X_0)) (assert (<= 0 X_1 1))"
+    box = parse_property(HEAD + text).disjuncts[0].box
+    assert (box.lower[0], box.upper[0]) == (Fraction(1, 2), Fraction(3, 4))
+
+
 def test_several_input_boxes_share_the_common_bounds() -> None:
     text = """(assert (<= -1 X_1 1))
     (assert (or (and (<= 0 X_0 1) (<= Y_0 0)) (and (<= 2 X_0 3) (<= Y_1 0)) (and (<= 0 X_0 1) (<= Y_1 5))))"""

@@ -220,6 +220,17 @@ class TestRoundingGap:
         assert low[0] > 0
         assert not confirmed(spec.disjuncts[0], high)
 
+    def test_the_real_value_decides_not_its_float64(self, affine) -> None:
+        # y = 1 + 2^-40 + 2^-63 passes 1 + 2^-40 by less than float64 can hold beside 1.
+        network = affine([[1.0, 2.0**-40], [0.0, 1.0]])
+        limit = f"(+ 1 (/ 1 {2**40}))"
+        spec = parse_property(HEAD + f"(assert (= X_0 1))(assert (<= 1 X_1 2))(assert (<= Y_0 {limit}))")
+        witness = confirm(network, spec, 0, np.array([1.0, 1.0 + 2.0**-23]))
+        assert witness is not None
+        low, high = rounding_gap(network, spec.disjuncts[0], witness)
+        assert Fraction(low[0]) <= Fraction(1, 2**63) <= Fraction(high[0])
+        assert not confirmed(spec.disjuncts[0], high)
+
     def test_equality_excludes_only_strict_rows(self) -> None:
         box = Box((Fraction(0),), (Fraction(1),))
         assert confirmed(Disjunct(box, (Row({0: Fraction(1)}, Fraction(0)),)), (0.0,))

@@ -1,8 +1,8 @@
 """Exact minima of tiny networks, by two routes that share nothing with netproof's bounds.
 
-`enumerate_minimum` walks through the activation patterns and solves one LP in the input space for each linear piece;
-`milp_minimum` is the textbook big-M encoding. Both use scipy, read an affine op only through its forward map, and are
-exact up to the LP solver's tolerance (about 1e-7): compare with 1e-5, and steer clear of ties.
+`enumerate_minimum` walks through the activation patterns and solves one LP in the input space for each linear
+piece; `milp_minimum` is the textbook big-M encoding, and faster. Both use scipy, read an affine op by its
+forward map only, and are exact up to the LP solver's tolerance (about 1e-7): compare with 1e-5, avoid ties.
 """
 
 from __future__ import annotations
@@ -96,7 +96,10 @@ def _patterns(
     for active in (True, False):
         narrowed = np.vstack([region, -h[first] if active else h[first]])
         if linprog(
-            np.zeros(len(lower)), narrowed[:, :-1], -narrowed[:, -1], bounds=list(zip(lower, upper, strict=True))
+            np.zeros(len(lower)),
+            narrowed[:, :-1],
+            -narrowed[:, -1],
+            bounds=list(zip(lower, upper, strict=True)),
         ).success:
             for rest, final in _patterns(h, first + 1, narrowed, lower, upper):
                 yield [active, *rest], final
@@ -176,7 +179,9 @@ class _BigM:
         ends = np.cumsum([0, *sizes])
         units = torch.eye(ends[-1] + 1, ends[-1], dtype=torch.float64)  # the last row is the origin
         parts = zip(ends[:-1], ends[1:], inputs, strict=True)
-        values = op.forward(*(units[:, a:b].reshape(-1, *node.shape) for a, b, node in parts)).flatten(1).numpy()
+        values = (
+            op.forward(*(units[:, a:b].reshape(-1, *node.shape) for a, b, node in parts)).flatten(1).numpy()
+        )
         weight, offset = (values[:-1] - values[-1]).T, values[-1]
         source = [index for node in inputs for index in self.at[node.index]]
         low, high = np.array(self.low)[source], np.array(self.high)[source]
@@ -226,12 +231,14 @@ class _BigM:
 
 
 def decide(graph: Graph, disjuncts: Sequence[Disjunct], tolerance: float = 1e-4) -> str:
-    """"unsat": no violation; "sat": one exists; "tie": too near to call, so a test should pass it over."""
+    """unsat: no violation; sat: one exists; tie: too near to call, so a test should pass it over."""
     verdict = "unsat"
     for disjunct in disjuncts:
         if disjunct.box.empty:
             continue
-        lower, upper = (np.array([float(v) for v in side]) for side in (disjunct.box.lower, disjunct.box.upper))
+        lower, upper = (
+            np.array([float(v) for v in side]) for side in (disjunct.box.lower, disjunct.box.upper)
+        )
         value = enumerate_minimum(graph, lower, upper, *rows_of(disjunct, graph.output.size)).value
         if value < -tolerance:
             return "sat"

@@ -1,7 +1,8 @@
-"""Tiny random networks that exist twice, as a Graph and as an ONNX model, with boxes and properties to ask of them.
+"""Tiny random networks that exist twice, as a Graph and as an ONNX model, with properties to ask of them.
 
-Weights, boxes and specs are small dyadic numbers, so float32 and float64 agree on almost everything. A generator takes
-its decisions through a `Pick`: a seeded one for plain loops, or hypothesis, which then shrinks what fails.
+Weights, boxes and specs are small dyadic numbers, so float32 and float64 agree on almost everything. A
+generator takes its decisions through a `Pick`: a seeded one for plain loops, or hypothesis, which then
+shrinks what fails.
 """
 
 from __future__ import annotations
@@ -248,7 +249,9 @@ def questions(draw: st.DrawFn, *, neurons: int = 10, inputs: int = 4) -> Questio
 
 
 def input_set(lower: np.ndarray, upper: np.ndarray, shape: tuple[int, ...]) -> InputSet:
-    return InputSet(*(torch.from_numpy(np.asarray(side, np.float64)).reshape(shape) for side in (lower, upper)))
+    return InputSet(
+        *(torch.from_numpy(np.asarray(side, np.float64)).reshape(shape) for side in (lower, upper))
+    )
 
 
 def rows_tensor(coef: np.ndarray, offset: np.ndarray) -> Rows:

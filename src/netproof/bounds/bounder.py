@@ -56,8 +56,9 @@ class Lirpa(Bounder):
     """Optimised LiRPA: slopes by gradient, jointly through the intermediate bounds that a split moves."""
 
     root_steps: int = 100
+    neuron_steps: int = 20
     steps: int = 10
-    refresh: int = 64
+    refresh: int = 16
     rate: float = 0.25
     child_rate: float = 0.1
 
@@ -70,7 +71,7 @@ class Lirpa(Bounder):
         bounds = self._bound_root(quick, climb, deadline, clock)
         if bool((bounds.domains.bound > 0).all()) or len(quick.search.layers) < 2 or deadline.expired:
             return quick, bounds
-        root = build_root(problem, device, climb, deadline, quick)
+        root = build_root(problem, device, Schedule(self.neuron_steps, self.rate), deadline, quick)
         if not root.complete:
             return quick, bounds
         return root, self._bound_root(root, climb, deadline, clock)

@@ -146,7 +146,8 @@ class _Builder:
         radius = self._radius(node)[wanted]
         copy = aliases(blocks, offset) & (radius == 0)
         columns = np.full(len(wanted), -1, np.int64)
-        columns[copy] = self._zero() if bool(copy.any()) else -1
+        constant = copy & (np.bincount(Entries.join(blocks).row, minlength=len(wanted)) == 0)
+        columns[constant] = self._zero() if bool(constant.any()) else -1
         own = np.flatnonzero(~copy)
         columns[own] = self._new_columns(node, wanted[own])
         rows = np.full(len(wanted), -1, np.int64)

@@ -22,10 +22,14 @@ METHODS = ("ibp", "crown", "alpha", "lp", "exact")
 
 def bounds(
     files: Annotated[
-        list[str], typer.Argument(metavar="MODEL.onnx SPEC.vnnlib", help="In either order; only the spec's input set counts.")
+        list[str],
+        typer.Argument(
+            metavar="MODEL.onnx SPEC.vnnlib", help="In either order; only the spec's input set counts."
+        ),
     ],
     method: Annotated[
-        str, typer.Option(metavar="|".join(METHODS), help="From fastest to tightest; exact is the true range.")
+        str,
+        typer.Option(metavar="|".join(METHODS), help="From fastest to tightest; exact is the true range."),
     ] = "alpha",
     timeout: options.Timeout = None,
     device: options.Device = "auto",
@@ -94,7 +98,10 @@ def _why(outcome: Any, timeout: float | None) -> str:
 
 def _table(found: dict[str, Any]) -> str:
     """Every digit that is known, so that the numbers can be used and not only looked at."""
-    rows = [(f"Y_{i}", repr(lo), repr(hi)) for i, (lo, hi) in enumerate(zip(found["lower"], found["upper"], strict=True))]
+    rows = [
+        (f"Y_{i}", repr(lo), repr(hi))
+        for i, (lo, hi) in enumerate(zip(found["lower"], found["upper"], strict=True))
+    ]
     first, second = (max((len(row[k]) for row in rows), default=0) for k in (0, 1))
     return "".join(f"{name:<{first}} {lower:>{second}} {upper}\n" for name, lower, upper in rows)
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 def demo(
-    out: Annotated[str, typer.Option(metavar="DIR", help="Where networks, specs and pictures go.")] = "netproof-demo",
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Where networks, specs and pictures go.")
+    ] = "netproof-demo",
     device: options.Device = "auto",
     threads: options.Threads = None,
 ) -> int:
@@ -168,7 +170,6 @@ def show(rows: list[dict[str, Any]], folder: Path) -> None:
     lines.append(f"Networks, specs and images: {folder}/onnx, {folder}/vnnlib, {folder}/images")
     if rows:
         first = rows[0]
-        lines.append(
-            f"Ask one yourself: netproof verify {folder}/onnx/{first['network']}.onnx {folder}/vnnlib/{first['name']}.vnnlib"
-        )
+        files = f"{folder}/onnx/{first['network']}.onnx {folder}/vnnlib/{first['name']}.vnnlib"
+        lines.append(f"Ask one yourself: netproof verify {files}")
     print_out("\n".join(lines) + "\n")

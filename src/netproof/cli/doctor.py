@@ -55,7 +55,11 @@ def doctor() -> int:
     if outcome.ending == Ending.INTERRUPTED:
         return EXIT_INTERRUPTED
     if outcome.ending != Ending.FINISHED:
-        show(vars(Check("self-test", outcome.reason, False, "reinstall torch and onnxruntime for this machine")))
+        show(
+            vars(
+                Check("self-test", outcome.reason, False, "reinstall torch and onnxruntime for this machine")
+            )
+        )
     print_out("All is well.\n" if healthy else "Something is wrong: see the lines with FAIL.\n")
     return 0 if healthy else 1
 
@@ -76,7 +80,7 @@ def _machine() -> Iterator[Check]:
     limit = "no quota" if quota is None else f"a quota of {quota:g}"
     yield Check(
         "threads",
-        f"{available_cpus()} (the machine has {os.cpu_count()}, this process may use {affinity_cpus()}, {limit})",
+        f"{available_cpus()} (of {os.cpu_count()}, {affinity_cpus()} for this process, {limit})",
     )
     memory = memory_limit()
     if memory is not None:
@@ -123,7 +127,9 @@ def _torch(job: Job) -> Iterator[Check]:
         advice = "for a GPU install a torch build with CUDA" if os.path.exists("/dev/nvidia0") else ""
         yield Check("gpu", "none: this torch is built for the CPU only", advice=advice)
     elif count == 0:
-        yield Check("gpu", "none found: netproof will use the CPU", advice="check `nvidia-smi` if there should be one")
+        yield Check(
+            "gpu", "none found: netproof will use the CPU", advice="check `nvidia-smi` if there should be one"
+        )
 
 
 def _onnxruntime(job: Job) -> Iterator[Check]:
@@ -131,7 +137,9 @@ def _onnxruntime(job: Job) -> Iterator[Check]:
 
     providers = onnxruntime.get_available_providers()
     there = "CPUExecutionProvider" in providers
-    yield Check("replay", ", ".join(providers), there, "" if there else "install the plain onnxruntime package")
+    yield Check(
+        "replay", ", ".join(providers), there, "" if there else "install the plain onnxruntime package"
+    )
 
 
 def _self_test(job: Job) -> Iterator[Check]:

@@ -97,15 +97,21 @@ def _read_array(path: str, shape: tuple[int, ...]) -> np.ndarray:
     try:
         array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise UsageError(f"not a readable .npy file: {_first_line(error)}", file=path, remedy="save it with numpy.save") from error
+        raise UsageError(
+            f"not a readable .npy file: {_first_line(error)}", file=path, remedy="save it with numpy.save"
+        ) from error
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
-        raise UsageError("does not hold an array of real numbers", file=path, remedy="save floats with numpy.save")
+        raise UsageError(
+            "does not hold an array of real numbers", file=path, remedy="save floats with numpy.save"
+        )
     if not np.isfinite(array).all():
         raise UsageError("holds NaN or infinite values", file=path, remedy="save finite numbers")
     without_ones = [axis for axis in shape if axis != 1]
     if array.shape != shape and [axis for axis in array.shape if axis != 1] != without_ones:
         raise UsageError(
-            f"has shape {list(array.shape)}, the network's input {list(shape)}", file=path, remedy="save that shape"
+            f"has shape {list(array.shape)}, the network's input {list(shape)}",
+            file=path,
+            remedy="save that shape",
         )
     exact = _each(lambda value: Fraction(value), array.reshape(shape).astype(object))
     return exact.reshape(shape)
@@ -123,7 +129,9 @@ def _read_png(path: str) -> tuple[np.ndarray, int]:
                 plain = image.convert("L" if mode == "1" else "RGB") if mode in "1P" else image
                 return np.asarray(plain).astype(np.int64), DEPTHS[mode]
     except (OSError, UnidentifiedImageError, SyntaxError, ValueError) as error:
-        raise UsageError(f"not a readable PNG: {_first_line(error)}", file=path, remedy="save it again as PNG") from error
+        raise UsageError(
+            f"not a readable PNG: {_first_line(error)}", file=path, remedy="save it again as PNG"
+        ) from error
     what = "transparency" if transparent or mode.endswith("A") else f"colour mode {mode}"
     raise UsageError(f"{what} is not supported", file=path, remedy="save it as plain grey or RGB")
 

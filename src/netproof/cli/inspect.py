@@ -1,8 +1,88 @@
-"""`netproof inspect MODEL.onnx`."""
+"""`netproof inspect MODEL.onnx`: what a file holds, and whether netproof can verify it."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
 
-def inspect(model: str) -> int:
-    """Show a network's operators."""
+import typer
+
+from netproof.cli import options
+from netproof.cli.clock import process_started
+from netproof.cli.output import print_err, print_out
+from netproof.cli.supervisor import Ending, supervise
+from netproof.cli.verify import EXIT_INTERRUPTED
+from netproof.cli.worker import Job
+
+
+def inspect(
+    model: Annotated[str, typer.Argument(metavar="MODEL.onnx", help="The file; .gz too.")],
+) -> int:
+    """Show a network's operators, shapes and neurons, and every node that is not supported."""
+    path = options.model_file(model)
+    outcome = supervise(functools.partial(_work, path=path), started=process_started())
+    if outcome.ending == Ending.INTERRUPTED:
+        print_err("netproof: interrupted")
+        return EXIT_INTERRUPTED
+    if outcome.result is None:
+        print_err(f"netproof: error: {path}: {outcome.reason} (a smaller model, or more memory)")
+        return 1
+    print_out("\n".join(_lines(outcome.result)) + "\n")
     return 0
+
+
+def _work(job: Job, *, path: str) -> dict[str, Any]:
+    from netproof.model.describe import describe
+
+    return dataclasses.asdict(describe(path))
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    facts = {
+        "file": found["path"],
+        "sha256": found["sha256"],
+        "opset": found["opset"],
+        "input": _shape(found["input_shape"]),
+        "output": "unknown" if found["output_shape"] is None else _shape(found["output_shape"]),
+        "operators": ", ".join(f"{count} {op}" for op, count in found["operators"].items()),
+    }
+    if not found["unsupported"]:
+        total = sum(found["neurons"].values())
+        facts["weights"] = f"{found['parameters']} in {', '.join(found['weight_dtypes']) or 'no tensors'}"
+        facts["neurons"] = f"{total} nonlinear, in {len(found['neurons'])} layers"
+    yield from (f"{name:<10} {value}" for name, value in facts.items())
+    yield from (f"{'note':<10} {note}" for note in found["notes"])
+    yield ""
+    if found["unsupported"]:
+        yield f"NOT SUPPORTED: {len(found['unsupported'])} of its nodes"
+        yield from (f"  {node['line'].removeprefix(found['path'] + ': ')}" for node in found["unsupported"])
+        return
+    yield from _table(found["layers"])
+    yield ""
+    yield "SUPPORTED: netproof can verify this network"
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def _table(layers: Sequence[dict[str, Any]]) -> Iterator[str]:
+    rows = [("node", "op", "inputs", "shape", "weights", "name")]
+    rows += [
+        (
+            str(layer["index"]),
+            layer["op"],
+            ",".join(map(str, layer["inputs"])),
+            _shape(layer["shape"]),
+            str(layer["parameters"] or ""),
+            layer["name"],
+        )
+        for layer in layers
+    ]
+    widths = [max(len(row[k]) for row in rows) for k in range(5)]
+    for row in rows:
+        yield "  ".join(
+            [*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[5]]
+        ).rstrip()

@@ -28,7 +28,7 @@ CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="netproof",
-    help="Does this network satisfy this property on a whole input set? A proof, or a replayed counterexample.",
+    help="Does this network satisfy this property on a whole input set? A proof, or a counterexample.",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -55,11 +55,12 @@ def _print_version(wanted: bool) -> None:
 def root(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> int:
     if context.invoked_subcommand is None:
-        print_err(context.get_help())
+        print_out(context.get_help())
         return EXIT_USAGE
     return 0
 
@@ -108,7 +109,9 @@ def _report_bug(summary: str, trace: str) -> None:
     if os.environ.get("NETPROOF_TRACEBACK"):
         print_err(trace.rstrip("\n"))
     hint = "" if os.environ.get("NETPROOF_TRACEBACK") else " with what NETPROOF_TRACEBACK=1 shows"
-    print_err(f"netproof: internal error: {' '.join(summary.split())} (this is a bug in netproof: please report it{hint})")
+    print_err(
+        f"netproof: internal error: {' '.join(summary.split())} (this is a bug in netproof: report it{hint})"
+    )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def methods() -> int:
 def _signature(field: Any) -> str:
     """`batch: int = 400 (1 to 65536)`"""
     kind = field.type if isinstance(field.type, str) else field.type.__name__
-    text = f"{field.name}: {kind} = {field.default}"
+    text = f"{field.name}: {kind} = {'none' if field.default is None else field.default}"
     low, high = field.low, field.high
     if low is not None and high is not None:
         return f"{text} ({low} to {high})"

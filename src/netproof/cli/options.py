@@ -1,4 +1,4 @@
-"""Reading what was typed: files told by their suffix, numbers, and the options that several commands share."""
+"""Reading what was typed: files told by their suffix, numbers, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ NoAttack = Annotated[bool, typer.Option("--no-attack", help="Do not look for cou
 Seed = Annotated[int, typer.Option(metavar="N", help="The same seed gives the same run on one device.")]
 Json = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write everything known as JSON.")]
 WitnessFile = Annotated[
-    str | None, typer.Option("--witness", metavar="FILE", help="Save a counterexample: .npy for the array, else text.")
+    str | None,
+    typer.Option("--witness", metavar="FILE", help="Save a counterexample: .npy for the array, else text."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Nothing on stderr but errors.")]
 
@@ -71,7 +72,9 @@ def engine(
     attack: bool = True,
 ) -> Engine:
     if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
-        raise UsageError(f"--timeout: {timeout:g} is not a time limit", remedy="give seconds above 0, as in --timeout 60")
+        raise UsageError(
+            f"--timeout: {timeout:g} is not a time limit", remedy="give seconds above 0, as in --timeout 60"
+        )
     if device not in DEVICES:
         raise UsageError(f"--device: unknown device {device!r}", remedy="use auto, cpu or cuda")
     if threads is not None and threads < 1:
@@ -79,12 +82,18 @@ def engine(
     if not 0 <= seed < 2**63:
         raise UsageError(f"--seed: {seed} is out of range", remedy="give a number from 0 to 2^63 − 1")
     return Engine(
-        method, device, threads or available_cpus(), timeout, read_settings(method, settings or ()), seed, attack
+        method,
+        device,
+        threads or available_cpus(),
+        timeout,
+        read_settings(method, settings or ()),
+        seed,
+        attack,
     )
 
 
 def read_settings(method: str, settings: Iterable[str]) -> dict[str, str]:
-    """FIELD=VALUE pairs for a method that exists, with fields that it has; values are the engine's to read."""
+    """FIELD=VALUE pairs for a method that exists, with fields that it has and values that fit."""
     from netproof.methods import METHODS
 
     if method not in METHODS:
@@ -107,6 +116,7 @@ def read_settings(method: str, settings: Iterable[str]) -> dict[str, str]:
         if name in chosen:
             raise UsageError(f"--set: {name!r} is given twice", remedy="give it once")
         chosen[name] = value
+    METHODS[method].options(chosen)  # refuses values of the wrong type or out of range
     return chosen
 
 
@@ -133,7 +143,9 @@ def model_and_spec(files: Sequence[str]) -> tuple[str, str]:
         found[kind] = existing(path)
     for suffix, kind in SUFFIXES.items():
         if kind not in found:
-            raise UsageError(f"no {kind} was given", remedy=f"add a {suffix} file: netproof verify MODEL.onnx SPEC.vnnlib")
+            raise UsageError(
+                f"no {kind} was given", remedy=f"add a {suffix} file: netproof verify MODEL.onnx SPEC.vnnlib"
+            )
     return found["model"], found["spec"]
 
 

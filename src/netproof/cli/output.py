@@ -165,7 +165,9 @@ class Outputs:
             _write(os.path.realpath(path), content.encode() if isinstance(content, str) else content)
         except OSError as error:
             raise UsageError(
-                f"cannot write {option}: {error.strerror or error}", file=path, remedy="free the disk or go elsewhere"
+                f"cannot write {option}: {error.strerror or error}",
+                file=path,
+                remedy="free the disk or go elsewhere",
             ) from error
         return path
 
@@ -176,7 +178,9 @@ def _check_writable(option: str, path: str, real: str) -> None:
         raise UsageError(f"{option} names a directory", file=path, remedy="give the name of a file in it")
     if not os.path.isdir(folder):
         raise UsageError(
-            f"{option}: there is no directory {os.path.dirname(path) or folder}", file=path, remedy="make it first"
+            f"{option}: there is no directory {os.path.dirname(path) or folder}",
+            file=path,
+            remedy="make it first",
         )
     if _is_special(real):
         return
@@ -189,7 +193,9 @@ def _check_writable(option: str, path: str, real: str) -> None:
             raise PermissionError(13, "the file is read-only")
     except OSError as error:
         raise UsageError(
-            f"{option} cannot be written: {error.strerror or error}", file=path, remedy="choose a writable place"
+            f"{option} cannot be written: {error.strerror or error}",
+            file=path,
+            remedy="choose a writable place",
         ) from error
 
 
@@ -225,7 +231,9 @@ def print_out(text: str) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        raise UsageError(f"cannot write to stdout: {error.strerror or error}", remedy="free the disk") from error
+        raise UsageError(
+            f"cannot write to stdout: {error.strerror or error}", remedy="free the disk"
+        ) from error
 
 
 def print_err(text: str) -> None:

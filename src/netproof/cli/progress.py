@@ -54,7 +54,9 @@ def as_plain(progress: Progress) -> dict[str, Any]:
 class Display:
     """Shows the latest progress on stderr. It runs in the supervisor, so its clock never stands still."""
 
-    def __init__(self, *, started: float, timeout: float | None, quiet: bool = False, title: str = "") -> None:
+    def __init__(
+        self, *, started: float, timeout: float | None, quiet: bool = False, title: str = ""
+    ) -> None:
         self._started = started
         self._timeout = timeout
         self._latest: Mapping[str, Any] = {"phase": "load"}
@@ -101,7 +103,7 @@ class Display:
             parts.append(f"{max(0.0, self._started + self._timeout - now):.1f} s left")
         phase = PHASES.get(latest["phase"], latest["phase"])
         if (latest.get("problems") or 1) > 1:
-            phase += f" {latest['problem']} of {latest['problems']}"
+            phase += f" {latest['problem'] + 1} of {latest['problems']}"
         title = f"{self.title}: " if self.title else ""
         return f"{title}{phase}: " + ", ".join(parts)
 

@@ -61,7 +61,7 @@ class Asker:
             deadline=self.job.part(seconds),
             progress=sender(self.job.tell, title=title),
         )
-        return {**reply(verdict, npy=self.npy), "seconds": time.monotonic() - began}
+        return {**reply(verdict, self.engine, npy=self.npy), "seconds": time.monotonic() - began}
 
 
 def open_question(
@@ -75,7 +75,9 @@ def open_question(
     asker = Asker(job, network, question, centre, label, engine, npy)
     if not 0 <= label < asker.outputs:
         raise UsageError(
-            f"--label: {label} is not an output of this network", file=model, remedy=f"choose 0 to {asker.outputs - 1}"
+            f"--label: {label} is not an output of this network",
+            file=model,
+            remedy=f"choose 0 to {asker.outputs - 1}",
         )
     return asker, int(network.replay(centre.as_input()).reshape(-1).argmax())
 
@@ -102,9 +104,7 @@ def each_target(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> dic
         for index, target in enumerate(open_targets):
             share = job.deadline.remaining() / (len(open_targets) - index)
             limited = asker.engine.timeout is not None
-            found = asker.ask(
-                asker.question.eps, [target], share if limited else None, f"target {target}"
-            )
+            found = asker.ask(asker.question.eps, [target], share if limited else None, f"target {target}")
             job.tell({"row": {"target": target, **found}})
             if found["record"]["verdict"] == "timeout":
                 undecided.append(target)

@@ -26,14 +26,23 @@ NORMS = ("inf", "2", "1")
 
 def robust(
     model: Annotated[str, typer.Argument(metavar="MODEL.onnx", help="A classifier.")],
-    image: Annotated[str, typer.Option(metavar="FILE", help="A .png, or an .npy that is the network's own input.")],
+    image: Annotated[
+        str, typer.Option(metavar="FILE", help="A .png, or an .npy that is the network's own input.")
+    ],
     label: Annotated[int, typer.Option(metavar="K", help="The output that must stay the largest.")],
-    eps: Annotated[str, typer.Option(metavar="E", help="The radius, as 2/255 or 0.01; of pixels for a .png.")],
+    eps: Annotated[
+        str, typer.Option(metavar="E", help="The radius, as 2/255 or 0.01; of pixels for a .png.")
+    ],
     norm: Annotated[str, typer.Option(metavar="inf|2|1", help="The norm of the radius.")] = "inf",
-    mean: Annotated[str | None, typer.Option(metavar="M,…", help="Subtracted from pixels; 1 or one a channel.")] = None,
-    std: Annotated[str | None, typer.Option(metavar="S,…", help="Divides them then; 1 or one a channel.")] = None,
+    mean: Annotated[
+        str | None, typer.Option(metavar="M,…", help="Subtracted from pixels; 1 or one a channel.")
+    ] = None,
+    std: Annotated[
+        str | None, typer.Option(metavar="S,…", help="Divides them then; 1 or one a channel.")
+    ] = None,
     clip: Annotated[
-        str | None, typer.Option(metavar="LO,HI", help="Range of every value. [0,1 for a .png]", show_default=False)
+        str | None,
+        typer.Option(metavar="LO,HI", help="Range of every value. [0,1 for a .png]", show_default=False),
     ] = None,
     targets: Annotated[
         str | None, typer.Option(metavar="K,…", help="Outputs to exclude. [all others]", show_default=False)
@@ -147,7 +156,9 @@ def read_targets(text: str | None) -> tuple[int, ...] | None:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise UsageError(f"--targets: {text!r} is not a list of outputs", remedy="as in --targets 3,5") from None
+        raise UsageError(
+            f"--targets: {text!r} is not a list of outputs", remedy="as in --targets 3,5"
+        ) from None
 
 
 def _work(job: Job, *, largest: bool, engine: options.Engine, asked: dict[str, Any]) -> dict[str, Any]:
@@ -193,9 +204,10 @@ class _Run:
         return min(found, key=lambda r: r.get("eps", 0), default={})
 
     def radii(self) -> dict[str, Fraction | None]:
-        """The largest radius certified and the smallest broken; broken at 0 when the label is wrong already."""
+        """The largest radius certified and the smallest broken: 0 when the label is wrong already."""
         by_verdict = {
-            word: [p["eps"] for p in self.probes if p["record"]["verdict"] == word] for word in ("unsat", "sat")
+            word: [p["eps"] for p in self.probes if p["record"]["verdict"] == word]
+            for word in ("unsat", "sat")
         }
         if self.predicted not in (None, self.label):
             by_verdict["sat"].append(Fraction(0))
@@ -223,12 +235,12 @@ class _Run:
 
     def names(self) -> tuple[str, str]:
         """The method and the device that were really used."""
-        last = next(reversed(self.replies), {})
-        return last.get("method") or self.engine.method, last.get("device") or self.engine.device
+        last: dict[str, Any] = next(reversed(self.replies), {})
+        return self.engine.method, last.get("device") or self.engine.device
 
     def document(self, record: dict[str, Any], hashes: Hashes, model: str) -> dict[str, Any]:
         method, device = self.names()
-        last = next(reversed(self.replies), {})
+        last: dict[str, Any] = next(reversed(self.replies), {})
         plain = document(
             record,
             method=method,
@@ -253,11 +265,15 @@ class _Run:
         if self.largest:
             lines = [f"{key} {'none' if eps is None else _decimal(eps)}" for key, eps in self.radii().items()]
             return "\n".join([record["verdict"], *lines]) + "\n"
-        return f"{record['verdict']}\n" + (self.broken().get("text", "") if record["verdict"] == "sat" else "")
+        return f"{record['verdict']}\n" + (
+            self.broken().get("text", "") if record["verdict"] == "sat" else ""
+        )
 
     def show(self, record: dict[str, Any], saved: str | None) -> None:
         if self.predicted is not None and self.predicted != self.label:
-            print_err(f"warning: the network reads {self.question.image} as {self.predicted}, not {self.label}")
+            print_err(
+                f"warning: the network reads {self.question.image} as {self.predicted}, not {self.label}"
+            )
         if self.rows or self.probes:
             _table(self.probes or [self.rows[t] for t in self.targets if t in self.rows], self.largest)
         method, device = self.names()
@@ -287,7 +303,10 @@ def overall(records: Sequence[dict[str, Any]], *, complete: bool) -> dict[str, A
     for word in ("sat", "timeout", "unknown"):
         first = next((record for record in records if record["verdict"] == word), None)
         if first is not None:
-            return {**total, **{k: first[k] for k in ("verdict", "reason", "decided_by", "arithmetic", "witness")}}
+            return {
+                **total,
+                **{k: first[k] for k in ("verdict", "reason", "decided_by", "arithmetic", "witness")},
+            }
     if complete and records:
         last = max(records, key=lambda record: record["seconds"]["total"])
         return {**total, **{k: last[k] for k in ("verdict", "reason", "decided_by", "arithmetic")}}

@@ -50,7 +50,7 @@ class Outcome:
     reason: str = ""
 
 
-class WorkerBug(Exception):
+class WorkerBug(Exception):  # noqa: N818 - a bug, as against the user's error
     """Something in the child raised what no user can mend."""
 
     def __init__(self, summary: str, trace: str) -> None:
@@ -136,14 +136,16 @@ def _last_message(kind: str, payload: Any, *, interrupted: bool) -> Outcome:
 
 
 class _Signals:
-    """Counts requests to stop. The handlers stay for good: results are still to be written after the first."""
+    """Counts requests to stop. The handlers stay for good: results are yet to be written then."""
 
     def __init__(self) -> None:
         self.count = 0
         self.worker: _Worker | None = None
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._stop)
-        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
+        if (
+            hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+        ):  # nohup ignores it
             signal.signal(signal.SIGHUP, self._stop)
         if hasattr(signal, "SIGTSTP"):
             signal.signal(signal.SIGTSTP, self._pause)

@@ -7,8 +7,9 @@ import io
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,11 +29,16 @@ from netproof.cli.progress import Display, sender
 from netproof.cli.supervisor import Ending, Outcome, supervise
 from netproof.cli.worker import Job
 
+if TYPE_CHECKING:
+    from netproof.core.verdict import Verdict
+
 EXIT_INTERRUPTED = 130
 
 
 def verify(
-    files: Annotated[list[str], typer.Argument(metavar="MODEL.onnx SPEC.vnnlib", help="In either order; .gz too.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="MODEL.onnx SPEC.vnnlib", help="In either order; .gz too.")
+    ],
     timeout: options.Timeout = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
@@ -77,7 +83,7 @@ def _work(job: Job, *, model: str, spec: str, engine: options.Engine, npy: bool)
     from netproof import api
 
     verdict = api.verify(model, spec, **engine.arguments(), deadline=job.deadline, progress=sender(job.tell))
-    return reply(verdict, npy=npy)
+    return reply(verdict, engine, npy=npy)
 
 
 def prepare(engine: options.Engine) -> None:
@@ -86,16 +92,15 @@ def prepare(engine: options.Engine) -> None:
         os.environ.setdefault(name, str(engine.threads))
 
 
-def reply(verdict: Any, *, npy: bool) -> dict[str, Any]:
+def reply(verdict: Verdict, engine: options.Engine, *, npy: bool) -> dict[str, Any]:
     """What the worker sends back: plain values, the witness as text and, where asked, as an array file."""
-    details = verdict.details
+    device = used_device(engine.device)
     plain: dict[str, Any] = {
         "record": verdict_record(verdict),
         "text": "",
         "array": None,
-        "method": details.get("method"),
-        "device": details.get("device"),
-        "accelerator": accelerator(details.get("device")),
+        "device": device,
+        "accelerator": accelerator(device),
     }
     if verdict.witness is not None:
         import numpy as np
@@ -111,12 +116,21 @@ def reply(verdict: Any, *, npy: bool) -> dict[str, Any]:
     return plain
 
 
-def accelerator(device: str | None) -> dict[str, str | None]:
+def used_device(asked: str) -> str:
+    """The device behind `auto`, once the engine has run."""
+    if asked != "auto" or "torch" not in sys.modules:
+        return asked
+    from netproof.build import resolve_device
+
+    return str(resolve_device(asked))
+
+
+def accelerator(device: str) -> dict[str, str | None]:
     """The CUDA version that torch was built with, and the GPU that was used."""
-    torch = sys.modules.get("torch")  # the engine has imported it, unless it failed before
+    torch = sys.modules.get("torch")  # the engine has imported it
     if torch is None:
         return {}
-    used = device is not None and device.startswith("cuda")
+    used = device.startswith("cuda")
     return {"cuda": torch.version.cuda, "gpu": torch.cuda.get_device_name(device) if used else None}
 
 
@@ -177,7 +191,9 @@ def answer(
     return EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0
 
 
-def _document(found: Answer, engine: options.Engine, asked: tuple[str, str], hashes: Hashes) -> dict[str, Any]:
+def _document(
+    found: Answer, engine: options.Engine, asked: tuple[str, str], hashes: Hashes
+) -> dict[str, Any]:
     model, spec = asked
     return document(
         found.record,
@@ -190,6 +206,14 @@ def _document(found: Answer, engine: options.Engine, asked: tuple[str, str], has
     )
 
 
+def known_so_far(progress: Mapping[str, Any]) -> dict[str, Any]:
+    """What the last progress proves of the whole: its lower bound only where it is about the only problem."""
+    known = {key: progress[key] for key in ("upper_bound", "domains", "rounds") if key in progress}
+    if progress.get("problems", 0) <= 1:
+        known["lower_bound"] = progress.get("lower_bound")
+    return known
+
+
 def conclude(outcome: Outcome, engine: options.Engine, display: Display) -> Answer:
     """The worker's answer; without one, what its last progress said and why it ended."""
     if outcome.result is not None:
@@ -199,14 +223,13 @@ def conclude(outcome: Outcome, engine: options.Engine, display: Display) -> Answ
             found["text"],
             found["array"],
             found.get("note", ""),
-            found["method"] or engine.method,
-            found["device"] or engine.device,
+            engine.method,
+            found["device"],
             found["accelerator"],
         )
     else:
         result = Answer(blank_record(), method=engine.method, device=engine.device)
-        for key in ("lower_bound", "upper_bound", "domains", "rounds"):
-            result.record[key] = display.latest.get(key, result.record[key])
+        result.record.update(known_so_far(display.latest))
     if outcome.ending == Ending.INTERRUPTED:
         result.record.update(verdict="unknown", reason=words.INTERRUPTED, decided_by="", witness=None)
         result.text, result.array = "", None

@@ -21,7 +21,7 @@ def summary(record: Mapping[str, Any], *, method: str, device: str, saved: str |
     verdict, reason = record["verdict"], record["reason"]
     if verdict == "unsat":
         if reason == EMPTY:
-            head = "PROVED: but the input set is empty, so this says nothing (warning: check the bounds in the spec)"
+            head = "PROVED: but the input set is empty, which says nothing (warning: check the spec)"
         else:
             head = "PROVED: holds for every input"
     elif verdict == "sat":

@@ -10,6 +10,8 @@ where R is the radius of its folded constants. ReLU passes e on; LeakyReLU scale
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -83,17 +85,21 @@ def _error(node: Node, xs: list[Tensor], es: list[Tensor], dtype: torch.dtype) -
 def _affine_error(op: Affine, xs: list[Tensor], es: list[Tensor], dtype: torch.dtype) -> Tensor:
     magnitudes = [x.abs() + e for x, e in zip(xs, es, strict=True)]
     absolute = op.absolute()
-    error = absolute.linear().forward(*es)
+    error = absolute.linear().forward(*es)  # a data movement, whose fan is 0, adds nothing to it
     extra = 0 if dtype == torch.float64 else _EXTRA_ROUNDINGS
     if op.fan:
-        # Absent operands stay zero: no underflow is added where nothing is multiplied.
-        error = error + gamma(op.fan + extra, dtype) * absolute.forward(*magnitudes) + op.fan * _TINY[dtype]
+        error = error + _gamma(op.fan + extra, dtype) * absolute.forward(*magnitudes) + op.fan * _TINY[dtype]
     radius = op.radius
     if radius is not None:
         # Constants that float64 folded with this radius, a narrower runtime folds with a wider one.
         wider = UNIT[dtype] / UNIT[torch.float64]
         error = error + radius.forward(*magnitudes) * wider
-    return error * INFLATE
+    return (error * INFLATE).nan_to_num(nan=torch.inf, posinf=torch.inf)
+
+
+def _gamma(n: int, dtype: torch.dtype) -> float:
+    """γ_n, infinite where the sum is too long for the format: no bound is the honest answer."""
+    return gamma(n, dtype) if n * UNIT[dtype] < 0.5 else math.inf
 
 
 def cross_check(network: Network, points: Tensor) -> None:

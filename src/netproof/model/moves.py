@@ -96,6 +96,9 @@ class Index(Affine):
     index: Tensor  # (n,) int64, non-negative
     size: int  # of the axis before
 
+    def __post_init__(self) -> None:
+        _ = self._run, self._repeats  # read the index now: later it may lie on a device that is busy
+
     @cached_property
     def _run(self) -> tuple[int, int] | None:
         """(start, length) when the entries are consecutive: then no index is needed, and no copy."""

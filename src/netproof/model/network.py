@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -33,7 +32,7 @@ _RUNTIME_ERRORS = (
 @dataclass(frozen=True, eq=False)
 class Network:
     graph: Graph  # float64, on the CPU
-    path: str  # as named by the user, for messages; "" for a torch module
+    path: str  # of the file that was read, for messages; "<torch module>" for a module
     sha256: str  # of the file as it lies on disk
     input_shape: tuple[int, ...]  # the file's own, a symbolic batch counted as 1
     output_shape: tuple[int, ...]
@@ -42,7 +41,7 @@ class Network:
     notes: tuple[str, ...]  # what the user should know about how the file was read
     input_name: str
     input_dtype: str  # "float32", "float16" or "float64"
-    model: bytes  # serialised ONNX, unpacked
+    model: bytes  # serialised ONNX, unpacked, all weights inside
 
     @cached_property
     def _session(self) -> onnxruntime.InferenceSession:
@@ -50,12 +49,8 @@ class Network:
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        # Weights may lie in files beside the model; onnxruntime finds those from the model's path.
-        on_disk = self.path.endswith(".onnx") and Path(self.path).is_file()
-        source = self.path if on_disk else self.model
-        return self._asked(
-            lambda: onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-        )
+        providers = ["CPUExecutionProvider"]
+        return self._asked(lambda: onnxruntime.InferenceSession(self.model, options, providers=providers))
 
     def replay(self, x: np.ndarray) -> np.ndarray:
         """onnxruntime's answer on the CPU to x: (*input_shape), in the file's own types."""

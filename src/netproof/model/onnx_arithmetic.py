@@ -119,6 +119,10 @@ def _gemm(c: Context) -> Value:
     alpha, beta = constant.constant(c.attr("alpha", 1.0)), constant.constant(c.attr("beta", 1.0))
     if isinstance(left, Ref) and isinstance(right, Ref):
         c.refuse("both factors depend on the network's input", "bilinear layers cannot be bounded yet")
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        c.refuse("both factors are constants", "fold constants when exporting")
+    if len(left.shape) != 2 or len(right.shape) != 2:
+        c.refuse(f"its factors {left.shape} and {right.shape} are not matrices")
     addend = c.input(2)
     if isinstance(addend, Constant):
         addend = constant.multiply(addend, beta)
@@ -144,6 +148,8 @@ def _bias(addend: Value | None, outputs: int) -> Constant | None:
 
 
 def _plus(c: Context, y: Ref, addend: Value, beta: Constant) -> Ref:
+    if broadcast(c, y.shape, addend.shape) != y.shape:
+        c.refuse(f"its addend {addend.shape} does not fit a product of shape {y.shape}")
     if isinstance(addend, Constant):
         return scale(c, y, None, addend)
     if beta.value != 1.0:
@@ -220,7 +226,11 @@ def _batch_normalization(c: Context) -> Value:
     x = c.node(0)
     if c.attr("training_mode", 0) or any(c.proto.output[1:]):
         c.refuse("it is in training mode", "export the model in eval mode")
+    if not c.attr("spatial", 1):
+        c.refuse("spatial=0 normalises each pixel by itself", "export with a newer opset")
     gamma, beta, mean, variance = (c.constant(i) for i in range(1, 5))
+    if any(k.shape != x.shape[1:2] for k in (gamma, beta, mean, variance)):
+        c.refuse(f"its parameters do not fit the channels of an input of shape {x.shape}")
     epsilon = constant.constant(c.attr("epsilon", float(np.float32(1e-5))))
     spread = constant.square_root(constant.add(variance, epsilon))
     mult = constant.divide(gamma, spread)

@@ -33,6 +33,14 @@ class Ref:
 
 
 Value = Constant | Ref
+_ATTRIBUTES = {
+    onnx.AttributeProto.FLOAT,
+    onnx.AttributeProto.INT,
+    onnx.AttributeProto.STRING,
+    onnx.AttributeProto.TENSOR,
+    onnx.AttributeProto.FLOATS,
+    onnx.AttributeProto.INTS,
+}
 Converter = Callable[["Context"], Value | Sequence[Value]]
 CONVERTERS: dict[str, Converter] = {}
 
@@ -83,12 +91,19 @@ class Context:
         found = self._attributes.get(name)
         if found is None:
             return default
+        if found.type not in _ATTRIBUTES:
+            self.refuse(f"attribute {name!r} has an unknown type", "check it with onnx.checker")
         value = onnx.helper.get_attribute_value(found)
-        if isinstance(value, bytes):
-            return value.decode()
         if isinstance(value, onnx.TensorProto):
             return read_tensor(value, f"{self.name}.{name}", self.file)
-        return value if isinstance(value, int | float | str) else list(value)
+        if isinstance(value, bytes):
+            value = value.decode(errors="replace")
+        value = value if isinstance(value, int | float | str) else list(value)
+        if default is not None and not isinstance(value, type(default)):
+            self.refuse(
+                f"attribute {name!r} is not of type {type(default).__name__}", "export the model again"
+            )
+        return value
 
     def input(self, position: int) -> Value | None:
         """None where the node leaves an optional input out."""
@@ -133,7 +148,10 @@ class Context:
         return axis % rank
 
     def emit(self, op: Op, *inputs: Ref) -> Ref:
-        return self._builder.add(op, inputs, self.name)
+        try:
+            return self._builder.add(op, inputs, self.name)
+        except RuntimeError as error:  # torch's word for shapes that do not fit
+            self.refuse(f"its inputs do not fit: {str(error).splitlines()[0]}", "check it with onnx.checker")
 
     def refuse(self, why: str, remedy: str | None = None) -> NoReturn:
         raise UnsupportedOp(self.op, node=self.name, why=why, file=self.file.path, remedy=remedy)

@@ -28,9 +28,15 @@ class Window:
         self.sizes = sizes
         self.strides = [int(v) for v in c.attr("strides") or [1] * rank]
         self.dilations = [int(v) for v in c.attr("dilations") or [1] * rank]
+        if min(*self.strides, *self.dilations, *sizes) < 1 or not (
+            len(self.strides) == len(self.dilations) == rank
+        ):
+            c.refuse("its strides, dilations or window are not positive, one for each axis")
         self.reach = [d * (k - 1) + 1 for d, k in zip(self.dilations, sizes, strict=True)]
         self.auto = c.attr("auto_pad", "NOTSET")
         pads = [int(v) for v in c.attr("pads") or [0] * (2 * rank)]
+        if len(pads) != 2 * rank:
+            c.refuse(f"{len(pads)} pads do not fit {rank} axes")
         self.before, self.after = pads[:rank], pads[rank:]
         if self.auto == "VALID":
             self.before, self.after = [0] * rank, [0] * rank
@@ -52,6 +58,12 @@ class Window:
     @property
     def symmetric(self) -> bool:
         return self.before == self.after and min(self.before) >= 0
+
+    @property
+    def divides(self) -> bool:
+        """Whether the windows end where the padded image ends."""
+        zipped = zip(self.spatial, self.before, self.after, self.reach, self.strides, strict=True)
+        return all((size + b + a - r) % s == 0 for size, b, a, r, s in zipped)
 
 
 def two(values: list[int] | tuple[int, ...], fill: int) -> Pair:
@@ -107,13 +119,20 @@ def _groups(c: Context, x: Ref, channels: int, filters: int) -> int:
     return groups
 
 
+def _bias(c: Context, filters: int) -> Constant | None:
+    bias = c.optional_constant(2)
+    if bias is not None and bias.shape != (filters,):
+        c.refuse(f"its bias {bias.shape} does not fit {filters} filters")
+    return bias
+
+
 @converts("Conv")
 def _conv(c: Context) -> Value:
     x, weight = c.node(0), c.constant(1)
     window = Window(c, x, weight.shape[2:])
     window.pad_input()
     groups = _groups(c, x, weight.shape[1] * int(c.attr("group", 1)), weight.shape[0])
-    return convolve(c, x, weight, c.optional_constant(2), window, groups)
+    return convolve(c, x, weight, _bias(c, weight.shape[0]), window, groups)
 
 
 @converts("ConvTranspose")
@@ -123,18 +142,21 @@ def _conv_transpose(c: Context) -> Value:
     groups = _groups(c, x, weight.shape[0], weight.shape[0])
     rank = len(window.sizes)
     extra = [int(v) for v in c.attr("output_padding") or [0] * rank]
+    wanted = c.attr("output_shape")
+    if len(extra) != rank or (wanted and len(wanted) < rank):
+        c.refuse("its output_padding or output_shape does not fit its axes")
     full = [
         (size - 1) * s + r + e
         for size, s, r, e in zip(window.spatial, window.strides, window.reach, extra, strict=True)
     ]
-    wanted = c.attr("output_shape")
     if wanted:
         window.share([f - int(v) for f, v in zip(full, wanted[-rank:], strict=True)])
     elif window.auto.startswith("SAME"):
         window.share([f - size * s for f, size, s in zip(full, window.spatial, window.strides, strict=True)])
     if any(e >= s for e, s in zip(extra, window.strides, strict=True)):
         c.refuse(f"output_padding {extra} is not smaller than the stride")
-    return _transposed(c, x, weight, c.optional_constant(2), window, groups, full)
+    bias = _bias(c, weight.shape[1] * groups)
+    return _transposed(c, x, weight, bias, window, groups, full)
 
 
 def _transposed(
@@ -165,10 +187,10 @@ def _transposed(
 def _average_pool(c: Context) -> Value:
     """A sum over windows, which is exact in its weights, and then one division a window."""
     x = c.node(0)
-    window = Window(c, x, tuple(int(v) for v in c.attr("kernel_shape")))
+    window = Window(c, x, tuple(int(v) for v in c.attr("kernel_shape", [])))
     window.pad_input()
-    if c.attr("ceil_mode", 0):
-        c.refuse("ceil_mode is set", "export the pool with ceil_mode=False")
+    if c.attr("ceil_mode", 0) and not window.divides:
+        c.refuse("ceil_mode adds a window that reaches beyond the image", "export with ceil_mode=False")
     ones = constant.constant(np.ones((x.shape[1], 1, *window.sizes)))
     y = convolve(c, x, ones, None, window, groups=x.shape[1])
     if c.attr("count_include_pad", 0):

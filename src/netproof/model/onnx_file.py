@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 from onnx import numpy_helper
+from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 
 from netproof.errors import ModelError
 from netproof.model.constant import Constant
@@ -37,14 +38,11 @@ INTEGERS = {
 @dataclass(frozen=True, eq=False)
 class OnnxFile:
     model: onnx.ModelProto
-    data: bytes  # the model as serialised, unpacked; onnxruntime reads it again for the replay
+    data: bytes  # the model, unpacked and with all weights inside; onnxruntime reads it for the replay
     path: str
     sha256: str  # of the file as it lies on disk
     opset: int
-
-    @property
-    def folder(self) -> Path:
-        return Path(self.path).parent
+    notes: tuple[str, ...] = ()
 
 
 def read_file(path: str | Path) -> OnnxFile:
@@ -84,7 +82,7 @@ def _unpacked(raw: bytes, path: Path) -> bytes:
 
 
 def parse(data: bytes, path: str, sha256: str) -> OnnxFile:
-    """Parse a serialised model; `path` is for messages and for external data beside it."""
+    """Parse a serialised model; external weights are sought beside `path`."""
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
@@ -96,7 +94,24 @@ def parse(data: bytes, path: str, sha256: str) -> OnnxFile:
         ) from error
     if not model.graph.node or not model.opset_import:
         raise ModelError("not an ONNX model: it has no graph", file=path, remedy="export the model again")
-    return OnnxFile(model, data, path, sha256, _opset(model, path))
+    opset = _opset(model, path)
+    if not any(uses_external_data(tensor) for tensor in model.graph.initializer):
+        return OnnxFile(model, data, path, sha256, opset)
+    notes = ("the weights lie in files beside the model, which its sha256 does not cover",)
+    return OnnxFile(model, _with_weights(model, path), path, sha256, opset, notes)
+
+
+def _with_weights(model: onnx.ModelProto, path: str) -> bytes:
+    """Draw external weights into `model`; its serialised form."""
+    try:
+        load_external_data_for_model(model, str(Path(path).parent))
+        return bytes(model.SerializeToString())
+    except (OSError, ValueError, EncodeError, onnx.checker.ValidationError) as error:
+        raise ModelError(
+            f"its external data cannot be read: {error}",
+            file=path,
+            remedy="keep the data file beside the model, or export with the weights inside",
+        ) from error
 
 
 def _opset(model: onnx.ModelProto, path: str) -> int:
@@ -114,26 +129,24 @@ def _opset(model: onnx.ModelProto, path: str) -> int:
     return int(versions[0])
 
 
+def type_name(kind: int) -> str:
+    known = dict(zip(onnx.TensorProto.DataType.values(), onnx.TensorProto.DataType.keys(), strict=True))
+    return str(known.get(kind, kind))
+
+
 def read_tensor(tensor: onnx.TensorProto, name: str, file: OnnxFile) -> Constant:
     """An initializer or attribute, exactly; floats become float64."""
     place = f"initializer {name!r}"
     kind = tensor.data_type
     if kind not in FLOATS and kind not in INTEGERS:
         raise ModelError(
-            f"its type {onnx.TensorProto.DataType.Name(kind)} is not supported",
+            f"its type {type_name(kind)} is not supported",
             file=file.path,
             place=place,
             remedy="export the model with float32 weights",
         )
     try:
-        value = numpy_helper.to_array(tensor, str(file.folder))
-    except (OSError, onnx.checker.ValidationError) as error:
-        raise ModelError(
-            f"its external data cannot be read: {error}",
-            file=file.path,
-            place=place,
-            remedy="keep the data file beside the model, or export with the weights inside",
-        ) from error
+        value = numpy_helper.to_array(tensor)
     except ValueError as error:
         raise ModelError(
             f"its data do not fit its shape: {error}",

@@ -15,6 +15,7 @@ from onnx.reference import ReferenceEvaluator
 
 from netproof.model import constant
 from netproof.model.constant import Constant
+from netproof.model.onnx_arithmetic import broadcast
 from netproof.model.onnx_context import Context, Value
 from netproof.model.onnx_file import FLOATS
 
@@ -57,7 +58,9 @@ def fold(c: Context) -> list[Value]:
     if c.op == "Reciprocal":
         return [_finite(c, constant.divide(constant.constant(1.0), c.constant(0)))]
     if floats and c.op in ARITHMETIC:
-        return [_finite(c, ARITHMETIC[c.op](*inputs))]
+        operands = [c.constant(i) for i in range(1 if c.op == "Sqrt" else 2)]
+        broadcast(c, *(operand.shape for operand in operands))
+        return [_finite(c, ARITHMETIC[c.op](*operands))]
     if c.op in MOVES or (c.op in INTEGER_ONLY | COMPARISONS and not floats):
         return list(_exactly(c, inputs))
     if c.op in COMPARISONS and all(v is not None and v.radius is None for v in inputs):
@@ -106,7 +109,7 @@ def _evaluate(c: Context, arrays: list[np.ndarray | None]) -> list[np.ndarray]:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", c.opset)])
     try:
         outputs = ReferenceEvaluator(model).run(None, feeds)
-    except (ValueError, IndexError, RuntimeError, TypeError) as error:
+    except (ValueError, IndexError, RuntimeError, TypeError, AttributeError, OverflowError) as error:
         c.refuse(f"its constant inputs do not fit: {error}", "export the model again")
     return [np.asarray(output) for output in outputs]
 

@@ -41,7 +41,7 @@ def _identity(c: Context) -> Value:
 @converts("Dropout")
 def _dropout(c: Context) -> Value:
     mode = c.optional_constant(2)
-    if mode is not None and bool(mode.value):
+    if mode is not None and mode.value.any():
         c.refuse("it is in training mode", "export the model in eval mode")
     if len(c.proto.output) > 1 and c.proto.output[1]:
         c.refuse("its mask is used", "export the model in eval mode")
@@ -95,6 +95,8 @@ def _unsqueeze(c: Context) -> Value:
     axes = c.attr_or_input("axes", 1) or []
     rank = len(x.shape) + len(axes)
     new = {c.axis(axis, rank) for axis in axes}
+    if len(new) != len(axes):
+        c.refuse(f"axes {axes} repeat")
     sizes = iter(x.shape)
     return reshape(c, x, [1 if axis in new else next(sizes) for axis in range(rank)])
 
@@ -120,6 +122,8 @@ def _slice(c: Context) -> Value:
     starts, ends = c.attr_or_input("starts", 1) or [], c.attr_or_input("ends", 2) or []
     axes = c.attr_or_input("axes", 3) or list(range(len(starts)))
     steps = c.integers(4) or [1] * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        c.refuse("its starts, ends, axes and steps do not fit each other")
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis = c.axis(axis, len(x.shape))
         entries = np.arange(x.shape[axis])[_python_slice(start, end, step, x.shape[axis])]
@@ -166,8 +170,10 @@ def _pad(c: Context) -> Value:
         c.refuse(f"mode {c.attr('mode')!r}", "only padding with a constant is supported")
     pads = c.attr_or_input("pads", 1) or []
     fill = c.optional_constant(2)
+    if fill is not None and (fill.value.size > 1 or fill.radius is not None):
+        c.refuse("its fill value is not one exact number")
     value = float(c.attr("value", 0.0)) if fill is None or fill.value.size == 0 else float(fill.value.item())
-    if not np.isfinite(value) or (fill is not None and fill.radius is not None):
+    if not np.isfinite(value):
         c.refuse("its fill value is not an exact finite number")
     rank = len(x.shape)
     axes = c.integers(3) or list(range(rank))
@@ -195,8 +201,8 @@ def _concat(c: Context) -> Value:
     axis = c.axis(int(c.attr("axis", 1)), len(values[0].shape))
     if any(isinstance(v, Constant) and v.radius is not None for v in values):
         c.refuse("the rounding of its folded constants cannot be carried", "fold constants when exporting")
-    values = [v for v in values if v.shape[axis]]
-    rests = {v.shape[:axis] + v.shape[axis + 1 :] for v in values}
+    values = [v for v in values if len(v.shape) <= axis or v.shape[axis]]
+    rests = {(len(v.shape), v.shape[:axis] + v.shape[axis + 1 :]) for v in values}
     if len(rests) != 1:
         c.refuse(f"shapes {', '.join(str(v.shape) for v in values)} cannot be joined along axis {axis}")
     branches = [v for v in values if isinstance(v, Ref)]

@@ -14,7 +14,7 @@ from netproof.model import onnx_arithmetic, onnx_conv, onnx_moves  # noqa: F401 
 from netproof.model.constant import Constant
 from netproof.model.graph import Graph
 from netproof.model.onnx_context import CONVERTERS, Builder, Context, Ref, Value
-from netproof.model.onnx_file import FLOATS, OnnxFile, read_file, read_tensor
+from netproof.model.onnx_file import FLOATS, OnnxFile, read_file, read_tensor, type_name
 from netproof.model.onnx_fold import constant_attribute, fold, foldable
 from netproof.model.simplify import constant_output, simplify
 
@@ -67,7 +67,7 @@ class _Reader:
         self.order = self._needed()
         self.input = self._one_input()
         self.values: dict[str, Value] = {}
-        self.notes: list[str] = []
+        self.notes = list(file.notes)
         self.dtypes: set[str] = set()
 
     def error(self, message: str, *, place: str | None = None, remedy: str | None = None) -> ModelError:
@@ -97,9 +97,9 @@ class _Reader:
             )
         kind = inputs[0].type.tensor_type.elem_type
         if kind not in FLOATS:
-            name = onnx.TensorProto.DataType.Name(kind)
             raise self.error(
-                f"input {inputs[0].name!r} has type {name}", remedy="export a model with a float32 input"
+                f"input {inputs[0].name!r} has type {type_name(kind)}",
+                remedy="export a model with a float32 input",
             )
         return inputs[0]
 

@@ -168,8 +168,8 @@ def _note(disjunct: Disjunct) -> str:
     if not pinned:
         return ""
     names = ", ".join(f"X_{i}" for i in pinned[:3]) + (", ..." if len(pinned) > 3 else "")
-    count = "1 input holds" if len(pinned) == 1 else f"{len(pinned)} inputs hold"
-    return f"the range of {count} no float32, so the nearest one stands there ({names})"
+    ranges = "the range of 1 input holds" if len(pinned) == 1 else f"the ranges of {len(pinned)} inputs hold"
+    return f"{ranges} no float32, so the nearest one stands there ({names})"
 
 
 def rounding_gap(

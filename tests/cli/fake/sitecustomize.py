@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
 import types
 from dataclasses import dataclass
+from fractions import Fraction
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 
@@ -95,11 +97,21 @@ def verify(model, spec, *, deadline=None, progress=None, options=None, **argumen
     if BEHAVIOUR == "refuse":
         raise SpecError("no such variable X_9", file=str(spec), line=3, column=7, remedy="declare it")
     misbehave(deadline, progress)
+    if os.environ.get("FAKE_SPEC"):
+        with open(os.environ["FAKE_SPEC"], "wb") as file:
+            pickle.dump(spec, file)
     stats = Stats(domains=40, rounds=3)
     if deadline is not None and deadline.expired:
         return Verdict(Status.TIMEOUT, "time limit", lower_bound=-0.125, stats=stats)
-    if BEHAVIOUR == "sat":
-        x = np.array([[0.1, float("-inf")]], dtype=np.float32)
+    if BEHAVIOUR.startswith("upto:"):  # robust up to this radius
+        region = spec.disjuncts[0].box
+        width = max(high - low for low, high in zip(region.lower, region.upper, strict=True))
+        if width / 2 <= Fraction(BEHAVIOUR.removeprefix("upto:")):
+            return Verdict(Status.UNSAT, lower_bound=0.5, stats=stats, decided_by="root")
+    if BEHAVIOUR == "target 2" and 2 not in spec.disjuncts[0].rows[0].coefs:
+        return Verdict(Status.UNSAT, lower_bound=0.25, stats=stats, decided_by="root")
+    if BEHAVIOUR in ("sat", "target 2") or BEHAVIOUR.startswith("upto:"):
+        x = np.array([[0.5, float("-inf")]], dtype=np.float32)
         return Verdict(
             Status.SAT, witness=Witness(x, np.array([[1.5]], dtype=np.float32)), upper_bound=-1.0, stats=stats
         )
@@ -112,37 +124,13 @@ def bounds(model, spec, *, method="alpha", deadline=None, progress=None, **argum
     import numpy as np
 
     misbehave(deadline, progress)
-    return OutputBounds(np.array([[-1.0, 0.1]]), np.array([[2.0, 0.30000000000000004]]), method, method == "exact")
+    return OutputBounds(
+        np.array([[-1.0, 0.1]]), np.array([[2.0, 0.30000000000000004]]), method, method == "exact"
+    )
 
 
-@dataclass
-class Field:
-    name: str
-    type: object
-    default: object
-    help: str
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass
-class MethodInfo:
-    name: str
-    summary: str
-    fields: tuple[Field, ...] = ()
-
-
-FIELDS = (
-    Field("batch", int, 400, "domains bounded at once", low=1, high=65536),
-    Field("lp_threshold", int, 12000, "frontier size at which LPs take over", low=1),
-)
-METHODS = {
-    "auto": MethodInfo("auto", "chooses from the problem", FIELDS),
-    "lirpa": MethodInfo("lirpa", "Algorithm 1 of the paper", FIELDS),
-}
 CONTENTS = {
     "netproof.api": {"verify": verify, "bounds": bounds, "Progress": Progress},
-    "netproof.methods": {"METHODS": METHODS},
 }
 
 

@@ -1,0 +1,218 @@
+"""`netproof robust`: the question that reaches the engine is exactly the one that was typed."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from command import run
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+from netproof.problem.property import Property
+
+
+def classifier(path: Path, shape: tuple[int, ...], weight: np.ndarray) -> None:
+    """scores = weight · flatten(x); weight: (output, input)."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("Flatten", ["x"], ["flat"], axis=1),
+            helper.make_node("Gemm", ["flat", "w"], ["y"], transB=1),
+        ],
+        "classifier",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, len(weight)))],
+        [numpy_helper.from_array(weight.astype(np.float32), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, path)
+
+
+@pytest.fixture
+def grey(tmp_path: Path) -> Path:
+    """A 2x2 image that the network reads as 1, with the network."""
+    weight = np.zeros((3, 4))
+    weight[1] = 1.0
+    classifier(tmp_path / "m.onnx", (1, 1, 2, 2), weight)
+    pixels = np.array([[0, 255], [51, 100]], dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "x.png")
+    np.save(tmp_path / "x.npy", (pixels / np.float32(255)).reshape(1, 2, 2))
+    return tmp_path
+
+
+def asked(folder: Path, *arguments: str, image: str = "x.png", eps: str = "2/255") -> Property:
+    """The property that the engine was given for the last target."""
+    robust = ("robust", "m.onnx", "--image", image, "--label", "1", "--eps", eps, *arguments)
+    done = run(*robust, cwd=folder, FAKE_SPEC=str(folder / "spec"))
+    assert done.returncode == 0, done.stderr
+    found = pickle.loads((folder / "spec").read_bytes())
+    assert isinstance(found, Property)
+    return found
+
+
+def fractions(*texts: str) -> tuple[Fraction, ...]:
+    return tuple(Fraction(text) for text in texts)
+
+
+def test_a_png_is_clipped_in_pixel_space(grey: Path) -> None:
+    box = asked(grey).disjuncts[0].box
+    assert box.lower == fractions("0", "253/255", "49/255", "98/255")
+    assert box.upper == fractions("2/255", "1", "53/255", "102/255")
+
+
+def test_a_png_is_normalised_after_clipping(grey: Path) -> None:
+    box = asked(grey, "--mean", "0.1307", "--std", "0.3081").disjuncts[0].box
+    mean, std = fractions("0.1307", "0.3081")
+    assert box.lower[0] == (0 - mean) / std
+    assert box.upper[1] == (1 - mean) / std
+    assert box.upper[2] == (Fraction(53, 255) - mean) / std
+
+
+def test_an_array_is_the_networks_own_input(grey: Path) -> None:
+    box = asked(grey, image="x.npy", eps="0.25").disjuncts[0].box
+    centre = [Fraction(float(value)) for value in np.load(grey / "x.npy").reshape(-1)]
+    assert box.lower == tuple(value - Fraction(1, 4) for value in centre)
+    assert box.upper == tuple(value + Fraction(1, 4) for value in centre)
+
+
+def test_an_array_is_clipped_where_asked(grey: Path) -> None:
+    box = asked(grey, "--clip", "-0.1,1", image="x.npy", eps="0.25").disjuncts[0].box
+    assert (box.lower[0], box.upper[1]) == (Fraction("-0.1"), 1)
+
+
+@pytest.mark.parametrize("norm", ["1", "2"])
+def test_a_ball_is_scaled_by_the_one_std(grey: Path, norm: str) -> None:
+    disjunct = asked(grey, "--norm", norm, "--mean", "0.5", "--std", "0.25", eps="0.1").disjuncts[0]
+    ball = disjunct.ball
+    assert ball is not None
+    assert (ball.p, ball.radius) == (int(norm), Fraction("0.4"))
+    assert ball.centre == fractions("-2", "2", "-1.2", f"{(Fraction(100, 255) - Fraction(1, 2)) * 4}")
+    assert (disjunct.box.lower[0], disjunct.box.upper[1]) == (-2, 2)  # pixels stay in [0, 1]
+
+
+def test_the_label_is_compared_with_one_target(grey: Path) -> None:
+    (disjunct,) = asked(grey, "--targets", "2").disjuncts
+    (row,) = disjunct.rows
+    assert (dict(row.coefs), row.rhs, row.strict) == ({1: 1, 2: -1}, 0, False)
+
+
+@pytest.mark.parametrize(("shape", "first"), [((1, 3, 2, 2), True), ((1, 2, 2, 3), False)])
+def test_colours_go_where_the_network_has_its_channels(
+    tmp_path: Path, shape: tuple[int, ...], first: bool
+) -> None:
+    classifier(tmp_path / "m.onnx", shape, np.eye(3, 12))
+    pixels = np.arange(12, dtype=np.uint8).reshape(2, 2, 3) * 20
+    Image.fromarray(pixels).save(tmp_path / "x.png")
+    means = fractions("0.1", "0.2", "0.3")
+    box = asked(tmp_path, "--mean", "0.1,0.2,0.3", "--std", "1,1,2", eps="0").disjuncts[0].box
+    scaled = [
+        (Fraction(int(value), 255) - means[channel]) / (2 if channel == 2 else 1)
+        for value, channel in zip(pixels.reshape(-1), [0, 1, 2] * 4, strict=True)
+    ]
+    order = np.arange(12).reshape(2, 2, 3)
+    order = order.transpose(2, 0, 1) if first else order
+    assert box.lower == tuple(scaled[i] for i in order.reshape(-1))
+
+
+def test_a_table_by_target_and_one_verdict(grey: Path) -> None:
+    robust = ("robust", "m.onnx", "--image", "x.png", "--label", "1", "--eps", "0.1", "--json", "j.json")
+    done = run(*robust, engine="target 2", cwd=grey)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0] == "sat"
+    assert "(X_0 0.5)" in done.stdout
+    rows = [line.split()[:2] for line in done.stderr.splitlines() if line.strip()[:1].isdigit()]
+    assert rows[:2] == [["0", "proved"], ["2", "broken"]]
+    found = json.loads((grey / "j.json").read_text())
+    assert [(row["target"], row["verdict"]) for row in found["robustness"]["targets"]] == [
+        (0, "unsat"),
+        (2, "sat"),
+    ]
+    assert found["verdict"] == "sat"
+    assert found["lower_bound"] is None  # of one target it is not known
+    assert found["domains"] == 80
+
+
+def test_all_targets_proved_is_a_proof(grey: Path) -> None:
+    done = run("robust", "m.onnx", "--image", "x.png", "--label", "1", "--eps", "0.1", cwd=grey)
+    assert (done.returncode, done.stdout) == (0, "unsat\n")
+
+
+def test_a_wrong_label_is_said(grey: Path) -> None:
+    done = run("robust", "m.onnx", "--image", "x.png", "--label", "0", "--eps", "0", engine="sat", cwd=grey)
+    assert "reads x.png as 1, not 0" in done.stderr
+
+
+@pytest.mark.parametrize("start", ["0.5", "0.01"])
+def test_the_largest_radius_is_bracketed(grey: Path, start: str) -> None:
+    robust = ("robust", "m.onnx", "--image", "x.npy", "--label", "1", "--eps", start, "--largest")
+    done = run(*robust, engine="upto:0.07", cwd=grey)
+    verdict, certified, broken = done.stdout.splitlines()
+    assert verdict == ("sat" if start == "0.5" else "unsat")  # of --eps itself
+    low, high = (float(line.split()[1]) for line in (certified, broken))
+    assert certified.startswith("certified ")
+    assert broken.startswith("broken ")
+    assert low <= 0.07 < high <= low * 1.011
+
+
+def test_the_largest_radius_of_a_wrong_label_is_none(grey: Path) -> None:
+    robust = ("robust", "m.onnx", "--image", "x.npy", "--label", "0", "--eps", "0.1", "--largest")
+    done = run(*robust, cwd=grey)
+    assert done.stdout == "sat\ncertified none\nbroken 0\n"
+
+
+def test_a_timeout_keeps_the_rows_that_are_there(grey: Path) -> None:
+    robust = ("robust", "m.onnx", "--image", "x.npy", "--label", "1", "--eps", "0.1", "--json", "j.json")
+    done = run(*robust, "--timeout", "4", engine="slow", cwd=grey)
+    assert (done.returncode, done.stdout) == (0, "timeout\n")
+    found = json.loads((grey / "j.json").read_text())
+    assert found["verdict"] == "timeout"
+    assert all(row["verdict"] == "timeout" for row in found["robustness"]["targets"])
+
+
+BAD = {
+    "label beyond the outputs": ((), {"--label": "3"}, "--label"),
+    "target beyond the outputs": (("--targets", "7"), {}, "--targets"),
+    "target is the label": (("--targets", "1"), {}, "--targets"),
+    "too many means": (("--mean", "1,2,3"), {}, "--mean"),
+    "not a picture": ((), {"--image": "bad.png"}, "bad.png: not a readable PNG"),
+    "transparent": ((), {"--image": "rgba.png"}, "rgba.png: transparency"),
+    "of another size": ((), {"--image": "big.png"}, "big.png: a grey image of 3x3"),
+    "in colour": ((), {"--image": "rgb.png"}, "rgb.png: an RGB image"),
+    "not an array": ((), {"--image": "bad.npy"}, "bad.npy: not a readable .npy"),
+    "array of another shape": ((), {"--image": "big.npy"}, "big.npy: has shape [3, 3]"),
+    "array with NaN": ((), {"--image": "nan.npy"}, "nan.npy: holds NaN"),
+    "array of text": ((), {"--image": "text.npy"}, "text.npy"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_does_not_fit_the_network(kind: str, grey: Path) -> None:
+    for name, size, mode in (("rgba", (2, 2), "RGBA"), ("big", (3, 3), "L"), ("rgb", (2, 2), "RGB")):
+        Image.new(mode, size).save(grey / f"{name}.png")
+    (grey / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (grey / "bad.npy").write_bytes(b"nonsense")
+    np.save(grey / "big.npy", np.zeros((3, 3)))
+    np.save(grey / "nan.npy", np.full((2, 2), np.nan))
+    np.save(grey / "text.npy", np.array([["a", "b"], ["c", "d"]]))
+    more, changed, named = BAD[kind]
+    typed = {"--image": "x.png", "--label": "1", "--eps": "0.1", **changed}
+    flat = [word for pair in typed.items() for word in pair]
+    done = run("robust", "m.onnx", *flat, *more, cwd=grey)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("netproof: error: ")
+    assert named in done.stderr
+
+
+def test_a_ball_under_different_std_is_refused(tmp_path: Path) -> None:
+    classifier(tmp_path / "m.onnx", (1, 3, 2, 2), np.eye(3, 12))
+    Image.new("RGB", (2, 2)).save(tmp_path / "x.png")
+    robust = ("robust", "m.onnx", "--image", "x.png", "--label", "1", "--eps", "0.1")
+    done = run(*robust, "--norm", "2", "--std", "1,1,2", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "different --std" in done.stderr

@@ -1,0 +1,38 @@
+"""What all tests share: one thread each, repeatable examples, and tests that need a GPU or more files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+import torch
+
+BENCHMARKS = "NETPROOF_BENCHMARKS"
+
+# Several workers run side by side; threads within each would only fight over the same cores.
+torch.set_num_threads(1)
+
+# CI must not fail by the luck of the draw; a developer's runs should keep looking elsewhere.
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("dev", deadline=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    no_gpu = pytest.mark.skip(reason="needs a CUDA device")
+    no_benchmarks = pytest.mark.skip(reason=f"needs {BENCHMARKS}, the folder of the VNN-COMP instances")
+    for item in items:
+        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+            item.add_marker(no_gpu)
+        if item.get_closest_marker("benchmark") and not os.environ.get(BENCHMARKS):
+            item.add_marker(no_benchmarks)
+
+
+@pytest.fixture(scope="session")
+def benchmarks() -> Path:
+    """The folder that holds one folder for each VNN-COMP benchmark; for tests marked `benchmark`."""
+    folder = Path(os.environ[BENCHMARKS])
+    assert folder.is_dir(), f"{BENCHMARKS}={folder} is not a folder"
+    return folder

@@ -1,0 +1,134 @@
+"""Constants that were folded: the exact result lies within the radius, and exact results have none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto
+from onnx_models import Model
+from op_cases import batch_norm
+
+from netproof.model import constant
+from netproof.model.affine import Linear, Scale
+from netproof.model.constant import Constant
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e200, max_value=1e200)
+SINGLES = st.floats(allow_nan=False, allow_infinity=False, width=32)
+
+Binary = Callable[[Constant, Constant], Constant]
+EXACT: dict[str, tuple[Binary, Callable[[Fraction, Fraction], Fraction]]] = {
+    "add": (constant.add, lambda a, b: a + b),
+    "subtract": (constant.subtract, lambda a, b: a - b),
+    "multiply": (constant.multiply, lambda a, b: a * b),
+    "divide": (constant.divide, lambda a, b: a / b),
+}
+
+
+def ends(k: Constant) -> tuple[Fraction, Fraction]:
+    value = Fraction(float(k.value))
+    radius = Fraction(float(k.radius)) if k.radius is not None else Fraction(0)
+    return value - radius, value + radius
+
+
+@pytest.mark.parametrize("name", EXACT)
+@given(a=NUMBERS, b=NUMBERS)
+def test_the_exact_result_is_within_the_radius(name: str, a: float, b: float) -> None:
+    computed, exact = EXACT[name]
+    if name == "divide" and b == 0.0:
+        return
+    result = computed(constant.constant(a), constant.constant(b))
+    if not np.isfinite(result.value) or (result.radius is not None and not np.isfinite(result.radius)):
+        return
+    low, high = ends(result)
+    assert low <= exact(Fraction(a), Fraction(b)) <= high
+
+
+@pytest.mark.parametrize("name", EXACT)
+@given(a=SINGLES, b=SINGLES, c=SINGLES)
+def test_radii_are_carried_through_a_second_operation(name: str, a: float, b: float, c: float) -> None:
+    computed, exact = EXACT[name]
+    if b == 0.0 or c == 0.0:
+        return
+    inner = constant.divide(constant.constant(a), constant.constant(b))
+    true = Fraction(a) / Fraction(b)
+    for result, value in (
+        (computed(inner, constant.constant(c)), exact(true, Fraction(c))),
+        (computed(constant.constant(c), inner), exact(Fraction(c), true) if true else None),
+    ):
+        if value is None or not np.isfinite(result.value):
+            continue
+        if result.radius is not None and not np.isfinite(result.radius):
+            continue
+        low, high = ends(result)
+        assert low <= value <= high
+
+
+@given(a=st.floats(min_value=0.0, max_value=1e200))
+def test_square_roots(a: float) -> None:
+    low, high = ends(constant.square_root(constant.constant(a)))
+    assert max(low, Fraction(0)) ** 2 <= Fraction(a) <= high**2
+
+
+@given(a=SINGLES, power=st.integers(-20, 20))
+def test_what_is_exact_has_no_radius(a: float, power: int) -> None:
+    half = constant.constant(2.0**power)
+    if a == 0.0 or abs(a) > 1e-30:
+        assert constant.multiply(constant.constant(a), half).radius is None
+        assert constant.divide(constant.constant(a), half).radius is None
+        assert constant.multiply(constant.constant(a), constant.constant(a)).radius is None
+    assert constant.add(constant.constant(a), constant.constant(0.0)).radius is None
+    assert constant.square_root(constant.constant(4.0)).radius is None
+
+
+def test_division_by_what_may_be_zero_has_no_finite_radius() -> None:
+    third = constant.divide(constant.constant(1.0), constant.constant(3.0))
+    almost = constant.subtract(third, constant.constant(float(third.value)))
+    assert almost.value == 0.0
+    assert np.isinf(constant.divide(constant.constant(1.0), almost).radius)
+
+
+def test_batch_normalisation_lies_within_its_radius() -> None:
+    model = batch_norm(15)
+    gamma, beta, mean, variance = (model.constants[f"c{i}"] for i in range(4))
+    (op,) = [n.op for n in model.network().graph.nodes if isinstance(n.op, Scale)]
+    radius = op.radius
+    assert isinstance(radius, Scale)
+    with localcontext() as context:
+        context.prec = 60
+        for i in range(3):
+            spread = (Decimal(float(variance[i])) + Decimal(float(np.float32(0.001)))).sqrt()
+            mult = Decimal(float(gamma[i])) / spread
+            add = Decimal(float(beta[i])) - Decimal(float(mean[i])) * mult
+            for exact, stored, slack in ((mult, op.mult, radius.mult), (add, op.add, radius.add)):
+                gap = abs(exact - Decimal(float(stored[i])))
+                assert gap <= Decimal(float(slack[i]))
+                assert float(slack[i]) <= 1e-14 * (1.0 + abs(float(exact)))
+
+
+def test_gemm_factors_are_exact_only_when_they_are_powers_of_two() -> None:
+    for alpha, exact in ((0.5, True), (0.3, False)):
+        model = Model((1, 4), kind=TensorProto.DOUBLE)
+        weight = model.random.normal(size=(4, 3))
+        network = model.add("Gemm", "x", weight, alpha=alpha).network()
+        (op,) = [n.op for n in network.graph.nodes if isinstance(n.op, Linear)]
+        assert (op.radius is None) == exact
+        if op.radius is not None:
+            assert isinstance(op.radius, Linear)
+            factor = Fraction(float(np.float32(alpha)))
+            for w, stored, slack in zip(
+                weight.T.flat, op.weight.flatten(), op.radius.weight.flatten(), strict=True
+            ):
+                assert abs(Fraction(float(w)) * factor - Fraction(float(stored))) <= Fraction(float(slack))
+
+
+def test_dividing_by_three_has_a_radius_and_by_four_none() -> None:
+    for divisor, exact in ((3.0, False), (4.0, True)):
+        network = Model((1, 4)).add("Div", "x", np.float32(divisor)).network()
+        (op,) = [n.op for n in network.graph.nodes if isinstance(n.op, Scale)]
+        assert (op.radius is None) == exact

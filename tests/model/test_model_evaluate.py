@@ -1,0 +1,114 @@
+"""The error that `evaluate` gives really bounds, and the comparison with onnxruntime has teeth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx_models import Model, small_net
+
+from netproof.errors import ModelError
+from netproof.model.affine import Linear
+from netproof.model.evaluate import cross_check, evaluate, float_error
+from netproof.model.graph import Graph
+from netproof.model.nonlinear import LeakyRelu, Relu
+
+
+def exactly(graph: Graph, x: list[Fraction]) -> list[Fraction]:
+    """A chain of Linear, Relu and LeakyRelu in rational arithmetic."""
+    for node in graph.nodes[1:]:
+        op = node.op
+        if isinstance(op, Linear):
+            assert op.bias is not None
+            x = [
+                sum((Fraction(w) * v for w, v in zip(row, x, strict=True)), Fraction(b))
+                for row, b in zip(op.weight.tolist(), op.bias.tolist(), strict=True)
+            ]
+        elif isinstance(op, Relu):
+            x = [max(v, Fraction(0)) for v in x]
+        else:
+            assert isinstance(op, LeakyRelu)
+            x = [v if v >= 0 else v * Fraction(op.alpha) for v in x]
+    return x
+
+
+def chain(seed: int, scale: float) -> Model:
+    model = Model((1, 4), seed=seed)
+    wide = np.float32(scale)
+    model.add("Gemm", "x", wide * model.weights(4, 6), model.weights(6), out="a").add("Relu", "a", out="b")
+    model.add("Gemm", "b", model.weights(6, 5), wide * model.weights(5), out="c")
+    model.add("LeakyRelu", "c", alpha=0.1, out="d")
+    return model.add("Gemm", "d", model.weights(5, 3), model.weights(3))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), scale=st.sampled_from([1.0, 1e-6, 1e6]))
+def test_errors_bound_the_distance_to_exact_arithmetic(seed: int, scale: float) -> None:
+    network = chain(seed, scale).network()
+    points = np.random.default_rng(seed).normal(size=(3, 1, 4)).astype(np.float32)
+    x = torch.from_numpy(points).double()
+    values, errors = evaluate(network.graph, x)
+    single = float_error(network.graph, x, torch.float32)
+    for i, point in enumerate(points):
+        exact = exactly(network.graph, [Fraction(float(v)) for v in point.flat])
+        answer = network.replay(point)
+        for j, truth in enumerate(exact):
+            assert abs(Fraction(float(values[i, 0, j])) - truth) <= Fraction(float(errors[i, 0, j]))
+            assert abs(Fraction(float(answer[0, j])) - truth) <= Fraction(float(single[i, 0, j]))
+
+
+def test_errors_are_small_and_grow_with_the_unit() -> None:
+    network = small_net().network()
+    x = torch.randn(2, 1, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    _, errors = evaluate(network.graph, x)
+    assert (errors > 0).all()
+    assert (errors < 1e-13).all()
+    single = float_error(network.graph, x, torch.float32)
+    assert (single > 1e6 * errors).all()
+    assert (single < 1e-4).all()
+    assert (float_error(network.graph, x, torch.float16) > 1e3 * single).all()
+
+
+def test_data_movements_round_nothing() -> None:
+    network = Model((2, 3)).add("Transpose", "x", out="t").add("Flatten", "t").network()
+    _, errors = evaluate(network.graph, torch.randn(2, 2, 3, dtype=torch.float64))
+    assert (errors == 0).all()
+
+
+@pytest.mark.parametrize("change", [1e-3, 1.0])
+def test_a_wrong_weight_is_a_mismatch(change: float) -> None:
+    network = small_net().network()
+    node = network.graph.output
+    assert isinstance(node.op, Linear)
+    assert node.op.bias is not None
+    wrong = replace(node, op=replace(node.op, bias=node.op.bias + change))
+    spoiled = replace(network, graph=Graph((*network.graph.nodes[:-1], wrong)))
+    points = torch.rand(2, 1, 4, dtype=torch.float64)
+    cross_check(network, points)
+    with pytest.raises(ModelError, match=r"netproof and onnxruntime disagree at output 0: .* against"):
+        cross_check(spoiled, points)
+
+
+def test_a_deep_network_does_not_excuse_a_mismatch() -> None:
+    """The worst-case bound of this one is larger than its outputs."""
+    model = Model((1, 20))
+    name = "x"
+    for layer in range(12):
+        model.add("Gemm", name, model.weights(20, 20), model.weights(20), out=f"a{layer}")
+        model.add("Relu", f"a{layer}", out=f"r{layer}")
+        name = f"r{layer}"
+    network = model.add("Gemm", name, model.weights(20, 2), model.weights(2)).network()
+    points = torch.rand(3, 1, 20, dtype=torch.float64)
+    values, _ = evaluate(network.graph, points)
+    assert (float_error(network.graph, points, torch.float32) > 0.5 * values.abs()).any()
+    node = network.graph.output
+    assert isinstance(node.op, Linear)
+    wrong = replace(node, op=replace(node.op, weight=1.1 * node.op.weight))
+    cross_check(network, points)
+    with pytest.raises(ModelError, match="disagree"):
+        cross_check(replace(network, graph=Graph((*network.graph.nodes[:-1], wrong))), points)
