@@ -85,7 +85,7 @@ def verify(
         empty = "input set is empty" if property.disjuncts else "no output can violate the property"
         return run.verdict(Status.UNSAT, empty, decided_by="input set")
     verdict = run.attack_all(network, property, problems) if attack else None
-    return verdict or run.search_all(network, property, problems)
+    return run.search_all(network, property, problems) if verdict is None else verdict
 
 
 class _Run:

@@ -31,7 +31,7 @@ def build_method(name: str, options: Mapping[str, int | float | bool | None], de
         Babsr(),
         batch=int(batch or 1),
         lp_threshold=int(o["lp_threshold"] or 1),
-        patience=int(o["patience"] or 1),
+        patience=int(o["patience"] or 0),
         leaf_lp=bool(o["leaf_lp"]),
     )
 

@@ -67,17 +67,17 @@ class MethodInfo:
         return values
 
 
-def _lirpa(batch: int | None, steps: int, root_steps: int) -> tuple[Field, ...]:
+def _lirpa(batch: int | None, steps: int, root_steps: int, neuron_steps: int) -> tuple[Field, ...]:
     return (
         Field("batch", int, batch, "n: sub-domains picked a round (none: by device)", 1, 1 << 20),
         Field("lp_threshold", int, 12_000, "η: open sub-domains above which the LP takes over", 1),
         Field("root_steps", int, root_steps, "optimisation steps of the bound at the root", 0, 10_000),
-        Field("neuron_steps", int, 20, "optimisation steps of the neurons' bounds at the root", 0, 10_000),
+        Field("neuron_steps", int, neuron_steps, "optimisation steps of the neurons' bounds at the root", 0, 10_000),
         Field("steps", int, steps, "optimisation steps a sub-domain", 0, 10_000),
         Field("refresh", int, 16, "neurons a layer bounded again after a split, 0: none", 0),
         Field("rate", float, 0.25, "step size at the root", 0.0),
         Field("child_rate", float, 0.1, "step size below the root", 0.0),
-        Field("patience", int, 100, "rounds without a better global bound before the LP has a turn", 1),
+        Field("patience", int, 0, "rounds without a better global bound before the LP has a turn, 0: by size", 0),
         Field("leaf_lp", bool, True, "decide by LP what cannot be split; without it the search is incomplete"),
     )
 
@@ -85,10 +85,10 @@ def _lirpa(batch: int | None, steps: int, root_steps: int) -> tuple[Field, ...]:
 METHODS: dict[str, MethodInfo] = {
     m.name: m
     for m in (
-        MethodInfo("auto", "the strongest there is for the problem; now: lirpa", _lirpa(None, 10, 100)),
-        MethodInfo("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed", _lirpa(None, 10, 100)),
-        MethodInfo("lirpa-single", "the same, one sub-domain at a time", _lirpa(1, 10, 100)),
-        MethodInfo("lirpa-fixed", "the same, slopes not optimised", _lirpa(None, 0, 0)),
+        MethodInfo("auto", "the strongest there is for the problem; now: lirpa", _lirpa(None, 10, 100, 20)),
+        MethodInfo("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed", _lirpa(None, 10, 100, 20)),
+        MethodInfo("lirpa-single", "the same, one sub-domain at a time", _lirpa(1, 10, 100, 20)),
+        MethodInfo("lirpa-fixed", "the same, slopes not optimised", _lirpa(None, 0, 0, 0)),
     )
 }
 

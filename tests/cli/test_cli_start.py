@@ -30,7 +30,7 @@ def imported_after(code: str) -> set[str]:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)])
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
-    assert imported_after(f"from netproof.cli.main import run; run({arguments!r})") == set()
+    assert imported_after(f"from netproof.cli.app import run; run({arguments!r})") == set()
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
@@ -75,7 +75,7 @@ def test_no_command_shows_help_and_is_no_success(tmp_path: Path) -> None:
 def test_the_supervisor_stays_light(folder: Path) -> None:
     """The parent must be able to answer while the child still imports."""
     code = (
-        "import sys, os; from netproof.cli.main import run;"
+        "import sys, os; from netproof.cli.app import run;"
         f"os.chdir({str(folder)!r}); run(['verify', 'm.onnx', 'p.vnnlib'])"
     )
     fake = f"import sys; sys.path.insert(0, {str(HERE / 'fake')!r}); import sitecustomize"

@@ -96,6 +96,7 @@ def conv_cases() -> Iterator[tuple[str, Callable[[], Model]]]:
         {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
         {"auto_pad": "SAME_LOWER", "strides": [2, 2]},
         {"auto_pad": "VALID", "strides": [2, 1]},
+        {"auto_pad": "SAME_UPPER", "strides": [1, 3]},
     ]
     for number, form in enumerate(forms):
         for bias in (True, False):

@@ -206,6 +206,9 @@ REFUSED = {
     "conv-bias": lambda: Model((1, 1, 3)).add(
         "Conv", "x", np.ones((1, 1, 2), np.float32), np.ones(5, np.float32)
     ),
+    "auto-pad": lambda: Model((1, 1, 8)).add(
+        "Conv", "x", np.ones((1, 1, 2), np.float32), auto_pad="SAME_UPPER", strides=[4]
+    ),
     "window": lambda: Model((1, 1, 3, 3)).add("Conv", "x", np.ones((1, 1, 4, 4), np.float32)),
     "clip": lambda: Model((2, 3)).add("Clip", "x", np.float32(0), np.float32(6)),
     "prelu": lambda: Model((2, 3)).add("PRelu", "x", np.float32([0.1])),

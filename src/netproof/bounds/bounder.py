@@ -43,8 +43,10 @@ class Bounder(ABC):
     """May be loose, never unsound: every number it returns is confirmed."""
 
     @abstractmethod
-    def root(self, problem: Problem, device: torch.device, deadline: Deadline, clock: Clock) -> tuple[Root, Bounds]:
-        """The whole input set, one domain a target."""
+    def root(
+        self, problem: Problem, device: torch.device, deadline: Deadline, clock: Clock
+    ) -> tuple[Root, Bounds] | None:
+        """The whole input set, one domain a target; None when the deadline came first."""
 
     @abstractmethod
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
@@ -62,17 +64,20 @@ class Lirpa(Bounder):
     rate: float = 0.25
     child_rate: float = 0.1
 
-    def root(self, problem: Problem, device: torch.device, deadline: Deadline, clock: Clock) -> tuple[Root, Bounds]:
+    def root(
+        self, problem: Problem, device: torch.device, deadline: Deadline, clock: Clock
+    ) -> tuple[Root, Bounds] | None:
         # Cheap first: where fixed slopes for the neurons suffice, nothing else is computed.
         quick = build_root(problem, device, Schedule(0), deadline)
-        if not quick.complete or self.root_steps == 0 or quick.count == 0:
-            return quick, self._bound_root(quick, Schedule(0), deadline, clock)
+        if quick is None:
+            return None
         climb = Schedule(self.root_steps, self.rate)
         bounds = self._bound_root(quick, climb, deadline, clock)
-        if bool((bounds.domains.bound > 0).all()) or len(quick.search.layers) < 2 or deadline.expired:
+        proved = bool((bounds.domains.bound > 0).all())
+        if proved or self.neuron_steps == 0 or len(quick.search.layers) < 2:
             return quick, bounds
         root = build_root(problem, device, Schedule(self.neuron_steps, self.rate), deadline, quick)
-        if not root.complete:
+        if root is None:
             return quick, bounds
         return root, self._bound_root(root, climb, deadline, clock)
 

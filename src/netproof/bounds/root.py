@@ -38,7 +38,6 @@ class Root:
     upper: list[Tensor]
     shared: list[Tensor]  # per layer (2, U'): the mean of its neurons' slopes, to start a layer's shared ones from
     bias: Tensor  # (U,) what h is when every nonlinear node before it and the input are 0
-    complete: bool  # False when the deadline cut the work short: then nothing may be concluded from it
 
     @property
     def count(self) -> int:
@@ -51,15 +50,18 @@ def build_root(
     schedule: Schedule,
     deadline: Deadline,
     known: Root | None = None,
-) -> Root:
-    """Bound all neurons; `known` gives bounds that hold already, from a cheaper schedule."""
+) -> Root | None:
+    """Bound all neurons; `known` gives bounds that hold already, from a cheaper schedule.
+
+    None when the deadline came first: from half a root nothing may be concluded.
+    """
     region = Region.of(problem.input_set, device, torch.float64)
     graph = problem.graph.to(device, torch.float64)
     intervals = Intervals(graph, region)
     proof = Relaxed(graph, region, intervals.charge)
     narrow = Region.of(problem.input_set, device, torch.float32)
     search = Relaxed(problem.graph.to(device, torch.float32), narrow, None)
-    root = Root(problem, device, problem.rows.to(device), search, proof, intervals, [], [], [], region.centre, True)
+    root = Root(problem, device, problem.rows.to(device), search, proof, intervals, [], [], [], region.centre)
     means: dict[int, Tensor | None] = {}  # by the node that was refined; two nonlinear nodes may read one
     for node in graph.nodes:
         if isinstance(node.op, Nonlinear):
@@ -73,8 +75,7 @@ def build_root(
                 _record(root, pre, means[pre])
         intervals.extend()
         if deadline.expired:
-            root.complete = False
-            return root
+            return None
     root.bias = _bias(root)
     return root
 

@@ -21,6 +21,8 @@ class Brancher(ABC):
     def choose(self, root: Root, bounds: Bounds, k: int) -> Tensor:
         """(domain, k) unstable neurons, best first, −1 past the last."""
         k = min(k, root.count)
+        if k == 0:
+            return bounds.domains.candidates.new_full((len(bounds.domains), 1), -1)
         scores = torch.where(bounds.domains.unstable, self.scores(root, bounds).nan_to_num(nan=0.0), -torch.inf)
         best, neurons = scores.topk(k, dim=1)
         return torch.where(best > -torch.inf, neurons, -1)

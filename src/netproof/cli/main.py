@@ -1,118 +1,23 @@
-"""The entry point: commands, and what every ending looks like from outside.
-
-Exit 0 when an answer was written, 2 for bad input or usage, 130 after Ctrl-C, 1 for a bug in netproof.
-Nothing heavy is imported here: `--help` must answer at once.
-"""
+"""The entry point. It imports next to nothing itself, so that Ctrl-C finds it ready almost from the start."""
 
 from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Annotated, Any, NoReturn
-
-import typer
-
-from netproof._version import __version__
-from netproof.cli import bounds, demo, doctor, inspect, methods, robust, verify
-from netproof.cli.output import print_err, print_out
-from netproof.cli.supervisor import WorkerBug
-from netproof.errors import NetproofError
-
-EXIT_BUG, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
-
-# Typer exports this one and not its base; click, on which older versions rest, need not be importable.
-CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
-
-app = typer.Typer(
-    name="netproof",
-    help="Does this network satisfy this property on a whole input set? A proof, or a counterexample.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for command in (
-    verify.verify,
-    robust.robust,
-    bounds.bounds,
-    inspect.inspect,
-    methods.methods,
-    doctor.doctor,
-    demo.demo,
-):
-    app.command()(command)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print_out(f"netproof {__version__}\n")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def root(
-    context: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),
-    ] = False,
-) -> int:
-    if context.invoked_subcommand is None:
-        print_out(context.get_help())
-        return EXIT_USAGE
-    return 0
+from typing import NoReturn
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Leaves at once, without teardown: on a system without fork a thread may still be busy."""
-    sys.excepthook = _bug
-    code = run(sys.argv[1:] if arguments is None else arguments)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Obey a command line and return the exit code."""
+    """Obey a command line, then leave without teardown: where there is no fork a thread may be busy still."""
     try:
-        result: Any = app(list(arguments), prog_name="netproof", standalone_mode=False)
-        return int(result or 0)
-    except NetproofError as error:
-        print_err(f"netproof: error: {error}")
-        return EXIT_USAGE
-    except CommandLineError as error:
-        print_err(f"netproof: error: {_usage(error)}")
-        return EXIT_USAGE
-    except (KeyboardInterrupt, typer.Abort):
-        print_err("netproof: interrupted")
-        return EXIT_INTERRUPTED
-    except WorkerBug as bug:
-        _report_bug(str(bug), bug.trace)
-        return EXIT_BUG
+        from netproof.cli.app import report_bug, run
 
-
-def _usage(error: Any) -> str:
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "netproof"
-    message = " ".join(error.format_message().split()).rstrip(".")
-    return f"{message} (see `{command} --help`)"
-
-
-def _bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Python calls this for what nothing caught, and exits with 1."""
-    _report_bug(f"{kind.__name__}: {error}", "".join(traceback.format_exception(kind, error, trace)))
-
-
-def _report_bug(summary: str, trace: str) -> None:
-    if os.environ.get("NETPROOF_TRACEBACK"):
-        print_err(trace.rstrip("\n"))
-    hint = "" if os.environ.get("NETPROOF_TRACEBACK") else " with what NETPROOF_TRACEBACK=1 shows"
-    print_err(
-        f"netproof: internal error: {' '.join(summary.split())} (this is a bug in netproof: report it{hint})"
-    )
-
-
-if __name__ == "__main__":
-    main()
+        sys.excepthook = report_bug
+        code = run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except KeyboardInterrupt:
+        sys.stderr.write("netproof: interrupted\n")
+        code = 130
+    os._exit(code)

@@ -298,7 +298,7 @@ def overall(records: Sequence[dict[str, Any]], *, complete: bool) -> dict[str, A
             total[key] += record[key]
         total["peak_memory"] = max(total["peak_memory"], record["peak_memory"])
     lowers, uppers = ([record[key] for record in records] for key in ("lower_bound", "upper_bound"))
-    total["lower_bound"] = min(lowers) if complete and None not in lowers else None
+    total["lower_bound"] = min(lowers) if complete and lowers and None not in lowers else None
     total["upper_bound"] = min((upper for upper in uppers if upper is not None), default=None)
     for word in ("sat", "timeout", "unknown"):
         first = next((record for record in records if record["verdict"] == word), None)

@@ -26,6 +26,7 @@ _RUNTIME_ERRORS = (
     ort_errors.NoSuchFile,
     ort_errors.NotImplemented,
     ort_errors.RuntimeException,
+    UnicodeDecodeError,  # a damaged name in the file
 )
 
 
@@ -48,15 +49,28 @@ class Network:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # what goes wrong is raised; it need not be logged as well
         providers = ["CPUExecutionProvider"]
-        return self._asked(lambda: onnxruntime.InferenceSession(self.model, options, providers=providers))
+        return self._asked(
+            lambda: onnxruntime.InferenceSession(
+                self.model,
+                options,
+                providers=providers,
+                enable_fallback=0,  # it would print on stdout
+            )
+        )
 
     def replay(self, x: np.ndarray) -> np.ndarray:
         """onnxruntime's answer on the CPU to x: (*input_shape), in the file's own types."""
         feed = {self.input_name: np.asarray(x, dtype=self.input_dtype).reshape(self.input_shape)}
-        output = self._asked(lambda: self._session.run(None, feed)[0])
-        return np.asarray(output).reshape(self.output_shape)
+        output = np.asarray(self._asked(lambda: self._session.run(None, feed)[0]))
+        if output.shape != self.output_shape:
+            raise ModelError(
+                f"onnxruntime's output has shape {output.shape}, netproof's {self.output_shape}",
+                file=self.path,
+                remedy="please report the model: netproof must not be trusted on it",
+            )
+        return output
 
     def _asked(self, call: Callable[[], T]) -> T:
         try:

@@ -251,7 +251,7 @@ def _reduce(c: Context) -> Value:
     rank = len(x.shape)
     axes = c.attr_or_input("axes", 1)
     if not axes:
-        if c.attr("noop_with_empty_axes", 0):
+        if c.attr("noop_with_empty_axes", 0) == 1:
             return x
         axes = list(range(rank))
     axes = sorted({c.axis(axis, rank) for axis in axes})

@@ -9,6 +9,7 @@ One operator is one registration:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -33,6 +34,7 @@ class Ref:
 
 
 Value = Constant | Ref
+LARGEST = 1 << 28  # entries of one node
 _ATTRIBUTES = {
     onnx.AttributeProto.FLOAT,
     onnx.AttributeProto.INT,
@@ -149,9 +151,12 @@ class Context:
 
     def emit(self, op: Op, *inputs: Ref) -> Ref:
         try:
-            return self._builder.add(op, inputs, self.name)
+            result = self._builder.add(op, inputs, self.name)
         except RuntimeError as error:  # torch's word for shapes that do not fit
             self.refuse(f"its inputs do not fit: {str(error).splitlines()[0]}", "check it with onnx.checker")
+        if math.prod(result.shape) > LARGEST:
+            self.refuse(f"its result of shape {result.shape} is too large to verify")
+        return result
 
     def refuse(self, why: str, remedy: str | None = None) -> NoReturn:
         raise UnsupportedOp(self.op, node=self.name, why=why, file=self.file.path, remedy=remedy)

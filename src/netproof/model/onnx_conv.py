@@ -43,17 +43,19 @@ class Window:
         elif self.auto not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
             c.refuse(f"auto_pad {self.auto!r}")
 
-    def share(self, totals: list[int]) -> None:
+    def share(self, c: Context, totals: list[int]) -> None:
         """Divide the pads that SAME_UPPER or SAME_LOWER asks for between the two ends."""
-        totals = [max(0, total) for total in totals]
+        if min(totals) < -1 or max(self.dilations) > 1:  # runtimes differ on these
+            c.refuse("automatic pads where the window dilates or skips entries", "export with explicit pads")
+        totals = [max(0, total) for total in totals]  # -1 is one entry at the end that no window reaches
         less, more = [t // 2 for t in totals], [t - t // 2 for t in totals]
         self.before, self.after = (less, more) if self.auto == "SAME_UPPER" else (more, less)
 
-    def pad_input(self) -> None:
+    def pad_input(self, c: Context) -> None:
         """Pads of a convolution or pool under SAME: as many windows as strides fit."""
         if self.auto.startswith("SAME"):
             zipped = zip(self.spatial, self.strides, self.reach, strict=True)
-            self.share([(-(-size // s) - 1) * s + r - size for size, s, r in zipped])
+            self.share(c, [(-(-size // s) - 1) * s + r - size for size, s, r in zipped])
 
     @property
     def symmetric(self) -> bool:
@@ -130,7 +132,7 @@ def _bias(c: Context, filters: int) -> Constant | None:
 def _conv(c: Context) -> Value:
     x, weight = c.node(0), c.constant(1)
     window = Window(c, x, weight.shape[2:])
-    window.pad_input()
+    window.pad_input(c)
     groups = _groups(c, x, weight.shape[1] * int(c.attr("group", 1)), weight.shape[0])
     return convolve(c, x, weight, _bias(c, weight.shape[0]), window, groups)
 
@@ -150,11 +152,13 @@ def _conv_transpose(c: Context) -> Value:
         for size, s, r, e in zip(window.spatial, window.strides, window.reach, extra, strict=True)
     ]
     if wanted:
-        window.share([f - int(v) for f, v in zip(full, wanted[-rank:], strict=True)])
+        window.share(c, [f - int(v) for f, v in zip(full, wanted[-rank:], strict=True)])
     elif window.auto.startswith("SAME"):
-        window.share([f - size * s for f, size, s in zip(full, window.spatial, window.strides, strict=True)])
-    if any(e >= s for e, s in zip(extra, window.strides, strict=True)):
-        c.refuse(f"output_padding {extra} is not smaller than the stride")
+        window.share(
+            c, [f - size * s for f, size, s in zip(full, window.spatial, window.strides, strict=True)]
+        )
+    if any(not 0 <= e < s for e, s in zip(extra, window.strides, strict=True)):
+        c.refuse(f"output_padding {extra} is negative or not smaller than the stride")
     bias = _bias(c, weight.shape[1] * groups)
     return _transposed(c, x, weight, bias, window, groups, full)
 
@@ -188,7 +192,7 @@ def _average_pool(c: Context) -> Value:
     """A sum over windows, which is exact in its weights, and then one division a window."""
     x = c.node(0)
     window = Window(c, x, tuple(int(v) for v in c.attr("kernel_shape", [])))
-    window.pad_input()
+    window.pad_input(c)
     if c.attr("ceil_mode", 0) and not window.divides:
         c.refuse("ceil_mode adds a window that reaches beyond the image", "export with ceil_mode=False")
     ones = constant.constant(np.ones((x.shape[1], 1, *window.sizes)))

@@ -17,7 +17,7 @@ from netproof.model import constant
 from netproof.model.constant import Constant
 from netproof.model.onnx_arithmetic import broadcast
 from netproof.model.onnx_context import Context, Value
-from netproof.model.onnx_file import FLOATS
+from netproof.model.onnx_file import FLOATS, INTEGERS
 
 MOVES = {
     "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
@@ -111,6 +111,8 @@ def _evaluate(c: Context, arrays: list[np.ndarray | None]) -> list[np.ndarray]:
         outputs = ReferenceEvaluator(model).run(None, feeds)
     except (ValueError, IndexError, RuntimeError, TypeError, AttributeError, OverflowError) as error:
         c.refuse(f"its constant inputs do not fit: {error}", "export the model again")
+    if any(np.asarray(output).dtype == object for output in outputs):
+        c.refuse("its constant inputs have no numbers for a result", "export the model again")
     return [np.asarray(output) for output in outputs]
 
 
@@ -125,6 +127,8 @@ def _cast(c: Context) -> Constant:
         if not np.array_equal(narrow.astype(np.float64), value) or np.abs(value).max(initial=0) > 2**53:
             c.refuse(f"an integer does not fit {FLOATS[target]} exactly")
         return Constant(value)
+    if target not in INTEGERS:
+        c.refuse("it casts to a type that is not supported")
     if source.radius is not None:
         c.refuse("a rounded constant cannot become an integer")
     return Constant(source.value.astype(helper.tensor_dtype_to_np_dtype(target)))

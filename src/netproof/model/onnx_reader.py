@@ -158,8 +158,11 @@ class _Reader:
             self._convert(node, builder)
         result = self._value(self.output.name, self._name(self.order[-1]) if self.order else "")
         if isinstance(result, Constant):
-            if result.radius is not None:
-                raise self.error("the output is a constant that float64 cannot hold", remedy="export again")
+            if result.radius is not None or not result.is_float or 0 in result.shape:
+                raise self.error(
+                    "the output is a constant that is not made of exact floats",
+                    remedy="export the model with the output that depends on the input",
+                )
             self.notes.append("the output does not depend on the input")
             result = constant_output(builder, result.tensor(), self.output.name)
         kinds = sorted(self.dtypes)

@@ -15,6 +15,9 @@ from netproof.problem.problem import Problem
 from netproof.search.goals import Decide, Judge
 
 
+POINTS = 320  # at once, over all targets
+
+
 @dataclass(frozen=True)
 class Pgd:
     """Signed steps on the worst row of each target, from the centre, from corners and from random points."""
@@ -27,39 +30,43 @@ class Pgd:
         graph = problem.graph.to(device, torch.float32)
         region = Region.of(problem.input_set, device, torch.float32)
         judge = Judge(graph, problem.rows.to(device))
-        target = torch.arange(len(problem.disjuncts), device=device).repeat_interleave(self.restarts)
-        x = self._starts(region, len(problem.disjuncts), seed)
-        if goal.offer(judge, x, target):
-            return True
+        targets = len(problem.disjuncts)
+        restarts = max(3, min(self.restarts, POINTS // targets))
+        x = self._starts(region, targets, restarts, seed)
+        target = torch.arange(targets, device=device).repeat_interleave(restarts)
         for step in range(self.steps):
+            y, gradient = _gradient(graph, judge, x, target)
+            if goal.consider(judge, x, y, target):
+                return True
             if deadline.expired:
                 return False
-            gradient = _gradient(graph, judge, x, target)
-            # A full step lands on a corner of the box, where ties of piecewise linear networks lie.
-            corner = region.minimiser(gradient)
+            if step % 4 == 0:
+                # A full step lands on a corner of the box, where ties of piecewise linear networks lie.
+                corner = region.minimiser(gradient)
+                if goal.offer(judge, corner, target):
+                    return True
             rate = 0.5 * (1 - step / self.steps) + 0.01
             x = _into(region, x - rate * gradient.sign() * (region.upper - region.lower))
-            both = torch.cat([x, corner])
-            if goal.offer(judge, both, torch.cat([target, target])):
-                return True
-        return False
+        return goal.offer(judge, x, target)
 
-    def _starts(self, region: Region, targets: int, seed: int) -> Tensor:
+    def _starts(self, region: Region, targets: int, restarts: int, seed: int) -> Tensor:
         """(target·restarts, *input)."""
-        shape = (targets, self.restarts, *region.centre.shape)
+        shape = (targets, restarts, *region.centre.shape)
         uniform = torch.rand(shape, generator=generator(seed)).to(region.centre.device)
-        uniform[:, self.restarts // 2 :].round_()  # half of them corners
+        uniform[:, restarts // 2 :].round_()  # half of them corners
         x = region.lower + uniform * (region.upper - region.lower)
         x[:, 0] = region.centre
         return _into(region, x.flatten(0, 1))
 
 
-def _gradient(graph: Graph, judge: Judge, x: Tensor, target: Tensor) -> Tensor:
-    """Of each point's worst row; a row that is satisfied already pulls no more."""
+def _gradient(graph: Graph, judge: Judge, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The outputs, and the gradient of each point's worst row."""
     x = x.detach().requires_grad_(True)
-    value = judge.worst_row(graph.forward(x), target)
-    (gradient,) = torch.autograd.grad(value.sum(), x)
-    return gradient
+    y = graph.forward(x)
+    if not y.requires_grad:  # an output that does not depend on the input
+        return y, torch.zeros_like(x)
+    (gradient,) = torch.autograd.grad(judge.worst_row(y, target).sum(), x)
+    return y.detach(), gradient
 
 
 def _into(region: Region, x: Tensor) -> Tensor:

@@ -53,9 +53,11 @@ class Decide(Goal):
         return (domains.bound > 0) | tie
 
     def offer(self, judge: Judge, points: Tensor, target: Tensor) -> bool:
-        if len(points) == 0:
-            return False
-        value, noise = judge.judge(points, target)
+        return len(points) > 0 and self.consider(judge, points, judge.outputs(points), target)
+
+    def consider(self, judge: Judge, points: Tensor, y: Tensor, target: Tensor) -> bool:
+        """`offer`, for points whose outputs y (n, *output) are known."""
+        value, noise = judge.judge(y, target)
         device = value.device
         self.upper = self.upper.to(device).scatter_reduce(0, target, value.double(), "amin")
         order = (value - noise).argsort()[:TRIES]
@@ -83,7 +85,7 @@ class Minimise(Goal):
     def offer(self, judge: Judge, points: Tensor, target: Tensor) -> bool:
         if len(points) == 0:
             return False
-        value, _ = judge.judge(points, target)
+        value, _ = judge.judge(judge.outputs(points), target)
         for t in target.unique().tolist():
             mine = (target == t).nonzero()[:, 0]
             best = mine[value[mine].argmin()]
@@ -114,9 +116,13 @@ class Judge:
         return each.masked_fill(~self._valid[target], -torch.inf).amax(1)
 
     @torch.no_grad()
-    def judge(self, points: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """The worst row at each point (n, *input), and the size of what float32 may be off by; (n,) both."""
-        y = self._graph.forward(points)
+    def outputs(self, points: Tensor) -> Tensor:
+        """(n, *input) -> (n, *output)."""
+        return self._graph.forward(points)
+
+    @torch.no_grad()
+    def judge(self, y: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """The worst row of each output (n, *output), and the size of what float32 may be off by; (n,) both."""
         value = self.worst_row(y, target)
         size = torch.einsum("nro,no->nr", self._coef[target].abs(), y.flatten(1).abs())
         return value, 1e-5 * (size + self._offset[target].abs()).amax(1) + 1e-6

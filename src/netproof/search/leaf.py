@@ -35,17 +35,21 @@ class LeafLP:
         self._workers = workers
         self._lp: TriangleLP | None = None
 
+    @property
+    def lp(self) -> TriangleLP:
+        if self._lp is None:
+            intervals = [(i.lower.cpu(), i.upper.cpu()) for i in self.root.intervals.of]
+            self._lp = TriangleLP(self.root.problem.graph, self.root.problem.input_set, intervals)
+        return self._lp
+
     def decide(self, domains: Domains, deadline: Deadline) -> Outcomes:
         root = self.root
-        if self._lp is None:
-            intervals = [(i.lower.cpu(), i.upper.cpu()) for i in root.intervals.of]
-            self._lp = TriangleLP(root.problem.graph, root.problem.input_set, intervals)
         lower, upper = domains.lower.double().cpu(), domains.upper.double().cpu()
         tasks = [
             LPTask(root.problem.rows, target, self._bounds(lower[i], upper[i]))
             for i, target in enumerate(domains.target.tolist())
         ]
-        outcomes = solve_many(self._lp, tasks, workers=self._workers, deadline=deadline)
+        outcomes = solve_many(self.lp, tasks, workers=self._workers, deadline=deadline)
         return self._gather(outcomes)
 
     def _bounds(self, lower: Tensor, upper: Tensor) -> dict[int, tuple[np.ndarray, np.ndarray]]:

@@ -21,6 +21,7 @@ from netproof.search.goals import Goal, Judge
 from netproof.search.leaf import LeafLP, with_bounds
 
 CANDIDATES = 12  # neurons remembered a sub-domain, the most that are split at once
+NEURONS_A_ROUND = 25  # a small network's LP is cheap, so the LP may come soon: a round of patience a so many neurons
 LP_BATCH = 8  # sub-domains a worker that one turn of the LP takes
 
 
@@ -32,7 +33,7 @@ class Method:
     brancher: Brancher
     batch: int  # n
     lp_threshold: int  # η
-    patience: int = 100  # rounds without a better global bound before the LP has a turn
+    patience: int = 0  # rounds without a better global bound before the LP has a turn; 0: by its size
     leaf_lp: bool = True  # without it the search is incomplete (Theorem 3.1)
 
 
@@ -71,9 +72,13 @@ class Search:
     def run(self) -> Outcome:
         began = time.monotonic()
         self._report("root", float("-inf"), 0)
-        root, bounds = self._method.bounder.root(self._problem, self._device, self._deadline, self._clock)
+        first = self._method.bounder.root(self._problem, self._device, self._deadline, self._clock)
+        if first is None:
+            return Outcome("timeout", "the root was not bounded in time", float("-inf"), "")
+        root, bounds = first
         self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
         self._leaf = LeafLP(root, self._workers)
+        self._patience = self._method.patience or max(1, _neurons(root) // NEURONS_A_ROUND)
         self._judge = Judge(root.search.graph, root.rows)
         frontier = Frontier(self._settle(root, bounds))
         self._stalled, self._best = 0, frontier.lower_bound
@@ -159,7 +164,7 @@ class Search:
         self._best = max(self._best, bound)
         if not self._method.leaf_lp or self._done or self._deadline.expired or not len(frontier):
             return False
-        if len(frontier) > self._method.lp_threshold or self._stalled >= self._method.patience:
+        if len(frontier) > self._method.lp_threshold or self._stalled >= self._patience:
             self._stalled = 0
             return True
         return False
@@ -253,6 +258,11 @@ class Search:
             count = sum(len(d) for d in self._undecided)
             return Outcome("undecided", f"{count} leaves within rounding of a violation", bound, "")
         return Outcome("proved", "", bound, "leaf" if leaves else "search" if rounds else "root")
+
+
+def _neurons(root: Root) -> int:
+    """How many nonlinear neurons the network has, stable or not: a measure of the LP's cost."""
+    return sum(root.search.graph.nodes[i].size for i in root.search.graph.nonlinear)
 
 
 def _unique_rows(keys: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,104 @@
+"""The commands, and what every ending looks like from outside.
+
+Exit 0 when an answer was written, 2 for bad input or usage, 130 after Ctrl-C, 1 for a bug in netproof.
+Nothing heavy is imported here: `--help` must answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Annotated, Any
+
+import typer
+
+from netproof._version import __version__
+from netproof.cli import bounds, demo, doctor, inspect, methods, robust, verify
+from netproof.cli.output import print_err, print_out
+from netproof.cli.supervisor import WorkerBug
+from netproof.errors import NetproofError
+
+EXIT_BUG, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+
+# Typer exports this one and not its base; click, on which older versions rest, need not be importable.
+CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    name="netproof",
+    help="Does this network satisfy this property on a whole input set? A proof, or a counterexample.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (
+    verify.verify,
+    robust.robust,
+    bounds.bounds,
+    inspect.inspect,
+    methods.methods,
+    doctor.doctor,
+    demo.demo,
+):
+    app.command()(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print_out(f"netproof {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> int:
+    if context.invoked_subcommand is None:
+        print_out(context.get_help())
+        return EXIT_USAGE
+    return 0
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Obey a command line and return the exit code."""
+    try:
+        result: Any = app(list(arguments), prog_name="netproof", standalone_mode=False)
+        return int(result or 0)
+    except NetproofError as error:
+        print_err(f"netproof: error: {error}")
+        return EXIT_USAGE
+    except CommandLineError as error:
+        print_err(f"netproof: error: {_usage(error)}")
+        return EXIT_USAGE
+    except (KeyboardInterrupt, typer.Abort):
+        print_err("netproof: interrupted")
+        return EXIT_INTERRUPTED
+    except WorkerBug as bug:
+        _say_bug(str(bug), bug.trace)
+        return EXIT_BUG
+
+
+def _usage(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "netproof"
+    message = " ".join(error.format_message().split()).rstrip(".")
+    return f"{message} (see `{command} --help`)"
+
+
+def report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Python calls this for what nothing caught, and exits with 1."""
+    _say_bug(f"{kind.__name__}: {error}", "".join(traceback.format_exception(kind, error, trace)))
+
+
+def _say_bug(summary: str, trace: str) -> None:
+    if os.environ.get("NETPROOF_TRACEBACK"):
+        print_err(trace.rstrip("\n"))
+    hint = "" if os.environ.get("NETPROOF_TRACEBACK") else " with what NETPROOF_TRACEBACK=1 shows"
+    print_err(
+        f"netproof: internal error: {' '.join(summary.split())} (this is a bug in netproof: report it{hint})"
+    )
