@@ -33,9 +33,7 @@ SHAPE = (1, 1, 8, 8)
 
 
 def fully_connected() -> nn.Module:
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 24), nn.ReLU(), nn.Linear(24, 10)
-    )
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 24), nn.ReLU(), nn.Linear(24, 10))
 
 
 def convolutional() -> nn.Module:
@@ -206,9 +204,7 @@ def vnnlib(instance: Instance, images: Tensor, label: int) -> str:
         out.append(f"(assert {violation(label, instance.rivals)})")
     else:
         both = (box(images[k], instance.eps) for k in (instance.image, instance.also))
-        cases = [
-            "(and\n  " + "\n  ".join([*lines, violation(label, instance.rivals)]) + ")" for lines in both
-        ]
+        cases = ["(and\n  " + "\n  ".join([*lines, violation(label, instance.rivals)]) + ")" for lines in both]
         out.append("(assert (or\n" + "\n".join(cases) + "))")
     return "\n".join(out) + "\n"
 
@@ -217,9 +213,7 @@ def describe(instance: Instance, label: int) -> str:
     """The question in plain words."""
     where = f"no pixel moves by more than {instance.eps:g}"
     if instance.rivals:
-        return (
-            f"{' and '.join(map(str, instance.rivals))} never both reach the score of {label} while {where}"
-        )
+        return f"{' and '.join(map(str, instance.rivals))} never both reach the score of {label} while {where}"
     if instance.also is not None:
         return f"both images are read as {label} while {where}"
     return f"the image is read as {label} while {where}"
@@ -285,9 +279,7 @@ def write_instances(nets: dict[str, nn.Module], images: Tensor, labels: Tensor, 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Train the bundled digit networks and write the demo's data."
-    )
+    parser = argparse.ArgumentParser(description="Train the bundled digit networks and write the demo's data.")
     parser.add_argument("--out", type=Path, default=DATA, help="default: the package's own data folder")
     out: Path = parser.parse_args().out
     for folder in ("onnx", "vnnlib", "images"):

@@ -27,6 +27,7 @@ ORDER = (
     "report",
     "methods",
     "build",
+    "ranges",
     "api",
     "demo",
     "cli",

@@ -69,9 +69,7 @@ def test_wheel_holds_what_it_should(wheel: Path) -> None:
     package = ROOT / "src" / "netproof"
     code = {f"netproof/{path.relative_to(package)}" for path in package.rglob("*.py")}
     data = {
-        f"netproof/{path.relative_to(package)}"
-        for path in (package / "demo" / "data").rglob("*")
-        if path.is_file()
+        f"netproof/{path.relative_to(package)}" for path in (package / "demo" / "data").rglob("*") if path.is_file()
     }
     assert data, "the demo's data is missing from the checkout"
     assert code | data | {"netproof/py.typed"} <= names

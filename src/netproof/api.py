@@ -1,8 +1,8 @@
 """The public functions: load, reduce, attack, search, replay, and the verdict that comes of it.
 
-    >>> import netproof
-    >>> verdict = netproof.verify("model.onnx", "spec.vnnlib", timeout=60)     # doctest: +SKIP
-    >>> verdict.status, verdict.lower_bound                                    # doctest: +SKIP
+>>> import netproof
+>>> verdict = netproof.verify("model.onnx", "spec.vnnlib", timeout=60)     # doctest: +SKIP
+>>> verdict.status, verdict.lower_bound                                    # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from netproof.problem.reduce import reduce
 from netproof.problem.specs import InputRegion, classification
 from netproof.problem.vnnlib import load_property
 from netproof.problem.witness import confirm, confirmed, rounding_gap, violated
+from netproof.ranges import OutputBounds, output_ranges
 from netproof.search.attack import Pgd
 from netproof.search.goals import Decide
 from netproof.search.loop import Outcome, Search
@@ -88,6 +89,32 @@ def verify(
     return run.search_all(network, property, problems) if verdict is None else verdict
 
 
+def bounds(
+    model: Any,
+    spec: str | Path | Property | InputRegion,
+    *,
+    method: str = "alpha",
+    device: str = "auto",
+    threads: int | None = None,
+    timeout: float | None = None,
+    deadline: Deadline | None = None,
+    options: Mapping[str, str] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> OutputBounds:
+    """Both sides of every output over the input set; what the specification says of the outputs plays no part.
+
+    method: "ibp", "crown", "alpha", "lp", or "exact" (the true minimum and maximum, by the complete search).
+    """
+    run = _Run("auto", options, device, threads, 0, deadline or Deadline(timeout), progress)
+    network = load_network(model, example_shape=spec.shape if isinstance(spec, InputRegion) else None)
+    if isinstance(spec, InputRegion):
+        spec = classification(spec, 0, max(2, int(np.prod(network.output_shape))))
+    problems = reduce(network, spec if isinstance(spec, Property) else load_property(spec))
+    run.check_on(network, problems)
+    search = build_method("auto", run.options, run.device)
+    return output_ranges(problems, method, search, run.device, run.threads, run.deadline, run.report(0, len(problems)))
+
+
 class _Run:
     """One call of `verify`: its clock, its counters and the steps it is made of."""
 
@@ -120,9 +147,7 @@ class _Run:
     def elapsed(self) -> float:
         return time.monotonic() - self._began
 
-    def load(
-        self, model: Any, spec: Any, label: int | None, targets: Sequence[int] | None
-    ) -> tuple[Network, Property]:
+    def load(self, model: Any, spec: Any, label: int | None, targets: Sequence[int] | None) -> tuple[Network, Property]:
         shape = spec.shape if isinstance(spec, InputRegion) else None
         network = load_network(model, example_shape=shape)
         return network, as_property(network, spec, label, targets)
@@ -171,12 +196,16 @@ class _Run:
 
     def _search(self, problem: Problem, goal: Decide, index: int, count: int) -> Outcome:
         method = build_method(self.info.name, self.options, self.device)
+        report = self.report(index, count)
+        return Search(problem, method, goal, self.device, self.threads, self.deadline, self.stats, report).run()
+
+    def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
+        """What a search of one of the problems calls to say where it is."""
 
         def report(phase: str, bound: float, frontier: int) -> None:
             self._tell(phase, bound, frontier, problem=index, problems=count)
 
-        search = Search(problem, method, goal, self.device, self.threads, self.deadline, self.stats, report)
-        return search.run()
+        return report
 
     def _replay(
         self, network: Network, property: Property, problem: Problem
@@ -237,9 +266,7 @@ class _Run:
         )
 
 
-def as_property(
-    network: Network, spec: Any, label: int | None, targets: Sequence[int] | None
-) -> Property:
+def as_property(network: Network, spec: Any, label: int | None, targets: Sequence[int] | None) -> Property:
     """What `verify` accepts as a specification, as a Property of this network."""
     if isinstance(spec, InputRegion):
         if label is None:

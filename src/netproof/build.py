@@ -37,7 +37,7 @@ def build_method(name: str, options: Mapping[str, int | float | bool | None], de
 
 
 def resolve_device(name: str) -> torch.device:
-    """"auto" is the GPU where there is one."""
+    """ "auto" is the GPU where there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name not in ("cpu", "cuda"):

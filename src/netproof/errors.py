@@ -44,9 +44,7 @@ class ModelError(NetproofError):
 class UnsupportedOp(ModelError):
     """An operator, or a form of one, that netproof does not bound."""
 
-    def __init__(
-        self, op: str, *, node: str, why: str, file: str | None = None, remedy: str | None = None
-    ) -> None:
+    def __init__(self, op: str, *, node: str, why: str, file: str | None = None, remedy: str | None = None) -> None:
         super().__init__(
             f"unsupported operator {op}: {why}",
             file=file,

@@ -40,9 +40,7 @@ CPU = torch.device("cpu")
 
 def triangle(graph: Graph, inputs: InputSet) -> tuple[TriangleLP, list[tuple[np.ndarray, np.ndarray]]]:
     region = Region.of(inputs, CPU, torch.float64)
-    intervals = [
-        (i.lower.reshape(-1).numpy(), i.upper.reshape(-1).numpy()) for i in interval_bounds(graph, region).of
-    ]
+    intervals = [(i.lower.reshape(-1).numpy(), i.upper.reshape(-1).numpy()) for i in interval_bounds(graph, region).of]
     return TriangleLP(graph, inputs, intervals), intervals
 
 
@@ -65,8 +63,7 @@ def leaves(graph: Graph, intervals: list[tuple[np.ndarray, np.ndarray]]) -> Iter
     ]
     for signs in itertools.product((True, False), repeat=len(unstable)):
         bounds = {
-            node: tuple(side.copy() for side in intervals[graph.nodes[node].inputs[0]])
-            for node in graph.nonlinear
+            node: tuple(side.copy() for side in intervals[graph.nodes[node].inputs[0]]) for node in graph.nonlinear
         }
         for (node, element), active in zip(unstable, signs, strict=True):
             bounds[node][0 if active else 1][element] = 0.0
@@ -231,9 +228,7 @@ def test_an_l1_ball_is_exact_and_an_l2_ball_falls_back_to_its_box() -> None:
 
 
 def test_inexact_weights_widen_their_rows() -> None:
-    error = Scale(
-        torch.full((1, 1), 0.125, dtype=torch.float64), torch.full((1, 1), 0.25, dtype=torch.float64)
-    )
+    error = Scale(torch.full((1, 1), 0.125, dtype=torch.float64), torch.full((1, 1), 0.25, dtype=torch.float64))
     off = Linear(torch.tensor([[2.0]], dtype=torch.float64), torch.tensor([1.0], dtype=torch.float64), error)
     graph = Graph((Node(0, Input(), (), (1, 1), "x"), Node(1, off, (0,), (1, 1), "y")))
     lp, _ = triangle(graph, input_set([1.0], [2.0], (1, 1)))

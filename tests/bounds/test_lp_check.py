@@ -71,9 +71,7 @@ def test_never_above_the_exact_value_and_near_it(drawn: tuple[LinearProgram, np.
 
 def test_products_that_all_round_upward_are_charged() -> None:
     rng = np.random.default_rng(0)
-    cost, value = rng.uniform(
-        -1, 1, (2, 400)
-    )  # of both signs: a small sum, so no other slack hides the error
+    cost, value = rng.uniform(-1, 1, (2, 400))  # of both signs: a small sum, so no other slack hides the error
     products = zip(cost, value, strict=True)
     up = np.array([Fraction(float(c * v)) > Fraction(float(c)) * Fraction(float(v)) for c, v in products])
     none = Entries(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))

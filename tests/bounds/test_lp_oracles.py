@@ -24,9 +24,7 @@ def test_enumeration_and_milp_agree_and_their_points_take_the_value(seed: int) -
             x = torch.from_numpy(found.point).reshape(1, *graph.input.shape)
             y = graph.forward(x).reshape(-1).numpy()
             assert found.value == pytest.approx((coef @ y - offset).max(), abs=1e-6)
-            assert found.value == pytest.approx(
-                enumerate_minimum(graph, *question.box, coef, offset).value, abs=1e-6
-            )
+            assert found.value == pytest.approx(enumerate_minimum(graph, *question.box, coef, offset).value, abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(40))

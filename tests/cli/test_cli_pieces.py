@@ -48,9 +48,7 @@ def cgroup(root: Path, membership: str, **files: str) -> tuple[Path, Path]:
         ("", {}, None),
     ],
 )
-def test_the_quota_of_a_container(
-    tmp_path: Path, membership: str, files: dict[str, str], quota: float | None
-) -> None:
+def test_the_quota_of_a_container(tmp_path: Path, membership: str, files: dict[str, str], quota: float | None) -> None:
     assert cgroup_quota(*cgroup(tmp_path, membership, **files)) == quota
 
 

@@ -102,9 +102,7 @@ def test_the_label_is_compared_with_one_target(grey: Path) -> None:
 
 
 @pytest.mark.parametrize(("shape", "first"), [((1, 3, 2, 2), True), ((1, 2, 2, 3), False)])
-def test_colours_go_where_the_network_has_its_channels(
-    tmp_path: Path, shape: tuple[int, ...], first: bool
-) -> None:
+def test_colours_go_where_the_network_has_its_channels(tmp_path: Path, shape: tuple[int, ...], first: bool) -> None:
     classifier(tmp_path / "m.onnx", shape, np.eye(3, 12))
     pixels = np.arange(12, dtype=np.uint8).reshape(2, 2, 3) * 20
     Image.fromarray(pixels).save(tmp_path / "x.png")

@@ -64,9 +64,7 @@ def test_a_limit_shorter_than_start_up_is_kept(folder: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("engine", ["slow", "deaf", "busy"])
-def test_an_interrupt_leaves_valid_files_and_no_process(
-    folder: Path, engine: str, number: signal.Signals
-) -> None:
+def test_an_interrupt_leaves_valid_files_and_no_process(folder: Path, engine: str, number: signal.Signals) -> None:
     process, started = begin(folder, engine)
     process.send_signal(number)
     out, err = process.communicate(timeout=HANG)

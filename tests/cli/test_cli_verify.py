@@ -98,9 +98,7 @@ def test_results_replace_older_ones_and_leave_nothing_else(folder: Path) -> None
 
 
 def test_a_device_file_is_written_to_and_not_replaced(folder: Path) -> None:
-    done = run(
-        "verify", "m.onnx", "p.vnnlib", "--json", "/dev/null", "--results-file", "/dev/null", cwd=folder
-    )
+    done = run("verify", "m.onnx", "p.vnnlib", "--json", "/dev/null", "--results-file", "/dev/null", cwd=folder)
     assert done.returncode == 0
     assert Path("/dev/null").is_char_device()
 

@@ -30,9 +30,7 @@ def f32(*values: float) -> np.ndarray:
 
 
 def matrix_cases() -> Iterator[tuple[str, Callable[[], Model]]]:
-    for (alpha, beta), ta, tb, opset in product(
-        ((1.0, 1.0), (0.5, 0.7), (0.3, 0.25)), (0, 1), (0, 1), (9, 13)
-    ):
+    for (alpha, beta), ta, tb, opset in product(((1.0, 1.0), (0.5, 0.7), (0.3, 0.25)), (0, 1), (0, 1), (9, 13)):
 
         def gemm(alpha=alpha, beta=beta, ta=ta, tb=tb, opset=opset) -> Model:
             m = Model((4, 3) if ta else (3, 4), opset)
@@ -171,9 +169,7 @@ def arithmetic_cases() -> Iterator[tuple[str, Callable[[], Model]]]:
 
         def binary(op=op, shape=shape, swapped=swapped) -> Model:
             m = Model((2, 3))
-            k = (m.random.uniform(0.5, 2.0, size=shape) * m.random.choice([-1, 1], size=shape)).astype(
-                np.float32
-            )
+            k = (m.random.uniform(0.5, 2.0, size=shape) * m.random.choice([-1, 1], size=shape)).astype(np.float32)
             return m.add(op, *((np.asarray(k), "x") if swapped else ("x", np.asarray(k))))
 
         yield f"{op.lower()}-{shape}-{swapped}", binary
@@ -263,9 +259,7 @@ def move_cases() -> Iterator[tuple[str, Callable[[], Model]]]:
     yield "concat", lambda: Model((2, 3)).add("Concat", "x", "x", axis=0)
     yield (
         "concat-constant",
-        lambda: Model((2, 3)).add(
-            "Concat", np.ones((2, 1), np.float32), "x", np.full((2, 2), 3, np.float32), axis=-1
-        ),
+        lambda: Model((2, 3)).add("Concat", np.ones((2, 1), np.float32), "x", np.full((2, 2), 3, np.float32), axis=-1),
     )
     yield "identity", lambda: Model((2, 3)).add("Identity", "x")
     yield "dropout", lambda: Model((2, 3), 12).add("Dropout", "x")

@@ -121,9 +121,7 @@ def test_gemm_factors_are_exact_only_when_they_are_powers_of_two() -> None:
         if op.radius is not None:
             assert isinstance(op.radius, Linear)
             factor = Fraction(float(np.float32(alpha)))
-            for w, stored, slack in zip(
-                weight.T.flat, op.weight.flatten(), op.radius.weight.flatten(), strict=True
-            ):
+            for w, stored, slack in zip(weight.T.flat, op.weight.flatten(), op.radius.weight.flatten(), strict=True):
                 assert abs(Fraction(float(w)) * factor - Fraction(float(stored))) <= Fraction(float(slack))
 
 

@@ -171,9 +171,7 @@ def test_data_that_do_not_fit_their_shape(tmp_path: Path) -> None:
 
 def test_weights_of_an_unsupported_type(tmp_path: Path) -> None:
     model = small_net().proto()
-    model.graph.initializer[0].CopyFrom(
-        helper.make_tensor("c0", TensorProto.BFLOAT16, [4, 5], np.zeros(20).tolist())
-    )
+    model.graph.initializer[0].CopyFrom(helper.make_tensor("c0", TensorProto.BFLOAT16, [4, 5], np.zeros(20).tolist()))
     fails(saved(tmp_path, model), "type BFLOAT16 is not supported")
 
 
@@ -191,9 +189,7 @@ REFUSED = {
     "div-branches": lambda: Model((2, 3)).add("Div", "x", "x"),
     "matmul-branches": lambda: Model((3, 3)).add("MatMul", "x", "x"),
     "divide-by-zero": lambda: Model((2, 3)).add("Div", "x", np.float32(0.0)),
-    "ceil-mode": lambda: Model((1, 1, 4), 11).add(
-        "AveragePool", "x", kernel_shape=[2], strides=[3], ceil_mode=1
-    ),
+    "ceil-mode": lambda: Model((1, 1, 4), 11).add("AveragePool", "x", kernel_shape=[2], strides=[3], ceil_mode=1),
     "conv3d": lambda: Model((1, 1, 3, 3, 3)).add("Conv", "x", np.ones((1, 1, 2, 2, 2), np.float32)),
     "conv-weights": lambda: Model((1, 1, 3, 3)).add("Conv", "x", "x"),
     "pad-mode": lambda: Model((2, 3)).add("Pad", "x", ints(0, 1, 0, 1), mode="reflect"),
@@ -203,9 +199,7 @@ REFUSED = {
     "batched-matmul": lambda: Model((2, 3, 3)).add("MatMul", "x", np.ones((2, 3, 3), np.float32)),
     "stride": lambda: Model((1, 1, 3, 3)).add("Conv", "x", np.ones((1, 1, 2, 2), np.float32), strides=[0, 0]),
     "bias": lambda: Model((1, 3)).add("Gemm", "x", np.ones((3, 2), np.float32), np.ones((5, 2), np.float32)),
-    "conv-bias": lambda: Model((1, 1, 3)).add(
-        "Conv", "x", np.ones((1, 1, 2), np.float32), np.ones(5, np.float32)
-    ),
+    "conv-bias": lambda: Model((1, 1, 3)).add("Conv", "x", np.ones((1, 1, 2), np.float32), np.ones(5, np.float32)),
     "auto-pad": lambda: Model((1, 1, 8)).add(
         "Conv", "x", np.ones((1, 1, 2), np.float32), auto_pad="SAME_UPPER", strides=[4]
     ),

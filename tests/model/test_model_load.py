@@ -94,9 +94,7 @@ def _written(tmp_path: Path, data: bytes) -> Path:
 
 def test_identities_go_and_reshapes_merge() -> None:
     model = Model((1, 2, 6)).add("Identity", "x", out="a").add("Reshape", "a", ints(1, 12), out="b")
-    model.add("Dropout", "b", out="c").add("Reshape", "c", ints(3, 4), out="d").add(
-        "Reshape", "d", ints(4, 3)
-    )
+    model.add("Dropout", "b", out="c").add("Reshape", "c", ints(3, 4), out="d").add("Reshape", "d", ints(4, 3))
     graph = model.network().graph
     check_form(graph)
     assert [type(n.op) for n in graph.nodes] == [Input, Reshape]

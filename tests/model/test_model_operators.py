@@ -59,9 +59,7 @@ def check_affine(op: Affine, inputs: list[Node], node: Node) -> None:
     zeros = [torch.zeros(1, *n.shape, dtype=torch.float64) for n in inputs]
     offset = op.offset()
     at_zero = op.forward(*zeros)[0]
-    assert torch.equal(
-        at_zero, torch.zeros(node.shape).double() if offset is None else offset.expand(node.shape)
-    )
+    assert torch.equal(at_zero, torch.zeros(node.shape).double() if offset is None else offset.expand(node.shape))
     assert torch.equal(columns(op.absolute().linear(), inputs), matrix.abs())
     assert torch.equal(op.absolute().forward(*zeros)[0], at_zero.abs())
     check_fan(op, matrix, offset)

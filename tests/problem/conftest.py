@@ -21,9 +21,7 @@ def affine(tmp_path_factory: pytest.TempPathFactory) -> Affine:
     folder = tmp_path_factory.mktemp("models")
     number = count()
 
-    def make(
-        weight: Sequence[Sequence[float]], bias: Sequence[float] | None = None, dtype: str = "float32"
-    ) -> Network:
+    def make(weight: Sequence[Sequence[float]], bias: Sequence[float] | None = None, dtype: str = "float32") -> Network:
         w = np.array(weight, dtype=dtype)
         b = np.zeros(len(w), dtype) if bias is None else np.array(bias, dtype=dtype)
         kind = helper.np_dtype_to_tensor_dtype(w.dtype)

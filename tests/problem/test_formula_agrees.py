@@ -32,9 +32,7 @@ output_term = st.recursive(
     ),
     max_leaves=4,
 )
-output_atom = st.tuples(operator, output_term, output_term) | st.tuples(
-    operator, output_term, output_term, output_term
-)
+output_atom = st.tuples(operator, output_term, output_term) | st.tuples(operator, output_term, output_term, output_term)
 formula = st.recursive(
     input_atom | output_atom,
     lambda inner: st.lists(inner, min_size=1, max_size=3).flatmap(

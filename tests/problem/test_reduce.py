@@ -41,9 +41,7 @@ def test_disjuncts_on_one_set_become_targets_of_one_problem(affine) -> None:
 def test_equal_boxes_that_are_different_objects_are_one_problem(affine) -> None:
     boxes = [Box((Fraction(0), Fraction(0)), (Fraction(1), Fraction(1))) for _ in range(2)]
     ball = Ball((Fraction(0), Fraction(0)), Fraction(1), 2)
-    disjuncts = [Disjunct(b, (Row({0: Fraction(1)}, Fraction(0)),)) for b in boxes] + [
-        Disjunct(boxes[0], (), ball)
-    ]
+    disjuncts = [Disjunct(b, (Row({0: Fraction(1)}, Fraction(0)),)) for b in boxes] + [Disjunct(boxes[0], (), ball)]
     problems = reduce(affine(IDENTITY), Property(tuple(disjuncts), 2, 2))
     assert [p.disjuncts for p in problems] == [(0, 1), (2,)]
     assert [p.input_set.p for p in problems] == [None, 2]
@@ -134,13 +132,9 @@ def test_the_proved_ball_holds_both_balls(
                 assert grown.contains(rim)
         if sum(map(abs, direction[:n])) > 0:
             size = sum(map(abs, direction[:n])) if p == 1 else None
-            length = size or Fraction(math.sqrt(float(sum(d * d for d in direction[:n])))) * (
-                1 + Fraction(1, 2**50)
-            )
+            length = size or Fraction(math.sqrt(float(sum(d * d for d in direction[:n])))) * (1 + Fraction(1, 2**50))
             if length > 0:
-                assert grown.contains(
-                    [m + radius * d / length for m, d in zip(middle, direction, strict=False)]
-                )
+                assert grown.contains([m + radius * d / length for m, d in zip(middle, direction, strict=False)])
 
 
 @settings(max_examples=200, deadline=None)

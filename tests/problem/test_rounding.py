@@ -30,9 +30,7 @@ fractions = (
 @settings(max_examples=500, deadline=None)
 @given(st.lists(fractions, min_size=1, max_size=4))
 @example([1 + HALF, 1 + HALF + TINY, 1 + HALF - TINY, 1 + 3 * HALF - TINY, -1 - HALF - TINY])
-@example(
-    [Fraction(1, 10), Fraction(0), TINY, -TINY, Fraction(1, 10**60), Fraction(1, 2**150), Fraction(3, 2**150)]
-)
+@example([Fraction(1, 10), Fraction(0), TINY, -TINY, Fraction(1, 10**60), Fraction(1, 2**150), Fraction(3, 2**150)])
 def test_agrees_with_the_scalar_roundings_and_brackets_x(values: list[Fraction]) -> None:
     rounded = Rounded.of(values)
     assert rounded.down().tolist() == [numerics.float_down(v) for v in values]

@@ -89,9 +89,7 @@ def test_bounds_take_the_tightest_and_remember_what_is_open() -> None:
     assert not box.empty
 
 
-@pytest.mark.parametrize(
-    "form", ["(<= {} X_0)", "(>= X_0 {})", "(<= (+ {} 0) X_0)", "(>= (* 2 X_0) (* 2 {}))"]
-)
+@pytest.mark.parametrize("form", ["(<= {} X_0)", "(>= X_0 {})", "(<= (+ {} 0) X_0)", "(>= (* 2 X_0) (* 2 {}))"])
 def test_a_lower_bound_may_be_written_either_way_round(form: str) -> None:
     text = f"(assert {form.format('0.5')}) (assert (>= 0.75 X_0)) (assert (<= 0 X_1 1))"
     box = parse_property(HEAD + text).disjuncts[0].box

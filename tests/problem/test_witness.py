@@ -143,16 +143,12 @@ class TestConfirm:
         assert violated(spec, witness.input, witness.output) == 1
 
     def test_a_row_without_its_own_set_does_not_count(self, affine) -> None:
-        text = (
-            "(assert (<= 0 X_1 1))(assert (or (and (<= 0 X_0 1) (>= Y_0 5)) (and (<= 2 X_0 3) (<= Y_0 1))))"
-        )
+        text = "(assert (<= 0 X_1 1))(assert (or (and (<= 0 X_0 1) (>= Y_0 5)) (and (<= 2 X_0 3) (<= Y_0 1))))"
         spec = parse_property(HEAD + text)
         assert confirm(affine(IDENTITY), spec, 0, np.array([0.5, 0.5])) is None
 
     def test_without_an_index_the_sets_that_hold_x_or_the_nearest_are_tried(self, affine) -> None:
-        text = (
-            "(assert (<= 0 X_1 1))(assert (or (and (<= 0 X_0 1) (>= Y_0 5)) (and (<= 2 X_0 3) (>= Y_0 2))))"
-        )
+        text = "(assert (<= 0 X_1 1))(assert (or (and (<= 0 X_0 1) (>= Y_0 5)) (and (<= 2 X_0 3) (>= Y_0 2))))"
         spec = parse_property(HEAD + text)
         network = affine(IDENTITY)
         assert confirm(network, spec, None, np.array([0.5, 0.5])) is None
@@ -174,9 +170,7 @@ class TestConfirm:
         witness = confirm(affine(IDENTITY), spec, 0, np.array([0.0, 0.0]))
         assert witness is not None
         assert witness.input[0, 0] == np.float32(0.1)
-        assert witness.note == (
-            "the range of 1 input holds no float32, so the nearest one stands there (X_0)"
-        )
+        assert witness.note == ("the range of 1 input holds no float32, so the nearest one stands there (X_0)")
 
     def test_a_float16_input_is_checked_where_it_was_fed(self, affine) -> None:
         network = affine(IDENTITY, dtype="float16")
@@ -202,9 +196,7 @@ class TestRoundingGap:
         witness = confirm(network, spec, 0, np.array([0.25, 0.5]))
         assert witness is not None
         low, high = rounding_gap(network, spec.disjuncts[0], witness)
-        for exact, lo, hi in zip(
-            (Fraction(3, 4) - 3, Fraction(-1, 4) - Fraction(1, 2)), low, high, strict=True
-        ):
+        for exact, lo, hi in zip((Fraction(3, 4) - 3, Fraction(-1, 4) - Fraction(1, 2)), low, high, strict=True):
             assert Fraction(lo) <= exact <= Fraction(hi)
             assert hi - lo < 1e-9
         assert confirmed(spec.disjuncts[0], high)

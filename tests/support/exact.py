@@ -136,9 +136,7 @@ def _least(
 # --- by mixed-integer programming ---
 
 
-def milp_minimum(
-    graph: Graph, lower: np.ndarray, upper: np.ndarray, coef: np.ndarray, offset: np.ndarray
-) -> Minimum:
+def milp_minimum(graph: Graph, lower: np.ndarray, upper: np.ndarray, coef: np.ndarray, offset: np.ndarray) -> Minimum:
     """The same minimum with a 0/1 variable for every neuron that intervals leave unstable."""
     encoding = _BigM(graph, lower, upper)
     t = encoding.variables(np.full(1, -np.inf), np.full(1, np.inf))[0]
@@ -179,9 +177,7 @@ class _BigM:
         ends = np.cumsum([0, *sizes])
         units = torch.eye(ends[-1] + 1, ends[-1], dtype=torch.float64)  # the last row is the origin
         parts = zip(ends[:-1], ends[1:], inputs, strict=True)
-        values = (
-            op.forward(*(units[:, a:b].reshape(-1, *node.shape) for a, b, node in parts)).flatten(1).numpy()
-        )
+        values = op.forward(*(units[:, a:b].reshape(-1, *node.shape) for a, b, node in parts)).flatten(1).numpy()
         weight, offset = (values[:-1] - values[-1]).T, values[-1]
         source = [index for node in inputs for index in self.at[node.index]]
         low, high = np.array(self.low)[source], np.array(self.high)[source]
@@ -236,9 +232,7 @@ def decide(graph: Graph, disjuncts: Sequence[Disjunct], tolerance: float = 1e-4)
     for disjunct in disjuncts:
         if disjunct.box.empty:
             continue
-        lower, upper = (
-            np.array([float(v) for v in side]) for side in (disjunct.box.lower, disjunct.box.upper)
-        )
+        lower, upper = (np.array([float(v) for v in side]) for side in (disjunct.box.lower, disjunct.box.upper))
         value = enumerate_minimum(graph, lower, upper, *rows_of(disjunct, graph.output.size)).value
         if value < -tolerance:
             return "sat"

@@ -88,9 +88,7 @@ class NetworkBuilder:
         side = round((self.width(node) / channels) ** 0.5)
         image = self.reshape(node, (1, channels, side, side))
         out = side + 2 * padding - k + 1
-        kernel = Kernel(
-            torch.from_numpy(weight), (1, 1), (padding, padding), (1, 1), 1, (channels, side, side)
-        )
+        kernel = Kernel(torch.from_numpy(weight), (1, 1), (padding, padding), (1, 1), 1, (channels, side, side))
         shape = (1, len(bias), out, out)
         op = Conv(kernel, torch.from_numpy(bias), (1, channels, side, side), shape)
         constants = [self._constant(weight), self._constant(bias)]
@@ -249,9 +247,7 @@ def questions(draw: st.DrawFn, *, neurons: int = 10, inputs: int = 4) -> Questio
 
 
 def input_set(lower: np.ndarray, upper: np.ndarray, shape: tuple[int, ...]) -> InputSet:
-    return InputSet(
-        *(torch.from_numpy(np.asarray(side, np.float64)).reshape(shape) for side in (lower, upper))
-    )
+    return InputSet(*(torch.from_numpy(np.asarray(side, np.float64)).reshape(shape) for side in (lower, upper)))
 
 
 def rows_tensor(coef: np.ndarray, offset: np.ndarray) -> Rows:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -36,7 +35,6 @@ class Clock:
     """Seconds spent confirming, apart from the rest."""
 
     confirm: float = 0.0
-    listeners: list[Callable[[], None]] = field(default_factory=list)
 
 
 class Bounder(ABC):
@@ -44,9 +42,12 @@ class Bounder(ABC):
 
     @abstractmethod
     def root(
-        self, problem: Problem, device: torch.device, deadline: Deadline, clock: Clock
+        self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
     ) -> tuple[Root, Bounds] | None:
-        """The whole input set, one domain a target; None when the deadline came first."""
+        """The whole input set, one domain a target; None when the deadline came first.
+
+        threshold (target,): the bound above which a target is settled.
+        """
 
     @abstractmethod
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
@@ -65,21 +66,21 @@ class Lirpa(Bounder):
     child_rate: float = 0.1
 
     def root(
-        self, problem: Problem, device: torch.device, deadline: Deadline, clock: Clock
+        self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
     ) -> tuple[Root, Bounds] | None:
         # Cheap first: where fixed slopes for the neurons suffice, nothing else is computed.
         quick = build_root(problem, device, Schedule(0), deadline)
         if quick is None:
             return None
         climb = Schedule(self.root_steps, self.rate)
-        bounds = self._bound_root(quick, climb, deadline, clock)
-        proved = bool((bounds.domains.bound > 0).all())
+        bounds = self._bound_root(quick, climb, threshold, deadline, clock)
+        proved = bool((bounds.domains.bound > threshold).all())
         if proved or self.neuron_steps == 0 or len(quick.search.layers) < 2:
             return quick, bounds
         root = build_root(problem, device, Schedule(self.neuron_steps, self.rate), deadline, quick)
         if root is None:
             return quick, bounds
-        return root, self._bound_root(root, climb, deadline, clock)
+        return root, self._bound_root(root, climb, threshold, deadline, clock)
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         rows = refresh_rows(root, domains, self.refresh)
@@ -90,10 +91,10 @@ class Lirpa(Bounder):
             start = fixed_slopes(root, domains)
         return optimise_and_confirm(root, batch, domains, start, schedule, threshold, deadline, clock)
 
-    def _bound_root(self, root: Root, schedule: Schedule, deadline: Deadline, clock: Clock) -> Bounds:
+    @staticmethod
+    def _bound_root(root: Root, schedule: Schedule, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         domains = root_domains(root)
         batch = _batch(root, domains, [None] * len(root.search.layers))
-        threshold = torch.zeros(len(domains), device=root.device)
         start = [s.float() for s in domains.slopes]
         return optimise_and_confirm(root, batch, domains, start, schedule, threshold, deadline, clock)
 
@@ -103,7 +104,8 @@ def root_domains(root: Root) -> Domains:
     count, device = root.rows.coef.shape[0], root.device
     lower = torch.cat(root.lower) if root.lower else torch.zeros(0, device=device)
     upper = torch.cat(root.upper) if root.upper else torch.zeros(0, device=device)
-    first = [layer.relaxation.initial(lo, hi) for layer, lo, hi in _layers(root)]
+    layers = zip(root.search.layers, root.lower, root.upper, strict=True)
+    first = [layer.relaxation.initial(lo, hi) for layer, lo, hi in layers]
     output = torch.cat(first) if first else torch.zeros(0, device=device)
     slopes = [output[None], *root.shared[1:]]  # the first layer's bounds never depend on slopes
     valid = root.rows.valid.float()
@@ -187,11 +189,11 @@ def confirm(root: Root, batch: Batch, domains: Domains, slopes: list[Tensor], we
     """The bound and every intermediate bound it rests on, in float64 with rounding charged."""
     widest = max((1 if r is None else 2 * r.shape[1] for r in batch.refresh), default=1)
     fit = rows_that_fit(root.proof.graph, root.proof.graph.output.index, root.device, torch.float64, grad=False)
-    parts = []
-    for index in torch.arange(len(domains), device=root.device).split(max(1, fit // widest)):
-        parts.append(
-            _confirm(root, batch.select(index), domains.select(index), [s[index] for s in slopes], weights[index])
-        )
+    chunks = torch.arange(len(domains), device=root.device).split(max(1, fit // widest))
+    parts = [
+        _confirm(root, batch.select(index), domains.select(index), [s[index] for s in slopes], weights[index])
+        for index in chunks
+    ]
     if len(parts) == 1:
         return parts[0]
     return Bounds(
@@ -241,7 +243,3 @@ def _batch(root: Root, domains: Domains, refresh: list[Tensor | None]) -> Batch:
         [domains.upper[:, layer.packed] for layer in root.search.layers],
         refresh,
     )
-
-
-def _layers(root: Root) -> list[tuple]:
-    return list(zip(root.search.layers, root.lower, root.upper, strict=True))

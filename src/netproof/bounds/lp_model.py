@@ -105,9 +105,7 @@ class Program:
     def finish(self) -> LinearProgram:
         parts = (self._lower, self._upper, self._row_lower, self._row_upper)
         lower, upper, row_lower, row_upper = (np.concatenate([np.zeros(0), *part]) for part in parts)
-        return LinearProgram(
-            np.zeros(self.columns), lower, upper, row_lower, row_upper, Entries.join(self._entries)
-        )
+        return LinearProgram(np.zeros(self.columns), lower, upper, row_lower, row_upper, Entries.join(self._entries))
 
 
 def matrix_of(node: Node, wanted: Ints) -> list[Entries]:

@@ -196,9 +196,7 @@ class _Builder:
         self._add_hinges(node, relaxation, wanted[unstable], before[unstable], columns[unstable])
         self.columns[node.index][wanted] = columns
 
-    def _add_hinges(
-        self, node: Node, relaxation: HingeRelaxation, element: Ints, before: Ints, after: Ints
-    ) -> None:
+    def _add_hinges(self, node: Node, relaxation: HingeRelaxation, element: Ints, before: Ints, after: Ints) -> None:
         identity = self._equal_rows(after)
         self.program.add_entries(identity, before, -1.0)
         scaled = np.zeros(0, np.int64)
@@ -207,9 +205,7 @@ class _Builder:
             self.program.add_entries(scaled, before, -relaxation.leak)
         chord = self._equal_rows(after)
         slope = self.program.add_entries(chord, before, -1.0)
-        self.hinges.append(
-            Hinges(node.index, relaxation, element, before, after, identity, scaled, chord, slope)
-        )
+        self.hinges.append(Hinges(node.index, relaxation, element, before, after, identity, scaled, chord, slope))
 
     def _equal_rows(self, columns: Ints) -> Ints:
         """Rows  column + … = 0."""

@@ -111,9 +111,7 @@ class _Adam:
     def zeros(cls, params: Params) -> _Adam:
         return cls([torch.zeros_like(p) for p in params], [torch.zeros_like(p) for p in params])
 
-    def step(
-        self, params: Sequence[Tensor], grads: Sequence[Tensor | None], step: int, schedule: Schedule
-    ) -> Params:
+    def step(self, params: Sequence[Tensor], grads: Sequence[Tensor | None], step: int, schedule: Schedule) -> Params:
         rate = schedule.rate * schedule.decay**step
         moved: Params = []
         for i, (p, g) in enumerate(zip(params, grads, strict=True)):

@@ -56,7 +56,8 @@ class Region:
             steepest = coef.abs() == coef.abs().amax(axes, keepdim=True)
             step = coef.sign() * steepest / steepest.sum(axes, keepdim=True)
         point = self.ball_centre - self.ball_radius * step
-        return point.maximum(self.lower).minimum(self.upper)
+        inside: Tensor = point.maximum(self.lower).minimum(self.upper)
+        return inside
 
     def charge(self) -> Tensor:
         """The weight of |coef| in the rounding of `least`: (*input)."""

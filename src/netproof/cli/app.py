@@ -99,6 +99,4 @@ def _say_bug(summary: str, trace: str) -> None:
     if os.environ.get("NETPROOF_TRACEBACK"):
         print_err(trace.rstrip("\n"))
     hint = "" if os.environ.get("NETPROOF_TRACEBACK") else " with what NETPROOF_TRACEBACK=1 shows"
-    print_err(
-        f"netproof: internal error: {' '.join(summary.split())} (this is a bug in netproof: report it{hint})"
-    )
+    print_err(f"netproof: internal error: {' '.join(summary.split())} (this is a bug in netproof: report it{hint})")

@@ -23,9 +23,7 @@ METHODS = ("ibp", "crown", "alpha", "lp", "exact")
 def bounds(
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="MODEL.onnx SPEC.vnnlib", help="In either order; only the spec's input set counts."
-        ),
+        typer.Argument(metavar="MODEL.onnx SPEC.vnnlib", help="In either order; only the spec's input set counts."),
     ],
     method: Annotated[
         str,
@@ -99,8 +97,7 @@ def _why(outcome: Any, timeout: float | None) -> str:
 def _table(found: dict[str, Any]) -> str:
     """Every digit that is known, so that the numbers can be used and not only looked at."""
     rows = [
-        (f"Y_{i}", repr(lo), repr(hi))
-        for i, (lo, hi) in enumerate(zip(found["lower"], found["upper"], strict=True))
+        (f"Y_{i}", repr(lo), repr(hi)) for i, (lo, hi) in enumerate(zip(found["lower"], found["upper"], strict=True))
     ]
     first, second = (max((len(row[k]) for row in rows), default=0) for k in (0, 1))
     return "".join(f"{name:<{first}} {lower:>{second}} {upper}\n" for name, lower, upper in rows)

@@ -27,9 +27,7 @@ PATIENCE = 120.0  # seconds a question; each takes a few
 
 
 def demo(
-    out: Annotated[
-        str, typer.Option(metavar="DIR", help="Where networks, specs and pictures go.")
-    ] = "netproof-demo",
+    out: Annotated[str, typer.Option(metavar="DIR", help="Where networks, specs and pictures go.")] = "netproof-demo",
     device: options.Device = "auto",
     threads: options.Threads = None,
 ) -> int:

@@ -55,11 +55,7 @@ def doctor() -> int:
     if outcome.ending == Ending.INTERRUPTED:
         return EXIT_INTERRUPTED
     if outcome.ending != Ending.FINISHED:
-        show(
-            vars(
-                Check("self-test", outcome.reason, False, "reinstall torch and onnxruntime for this machine")
-            )
-        )
+        show(vars(Check("self-test", outcome.reason, False, "reinstall torch and onnxruntime for this machine")))
     print_out("All is well.\n" if healthy else "Something is wrong: see the lines with FAIL.\n")
     return 0 if healthy else 1
 
@@ -127,9 +123,7 @@ def _torch(job: Job) -> Iterator[Check]:
         advice = "for a GPU install a torch build with CUDA" if os.path.exists("/dev/nvidia0") else ""
         yield Check("gpu", "none: this torch is built for the CPU only", advice=advice)
     elif count == 0:
-        yield Check(
-            "gpu", "none found: netproof will use the CPU", advice="check `nvidia-smi` if there should be one"
-        )
+        yield Check("gpu", "none found: netproof will use the CPU", advice="check `nvidia-smi` if there should be one")
 
 
 def _onnxruntime(job: Job) -> Iterator[Check]:
@@ -137,9 +131,7 @@ def _onnxruntime(job: Job) -> Iterator[Check]:
 
     providers = onnxruntime.get_available_providers()
     there = "CPUExecutionProvider" in providers
-    yield Check(
-        "replay", ", ".join(providers), there, "" if there else "install the plain onnxruntime package"
-    )
+    yield Check("replay", ", ".join(providers), there, "" if there else "install the plain onnxruntime package")
 
 
 def _self_test(job: Job) -> Iterator[Check]:

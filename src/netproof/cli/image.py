@@ -101,9 +101,7 @@ def _read_array(path: str, shape: tuple[int, ...]) -> np.ndarray:
             f"not a readable .npy file: {_first_line(error)}", file=path, remedy="save it with numpy.save"
         ) from error
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
-        raise UsageError(
-            "does not hold an array of real numbers", file=path, remedy="save floats with numpy.save"
-        )
+        raise UsageError("does not hold an array of real numbers", file=path, remedy="save floats with numpy.save")
     if not np.isfinite(array).all():
         raise UsageError("holds NaN or infinite values", file=path, remedy="save finite numbers")
     without_ones = [axis for axis in shape if axis != 1]

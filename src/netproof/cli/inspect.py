@@ -83,6 +83,4 @@ def _table(layers: Sequence[dict[str, Any]]) -> Iterator[str]:
     ]
     widths = [max(len(row[k]) for row in rows) for k in range(5)]
     for row in rows:
-        yield "  ".join(
-            [*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[5]]
-        ).rstrip()
+        yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[5]]).rstrip()

@@ -57,9 +57,7 @@ def verdict_record(verdict: Verdict) -> dict[str, Any]:
         "peak_memory": int(stats.peak_memory),
         "leaf_lps": int(stats.leaf_lps),
         "rounds": int(stats.rounds),
-        "witness": None
-        if witness is None
-        else {"input": witness.input.tolist(), "output": witness.output.tolist()},
+        "witness": None if witness is None else {"input": witness.input.tolist(), "output": witness.output.tolist()},
     }
 
 
@@ -231,9 +229,7 @@ def print_out(text: str) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        raise UsageError(
-            f"cannot write to stdout: {error.strerror or error}", remedy="free the disk"
-        ) from error
+        raise UsageError(f"cannot write to stdout: {error.strerror or error}", remedy="free the disk") from error
 
 
 def print_err(text: str) -> None:

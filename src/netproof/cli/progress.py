@@ -54,9 +54,7 @@ def as_plain(progress: Progress) -> dict[str, Any]:
 class Display:
     """Shows the latest progress on stderr. It runs in the supervisor, so its clock never stands still."""
 
-    def __init__(
-        self, *, started: float, timeout: float | None, quiet: bool = False, title: str = ""
-    ) -> None:
+    def __init__(self, *, started: float, timeout: float | None, quiet: bool = False, title: str = "") -> None:
         self._started = started
         self._timeout = timeout
         self._latest: Mapping[str, Any] = {"phase": "load"}

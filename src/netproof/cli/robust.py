@@ -26,20 +26,12 @@ NORMS = ("inf", "2", "1")
 
 def robust(
     model: Annotated[str, typer.Argument(metavar="MODEL.onnx", help="A classifier.")],
-    image: Annotated[
-        str, typer.Option(metavar="FILE", help="A .png, or an .npy that is the network's own input.")
-    ],
+    image: Annotated[str, typer.Option(metavar="FILE", help="A .png, or an .npy that is the network's own input.")],
     label: Annotated[int, typer.Option(metavar="K", help="The output that must stay the largest.")],
-    eps: Annotated[
-        str, typer.Option(metavar="E", help="The radius, as 2/255 or 0.01; of pixels for a .png.")
-    ],
+    eps: Annotated[str, typer.Option(metavar="E", help="The radius, as 2/255 or 0.01; of pixels for a .png.")],
     norm: Annotated[str, typer.Option(metavar="inf|2|1", help="The norm of the radius.")] = "inf",
-    mean: Annotated[
-        str | None, typer.Option(metavar="M,…", help="Subtracted from pixels; 1 or one a channel.")
-    ] = None,
-    std: Annotated[
-        str | None, typer.Option(metavar="S,…", help="Divides them then; 1 or one a channel.")
-    ] = None,
+    mean: Annotated[str | None, typer.Option(metavar="M,…", help="Subtracted from pixels; 1 or one a channel.")] = None,
+    std: Annotated[str | None, typer.Option(metavar="S,…", help="Divides them then; 1 or one a channel.")] = None,
     clip: Annotated[
         str | None,
         typer.Option(metavar="LO,HI", help="Range of every value. [0,1 for a .png]", show_default=False),
@@ -99,9 +91,7 @@ def robust(
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
     hashes = None
     try:
-        outcome = supervise(
-            work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick
-        )
+        outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
     finally:
         run.display.close()
     record = run.record(outcome)
@@ -116,9 +106,7 @@ def robust(
     return EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0
 
 
-def read_question(
-    image: str, eps: str, norm: str, mean: str | None, std: str | None, clip: str | None
-) -> Question:
+def read_question(image: str, eps: str, norm: str, mean: str | None, std: str | None, clip: str | None) -> Question:
     path = options.existing(image) if not image.lower().endswith(".gz") else image
     if not path.lower().endswith((".png", ".npy")):
         raise UsageError("not an image by its name", file=image, remedy="give a .png or an .npy file")
@@ -136,9 +124,7 @@ def read_question(
     scales = options.numbers("--std", std) if std else None
     if scales and min(scales) <= 0:
         raise UsageError(f"--std: {std} is not positive", remedy="give positive numbers")
-    return Question(
-        path, radius, norm, options.numbers("--mean", mean) if mean else None, scales, read_clip(clip)
-    )
+    return Question(path, radius, norm, options.numbers("--mean", mean) if mean else None, scales, read_clip(clip))
 
 
 def read_clip(text: str | None) -> tuple[Fraction, Fraction] | None:
@@ -156,9 +142,7 @@ def read_targets(text: str | None) -> tuple[int, ...] | None:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise UsageError(
-            f"--targets: {text!r} is not a list of outputs", remedy="as in --targets 3,5"
-        ) from None
+        raise UsageError(f"--targets: {text!r} is not a list of outputs", remedy="as in --targets 3,5") from None
 
 
 def _work(job: Job, *, largest: bool, engine: options.Engine, asked: dict[str, Any]) -> dict[str, Any]:
@@ -206,8 +190,7 @@ class _Run:
     def radii(self) -> dict[str, Fraction | None]:
         """The largest radius certified and the smallest broken: 0 when the label is wrong already."""
         by_verdict = {
-            word: [p["eps"] for p in self.probes if p["record"]["verdict"] == word]
-            for word in ("unsat", "sat")
+            word: [p["eps"] for p in self.probes if p["record"]["verdict"] == word] for word in ("unsat", "sat")
         }
         if self.predicted not in (None, self.label):
             by_verdict["sat"].append(Fraction(0))
@@ -265,15 +248,11 @@ class _Run:
         if self.largest:
             lines = [f"{key} {'none' if eps is None else _decimal(eps)}" for key, eps in self.radii().items()]
             return "\n".join([record["verdict"], *lines]) + "\n"
-        return f"{record['verdict']}\n" + (
-            self.broken().get("text", "") if record["verdict"] == "sat" else ""
-        )
+        return f"{record['verdict']}\n" + (self.broken().get("text", "") if record["verdict"] == "sat" else "")
 
     def show(self, record: dict[str, Any], saved: str | None) -> None:
         if self.predicted is not None and self.predicted != self.label:
-            print_err(
-                f"warning: the network reads {self.question.image} as {self.predicted}, not {self.label}"
-            )
+            print_err(f"warning: the network reads {self.question.image} as {self.predicted}, not {self.label}")
         if self.rows or self.probes:
             _table(self.probes or [self.rows[t] for t in self.targets if t in self.rows], self.largest)
         method, device = self.names()

@@ -143,9 +143,7 @@ class _Signals:
         self.worker: _Worker | None = None
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._stop)
-        if (
-            hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
-        ):  # nohup ignores it
+        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
             signal.signal(signal.SIGHUP, self._stop)
         if hasattr(signal, "SIGTSTP"):
             signal.signal(signal.SIGTSTP, self._pause)
@@ -278,9 +276,7 @@ class _Threaded:
     def __init__(self, work: Work, deadline: Deadline) -> None:
         self._messages: queue.Queue[Message] = queue.Queue()
         self._job = Job(deadline, self._messages.put)
-        self._thread = threading.Thread(
-            target=run_job, args=(work, self._job, self._messages.put), daemon=True
-        )
+        self._thread = threading.Thread(target=run_job, args=(work, self._job, self._messages.put), daemon=True)
         self._thread.start()
 
     def poll(self, seconds: float) -> list[Message]:

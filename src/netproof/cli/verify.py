@@ -36,9 +36,7 @@ EXIT_INTERRUPTED = 130
 
 
 def verify(
-    files: Annotated[
-        list[str], typer.Argument(metavar="MODEL.onnx SPEC.vnnlib", help="In either order; .gz too.")
-    ],
+    files: Annotated[list[str], typer.Argument(metavar="MODEL.onnx SPEC.vnnlib", help="In either order; .gz too.")],
     timeout: options.Timeout = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
@@ -191,9 +189,7 @@ def answer(
     return EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0
 
 
-def _document(
-    found: Answer, engine: options.Engine, asked: tuple[str, str], hashes: Hashes
-) -> dict[str, Any]:
+def _document(found: Answer, engine: options.Engine, asked: tuple[str, str], hashes: Hashes) -> dict[str, Any]:
     model, spec = asked
     return document(
         found.record,

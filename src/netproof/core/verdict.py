@@ -37,9 +37,7 @@ class Stats:
     """Counters and clocks of one run; `seconds` by phase, as in the JSON contract."""
 
     seconds: dict[str, float] = field(
-        default_factory=lambda: dict.fromkeys(
-            ("load", "attack", "root", "search", "leaf", "confirm", "total"), 0.0
-        )
+        default_factory=lambda: dict.fromkeys(("load", "attack", "root", "search", "leaf", "confirm", "total"), 0.0)
     )
     domains: int = 0  # sub-domains bounded below the root: two a binary split
     rounds: int = 0

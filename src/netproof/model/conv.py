@@ -159,9 +159,7 @@ class _Convolution(Affine):
 
     def to(self, device: torch.device, dtype: torch.dtype) -> _Convolution:
         error = None if self.error is None else self.error.to(device, dtype)
-        return replace(
-            self, kernel=self.kernel.to(device, dtype), bias=moved(self.bias, device, dtype), error=error
-        )
+        return replace(self, kernel=self.kernel.to(device, dtype), bias=moved(self.bias, device, dtype), error=error)
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,9 +102,7 @@ class Context:
             value = value.decode(errors="replace")
         value = value if isinstance(value, int | float | str) else list(value)
         if default is not None and not isinstance(value, type(default)):
-            self.refuse(
-                f"attribute {name!r} is not of type {type(default).__name__}", "export the model again"
-            )
+            self.refuse(f"attribute {name!r} is not of type {type(default).__name__}", "export the model again")
         return value
 
     def input(self, position: int) -> Value | None:

@@ -28,9 +28,7 @@ class Window:
         self.sizes = sizes
         self.strides = [int(v) for v in c.attr("strides") or [1] * rank]
         self.dilations = [int(v) for v in c.attr("dilations") or [1] * rank]
-        if min(*self.strides, *self.dilations, *sizes) < 1 or not (
-            len(self.strides) == len(self.dilations) == rank
-        ):
+        if min(*self.strides, *self.dilations, *sizes) < 1 or not (len(self.strides) == len(self.dilations) == rank):
             c.refuse("its strides, dilations or window are not positive, one for each axis")
         self.reach = [d * (k - 1) + 1 for d, k in zip(self.dilations, sizes, strict=True)]
         self.auto = c.attr("auto_pad", "NOTSET")
@@ -77,9 +75,7 @@ def weight_4d(weight: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(weight if weight.ndim == 4 else weight[:, :, None, :]))
 
 
-def kernel_of(
-    weight: np.ndarray, window: Window, padding: list[int], groups: int, shape: tuple[int, ...]
-) -> Kernel:
+def kernel_of(weight: np.ndarray, window: Window, padding: list[int], groups: int, shape: tuple[int, ...]) -> Kernel:
     """`shape` is that of the node (N, C, *spatial) that the correlation maps from."""
     return Kernel(
         weight_4d(weight),
@@ -154,9 +150,7 @@ def _conv_transpose(c: Context) -> Value:
     if wanted:
         window.share(c, [f - int(v) for f, v in zip(full, wanted[-rank:], strict=True)])
     elif window.auto.startswith("SAME"):
-        window.share(
-            c, [f - size * s for f, size, s in zip(full, window.spatial, window.strides, strict=True)]
-        )
+        window.share(c, [f - size * s for f, size, s in zip(full, window.spatial, window.strides, strict=True)])
     if any(not 0 <= e < s for e, s in zip(extra, window.strides, strict=True)):
         c.refuse(f"output_padding {extra} is negative or not smaller than the stride")
     bias = _bias(c, weight.shape[1] * groups)
@@ -177,9 +171,7 @@ def _transposed(
     if weight.radius is not None or (bias is not None and bias.radius is not None):
         slack = np.zeros_like(weight.value) if weight.radius is None else weight.radius
         radius = None if bias is None else bias.radius_tensor()
-        error = ConvTranspose(
-            kernel_of(slack, window, padding, groups, out_shape), radius, x.shape, out_shape
-        )
+        error = ConvTranspose(kernel_of(slack, window, padding, groups, out_shape), radius, x.shape, out_shape)
     op = ConvTranspose(kernel, None if bias is None else bias.tensor(), x.shape, out_shape, error)
     y = c.emit(op, x)
     if window.symmetric:

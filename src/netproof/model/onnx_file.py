@@ -117,9 +117,7 @@ def _with_weights(model: onnx.ModelProto, path: str) -> bytes:
 def _opset(model: onnx.ModelProto, path: str) -> int:
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     if not versions:
-        raise ModelError(
-            "the model imports no standard opset", file=path, remedy="export with the default domain"
-        )
+        raise ModelError("the model imports no standard opset", file=path, remedy="export with the default domain")
     if versions[0] not in OPSETS:
         raise ModelError(
             f"opset {versions[0]} is outside {OPSETS.start} to {OPSETS.stop - 1}",

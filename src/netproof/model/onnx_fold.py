@@ -65,9 +65,7 @@ def fold(c: Context) -> list[Value]:
         return list(_exactly(c, inputs))
     if c.op in COMPARISONS and all(v is not None and v.radius is None for v in inputs):
         return list(_exactly(c, inputs))
-    c.refuse(
-        "its constant inputs cannot be folded exactly", "fold constants when exporting, e.g. with onnxsim"
-    )
+    c.refuse("its constant inputs cannot be folded exactly", "fold constants when exporting, e.g. with onnxsim")
 
 
 def _finite(c: Context, result: Constant) -> Constant:

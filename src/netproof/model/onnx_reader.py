@@ -92,9 +92,7 @@ class _Reader:
             inputs = [value for value in inputs if value.name in used] or inputs
         if len(inputs) != 1:
             names = ", ".join(repr(value.name) for value in inputs) or "none"
-            raise self.error(
-                f"it has {len(inputs)} inputs ({names})", remedy="export a model with exactly one input"
-            )
+            raise self.error(f"it has {len(inputs)} inputs ({names})", remedy="export a model with exactly one input")
         kind = inputs[0].type.tensor_type.elem_type
         if kind not in FLOATS:
             raise self.error(
@@ -121,9 +119,7 @@ class _Reader:
                     remedy="export with a fixed shape; only the leading batch axis may be symbolic",
                 )
         if 0 in shape:
-            raise self.error(
-                f"it has size zero: {shape}", place=place, remedy="export with the real input shape"
-            )
+            raise self.error(f"it has size zero: {shape}", place=place, remedy="export with the real input shape")
         return tuple(shape)
 
     def _needed(self) -> list[onnx.NodeProto]:

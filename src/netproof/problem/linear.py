@@ -61,9 +61,7 @@ class TermReader:
             )
         arguments = expr.items[1:]
         if not arguments or (operator == "/" and len(arguments) < 2):
-            raise self._source.error(
-                f"{operator!r} has too few arguments", expr.at, "give the missing argument"
-            )
+            raise self._source.error(f"{operator!r} has too few arguments", expr.at, "give the missing argument")
         total = self.term(arguments[0])
         if operator == "-" and len(arguments) == 1:
             return {key: -c for key, c in total.items()}
@@ -97,9 +95,7 @@ class TermReader:
 
     def _bounded(self, value: Fraction, where: SExpr) -> Fraction:
         if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
-            raise self._source.error(
-                "the arithmetic makes numbers that are too long", where.at, "simplify it"
-            )
+            raise self._source.error("the arithmetic makes numbers that are too long", where.at, "simplify it")
         return value
 
     def _nonlinear(self, what: str, where: SExpr) -> Exception:

@@ -95,7 +95,5 @@ def parse(source: Source) -> list[Group]:
     if open_groups:
         raise source.error("'(' is never closed", open_groups[-1].at, "add the missing ')'")
     if not top:
-        raise SpecError(
-            "the file has no commands", file=source.file or None, remedy="give a VNN-LIB 1.0 file"
-        )
+        raise SpecError("the file has no commands", file=source.file or None, remedy="give a VNN-LIB 1.0 file")
     return top

@@ -58,16 +58,12 @@ def l1_ball(x: Any, eps: Number, clip: Clip | None = None) -> InputRegion:
     return _ball(x, eps, clip, 1)
 
 
-def classification(
-    region: InputRegion, label: int, n_outputs: int, targets: Sequence[int] | None = None
-) -> Property:
+def classification(region: InputRegion, label: int, n_outputs: int, targets: Sequence[int] | None = None) -> Property:
     """The label's logit stays above every target's (default: above all others); a tie is a violation."""
     others = [t for t in range(n_outputs) if t != label] if targets is None else list(targets)
     for name, index in (("label", label), *(("target", t) for t in others)):
         if not 0 <= index < n_outputs:
-            raise UsageError(
-                f"{name} {index} is not an output of this network", remedy=f"choose 0 to {n_outputs - 1}"
-            )
+            raise UsageError(f"{name} {index} is not an output of this network", remedy=f"choose 0 to {n_outputs - 1}")
     if label in others or not others:
         raise UsageError(f"label {label} needs targets other than itself", remedy="name other classes")
     one = Fraction(1)
@@ -80,9 +76,7 @@ def output_constraint(region: InputRegion, C: Any, d: Any) -> Property:
     coefs, shape = _exact_array(C, "C")
     bounds, size = _exact_array(d, "d")
     if len(shape) != 2 or size != shape[:1]:
-        raise UsageError(
-            f"C has shape {list(shape)} and d {list(size)}", remedy="give C (row, output) and d (row,)"
-        )
+        raise UsageError(f"C has shape {list(shape)} and d {list(size)}", remedy="give C (row, output) and d (row,)")
     width = shape[1]
     rows = [
         Row({i: c for i, c in enumerate(coefs[r * width : (r + 1) * width]) if c != 0}, bound, strict=True)
@@ -95,9 +89,7 @@ def _property(region: InputRegion, rows: Sequence[Row], outputs: int) -> Propert
     """One disjunct a row: any of them is a violation. A row that no output can satisfy is left out."""
     zero = [Fraction(0)] * outputs
     disjuncts = tuple(
-        Disjunct(region.box, (row,) if row.coefs else (), region.ball)
-        for row in rows
-        if row.coefs or row.holds(zero)
+        Disjunct(region.box, (row,) if row.coefs else (), region.ball) for row in rows if row.coefs or row.holds(zero)
     )
     return Property(disjuncts, len(region.box.lower), outputs)
 

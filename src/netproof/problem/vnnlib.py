@@ -87,9 +87,7 @@ class _Reader:
             self._declare(command)
         elif name == "assert":
             if self._closed:
-                raise self.source.error(
-                    f"an assertion after ({self._closed})", command.at, "give one query a file"
-                )
+                raise self.source.error(f"an assertion after ({self._closed})", command.at, "give one query a file")
             if len(command.items) != 2:
                 raise self.source.error("assert takes one formula", command.at, "join several with (and ...)")
             self._asserted.append(self._formula(command.items[1]))
@@ -104,9 +102,7 @@ class _Reader:
         items: list[SExpr] = command.items[1:]
         if command.head == "declare-fun" and len(items) == 3 and isinstance(items[1], Group):
             if items[1].items:
-                raise self.source.error(
-                    "functions with arguments are not supported", items[1].at, "declare constants"
-                )
+                raise self.source.error("functions with arguments are not supported", items[1].at, "declare constants")
             del items[1]
         name, sort = items if len(items) == 2 else (command, command)
         if not isinstance(name, Atom):
@@ -123,9 +119,7 @@ class _Reader:
         variable = (match[1], int(match[2]))
         if variable in self._declared:
             line, _ = self.source.place(self._declared[variable])
-            raise self.source.error(
-                f"{name} is declared twice", name.at, f"the first declaration is on line {line}"
-            )
+            raise self.source.error(f"{name} is declared twice", name.at, f"the first declaration is on line {line}")
         self._declared[variable] = name.at
         self._variables[name.text] = variable
 

@@ -172,9 +172,7 @@ def _note(disjunct: Disjunct) -> str:
     return f"{ranges} no float32, so the nearest one stands there ({names})"
 
 
-def rounding_gap(
-    network: Network, disjunct: Disjunct, witness: Witness
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def rounding_gap(network: Network, disjunct: Disjunct, witness: Witness) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Bounds (low, high), one a row, on coef·f(x) − rhs for the real-valued network f at the witness."""
     x = torch.from_numpy(np.asarray(witness.input, dtype=np.float64)).reshape(1, *network.input_shape)
     value, error = evaluate(network.graph, x)

@@ -14,7 +14,6 @@ from netproof.numerics import generator
 from netproof.problem.problem import Problem
 from netproof.search.goals import Decide, Judge
 
-
 POINTS = 320  # at once, over all targets
 
 
@@ -77,4 +76,5 @@ def _into(region: Region, x: Tensor) -> Tensor:
     away = x - region.ball_centre
     size = away.flatten(1).norm(p=float(region.p or 2), dim=1).clamp(min=1e-30)
     share = (region.ball_radius / size).clamp(max=1.0)
-    return region.ball_centre + away * share.view(-1, *(1,) * (x.dim() - 1))
+    inside: Tensor = region.ball_centre + away * share.view(-1, *(1,) * (x.dim() - 1))
+    return inside

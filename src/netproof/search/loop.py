@@ -66,21 +66,27 @@ class Search:
         self._deadline, self._stats, self._report = deadline, stats, report
         self._clock = Clock()
         self._undecided: list[Domains] = []  # leaves that not even the LP could settle
-        self._proved_bound = float("inf")  # the least bound among sub-domains that were proved
+        # By target, the least bound among the sub-domains that were proved.
+        self._proved = torch.full((len(problem.disjuncts),), torch.inf, dtype=torch.float64, device=device)
+        self._frontier: Frontier | None = None
         self._done = False
 
     def run(self) -> Outcome:
         began = time.monotonic()
         self._report("root", float("-inf"), 0)
-        first = self._method.bounder.root(self._problem, self._device, self._deadline, self._clock)
+        targets = torch.arange(len(self._problem.disjuncts), device=self._device)
+        first = self._method.bounder.root(
+            self._problem, self._goal.thresholds(targets), self._device, self._deadline, self._clock
+        )
         if first is None:
+            self._proved.fill_(-torch.inf)
             return Outcome("timeout", "the root was not bounded in time", float("-inf"), "")
         root, bounds = first
         self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
         self._leaf = LeafLP(root, self._workers)
         self._patience = self._method.patience or max(1, _neurons(root) // NEURONS_A_ROUND)
         self._judge = Judge(root.search.graph, root.rows)
-        frontier = Frontier(self._settle(root, bounds))
+        self._frontier = frontier = Frontier(self._settle(root, bounds))
         self._stalled, self._best = 0, frontier.lower_bound
         while len(frontier) and not self._done and not self._deadline.expired:
             began, other = time.monotonic(), self._other_seconds()
@@ -90,7 +96,7 @@ class Search:
                 self._lp_turn(root, frontier)
             spent = time.monotonic() - began - (self._other_seconds() - other)
             self._stats.seconds["search"] += spent
-            self._report("search", self._lower_bound(frontier), len(frontier))
+            self._report("search", self._lower_bound(), len(frontier))
         self._stats.seconds["confirm"] += self._clock.confirm
         return self._outcome(frontier)
 
@@ -128,8 +134,10 @@ class Search:
         if self._goal.offer(self._judge, bounds.point, bounds.domains.target):
             self._done = True
         proved = self._goal.proved(bounds.domains)
-        self._note_proved(bounds.domains.bound[proved])
-        rest = Bounds(bounds.domains.select(~proved), bounds.empty[~proved], bounds.coef[~proved], bounds.point[~proved])
+        self._note_proved(bounds.domains.select(proved))
+        rest = Bounds(
+            bounds.domains.select(~proved), bounds.empty[~proved], bounds.coef[~proved], bounds.point[~proved]
+        )
         chosen = self._method.brancher.choose(root, rest, CANDIDATES)
         return replace(rest.domains, candidates=chosen)
 
@@ -137,7 +145,7 @@ class Search:
         """A better threshold (a smaller minimum seen) may prove what was open."""
         proved = self._goal.proved(frontier.domains)
         if bool(proved.any()):
-            self._note_proved(frontier.domains.bound[proved])
+            self._note_proved(frontier.domains.select(proved))
             frontier.keep(~proved)
 
     # LP: leaves, and a turn when bounds are stuck (lines 11 to 14).
@@ -153,7 +161,7 @@ class Search:
         self._try_points(outcomes.point, leaves.target)
         leaves = with_bounds(leaves, outcomes)
         proved = self._goal.proved(leaves)
-        self._note_proved(leaves.bound[proved])
+        self._note_proved(leaves.select(proved))
         if not bool(proved.all()):
             self._undecided.append(leaves.select(~proved))
         self._stats.seconds["leaf"] += time.monotonic() - began
@@ -178,7 +186,7 @@ class Search:
         self._try_points(outcomes.point, batch.target)
         batch = with_bounds(batch, outcomes)
         proved = self._goal.proved(batch)
-        self._note_proved(batch.bound[proved])
+        self._note_proved(batch.select(proved))
         frontier.push(batch.select(~proved))
         self._backtrack(root, frontier, batch.select(proved))
         self._stats.seconds["leaf"] += time.monotonic() - began
@@ -202,7 +210,7 @@ class Search:
                 bound[open_still] = bound[open_still].maximum(outcomes.bound)
                 above = replace(above, bound=bound)
             proved = above.select(self._goal.proved(above))
-            self._note_proved(proved.bound)
+            self._note_proved(proved)
             self._stats.lp_parents_proved += len(proved)
             for target, splits in zip(proved.target.tolist(), proved.splits, strict=True):
                 self._stats.lp_pruned += frontier.prune(target, splits)
@@ -235,20 +243,24 @@ class Search:
 
     # Bookkeeping.
 
-    def _note_proved(self, bound: Tensor) -> None:
-        if len(bound):
-            self._proved_bound = min(self._proved_bound, float(bound.min()))
+    def _note_proved(self, domains: Domains) -> None:
+        self._proved = self._proved.scatter_reduce(0, domains.target, domains.bound, "amin")
 
-    def _lower_bound(self, frontier: Frontier) -> float:
-        """The least bound of all sub-domains, proved, open or undecided: what is proved of the whole set."""
-        undecided = [float(d.bound.min()) for d in self._undecided if len(d)]
-        return min([self._proved_bound, frontier.lower_bound, *undecided])
+    def _lower_bound(self) -> float:
+        return float(self.target_bounds().min())
+
+    def target_bounds(self) -> Tensor:
+        """(target,): the least bound of all its sub-domains, proved, open or undecided. It holds on the whole set."""
+        bounds = self._proved
+        for domains in (*self._undecided, *([self._frontier.domains] if self._frontier is not None else [])):
+            bounds = bounds.scatter_reduce(0, domains.target, domains.bound, "amin")
+        return bounds.cpu()
 
     def _other_seconds(self) -> float:
         return self._clock.confirm + self._stats.seconds["leaf"]
 
     def _outcome(self, frontier: Frontier) -> Outcome:
-        bound = self._lower_bound(frontier)
+        bound = self._lower_bound()
         rounds, leaves = self._stats.rounds, self._stats.leaf_lps + self._stats.lps
         if self._done:
             return Outcome("found", "", bound, "search")

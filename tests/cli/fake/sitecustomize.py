@@ -124,9 +124,7 @@ def bounds(model, spec, *, method="alpha", deadline=None, progress=None, **argum
     import numpy as np
 
     misbehave(deadline, progress)
-    return OutputBounds(
-        np.array([[-1.0, 0.1]]), np.array([[2.0, 0.30000000000000004]]), method, method == "exact"
-    )
+    return OutputBounds(np.array([[-1.0, 0.1]]), np.array([[2.0, 0.30000000000000004]]), method, method == "exact")
 
 
 CONTENTS = {

@@ -1,0 +1,117 @@
+"""The range of every output over the input set, by any of the bounds or exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netproof.bounds.bounder import Bounder, Clock, Lirpa
+from netproof.bounds.interval import interval_bounds
+from netproof.bounds.region import Region
+from netproof.core.deadline import Deadline
+from netproof.core.verdict import Stats
+from netproof.errors import UsageError
+from netproof.problem.problem import Problem, Rows
+from netproof.search.goals import Minimise
+from netproof.search.leaf import LeafLP
+from netproof.search.loop import Method, Search
+
+RANGE_METHODS = ("ibp", "crown", "alpha", "lp", "exact")
+TOLERANCE = 1e-6  # of an exact minimum, absolute and relative
+
+Report = Callable[[str, float, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class OutputBounds:
+    """lower <= f(x) <= upper for every x in the set, confirmed; shaped like the output.
+
+    `exact` says that both sides are attained to within 1e-6; where it is False, `reason` says why not.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    method: str
+    exact: bool = False
+    reason: str = ""
+
+
+def output_ranges(
+    problems: Sequence[Problem],
+    method: str,
+    search: Method,
+    device: torch.device,
+    workers: int,
+    deadline: Deadline,
+    report: Report,
+) -> OutputBounds:
+    """The hull over the problems' input sets; their rows play no part."""
+    if method not in RANGE_METHODS:
+        raise UsageError(f"no bounding method {method!r}", remedy=f"one of: {', '.join(RANGE_METHODS)}")
+    least: Tensor | None = None
+    exact, reason = method == "exact", ""
+    for problem in problems:
+        asked = _both_sides(problem)
+        if method == "ibp":
+            value = _interval(asked, device)
+        elif method == "exact":
+            value, reason = _minima(asked, search, device, workers, deadline, report)
+            exact = exact and not reason
+        else:
+            value, reason = _relaxed(asked, method, device, workers, deadline)
+        least = value if least is None else least.minimum(value)
+        if reason:
+            break
+    shape = problems[0].graph.output.shape
+    if least is None:
+        raise UsageError("the input set is empty, so no output has a range")
+    lower, upper = least.view(2, *shape).numpy()
+    if reason and len(problems) > 1:  # sets that were not reached are not in the hull
+        lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
+        return OutputBounds(lower, upper, method, False, reason)
+    return OutputBounds(lower, -upper, method, exact, reason)
+
+
+def _both_sides(problem: Problem) -> Problem:
+    """One target a side of each output: r = y_i, then r = −y_i."""
+    eye = torch.eye(problem.graph.output.size, dtype=torch.float64)
+    coef = torch.cat([eye, -eye])[:, None]
+    flat = coef.shape[:2]
+    no, yes = torch.zeros(flat, dtype=torch.bool), torch.ones(flat, dtype=torch.bool)
+    rows = Rows(coef, torch.zeros(flat, dtype=torch.float64), no, yes)
+    return replace(problem, rows=rows, disjuncts=tuple(range(len(coef))))
+
+
+def _interval(problem: Problem, device: torch.device) -> Tensor:
+    region = Region.of(problem.input_set, device, torch.float64)
+    last = interval_bounds(problem.graph.to(device, torch.float64), region).of[-1]
+    return torch.cat([last.lower.flatten(), -last.upper.flatten()]).cpu()
+
+
+def _relaxed(
+    problem: Problem, method: str, device: torch.device, workers: int, deadline: Deadline
+) -> tuple[Tensor, str]:
+    bounder: Bounder = Lirpa(root_steps=0, neuron_steps=0) if method == "crown" else Lirpa()
+    never = torch.full((len(problem.disjuncts),), torch.inf, dtype=torch.float64, device=device)
+    first = bounder.root(problem, never, device, deadline, Clock())
+    if first is None:
+        return torch.full((len(problem.disjuncts),), -torch.inf, dtype=torch.float64), "timeout"
+    root, bounds = first
+    value = bounds.domains.bound
+    if method == "lp":
+        value = value.maximum(LeafLP(root, workers).decide(bounds.domains, deadline).bound)
+    return value.cpu(), "timeout" if deadline.expired else ""
+
+
+def _minima(
+    problem: Problem, method: Method, device: torch.device, workers: int, deadline: Deadline, report: Report
+) -> tuple[Tensor, str]:
+    """The complete search with a threshold that follows the least value seen."""
+    goal = Minimise(problem, TOLERANCE)
+    search = Search(problem, method, goal, device, workers, deadline, Stats(), report)
+    outcome = search.run()
+    return search.target_bounds(), "" if outcome.status == "proved" else outcome.reason
