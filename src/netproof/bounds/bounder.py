@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -83,20 +84,59 @@ class Lirpa(Bounder):
         return root, self._bound_root(root, climb, threshold, deadline, clock)
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        rows = refresh_rows(root, domains, self.refresh)
-        batch = _batch(root, domains, rows)
+        batch = _batch(root, domains, refresh_rows(root, domains, self.refresh))
+        start = Slopes.of_children(root, domains, batch) if self.steps else Slopes.fixed(root, domains, batch)
         schedule = Schedule(self.steps, self.child_rate)
-        start = [s.float() for s in domains.slopes]
-        if self.steps == 0:
-            start = fixed_slopes(root, domains)
         return optimise_and_confirm(root, batch, domains, start, schedule, threshold, deadline, clock)
 
     @staticmethod
     def _bound_root(root: Root, schedule: Schedule, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         domains = root_domains(root)
         batch = _batch(root, domains, [None] * len(root.search.layers))
-        start = [s.float() for s in domains.slopes]
+        start = Slopes(domains.slopes.float(), {})
         return optimise_and_confirm(root, batch, domains, start, schedule, threshold, deadline, clock)
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """The slopes of one batch: for the output, and for each neuron that is bounded again."""
+
+    output: Tensor  # (domain, U)
+    neurons: dict[int, Tensor]  # by layer (domain, 2, K or 1, U')
+
+    @classmethod
+    def of_children(cls, root: Root, domains: Domains, batch: Batch) -> Slopes:
+        """The parent's for the output; the root's own for each neuron, which are good wherever it is unstable."""
+        neurons = {}
+        for k, chosen in enumerate(batch.refresh):
+            if chosen is not None:
+                own = root.slopes[k]  # (2, U_k or 1, U')
+                places = chosen.clamp(max=own.shape[1] - 1)
+                neurons[k] = own[:, places].transpose(0, 1).float()
+        return cls(domains.slopes.float(), neurons)
+
+    @classmethod
+    def fixed(cls, root: Root, domains: Domains, batch: Batch) -> Slopes:
+        """CROWN's choice for the bounds at hand, the same in every pass."""
+        parts = [
+            layer.relaxation.initial(domains.lower[:, layer.packed], domains.upper[:, layer.packed])
+            for layer in root.search.layers
+        ]
+        every = torch.cat(parts, 1)
+        again = [k for k, chosen in enumerate(batch.refresh) if chosen is not None]
+        return cls(every, {k: every[:, None, None, : root.slopes[k].shape[2]].expand(-1, 2, -1, -1) for k in again})
+
+    def params(self) -> Params:
+        return [self.output, *self.neurons.values()]
+
+    def with_params(self, params: Sequence[Tensor]) -> Slopes:
+        return Slopes(params[0], dict(zip(self.neurons, params[1:], strict=True)))
+
+    def select(self, index: Tensor) -> Slopes:
+        return Slopes(self.output[index], {k: v[index] for k, v in self.neurons.items()})
+
+    def double(self) -> Slopes:
+        return Slopes(self.output.double(), {k: v.double() for k, v in self.neurons.items()})
 
 
 def root_domains(root: Root) -> Domains:
@@ -107,14 +147,13 @@ def root_domains(root: Root) -> Domains:
     layers = zip(root.search.layers, root.lower, root.upper, strict=True)
     first = [layer.relaxation.initial(lo, hi) for layer, lo, hi in layers]
     output = torch.cat(first) if first else torch.zeros(0, device=device)
-    slopes = [output[None], *root.shared[1:]]  # the first layer's bounds never depend on slopes
     valid = root.rows.valid.float()
     return Domains(
         target=torch.arange(count, device=device),
         splits=torch.zeros(count, root.count, dtype=torch.int16, device=device),
         lower=lower.repeat(count, 1),
         upper=upper.repeat(count, 1),
-        slopes=tuple(s.half().repeat(count, 1, 1) for s in slopes),
+        slopes=output.half().repeat(count, 1),
         weights=valid / valid.sum(1, keepdim=True),
         bound=torch.full((count,), -torch.inf, dtype=torch.float64, device=device),
         candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),
@@ -122,21 +161,11 @@ def root_domains(root: Root) -> Domains:
     )
 
 
-def fixed_slopes(root: Root, domains: Domains) -> list[Tensor]:
-    """CROWN's own slopes for the bounds at hand, the same for every pass."""
-    parts = [
-        layer.relaxation.initial(domains.lower[:, layer.packed], domains.upper[:, layer.packed])
-        for layer in root.search.layers
-    ]
-    every = torch.cat(parts, 1)[:, None]
-    return [every[..., : s.shape[2]].expand(-1, s.shape[1], -1).contiguous() for s in domains.slopes]
-
-
 def optimise_and_confirm(
     root: Root,
     batch: Batch,
     domains: Domains,
-    slopes: list[Tensor],
+    slopes: Slopes,
     schedule: Schedule,
     threshold: Tensor,
     deadline: Deadline,
@@ -155,43 +184,39 @@ def optimise_and_confirm(
 def _optimise(
     root: Root,
     batch: Batch,
-    slopes: list[Tensor],
+    slopes: Slopes,
     logits: Tensor,
     schedule: Schedule,
     threshold: Tensor,
     deadline: Deadline,
-) -> tuple[list[Tensor], Tensor]:
+) -> tuple[Slopes, Tensor]:
+    """Slopes and, for conjunctions, the weights of the rows, all at once."""
     conjunction = root.rows.valid.shape[1] > 1
-    # Only passes that are run have slopes worth optimising.
-    used = [0, *(k for k in range(1, len(slopes)) if batch.refresh[k] is not None)]
+    count = len(slopes.params())
 
     def evaluate(params: Params, subset: Tensor | None) -> Tensor:
         part = batch if subset is None else batch.select(subset)
-        full = list(slopes)
-        for place, value in zip(used, params, strict=False):
-            full[place] = value
-        weights = _weights(root, part.target, params[-1] if conjunction else torch.zeros_like(part.target[:, None]))
-        return bound_batch(root.search, root.rows, part, full, weights).bound
+        chosen = slopes.with_params(params[:count])
+        free = params[-1] if conjunction else torch.zeros_like(part.target[:, None])
+        weights = _weights(root, part.target, free)
+        return bound_batch(root.search, root.rows, part, chosen.output, chosen.neurons, weights).bound
 
     def project(params: Params) -> Params:
-        done = [project_slopes(root.search, p) for p in params[: len(used)]]
-        return [*done, *params[len(used) :]]
+        return [*(project_slopes(root.search, p) for p in params[:count]), *params[count:]]
 
-    params = [slopes[i] for i in used] + ([logits] if conjunction else [])
+    params = slopes.params() + ([logits] if conjunction else [])
     margin = threshold + SEARCH_MARGIN * (1 + threshold.abs())
     _, best = ascend(evaluate, project, params, schedule, margin.float(), deadline)
-    for place, value in zip(used, best, strict=False):
-        slopes[place] = value
-    return slopes, best[-1] if conjunction else logits
+    return slopes.with_params(best[:count]), best[-1] if conjunction else logits
 
 
-def confirm(root: Root, batch: Batch, domains: Domains, slopes: list[Tensor], weights: Tensor) -> Bounds:
+def confirm(root: Root, batch: Batch, domains: Domains, slopes: Slopes, weights: Tensor) -> Bounds:
     """The bound and every intermediate bound it rests on, in float64 with rounding charged."""
     widest = max((1 if r is None else 2 * r.shape[1] for r in batch.refresh), default=1)
     fit = rows_that_fit(root.proof.graph, root.proof.graph.output.index, root.device, torch.float64, grad=False)
     chunks = torch.arange(len(domains), device=root.device).split(max(1, fit // widest))
     parts = [
-        _confirm(root, batch.select(index), domains.select(index), [s[index] for s in slopes], weights[index])
+        _confirm(root, batch.select(index), domains.select(index), slopes.select(index), weights[index])
         for index in chunks
     ]
     if len(parts) == 1:
@@ -203,10 +228,11 @@ def confirm(root: Root, batch: Batch, domains: Domains, slopes: list[Tensor], we
 
 
 @torch.no_grad()
-def _confirm(root: Root, batch: Batch, domains: Domains, slopes: list[Tensor], weights: Tensor) -> Bounds:
+def _confirm(root: Root, batch: Batch, domains: Domains, slopes: Slopes, weights: Tensor) -> Bounds:
     keep: dict[int, Tensor] = {}
     proof = root.proof
-    done = bound_batch(proof, root.rows, batch.to(torch.float64), [s.double() for s in slopes], weights.double(), keep)
+    exact = slopes.double()
+    done = bound_batch(proof, root.rows, batch.to(torch.float64), exact.output, exact.neurons, weights.double(), keep)
     lower = torch.cat(done.lower, 1) if done.lower else domains.lower.double()
     upper = torch.cat(done.upper, 1) if done.upper else domains.upper.double()
     empty = (lower > upper).any(1)
@@ -220,7 +246,7 @@ def _confirm(root: Root, batch: Batch, domains: Domains, slopes: list[Tensor], w
             domains,
             lower=float32_down(lower),
             upper=float32_up(upper),
-            slopes=tuple(s.half() for s in slopes),
+            slopes=slopes.output.half(),
             weights=weights.float(),
             bound=torch.where(empty, torch.inf, bound),
             settled=domains.depth,

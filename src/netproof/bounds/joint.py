@@ -7,7 +7,7 @@ gradients, its values are confirmed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -52,11 +52,12 @@ def bound_batch(
     relaxed: Relaxed,
     rows: Rows,
     batch: Batch,
-    slopes: Sequence[Tensor],
+    slopes: Tensor,
+    neuron_slopes: Mapping[int, Tensor],
     weights: Tensor,
     keep: dict[int, Tensor] | None = None,
 ) -> Bounded:
-    """slopes[0]: (domain, 1, U) for the output; slopes[k]: (domain, 2, U') for layer k's bounds, shared by the layer.
+    """slopes: (domain, U) for the output. neuron_slopes: by refreshed layer (domain, 2, K or 1, U') for its neurons.
 
     weights: (domain, row), non-negative.
     """
@@ -66,11 +67,11 @@ def bound_batch(
             continue
         layer = relaxed.layers[k]
         places = torch.cat([layer.index, layer.index[:1]])[chosen]  # the filler reads a real neuron, then is dropped
-        fresh = relaxed.neurons(layer, places, lower, upper, slopes[k][:, :, None])
+        fresh = relaxed.neurons(layer, places, lower, upper, neuron_slopes[k])
         lower[k] = _merge(lower[k], chosen, fresh.lower, torch.maximum)
         upper[k] = _merge(upper[k], chosen, fresh.upper, torch.minimum)
     coef, const = _objective(relaxed, rows, batch.target, weights)
-    form = relaxed.output(coef, lower, upper, slopes[0], keep)
+    form = relaxed.output(coef, lower, upper, slopes[:, None], keep)
     least = relaxed.least(form)[:, 0]
     bound = least + const
     if relaxed.charge is not None:

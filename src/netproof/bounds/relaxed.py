@@ -113,7 +113,7 @@ class Relaxed:
     ) -> Interval:
         """Bounds of h at `places` (domain, K), positions in the flattened node: (domain, K) both ways.
 
-        slopes: (domain, 2, 1, U'), for the lower and the upper bound, shared by the K neurons.
+        slopes: (domain, 2, K or 1, U'), for the lower and the upper bounds.
         """
         node = self.graph.nodes[layer.pre]
         signs = torch.tensor([1.0, -1.0], device=places.device, dtype=self.dtype).view(1, 2, 1)

@@ -36,7 +36,7 @@ class Root:
     intervals: Intervals
     lower: list[Tensor]  # per layer (U_k,) float32, rounded outward
     upper: list[Tensor]
-    shared: list[Tensor]  # per layer (2, U'): the mean of its neurons' slopes, to start a layer's shared ones from
+    slopes: list[Tensor]  # per layer (2, U_k or 1, U') float16: what its neurons' lower and upper bounds were got with
     bias: Tensor  # (U,) what h is when every nonlinear node before it and the input are 0
 
     @property
@@ -62,17 +62,17 @@ def build_root(
     narrow = Region.of(problem.input_set, device, torch.float32)
     search = Relaxed(problem.graph.to(device, torch.float32), narrow, None)
     root = Root(problem, device, problem.rows.to(device), search, proof, intervals, [], [], [], region.centre)
-    means: dict[int, Tensor | None] = {}  # by the node that was refined; two nonlinear nodes may read one
+    found: dict[int, tuple[Tensor, Tensor] | None] = {}  # by the node refined; two nonlinear nodes may read one
     for node in graph.nodes:
         if isinstance(node.op, Nonlinear):
             (pre,) = node.inputs
-            if pre not in means:
-                means[pre] = _refine(root, pre, schedule, deadline, known)
+            if pre not in found:
+                found[pre] = _refine(root, pre, schedule, deadline, known)
             layers = len(search.layers)
             for relaxed in (search, proof):
                 relaxed.add(node.index, pre, intervals.of[pre])
             if len(search.layers) > layers:
-                _record(root, pre, means[pre])
+                _record(root, pre, found[pre])
         intervals.extend()
         if deadline.expired:
             return None
@@ -80,20 +80,25 @@ def build_root(
     return root
 
 
-def _record(root: Root, pre: int, mean: Tensor | None) -> None:
-    """Pack the bounds of the layer just added."""
+def _record(root: Root, pre: int, found: tuple[Tensor, Tensor] | None) -> None:
+    """Pack the bounds of the layer just added, and the slopes that gave them."""
     layer = root.search.layers[-1]
     bounds = root.intervals.of[pre]
-    start = _initial(root, layer.start)[None].repeat(2, 1) if mean is None else mean
-    root.shared.append(start)
+    if found is None:
+        root.slopes.append(_initial(root, layer.start).half().expand(2, 1, -1))
+    else:
+        places, slopes = found
+        root.slopes.append(slopes[:, torch.searchsorted(places, layer.index)])
     root.lower.append(float32_down(bounds.lower.flatten()[layer.index]))
     root.upper.append(float32_up(bounds.upper.flatten()[layer.index]))
 
 
-def _refine(root: Root, pre: int, schedule: Schedule, deadline: Deadline, known: Root | None) -> Tensor | None:
+def _refine(
+    root: Root, pre: int, schedule: Schedule, deadline: Deadline, known: Root | None
+) -> tuple[Tensor, Tensor] | None:
     """Tighten the interval of node `pre` by backward bounds of its unstable neurons.
 
-    Returns the mean (2, U') of the slopes that were found, for the lower and the upper bounds.
+    Returns their places (n,) in the flattened node and the slopes (2, n, U') of their lower and upper bounds.
     """
     intervals = root.intervals
     found = intervals.of[pre]
@@ -107,7 +112,7 @@ def _refine(root: Root, pre: int, schedule: Schedule, deadline: Deadline, known:
     graph = root.proof.graph
     rows = rows_that_fit(graph, pre, root.device, torch.float32, grad=schedule.steps > 0)
     lower, upper = found.lower.flatten().clone(), found.upper.flatten().clone()
-    total = torch.zeros(2, root.search.count, device=root.device)
+    kept: list[Tensor] = []
     for places in unstable.split(max(1, rows // 2)):
         if deadline.expired:
             break
@@ -115,9 +120,9 @@ def _refine(root: Root, pre: int, schedule: Schedule, deadline: Deadline, known:
         value = _confirm(root, pre, places, slopes)
         lower[places] = lower[places].maximum(value.lower)
         upper[places] = upper[places].minimum(value.upper)
-        total += slopes.view(2, len(places), -1).sum(1)
+        kept.append(slopes.view(2, len(places), -1).half())
     intervals.tighten(pre, Interval(lower.view_as(found.lower), upper.view_as(found.upper)))
-    return total / len(unstable)
+    return (unstable, torch.cat(kept, 1)) if not deadline.expired else None
 
 
 def _intervals_are_tight(root: Root, pre: int) -> bool:

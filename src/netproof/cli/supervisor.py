@@ -50,7 +50,7 @@ class Outcome:
     reason: str = ""
 
 
-class WorkerBug(Exception):  # noqa: N818 - a bug, as against the user's error
+class WorkerBug(Exception):
     """Something in the child raised what no user can mend."""
 
     def __init__(self, summary: str, trace: str) -> None:

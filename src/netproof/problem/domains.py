@@ -7,7 +7,7 @@ is stored for the others: their lines are the same in every sub-domain.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ class Domains:
     splits: Tensor  # (domain, U) int16
     lower: Tensor  # (domain, U) float32: confirmed bounds of h on this sub-domain
     upper: Tensor  # (domain, U) float32
-    slopes: tuple[Tensor, ...]  # float16; any value in range is sound, so rounding them is harmless
+    slopes: Tensor  # (domain, U) float16; any value in range is sound, so rounding them is harmless
     weights: Tensor  # (domain, row) float32: λ
     bound: Tensor  # (domain,) float64: confirmed lower bound of Σ λ r
     candidates: Tensor  # (domain, k) int64: neurons to split, best first, −1 where there is none
@@ -35,17 +35,7 @@ class Domains:
         return self.target.shape[0]
 
     def map(self, fn: Callable[[Tensor], Tensor]) -> Domains:
-        return Domains(
-            fn(self.target),
-            fn(self.splits),
-            fn(self.lower),
-            fn(self.upper),
-            tuple(fn(s) for s in self.slopes),
-            fn(self.weights),
-            fn(self.bound),
-            fn(self.candidates),
-            fn(self.settled),
-        )
+        return Domains(**{f.name: fn(getattr(self, f.name)) for f in fields(self)})
 
     def select(self, index: Tensor) -> Domains:
         """The sub-domains at `index` (positions or a mask)."""
@@ -70,11 +60,8 @@ class Domains:
 def concatenate(parts: Sequence[Domains]) -> Domains:
     if len(parts) == 1:
         return parts[0]
-    first = parts[0]
-    names = ("target", "splits", "lower", "upper", "weights", "bound", "candidates", "settled")
-    joined = {n: torch.cat([getattr(p, n) for p in parts]) for n in names}
-    slopes = tuple(torch.cat([p.slopes[i] for p in parts]) for i in range(len(first.slopes)))
-    return Domains(slopes=slopes, **joined)
+    names = [f.name for f in fields(Domains)]
+    return Domains(**{n: torch.cat([getattr(p, n) for p in parts]) for n in names})
 
 
 def split(domains: Domains, neurons: Tensor) -> Domains:
