@@ -19,11 +19,11 @@ def refresh_rows(root: Root, domains: Domains, most: int) -> list[Tensor | None]
     if most == 0 or len(root.search.layers) < 2:
         return none
     reached = _reach(root, domains)
-    unstable = domains.unstable
+    worth = domains.unstable & _candidates(domains)
     for k, layer in enumerate(root.search.layers):
         if k == 0:
             continue
-        mask = reached[k] & unstable[:, layer.packed]
+        mask = reached[k] & worth[:, layer.packed]
         count = min(int(mask.sum(1).max()) if len(domains) else 0, most)
         if count == 0:
             continue
@@ -61,3 +61,11 @@ def _reach(root: Root, domains: Domains) -> list[Tensor]:
             value = flat.view_as(value)
         values.append(value)
     return found
+
+
+def _candidates(domains: Domains) -> Tensor:
+    """(domain, U) bool: the neurons that the parent's branching ranked highest, so those that its bound hangs on."""
+    count = domains.splits.shape[1]
+    named = torch.where(domains.candidates >= 0, domains.candidates, count)
+    mask = torch.zeros(len(domains), count + 1, dtype=torch.bool, device=named.device)
+    return mask.scatter(1, named, True)[:, :count]
