@@ -236,7 +236,7 @@ def _confirm(root: Root, batch: Batch, domains: Domains, slopes: Slopes, weights
     lower = torch.cat(done.lower, 1) if done.lower else domains.lower.double()
     upper = torch.cat(done.upper, 1) if done.upper else domains.upper.double()
     empty = (lower > upper).any(1)
-    bound = done.bound.maximum(domains.bound)  # what held for the parent holds here
+    bound = domains.bound.fmax(done.bound)  # what held for the parent holds here; a NaN never wins
     packed = domains.lower.new_zeros(len(domains), root.count)
     for layer in proof.layers:
         if layer.node in keep:  # a layer that the output does not depend on has no coefficient

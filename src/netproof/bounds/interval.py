@@ -8,6 +8,7 @@ from torch import Tensor
 from netproof.bounds.backward import Charge
 from netproof.bounds.region import Region
 from netproof.core.forms import Interval
+from netproof.errors import ModelError
 from netproof.model.graph import Graph, Node
 from netproof.model.ops import Affine, Input
 from netproof.numerics import INFLATE, UNDERFLOW, gamma
@@ -29,7 +30,14 @@ class Intervals:
     def extend(self) -> Interval:
         """Bound the next node from its inputs' bounds."""
         node = self.graph.nodes[len(self.of)]
-        self.of.append(self._bound(node))
+        bound = self._bound(node)
+        if not bool((bound.lower.isfinite() & bound.upper.isfinite()).all()):
+            raise ModelError(
+                "values overflow float64 on this input set",
+                place=f"node {node.name!r}",
+                remedy="use a smaller input set",
+            )
+        self.of.append(bound)
         self.charge.magnitude.append(self.of[-1].magnitude)
         self.charge.weight.append(self._weight(node))
         return self.of[-1]

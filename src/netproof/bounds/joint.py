@@ -68,8 +68,8 @@ def bound_batch(
         layer = relaxed.layers[k]
         places = torch.cat([layer.index, layer.index[:1]])[chosen]  # the filler reads a real neuron, then is dropped
         fresh = relaxed.neurons(layer, places, lower, upper, neuron_slopes[k])
-        lower[k] = _merge(lower[k], chosen, fresh.lower, torch.maximum)
-        upper[k] = _merge(upper[k], chosen, fresh.upper, torch.minimum)
+        lower[k] = _merge(lower[k], chosen, fresh.lower, torch.fmax)
+        upper[k] = _merge(upper[k], chosen, fresh.upper, torch.fmin)
     coef, const = _objective(relaxed, rows, batch.target, weights)
     form = relaxed.output(coef, lower, upper, slopes[:, None], keep)
     least = relaxed.least(form)[:, 0]
@@ -80,7 +80,7 @@ def bound_batch(
 
 
 def _merge(known: Tensor, chosen: Tensor, fresh: Tensor, better: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """The better of what is known (domain, U_k) and what is fresh (domain, K) at the chosen neurons."""
+    """The better of what is known (domain, U_k) and what is fresh (domain, K) at the chosen neurons; never a NaN."""
     padded = torch.nn.functional.pad(known, (0, 1))
     merged = better(padded.gather(1, chosen), fresh)
     return padded.scatter(1, chosen, merged)[:, :-1]

@@ -118,8 +118,8 @@ def _refine(
             break
         slopes = _slopes_of(root, pre, places, schedule, deadline)
         value = _confirm(root, pre, places, slopes)
-        lower[places] = lower[places].maximum(value.lower)
-        upper[places] = upper[places].minimum(value.upper)
+        lower[places] = lower[places].fmax(value.lower)
+        upper[places] = upper[places].fmin(value.upper)
         kept.append(slopes.view(2, len(places), -1).half())
     intervals.tighten(pre, Interval(lower.view_as(found.lower), upper.view_as(found.upper)))
     return (unstable, torch.cat(kept, 1)) if not deadline.expired else None

@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.bounder import Bounder, Bounds, Clock, root_domains
+from netproof.bounds.memory import rows_that_fit
 from netproof.bounds.root import Root
 from netproof.branching.brancher import Brancher
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
+from netproof.errors import DeviceError
 from netproof.problem.domains import Domains, parents, split
 from netproof.problem.problem import Problem
 from netproof.search.frontier import Frontier
@@ -85,17 +87,18 @@ class Search:
         self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
         self._leaf = LeafLP(root, self._workers)
         self._patience = self._method.patience or max(1, _neurons(root) // NEURONS_A_ROUND)
+        self._chunk = self._children_that_fit(root)
         self._judge = Judge(root.search.graph, root.rows)
         self._frontier = frontier = Frontier(self._settle(root, bounds))
         self._stalled, self._best = 0, frontier.lower_bound
         while len(frontier) and not self._done and not self._deadline.expired:
             began, other = time.monotonic(), self._other_seconds()
-            self._round(root, frontier)
-            self._prune(frontier)
             if self._lp_is_due(frontier):
                 self._lp_turn(root, frontier)
+            self._round(root, frontier)
+            self._prune(frontier)
             spent = time.monotonic() - began - (self._other_seconds() - other)
-            self._stats.seconds["search"] += spent
+            self._stats.seconds["search"] += max(0.0, spent)
             self._report("search", self._lower_bound(), len(frontier))
         self._stats.seconds["confirm"] += self._clock.confirm
         return self._outcome(frontier)
@@ -103,7 +106,9 @@ class Search:
     # One round: pick, split, bound, filter (lines 5 to 10).
 
     def _round(self, root: Root, frontier: Frontier) -> None:
-        picked = frontier.pop(self._method.batch)
+        # Past η the LP has had the worst ones; only those are split, so the frontier stays near η.
+        crowded = len(frontier) > self._method.lp_threshold and self._method.leaf_lp
+        picked = frontier.pop(min(self._method.batch, LP_BATCH * self._workers) if crowded else self._method.batch)
         splittable = (picked.candidates >= 0).any(1)
         if not bool(splittable.all()):
             self._decide_leaves(picked.select(~splittable))
@@ -112,21 +117,40 @@ class Search:
             return
         self._stats.rounds += 1
         children = split(picked, picked.candidates[:, : self._neurons_at_once(len(picked))])
-        for part in torch.arange(len(children), device=self._device).split(2 * self._method.batch):
-            frontier.push(self._bound(root, children.select(part)))
-            if self._done or self._deadline.expired:
-                # What was not bounded is still open.
-                frontier.push(children.select(torch.arange(int(part[-1]) + 1, len(children), device=self._device)))
-                return
+        done = 0
+        while done < len(children) and not self._done and not self._deadline.expired:
+            part = torch.arange(done, min(done + self._chunk, len(children)), device=self._device)
+            try:
+                bounded = self._bound(root, children.select(part))
+            except torch.OutOfMemoryError:
+                self._halve()
+                continue
+            frontier.push(bounded)
+            done += len(part)
+        # What was not bounded is still open.
+        frontier.push(children.select(torch.arange(done, len(children), device=self._device)))
+
+    def _halve(self) -> None:
+        """The one place that answers a full device: fewer sub-domains at a time."""
+        if self._chunk == 1:
+            raise DeviceError("out of memory with one sub-domain at a time", remedy="use --device cpu or a larger GPU")
+        torch.cuda.empty_cache()
+        self._chunk //= 2
+
+    def _children_that_fit(self, root: Root) -> int:
+        """How many children are bounded at once: twice the batch, or what memory allows."""
+        last = root.search.graph.output.index
+        rows = rows_that_fit(root.search.graph, last, self._device, torch.float32, grad=True)
+        return max(1, min(2 * self._method.batch, rows // (1 + 2 * CANDIDATES)))
 
     def _neurons_at_once(self, picked: int) -> int:
         """Several while the frontier is smaller than the batch, so that the device is full (section 3.3)."""
         return max(1, min(CANDIDATES, (self._method.batch // max(1, picked)).bit_length()))
 
     def _bound(self, root: Root, children: Domains) -> Domains:
-        self._stats.domains += len(children)
         threshold = self._goal.thresholds(children.target)
         bounds = self._method.bounder.bound(root, children, threshold, self._deadline, self._clock)
+        self._stats.domains += len(children)
         return self._settle(root, bounds)
 
     def _settle(self, root: Root, bounds: Bounds) -> Domains:
@@ -221,7 +245,7 @@ class Search:
         inner = domains.select(domains.depth > 0)
         if len(inner) == 0:
             return inner
-        keys = torch.cat([inner.target[:, None].to(torch.int16), parents(inner).sign()], 1)
+        keys = torch.cat([inner.target[:, None], parents(inner).sign()], 1)
         _, first = _unique_rows(keys)
         inner = inner.select(first)
         whole = root_domains(root).select(inner.target)
@@ -256,6 +280,13 @@ class Search:
             bounds = bounds.scatter_reduce(0, domains.target, domains.bound, "amin")
         return bounds.cpu()
 
+    def _why_undecided(self) -> str:
+        if not self._method.leaf_lp:
+            return "left, which only an LP can decide, and leaf_lp is off"
+        if self._problem.input_set.p == 2:
+            return "left: their LPs see the box around the ℓ2 ball, not the ball"
+        return "within rounding of a violation"
+
     def _other_seconds(self) -> float:
         return self._clock.confirm + self._stats.seconds["leaf"]
 
@@ -264,11 +295,11 @@ class Search:
         rounds, leaves = self._stats.rounds, self._stats.leaf_lps + self._stats.lps
         if self._done:
             return Outcome("found", "", bound, "search")
-        if len(frontier):
-            return Outcome("timeout", f"{len(frontier)} sub-domains still open", bound, "")
-        if self._undecided:
-            count = sum(len(d) for d in self._undecided)
-            return Outcome("undecided", f"{count} leaves within rounding of a violation", bound, "")
+        undecided = sum(len(d) for d in self._undecided)
+        if len(frontier) or (undecided and self._deadline.expired):
+            return Outcome("timeout", f"{len(frontier) + undecided} sub-domains still open", bound, "")
+        if undecided:
+            return Outcome("undecided", f"{undecided} leaves {self._why_undecided()}", bound, "")
         return Outcome("proved", "", bound, "leaf" if leaves else "search" if rounds else "root")
 
 
