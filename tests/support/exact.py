@@ -7,7 +7,7 @@ forward map only, and are exact up to the LP solver's tolerance (about 1e-7): co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,9 +136,21 @@ def _least(
 # --- by mixed-integer programming ---
 
 
-def milp_minimum(graph: Graph, lower: np.ndarray, upper: np.ndarray, coef: np.ndarray, offset: np.ndarray) -> Minimum:
-    """The same minimum with a 0/1 variable for every neuron that intervals leave unstable."""
+def milp_minimum(
+    graph: Graph,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    coef: np.ndarray,
+    offset: np.ndarray,
+    signs: Mapping[tuple[int, int], int] | None = None,
+) -> Minimum:
+    """The same minimum with a 0/1 variable for every neuron that intervals leave unstable.
+
+    signs: by (node, element), +1 or −1 where only inputs with that element >= 0 or <= 0 count; +inf if none do.
+    """
     encoding = _BigM(graph, lower, upper)
+    for (node, element), sign in (signs or {}).items():
+        encoding.constrain([(encoding.at[node][element], float(sign))], 0.0, np.inf)
     t = encoding.variables(np.full(1, -np.inf), np.full(1, np.inf))[0]
     for row, rhs in zip(coef, offset, strict=True):
         encoding.constrain([*zip(encoding.at[-1], row, strict=True), (t, -1.0)], -np.inf, rhs)
@@ -219,6 +231,8 @@ class _BigM:
             constraints=LinearConstraint(matrix, low, high),
             options={"mip_rel_gap": 0.0},
         )
+        if found.status == 2:  # infeasible
+            return Minimum(np.inf, np.array(self.low)[self.at[0]])
         assert found.success, found.message
         return Minimum(float(found.fun), found.x[self.at[0]])
 

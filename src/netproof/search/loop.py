@@ -23,8 +23,15 @@ from netproof.search.goals import Goal, Judge
 from netproof.search.leaf import LeafLP, with_bounds
 
 CANDIDATES = 12  # neurons remembered a sub-domain, the most that are split at once
-NEURONS_A_ROUND = 25  # a small network's LP is cheap, so the LP may come soon: a round of patience a so many neurons
-LP_BATCH = 8  # sub-domains a worker that one turn of the LP takes
+
+# An LP costs about as much as so many neurons' worth of rounds (measured: 0.2 ms a neuron against 40 ms a round), so on
+# a small network the LP may come every round and take many sub-domains, on a large one rarely and few.
+NEURONS_A_ROUND = 150
+NEURONS_A_TURN = 3000
+MOST_A_TURN = 8  # sub-domains a worker
+CROWDED = (
+    10  # past so many η, only what the LP has tried is split: the frontier then grows no further than the LP lets it
+)
 
 
 @dataclass(frozen=True)
@@ -86,17 +93,21 @@ class Search:
         root, bounds = first
         self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
         self._leaf = LeafLP(root, self._workers)
-        self._patience = self._method.patience or max(1, _neurons(root) // NEURONS_A_ROUND)
+        neurons = _neurons(root)
+        self._pause = neurons // NEURONS_A_ROUND  # rounds between two turns of the LP
+        self._patience = self._method.patience or max(1, 4 * self._pause)
+        self._lp_batch = self._workers * max(1, min(MOST_A_TURN, NEURONS_A_TURN // max(1, neurons)))
         self._chunk = self._children_that_fit(root)
         self._judge = Judge(root.search.graph, root.rows)
         self._frontier = frontier = Frontier(self._settle(root, bounds))
-        self._stalled, self._best = 0, frontier.lower_bound
+        self._stalled, self._since_lp, self._best = 0, self._pause, frontier.lower_bound
         while len(frontier) and not self._done and not self._deadline.expired:
             began, other = time.monotonic(), self._other_seconds()
             if self._lp_is_due(frontier):
                 self._lp_turn(root, frontier)
-            self._round(root, frontier)
-            self._prune(frontier)
+            if not self._done:
+                self._round(root, frontier)
+                self._prune(frontier)
             spent = time.monotonic() - began - (self._other_seconds() - other)
             self._stats.seconds["search"] += max(0.0, spent)
             self._report("search", self._lower_bound(), len(frontier))
@@ -106,9 +117,8 @@ class Search:
     # One round: pick, split, bound, filter (lines 5 to 10).
 
     def _round(self, root: Root, frontier: Frontier) -> None:
-        # Past η the LP has had the worst ones; only those are split, so the frontier stays near η.
-        crowded = len(frontier) > self._method.lp_threshold and self._method.leaf_lp
-        picked = frontier.pop(min(self._method.batch, LP_BATCH * self._workers) if crowded else self._method.batch)
+        crowded = len(frontier) > CROWDED * self._method.lp_threshold and self._method.leaf_lp
+        picked = frontier.pop(min(self._method.batch, self._lp_batch) if crowded else self._method.batch)
         splittable = (picked.candidates >= 0).any(1)
         if not bool(splittable.all()):
             self._decide_leaves(picked.select(~splittable))
@@ -116,7 +126,7 @@ class Search:
         if len(picked) == 0 or self._done:
             return
         self._stats.rounds += 1
-        children = split(picked, picked.candidates[:, : self._neurons_at_once(len(picked))])
+        children = split(picked, picked.candidates[:, : self._neurons_at_once(len(picked) + len(frontier))])
         done = 0
         while done < len(children) and not self._done and not self._deadline.expired:
             part = torch.arange(done, min(done + self._chunk, len(children)), device=self._device)
@@ -143,9 +153,9 @@ class Search:
         rows = rows_that_fit(root.search.graph, last, self._device, torch.float32, grad=True)
         return max(1, min(2 * self._method.batch, rows // (1 + 2 * CANDIDATES)))
 
-    def _neurons_at_once(self, picked: int) -> int:
+    def _neurons_at_once(self, available: int) -> int:
         """Several while the frontier is smaller than the batch, so that the device is full (section 3.3)."""
-        return max(1, min(CANDIDATES, (self._method.batch // max(1, picked)).bit_length()))
+        return max(1, min(CANDIDATES, (self._method.batch // available).bit_length()))
 
     def _bound(self, root: Root, children: Domains) -> Domains:
         threshold = self._goal.thresholds(children.target)
@@ -191,20 +201,21 @@ class Search:
         self._stats.seconds["leaf"] += time.monotonic() - began
 
     def _lp_is_due(self, frontier: Frontier) -> bool:
+        """When the frontier has passed η, or the global bound has stopped improving."""
         bound = frontier.lower_bound
         self._stalled = 0 if bound > self._best + 1e-6 * abs(self._best) else self._stalled + 1
         self._best = max(self._best, bound)
-        if not self._method.leaf_lp or self._done or self._deadline.expired or not len(frontier):
+        self._since_lp += 1
+        stuck = len(frontier) > self._method.lp_threshold or self._stalled >= self._patience
+        if not stuck or self._since_lp <= self._pause or not self._method.leaf_lp or not self._stats.rounds:
             return False
-        if len(frontier) > self._method.lp_threshold or self._stalled >= self._patience:
-            self._stalled = 0
-            return True
-        return False
+        self._since_lp = self._stalled = 0
+        return True
 
     def _lp_turn(self, root: Root, frontier: Frontier) -> None:
         """The worst sub-domains by LP on their optimised intermediate bounds; a proved one's parent next, and so on."""
         began = time.monotonic()
-        batch = frontier.pop(LP_BATCH * self._workers)
+        batch = frontier.pop(self._lp_batch)
         outcomes = self._leaf.decide(batch, self._deadline)
         self._stats.lps += len(batch)
         self._try_points(outcomes.point, batch.target)

@@ -1,0 +1,242 @@
+"""The backward pass with rounding charged, against the same linear bound in rational arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from netproof.bounds.backward import backward
+from netproof.bounds.interval import Intervals, interval_bounds
+from netproof.bounds.region import Region
+from netproof.bounds.relaxed import Relaxed, one_hot
+from netproof.model.affine import Linear, Scale
+from netproof.model.graph import Graph
+from netproof.problem.problem import InputSet
+from netproof.relax import Lines
+from support.awkward import GraphBuilder, awkward_graph
+from support.rational import exact, exact_relaxed_bound, exact_values
+from support.random_graphs import random_network, seeded
+
+CPU = torch.device("cpu")
+
+
+class Setting:
+    """A graph relaxed on a box by its interval bounds, as the root does it, with slopes of any size in [0, 1]."""
+
+    def __init__(self, graph: Graph, seed: int, inputs: InputSet | None = None) -> None:
+        rng = np.random.default_rng(seed)
+        shape = graph.input.shape
+        middle, width = rng.uniform(-1, 1, shape), rng.uniform(0, 1, shape)
+        box = inputs or InputSet(torch.from_numpy(middle - width), torch.from_numpy(middle + width))
+        self.graph = graph
+        self.region = Region.of(box, CPU, torch.float64)
+        self.intervals: Intervals = interval_bounds(graph, self.region)
+        self.proof = Relaxed(graph, self.region, self.intervals.charge)
+        for node in graph.nonlinear:
+            (pre,) = graph.nodes[node].inputs
+            self.proof.add(node, pre, self.intervals.of[pre])
+        layers = self.proof.layers
+        self.lower = [self.intervals.of[k.pre].lower.reshape(1, -1)[:, k.index] for k in layers]
+        self.upper = [self.intervals.of[k.pre].upper.reshape(1, -1)[:, k.index] for k in layers]
+        self.slopes = torch.from_numpy(rng.uniform(0, 1, (1, 1, self.proof.count)))
+        self.coef = torch.from_numpy(rng.integers(-5, 6, (1, 1, *graph.output.shape)) / 3)
+
+    @property
+    def lines(self) -> dict[int, Lines]:
+        return self.proof.lines(self.graph.output.index, self.lower, self.upper, self.slopes)
+
+    def charged(self) -> Fraction:
+        last = self.graph.output.index
+        return Fraction(float(self.proof.bound(last, self.coef, self.lower, self.upper, self.slopes)))
+
+    def uncharged(self) -> Fraction:
+        form = backward(self.graph, self.graph.output.index, self.coef, self.lines)
+        return Fraction(float(self.region.least(form)))
+
+    def rational(self) -> Fraction:
+        box = exact(self.region.lower), exact(self.region.upper)
+        return exact_relaxed_bound(self.graph, self.graph.output.index, exact(self.coef), self.lines, *box)
+
+    def points(self, count: int, seed: int) -> list[np.ndarray]:
+        """Rational points of the box: its corners and others."""
+        rng = np.random.default_rng(seed)
+        low, high = exact(self.region.lower), exact(self.region.upper)
+        shares = [exact(rng.random(len(low))) if i % 2 else exact(rng.integers(0, 2, len(low))) for i in range(count)]
+        return [low + share * (high - low) for share in shares]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_charged_bound_is_below_the_rational_one(seed: int) -> None:
+    setting = Setting(awkward_graph(seed), seed)
+    assert setting.charged() <= setting.rational()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_charged_bound_is_below_rational_values(seed: int) -> None:
+    setting = Setting(awkward_graph(seed), seed)
+    bound, coef = setting.charged(), exact(setting.coef)
+    for x in setting.points(20, seed):
+        assert bound <= coef @ exact_values(setting.graph, x)[-1]
+
+
+def test_without_the_charge_it_is_above_about_half_the_time() -> None:
+    settings = [Setting(awkward_graph(seed), seed) for seed in range(40)]
+    above = sum(setting.uncharged() > setting.rational() for setting in settings)
+    assert 5 <= above <= 35
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_charge_is_small(seed: int) -> None:
+    """Of the order of rounding, relative to the sizes that met on the way."""
+    setting = Setting(awkward_graph(seed), seed)
+    size = sum(float(m.sum()) for m in setting.intervals.charge.magnitude)
+    assert float(setting.rational() - setting.charged()) <= 1e-7 * size
+
+
+def test_a_large_sum_that_cancels_is_charged() -> None:
+    """(x + 1e16) − 1e16 loses x, which the adjoint does not see; only the offset's rounding tells."""
+    build = GraphBuilder(1, 1)
+    up = build.add(Scale(None, torch.tensor([[1e16]], dtype=torch.float64)), 0)
+    build.add(Scale(None, torch.tensor([[-1e16]], dtype=torch.float64)), up)
+    setting = Setting(build.finish(), 0, InputSet(*(torch.full((1, 1), v, dtype=torch.float64) for v in (0.3, 0.7))))
+    setting.coef = torch.ones(1, 1, 1, 1, dtype=torch.float64)
+    assert setting.rational() == Fraction(0.3)
+    assert setting.charged() <= Fraction(0.3)
+    third = torch.tensor([[1 / 3]], dtype=torch.float64)
+    setting.coef = third.view(1, 1, 1, 1)
+    assert setting.charged() <= setting.rational() == Fraction(1 / 3) * Fraction(0.3)
+
+
+@pytest.mark.parametrize("branches", [2, 5])
+def test_coefficients_that_meet_at_a_shared_node_are_charged(branches: int) -> None:
+    """Thirds add up at a node that several branches read."""
+    above = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        build = GraphBuilder(1, 2)
+        shared = build.linear(0, rng.uniform(-1, 1, (2, 2)) / 3, rng.uniform(-1, 1, 2))
+        scales = [rng.uniform(-1, 1, (1, 2)) * 10.0 ** rng.integers(-6, 6) for _ in range(branches)]
+        build.sum(*(build.add(Scale(torch.from_numpy(s)), shared) for s in scales))
+        setting = Setting(build.finish(), seed)
+        assert setting.charged() <= setting.rational()
+        above += setting.uncharged() > setting.rational()
+    assert above > 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_folded_constants_are_charged_by_their_radius(seed: int) -> None:
+    """Any network within the radius of the stored one is covered, however far from rounding the radius is."""
+    rng = np.random.default_rng(seed)
+    build = GraphBuilder(1, 3)
+    a = build.linear(0, rng.uniform(-1, 1, (4, 3)), rng.uniform(-1, 1, 4))
+    mult, add = rng.uniform(-1, 1, (2, 1, 4))
+    radius = [np.full((1, 4), r) for r in (0.01, 0.02)]
+    normed = build.add(Scale(*map(torch.from_numpy, (mult, add)), Scale(*map(torch.from_numpy, radius))), a)
+    h = build.relu(normed)
+    weight, bias = rng.uniform(-1, 1, (2, 4)), rng.uniform(-1, 1, 2)
+    error = Linear(torch.full((2, 4), 0.03, dtype=torch.float64), torch.full((2,), 0.05, dtype=torch.float64))
+    last = build.add(Linear(torch.from_numpy(weight), torch.from_numpy(bias), error), h, shape=(1, 2))
+    setting = Setting(build.finish(), seed)
+    bound, coef = setting.charged(), exact(setting.coef)
+    uncharged = Setting(setting.graph, seed).uncharged()
+    worst = None
+    for x in setting.points(40, seed):
+        shift = {
+            normed: (np.diag(exact(_signs(rng, 4) * 0.01)), exact(_signs(rng, 4) * 0.02)),
+            last: (exact(_signs(rng, 2, 4) * 0.03).reshape(2, 4), exact(-np.sign(setting.coef.numpy()) * 0.05)),
+        }
+        values = exact_values(setting.graph, x, shift)
+        for node, interval in enumerate(setting.intervals.of):
+            assert all(exact(interval.lower) <= values[node])
+            assert all(values[node] <= exact(interval.upper))
+        value = coef @ values[-1]
+        assert bound <= value
+        worst = value if worst is None else min(worst, value)
+    assert bound < uncharged - Fraction(1, 20) * abs(coef).sum() * Fraction(99, 100)  # the last radius alone
+
+
+def _signs(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.choice([-1.0, 1.0], shape)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_on_random_graphs_both_agree_with_the_rational_bound(seed: int) -> None:
+    """Dyadic weights: the plain pass is nearly exact, the charged one just below, on every kind of op."""
+    setting = Setting(random_network(seeded(seed)).graph, seed)
+    rational = float(setting.rational())
+    assert float(setting.uncharged()) == pytest.approx(rational, rel=1e-9, abs=1e-9)
+    assert setting.charged() <= setting.rational()
+    assert float(setting.charged()) == pytest.approx(rational, rel=1e-9, abs=1e-9)
+
+
+def test_leading_axes_are_independent() -> None:
+    """A batch of coefficients, domains and slopes gives what each gives alone."""
+    setting = Setting(awkward_graph(3), 3)
+    rng = np.random.default_rng(0)
+    coef = torch.from_numpy(rng.uniform(-1, 1, (3, 2, *setting.graph.output.shape)))
+    slopes = torch.from_numpy(rng.uniform(0, 1, (3, 2, setting.proof.count)))
+    lower = [t.repeat(3, 1) * torch.tensor([[1.0], [0.5], [0.0]], dtype=torch.float64) for t in setting.lower]
+    upper = [t.repeat(3, 1) for t in setting.upper]
+    last = setting.graph.output.index
+    together = setting.proof.bound(last, coef, lower, upper, slopes)
+    assert together.shape == (3, 2)
+    for i in range(3):
+        for j in range(2):
+            alone = setting.proof.bound(
+                last,
+                coef[i : i + 1, j : j + 1],
+                [t[i : i + 1] for t in lower],
+                [t[i : i + 1] for t in upper],
+                slopes[i : i + 1, j : j + 1],
+            )
+            assert float(alone) == pytest.approx(float(together[i, j]), rel=1e-12)
+
+
+def test_slopes_outside_the_sound_range_are_projected_in_proofs() -> None:
+    setting = Setting(awkward_graph(5), 5)
+    last = setting.graph.output.index
+    wild = torch.where(setting.slopes > 0.5, 1.5, -0.5)
+    bound = Fraction(float(setting.proof.bound(last, setting.coef, setting.lower, setting.upper, wild)))
+    coef = exact(setting.coef)
+    assert all(bound <= coef @ exact_values(setting.graph, x)[-1] for x in setting.points(40, 0))
+    (steep,) = {float(v) for lines in setting.proof.lines(last, setting.lower, setting.upper, wild).values()
+                for v in lines.lower_slope.flatten() if v > 0.999} or {None}
+    assert steep == 1.0
+
+
+def test_neurons_are_bounded_both_ways_from_one_pass() -> None:
+    setting = Setting(random_network(seeded(11)).graph, 11)
+    layer = setting.proof.layers[-1]
+    places = layer.index[None]
+    slopes = setting.slopes[:, None].expand(1, 2, 1, -1)
+    found = setting.proof.neurons(layer, places, setting.lower, setting.upper, slopes)
+    assert found.lower.shape == places.shape
+    for x in setting.points(50, 1):
+        h = exact_values(setting.graph, x)[layer.pre][layer.index.numpy()]
+        assert all(exact(found.lower) <= h)
+        assert all(h <= exact(found.upper))
+
+
+def test_one_hot_places_values_in_the_node_shape() -> None:
+    coef = one_hot(torch.tensor([[0, 5]]), torch.tensor([[2.0, -3.0]]), (2, 3))
+    assert coef.shape == (1, 2, 2, 3)
+    assert coef[0, 0, 0, 0] == 2.0
+    assert coef[0, 1, 1, 2] == -3.0
+    assert int(coef.count_nonzero()) == 2
+
+
+def test_branching_gets_the_coefficient_at_every_nonlinear_output() -> None:
+    build = GraphBuilder(1, 1)
+    a = build.relu(build.linear(0, np.array([[1.0]]), np.array([0.0])))
+    b = build.relu(build.linear(a, np.array([[2.0]]), np.array([-1.0])))
+    build.linear(b, np.array([[-3.0]]), np.array([0.0]))
+    box = InputSet(torch.tensor([[-1.0]], dtype=torch.float64), torch.tensor([[1.0]], dtype=torch.float64))
+    setting = Setting(build.finish(), 0, box)
+    keep: dict[int, torch.Tensor] = {}
+    coef = torch.ones(1, 1, 1, 1, dtype=torch.float64)
+    setting.proof.output(coef, setting.lower, setting.upper, setting.slopes, keep)
+    assert keep[b].item() == -3.0
+    assert keep[a].item() == pytest.approx(-3.0 * 0.5 * 2.0)  # b's h in [−1, 1]: its upper line has slope 1/2

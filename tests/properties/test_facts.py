@@ -1,0 +1,346 @@
+"""DESIGN's facts 1 to 5, each as a test that fails when the fact is ignored, and what a tie means."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import netproof
+from netproof.bounds.bounder import Bounds, Lirpa
+from netproof.bounds.lp import LPOutcome, LPTask, TriangleLP
+from netproof.bounds.root import Root
+from netproof.core.deadline import Deadline
+from netproof.core.verdict import Status
+from netproof.methods import METHODS
+from netproof.problem.domains import Domains, split
+from netproof.search.leaf import LeafLP
+from support.asking import ask, at_most, bound_of, dense, problem_of, root_of, whole_box
+from support.random_graphs import TinyNetwork, rows_tensor
+
+every_method = pytest.mark.parametrize("method", METHODS)
+either_attack = pytest.mark.parametrize("attack", [True, False], ids=["attack", "no attack"])
+
+ONE = (np.array([-1.0]), np.array([1.0]))
+SEGMENT = whole_box([-1], [1])
+
+
+def relu_minus_relu() -> TinyNetwork:
+    """f = relu(x) − relu(x) with two neurons of their own: 0 everywhere."""
+    return dense(([[1.0], [1.0]], [0.0, 0.0]), ([[1.0, -1.0]], [0.0]))
+
+
+def one_relu() -> TinyNetwork:
+    """f = relu(x)."""
+    return dense(([[1.0]], [0.0]), ([[1.0]], [0.0]))
+
+
+def equal_pairs() -> TinyNetwork:
+    """f = 0.1 − (g_a − g_b) − (g_c − g_d), equal pairs relu(x + 0.5) and relu(−x + 0.5): 0.1 everywhere."""
+    return dense(([[1.0], [1.0], [-1.0], [-1.0]], [0.5] * 4), ([[-1.0, 1.0, -1.0, 1.0]], [0.1]))
+
+
+def as_file(limit: str, path: Path, relation: str = "<=") -> Path:
+    """A violation `Y_0 relation limit` on [−1, 1], as VNN-LIB."""
+    path.write_text(
+        "(declare-const X_0 Real)\n(declare-const Y_0 Real)\n(assert (>= X_0 -1))\n(assert (<= X_0 1))\n"
+        f"(assert ({relation} Y_0 {limit}))\n"
+    )
+    return path
+
+
+def all_leaves(found: tuple[Root, Bounds]) -> tuple[Root, Domains]:
+    """The root's one domain split on every unstable neuron."""
+    root, bounds = found
+    return root, split(bounds.domains, torch.arange(root.count)[None])
+
+
+def forgetful(domains: Domains) -> Domains:
+    """Without the bound that was inherited from the root."""
+    return replace(domains, bound=torch.full_like(domains.bound, -torch.inf))
+
+
+# --- fact 1: linear bounds ignore that splits may conflict ---
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "lirpa-single"])
+def test_fact_1_conflicting_splits_stay_undecided_without_the_leaf_lp(method: str, tmp_path: Path) -> None:
+    """One split at a time may do without: −relu split, the other's best slope cancels it. Both at once may not."""
+    model = relu_minus_relu().save(tmp_path / "f.onnx")
+    spec = as_file("-0.001", tmp_path / "f.vnnlib")
+    verdict = netproof.verify(model, spec, method=method, device="cpu", options={"leaf_lp": "false"})
+    assert verdict.status == Status.UNKNOWN
+    assert "leaves" in verdict.reason
+    assert verdict.stats.leaf_lps == verdict.stats.lps == 0
+    assert verdict.lower_bound is not None
+    assert verdict.lower_bound <= -0.5 + 0.002  # the root's, or −1 where slopes are not optimised
+
+
+@every_method
+def test_fact_1_the_leaf_lp_proves_it(method: str, tmp_path: Path) -> None:
+    model = relu_minus_relu().save(tmp_path / "f.onnx")
+    verdict = netproof.verify(model, as_file("-0.001", tmp_path / "f.vnnlib"), method=method, device="cpu")
+    assert (verdict.status, verdict.decided_by) == (Status.UNSAT, "leaf")
+    assert verdict.stats.leaf_lps + verdict.stats.lps > 0
+    assert verdict.lower_bound == pytest.approx(0.001, abs=1e-6)
+
+
+def test_fact_1_two_of_the_four_leaves_keep_the_boxs_bound() -> None:
+    network = relu_minus_relu()
+    problem = problem_of(network.graph, ONE, rows_tensor(np.ones((1, 1)), np.zeros(1)))
+    root, leaves = all_leaves(root_of(Lirpa(), problem))
+    bounds = bound_of(Lirpa(steps=200), root, forgetful(leaves))
+    assert sorted(bounds.domains.bound.tolist()) == pytest.approx([-1.0, -1.0, 0.0, 0.0], abs=1e-6)
+    assert not bool(bounds.empty.any())  # x = 0 is in all of them
+    values = LeafLP(root, 1).decide(leaves, Deadline(None)).bound
+    assert values.tolist() == pytest.approx([0.0] * 4, abs=1e-7)
+
+
+# --- fact 2: a leaf's linear bound is over the box, its LP value over the leaf ---
+
+
+def test_fact_2_the_leafs_linear_bound_is_below_its_lp_value() -> None:
+    problem = problem_of(one_relu().graph, ONE, rows_tensor(np.ones((1, 1)), np.zeros(1)))
+    root, leaves = all_leaves(root_of(Lirpa(), problem))
+    active = leaves.select(leaves.splits[:, 0] > 0)
+    linear = bound_of(Lirpa(steps=200), root, forgetful(active))
+    assert float(linear.domains.bound) == pytest.approx(-1.0, abs=1e-6)
+    outcome = LeafLP(root, 1).decide(active, Deadline(None))
+    assert float(outcome.bound) == pytest.approx(0.0, abs=1e-9)
+    assert float(outcome.point) == pytest.approx(0.0, abs=1e-9)
+
+
+@every_method
+def test_fact_2_feasibility_alone_would_not_do(method: str, tmp_path: Path) -> None:
+    """Every leaf of |x + y| + |x − y| >= |2x| is feasible, so it is their values that prove."""
+    weight = [[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [2.0, 0.0], [-2.0, 0.0]]
+    network = dense((weight, [0.0] * 6), ([[1.0, 1.0, 1.0, 1.0, -1.0, -1.0]], [0.0]))
+    box = whole_box([-1, -1], [1, 1])
+    verdict = ask(network, at_most(box, network, "-1/100"), tmp_path, method=method)
+    assert verdict.status == Status.UNSAT
+    assert verdict.stats.leaf_lps + verdict.stats.lps > 0
+    stuck = ask(network, at_most(box, network, "-1/100"), tmp_path, method=method, options={"leaf_lp": "false"})
+    assert stuck.status == Status.UNKNOWN
+
+
+# --- fact 3: an upper bound comes only from an evaluated point ---
+
+
+@every_method
+@either_attack
+def test_fact_3_a_network_that_is_a_tenth_everywhere_is_never_broken(
+    method: str, attack: bool, tmp_path: Path
+) -> None:
+    network = equal_pairs()
+    told: list[netproof.api.Progress] = []
+    how = {"method": method, "attack": attack, "progress": told.append}
+    verdict = ask(network, at_most(SEGMENT, network, 0), tmp_path, **how)
+    assert verdict.status == Status.UNSAT
+    uppers = [verdict.upper_bound, *(p.upper_bound for p in told)]
+    lowers = [verdict.lower_bound, *(p.lower_bound for p in told)]
+    assert min(u for u in uppers if u is not None) >= 0.1 - 1e-6
+    assert max(v for v in lowers if v is not None) <= 0.1 + 1e-6
+
+
+@every_method
+def test_fact_3_nor_when_conflicting_leaves_cannot_be_told(method: str, tmp_path: Path) -> None:
+    network = equal_pairs()
+    options = {"leaf_lp": "false"}
+    verdict = ask(network, at_most(SEGMENT, network, 0), tmp_path, method=method, options=options)
+    assert verdict.status == Status.UNKNOWN
+    assert verdict.lower_bound is not None
+    assert verdict.lower_bound < 0  # a conflicting split looks broken, but only from below
+    assert verdict.upper_bound == pytest.approx(0.1, abs=1e-6)
+
+
+def test_fact_3_its_exact_range_is_one_number(tmp_path: Path) -> None:
+    network = equal_pairs()
+    spec = at_most(SEGMENT, network, 0)
+    found = netproof.bounds(network.save(tmp_path / "f.onnx"), spec, method="exact", device="cpu")
+    assert found.exact
+    assert (found.lower.item(), found.upper.item()) == pytest.approx((0.1, 0.1), abs=1e-5)
+
+
+# --- fact 4: an undecided leaf degrades the verdict ---
+
+
+def fail_where(monkeypatch: pytest.MonkeyPatch, hopeless: Callable[[LPTask], bool]) -> list[LPTask]:
+    """Make the LP give up on some domains; returns the list of those it gave up on."""
+    real = TriangleLP.solve
+    failed: list[LPTask] = []
+
+    def solve(self: TriangleLP, task: LPTask, *rest: float) -> LPOutcome:
+        if not hopeless(task):
+            return real(self, task, *rest)
+        failed.append(task)
+        return LPOutcome("failed")
+
+    monkeypatch.setattr(TriangleLP, "solve", solve)
+    return failed
+
+
+@every_method
+def test_fact_4_leaves_without_an_answer_are_not_forgotten(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def conflicting(task: LPTask) -> bool:
+        ((lower, upper),) = task.bounds.values()
+        active, inactive = (lower >= 0).reshape(2, 2), (upper <= 0).reshape(2, 2)
+        return bool(((active & inactive[:, ::-1]).any(1)).any())
+
+    network = equal_pairs()
+    question = at_most(SEGMENT, network, 0)
+    assert ask(network, question, tmp_path, method=method).status == Status.UNSAT
+    failed = fail_where(monkeypatch, conflicting)
+    verdict = ask(network, question, tmp_path, method=method)
+    assert failed
+    assert verdict.status == Status.UNKNOWN
+    assert "leaves" in verdict.reason
+    assert verdict.lower_bound is not None
+    assert verdict.lower_bound < 0
+
+
+@every_method
+def test_fact_4_one_leaf_of_many_is_enough(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of the LPs on leaves is the one that fails."""
+    network = equal_pairs()
+    question = at_most(SEGMENT, network, 0)
+    options = {"patience": "1000"}  # LPs on leaves only, and each leaf has one
+    count = ask(network, question, tmp_path, method=method, options=options).stats.leaf_lps
+    assert count > 1
+    for unlucky in range(count):
+        with monkeypatch.context() as patch:
+            turn = itertools.count()
+            fail_where(patch, lambda task, turn=turn, unlucky=unlucky: next(turn) == unlucky)
+            verdict = ask(network, question, tmp_path, method=method, options=options)
+        assert verdict.status == Status.UNKNOWN
+
+
+@every_method
+def test_fact_4_no_lp_at_all(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = fail_where(monkeypatch, lambda task: True)
+    network = equal_pairs()
+    assert ask(network, at_most(SEGMENT, network, 0), tmp_path, method=method).status == Status.UNKNOWN
+    assert failed
+
+
+class RunsOut(Deadline):
+    """Expires after it was asked so many times, so that every place that asks is tried."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(None)
+        self.left = left
+
+    @property
+    def expired(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+    def remaining(self) -> float:
+        return 0.0 if self.left < 0 else 1e6
+
+
+@every_method
+@pytest.mark.parametrize(("limit", "truth"), [("-1/1000", Status.UNSAT), ("1/1000", Status.SAT)])
+def test_fact_4_wherever_time_runs_out_the_verdict_is_right_or_open(
+    method: str, limit: str, truth: Status, tmp_path: Path
+) -> None:
+    network = relu_minus_relu()
+    seen = set()
+    for left in range(40):
+        for attack in (True, False):
+            how = {"method": method, "attack": attack, "deadline": RunsOut(left), "options": {"root_steps": "3"}}
+            verdict = ask(network, at_most(SEGMENT, network, limit), tmp_path, **how)
+            assert verdict.status in (truth, Status.TIMEOUT, Status.UNKNOWN), left
+            seen.add(verdict.status)
+    assert truth in seen
+    assert Status.TIMEOUT in seen
+
+
+# --- fact 5: infeasible domains ---
+
+
+def two_layers() -> TinyNetwork:
+    """z = relu(x) − 1/2 behind h = x, and f = relu(z) − relu(x): h <= 0 leaves z = −1/2."""
+    return dense(
+        ([[1.0], [1.0]], [0.0, 0.0]),
+        ([[1.0, 0.0], [0.0, 1.0]], [-0.5, 0.25]),
+        ([[1.0, -1.0]], [0.0]),
+    )
+
+
+BOUNDERS = {"fixed": Lirpa(0, 0, 0), "optimised": Lirpa(), "not refreshed": Lirpa(refresh=0)}
+
+
+def clean(domains: Domains) -> bool:
+    return not any(bool(t.isnan().any()) for t in (domains.bound, domains.lower, domains.upper, domains.weights))
+
+
+@pytest.mark.parametrize("bounder", BOUNDERS.values(), ids=BOUNDERS)
+def test_fact_5_contradictory_bounds_are_empty_and_poison_nothing(bounder: Lirpa) -> None:
+    """Beside each crossed domain lies a sound one in the same batch, which must not notice."""
+    problem = problem_of(two_layers().graph, ONE, rows_tensor(np.ones((1, 1)), np.zeros(1)))
+    root, bounds = root_of(bounder, problem)
+    whole = replace(bounds.domains, candidates=torch.arange(root.count)[None])
+    alone = bound_of(bounder, root, whole)
+    for neuron in range(root.count):
+        for low, high in ((0.5, -0.5), (0.25, 0.125), (-0.125, -0.25), (float(np.finfo(np.float32).tiny), 0.0)):
+            lower, upper = whole.lower.repeat(2, 1), whole.upper.repeat(2, 1)
+            lower[1, neuron], upper[1, neuron] = low, high
+            both = replace(whole.select(torch.tensor([0, 0])), lower=lower, upper=upper)
+            found = bound_of(bounder, root, both)
+            assert found.empty.tolist() == [False, True]
+            assert clean(found.domains)
+            assert not bool(found.coef.isnan().any() | found.point.isnan().any())
+            assert found.domains.bound.tolist() == [pytest.approx(float(alone.domains.bound), abs=1e-6), np.inf]
+
+
+@pytest.mark.parametrize("bounder", BOUNDERS.values(), ids=BOUNDERS)
+def test_fact_5_a_domain_is_called_empty_only_when_that_is_confirmed(bounder: Lirpa) -> None:
+    """With h <= 0 the next layer's z is −1/2: a domain that says z >= −1/8 is empty, one that says z >= −1/2 is not."""
+    problem = problem_of(two_layers().graph, ONE, rows_tensor(np.ones((1, 1)), np.zeros(1)))
+    root, bounds = root_of(bounder, problem)
+    where = {(layer.pre, int(e)): layer.start + i for layer in root.search.layers for i, e in enumerate(layer.index)}
+    h, z = where[1, 0], where[3, 0]
+    parent = replace(bounds.domains, candidates=torch.arange(root.count)[None])
+    inactive = split(parent, torch.tensor([[h]])).select(torch.tensor([1, 1]))
+    lower = inactive.lower.clone()
+    lower[:, z] = torch.tensor([-0.125, -0.5])
+    found = bound_of(bounder, root, replace(inactive, lower=lower))
+    assert clean(found.domains)
+    assert found.empty.tolist() == [bounder.refresh > 0, False]
+    assert (found.domains.bound == np.inf).tolist() == found.empty.tolist()
+
+
+# --- what a tie means ---
+
+
+@every_method
+@either_attack
+def test_a_tie_breaks_at_most_and_does_not_break_less(method: str, attack: bool, tmp_path: Path) -> None:
+    model = one_relu().save(tmp_path / "f.onnx")
+    how = {"method": method, "attack": attack, "device": "cpu"}
+    closed = netproof.verify(model, as_file("0", tmp_path / "closed.vnnlib"), **how)
+    assert closed.status == Status.SAT
+    assert closed.witness is not None
+    assert closed.witness.output.item() == 0.0
+    assert -1.0 <= closed.witness.input.item() <= 0.0
+    opened = netproof.verify(model, as_file("0", tmp_path / "open.vnnlib", "<"), **how)
+    assert opened.status in (Status.UNSAT, Status.UNKNOWN)
+    assert opened.witness is None
+
+
+@every_method
+def test_a_tie_at_one_inner_point_is_found_without_attack(method: str, tmp_path: Path) -> None:
+    """f = |x − 1/4| touches 0 at one point only, which is no corner of the box but one of the LP's."""
+    network = dense(([[1.0], [-1.0]], [-0.25, 0.25]), ([[1.0, 1.0]], [0.0]))
+    verdict = ask(network, at_most(SEGMENT, network, 0), tmp_path, method=method, attack=False)
+    assert verdict.status == Status.SAT
+    assert verdict.witness is not None
+    assert verdict.witness.input.item() == 0.25
+    assert ask(network, at_most(SEGMENT, network, 0, strict=True), tmp_path, method=method).status != Status.SAT

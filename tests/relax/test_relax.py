@@ -1,0 +1,129 @@
+"""The lines lie on their sides of max(h, a·h) on the whole interval; in proofs, without a tolerance."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from netproof.model.affine import Scale
+from netproof.model.nonlinear import LeakyRelu, Relu
+from netproof.relax import relaxation_of
+from netproof.relax.relu import HingeRelaxation
+
+LEAKS = (0.0, 0.01, 0.1, 1 / 3, 0.999)
+
+positive = st.one_of(
+    st.floats(0.01, 100.0),
+    st.floats(1e-300, 1e-20),
+    st.floats(1e20, 1e150),
+    st.floats(5e-324, 1e-310),
+    st.sampled_from([1.0, 1e-16, 2.0**-53, 5e-324, 1e-12, 1e8]),
+)
+
+
+def hinge(leak: float, h: Fraction) -> Fraction:
+    return max(h, Fraction(leak) * h)
+
+
+def tensors(*values: float) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.tensor([v], dtype=torch.float64) for v in values)
+
+
+def exact_gaps(leak: float, low: float, high: float, slope: torch.Tensor, intercept: torch.Tensor) -> list[Fraction]:
+    """How far the upper line is above g at both ends and at 0; convexity settles the rest."""
+    s, t = Fraction(slope.item()), Fraction(intercept.item())
+    return [s * h + t - hinge(leak, h) for h in (Fraction(low), Fraction(0), Fraction(high))]
+
+
+@settings(max_examples=400)
+@given(st.sampled_from(LEAKS), positive, positive)
+@example(0.0, 5e-324, 5e-324)
+@example(1 / 3, 1.0, 1e-300)
+@example(0.999, 1e150, 1e-300)
+@example(0.1, 1e-300, 1e150)
+def test_in_proofs_the_upper_line_is_above_without_a_tolerance(leak: float, below: float, high: float) -> None:
+    slope, intercept = HingeRelaxation(leak).upper_line(*tensors(-below, high), proof=True)
+    assert min(exact_gaps(leak, -below, high, slope, intercept)) >= 0
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(LEAKS), st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
+def test_in_proofs_the_upper_line_is_nearly_the_chord(leak: float, below: float, high: float) -> None:
+    slope, intercept = HingeRelaxation(leak).upper_line(*tensors(-below, high), proof=True)
+    gaps = exact_gaps(leak, -below, high, slope, intercept)
+    assert max(gaps[0], gaps[2]) <= Fraction(1e-14) * Fraction(below + high)
+
+
+def test_without_the_lift_the_rounded_chord_dips_below() -> None:
+    generator = torch.Generator().manual_seed(0)
+    low = -torch.rand(500, generator=generator, dtype=torch.float64)
+    high = torch.rand(500, generator=generator, dtype=torch.float64)
+    slope, intercept = HingeRelaxation(0.1).upper_line(low, high, proof=False)
+    gaps = [
+        min(exact_gaps(0.1, *(float(v) for v in (lo, hi)), s, t))
+        for lo, hi, s, t in zip(low, high, slope, intercept, strict=True)
+    ]
+    assert min(gaps) < 0  # so the test above can fail
+    assert float(min(gaps)) > -1e-15
+
+
+@pytest.mark.parametrize("proof", [False, True])
+@pytest.mark.parametrize("leak", LEAKS)
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(0.0, 0.0), (0.0, 2.0), (1.0, 1.0), (0.5, 3.0), (-3.0, -1.0), (-2.0, 0.0), (-1.0, -1.0), (1e-300, 1e300)],
+)
+def test_where_the_sign_is_known_both_lines_are_g_itself(leak: float, low: float, high: float, proof: bool) -> None:
+    relaxation = HingeRelaxation(leak)
+    slope, intercept = relaxation.upper_line(*tensors(low, high), proof=proof)
+    assert intercept.item() == 0.0
+    assert slope.item() == relaxation.stable_slope(*tensors(low, high)).item()
+    for h in (Fraction(low), Fraction(high)):
+        assert Fraction(slope.item()) * h == hinge(leak, h)
+    assert not relaxation.unstable(*tensors(low, high)).item()
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, -1.0), (-1.0, -2.0), (2.0, 1.0), (1e-300, -1e300)])
+def test_an_empty_interval_is_stable_and_gives_finite_lines(low: float, high: float) -> None:
+    relaxation = HingeRelaxation(0.0)
+    assert not relaxation.unstable(*tensors(low, high)).item()
+    slope, intercept = relaxation.upper_line(*tensors(low, high), proof=True)
+    assert slope.item() in (0.0, 1.0)
+    assert intercept.item() == 0.0
+
+
+@given(st.sampled_from(LEAKS), st.floats(-4, 4), st.floats(-10, 10))
+def test_projected_slopes_give_lower_lines(leak: float, slope: float, h: float) -> None:
+    relaxation = HingeRelaxation(leak)
+    (projected,) = relaxation.project(torch.tensor([slope], dtype=torch.float64)).tolist()
+    assert Fraction(projected) * Fraction(h) <= hinge(leak, Fraction(h))
+    assert projected == (slope if leak <= slope <= 1 else leak if slope < leak else 1.0)
+
+
+@pytest.mark.parametrize(("low", "high", "first"), [(-1.0, 2.0, 1.0), (-2.0, 1.0, 0.25), (-1.0, 1.0, 0.25)])
+def test_slopes_start_as_crown_has_them(low: float, high: float, first: float) -> None:
+    assert HingeRelaxation(0.25).initial(*tensors(low, high)).item() == first
+
+
+def test_the_registry_knows_every_nonlinearity_and_nothing_else() -> None:
+    assert relaxation_of(Relu()) == HingeRelaxation(0.0)
+    assert relaxation_of(LeakyRelu(0.25)) == HingeRelaxation(0.25)
+    assert relaxation_of(LeakyRelu(0.25)).steepest == 1.0
+    with pytest.raises(TypeError, match="Scale"):
+        relaxation_of(Scale())
+
+
+def test_float32_lines_are_above_up_to_float32_rounding() -> None:
+    generator = torch.Generator().manual_seed(1)
+    low = -10 ** (torch.rand(200, generator=generator) * 8 - 4)
+    high = 10 ** (torch.rand(200, generator=generator) * 8 - 4)
+    slope, intercept = HingeRelaxation(0.0).upper_line(low, high, proof=False)
+    assert slope.dtype == torch.float32
+    gap = torch.minimum(slope * low + intercept, slope * high + intercept - high)
+    assert bool((gap >= -1e-6 * (high - low)).all())
+    assert math.isfinite(float(gap.abs().max()))

@@ -1,0 +1,68 @@
+"""The frontier: worst first, nothing lost, and pruned only inside what was proved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from netproof.problem.domains import Domains, concatenate, split
+from netproof.search.frontier import Frontier
+from support.problems import plain_domains as domains
+from support.problems import same_domains as same
+
+
+def with_bounds(bounds: list[float], neurons: int = 4) -> Domains:
+    return replace(domains(len(bounds), neurons), bound=torch.tensor(bounds, dtype=torch.float64))
+
+
+def test_the_worst_come_first() -> None:
+    frontier = Frontier(with_bounds([0.0, -3.0, 2.0, -1.0]))
+    assert frontier.lower_bound == -3.0
+    assert sorted(frontier.pop(2).bound.tolist()) == [-3.0, -1.0]
+    assert frontier.lower_bound == 0.0
+    assert frontier.pop(1).bound.tolist() == [0.0]
+    assert frontier.pop(5).bound.tolist() == [2.0]
+    assert len(frontier) == 0
+    assert frontier.lower_bound == float("inf")
+
+
+def test_pushed_and_popped_are_the_same_sub_domains() -> None:
+    everything = with_bounds([float(v) for v in torch.randperm(20)])
+    frontier = Frontier(everything.select(torch.arange(5)))
+    popped = [frontier.pop(3)]
+    frontier.push(everything.select(torch.arange(5, 20)))
+    while len(frontier):
+        popped.append(frontier.pop(4))
+    back = concatenate(popped)
+    assert same(back.select(back.target.argsort()), everything)
+
+
+def test_push_and_pop_of_nothing() -> None:
+    frontier = Frontier(with_bounds([1.0]))
+    none = frontier.domains.select(torch.zeros(0, dtype=torch.int64))
+    frontier.push(none)
+    assert len(frontier) == 1
+    assert len(frontier.pop(0)) == 0
+    frontier.pop(1)
+    assert len(frontier.pop(3)) == 0
+    frontier.push(with_bounds([2.0, 1.0]))
+    assert len(frontier) == 2
+
+
+def test_prune_takes_what_lies_inside_and_of_the_same_target() -> None:
+    children = split(domains(2, 3), torch.tensor([[0, 1], [0, 1]]))  # 4 a target
+    frontier = Frontier(children)
+    proved = torch.tensor([1, 0, 0], dtype=torch.int16)
+    assert frontier.prune(1, proved) == 2
+    left = frontier.domains
+    assert sorted(left.target.tolist()) == [0, 0, 0, 0, 1, 1]
+    assert bool((left.splits[left.target == 1, 0] < 0).all())
+    assert frontier.prune(1, proved) == 0
+    assert frontier.prune(0, torch.zeros(3, dtype=torch.int16)) == 4
+
+
+def test_keep_keeps_what_the_mask_says() -> None:
+    frontier = Frontier(with_bounds([3.0, 1.0, 2.0]))
+    frontier.keep(torch.tensor([True, False, True]))
+    assert frontier.domains.bound.tolist() == [3.0, 2.0]

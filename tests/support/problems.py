@@ -1,0 +1,83 @@
+"""Problems for the engine, made from graphs, and points of sub-domains to hold bounds against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netproof.bounds.root import Root
+from netproof.model.graph import Graph
+from netproof.problem.domains import Domains
+from netproof.problem.problem import InputSet, Problem, Rows
+
+
+def box_problem(graph: Graph, lower: float | np.ndarray, upper: float | np.ndarray, rows: Rows | None = None) -> Problem:
+    """`rows`: by default one target, the first output."""
+    sides = [np.broadcast_to(np.asarray(side, np.float64), (graph.input.size,)) for side in (lower, upper)]
+    inputs = InputSet(*(torch.from_numpy(side.copy()).reshape(graph.input.shape) for side in sides))
+    chosen = rows or targets_of([[np.eye(graph.output.size)[0]]])
+    return Problem(graph, inputs, chosen, tuple(range(len(chosen.valid))))
+
+
+def targets_of(
+    coefs: Sequence[Sequence[Sequence[float] | np.ndarray]],
+    offsets: Sequence[Sequence[float]] | None = None,
+    *,
+    strict: bool = False,
+) -> Rows:
+    """One conjunction a target: coefs[target][row] over the outputs, r = coef·y − offset."""
+    width, outputs = max(map(len, coefs)), len(coefs[0][0])
+    coef = np.zeros((len(coefs), width, outputs))
+    offset, valid = np.zeros((len(coefs), width)), np.zeros((len(coefs), width), dtype=bool)
+    for t, rows in enumerate(coefs):
+        for j, row in enumerate(rows):
+            coef[t, j], valid[t, j] = row, True
+            offset[t, j] = offsets[t][j] if offsets else 0.0
+    tensors = [torch.from_numpy(a) for a in (coef, offset, valid & strict, valid)]
+    return Rows(*tensors)
+
+
+def random_points(problem: Problem, count: int, seed: int = 0) -> Tensor:
+    """(count, *input) of the box, half of them at corners."""
+    rng = np.random.default_rng(seed)
+    share = rng.random((count, *problem.graph.input.shape))
+    share[::2] = share[::2].round()
+    low, high = problem.input_set.lower, problem.input_set.upper
+    return low + torch.from_numpy(share) * (high - low)
+
+
+def packed_values(root: Root, points: Tensor) -> Tensor:
+    """h of every packed neuron at the points: (point, U), float64."""
+    values = root.problem.graph.values(points)
+    parts = [values[layer.pre].flatten(1)[:, layer.index.cpu()] for layer in root.search.layers]
+    return torch.cat(parts, 1) if parts else torch.zeros(len(points), 0, dtype=torch.float64)
+
+
+def inside(domains: Domains, h: Tensor) -> Tensor:
+    """(domain, point): which points, given their h (point, U), satisfy a sub-domain's signs."""
+    signs = domains.splits.sign().double()[:, None]
+    return (signs * h >= 0).all(2)
+
+
+def plain_domains(count: int, neurons: int, seed: int = 0) -> Domains:
+    """Unsplit sub-domains with every neuron unstable."""
+    g = torch.Generator().manual_seed(seed)
+    return Domains(
+        target=torch.arange(count),
+        splits=torch.zeros(count, neurons, dtype=torch.int16),
+        lower=-torch.rand(count, neurons, generator=g) - 0.1,
+        upper=torch.rand(count, neurons, generator=g) + 0.1,
+        slopes=torch.rand(count, neurons, generator=g).half(),
+        weights=torch.ones(count, 1),
+        bound=torch.randn(count, generator=g, dtype=torch.float64),
+        candidates=torch.arange(neurons).repeat(count, 1),
+        settled=torch.zeros(count, dtype=torch.int64),
+    )
+
+
+def same_domains(a: Domains, b: Domains) -> bool:
+    return all(torch.equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(Domains))
