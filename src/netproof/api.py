@@ -28,7 +28,7 @@ from netproof.model.load import load_network
 from netproof.model.network import Network
 from netproof.numerics import generator, use_strict_float32
 from netproof.problem.problem import Problem
-from netproof.problem.property import Property
+from netproof.problem.property import Disjunct, Property
 from netproof.problem.reduce import reduce
 from netproof.problem.specs import InputRegion, classification
 from netproof.problem.vnnlib import load_property
@@ -108,7 +108,8 @@ def bounds(
     run = _Run("auto", options, device, threads, 0, deadline or Deadline(timeout), progress)
     network = load_network(model, example_shape=spec.shape if isinstance(spec, InputRegion) else None)
     if isinstance(spec, InputRegion):
-        spec = classification(spec, 0, max(2, int(np.prod(network.output_shape))))
+        everything = Disjunct(spec.box, (), spec.ball)
+        spec = Property((everything,), len(spec.box.lower), int(np.prod(network.output_shape)))
     problems = reduce(network, spec if isinstance(spec, Property) else load_property(spec))
     run.check_on(network, problems)
     search = build_method("auto", run.options, run.device)

@@ -66,9 +66,9 @@ def output_ranges(
         least = value if least is None else least.minimum(value)
         if reason:
             break
-    shape = problems[0].graph.output.shape
     if least is None:
         raise UsageError("the input set is empty, so no output has a range")
+    shape = problems[0].graph.output.shape
     lower, upper = least.view(2, *shape).numpy()
     if reason and len(problems) > 1:  # sets that were not reached are not in the hull
         lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)

@@ -21,8 +21,8 @@ from netproof.model.graph import Graph
 from netproof.problem.domains import Domains
 from netproof.problem.problem import Problem, Rows
 from netproof.problem.property import Box, Disjunct, Property, Row
-from support.exact import enumerate_minimum, rows_of
-from support.random_graphs import NetworkBuilder, Question, TinyNetwork, input_set, rows_tensor
+from support.exact import milp_minimum, rows_of
+from support.random_graphs import NetworkBuilder, Question, TinyNetwork, input_set, rows_tensor, seeded
 
 CPU = torch.device("cpu")
 
@@ -66,6 +66,20 @@ def at_most(box: Box, network: TinyNetwork, limit: Number, *, output: int = 0, s
     return Property((Disjunct(box, (row,)),), network.graph.input.size, network.graph.output.size, "made in a test")
 
 
+def knotted(seed: int, widths: Sequence[int] | None = None) -> Question:
+    """A Gaussian network on few inputs with most neurons unstable: the root alone seldom decides about it."""
+    pick = seeded(seed)
+    widths = widths or [pick(2, 3), *([pick(5, 8)] if pick(0, 2) == 0 else [pick(4, 5), pick(3, 4)]), 2]
+    box = whole_box([-1] * widths[0], [1] * widths[0])
+
+    def row() -> Row:
+        coefs = [Fraction(pick(-4, 4), 2) for _ in range(widths[-1])]
+        return Row({i: c or Fraction(1) for i, c in enumerate(coefs)}, Fraction(0))
+
+    disjuncts = tuple(Disjunct(box, tuple(row() for _ in range(pick(1, 2)))) for _ in range(pick(1, 2)))
+    return Question(gaussian(seed, widths), Property(disjuncts, widths[0], widths[-1], "knotted"))
+
+
 def sharpened(question: Question, margins: Sequence[Fraction]) -> Question:
     """The same question with right-hand sides moved until the least value of each disjunct is its margin.
 
@@ -73,7 +87,7 @@ def sharpened(question: Question, margins: Sequence[Fraction]) -> Question:
     """
     moved = []
     for i, disjunct in enumerate(question.property.disjuncts):
-        least = enumerate_minimum(question.graph, *question.box, *rows_of(disjunct, question.graph.output.size))
+        least = milp_minimum(question.graph, *question.box, *rows_of(disjunct, question.graph.output.size))
         shift = Fraction(least.value).limit_denominator(1 << 20) - margins[i % len(margins)]
         moved.append(replace(disjunct, rows=tuple(replace(row, rhs=row.rhs + shift) for row in disjunct.rows)))
     return Question(question.network, replace(question.property, disjuncts=tuple(moved)))

@@ -30,6 +30,9 @@ class Bounds:
     coef: Tensor  # (domain, U): the coefficient of each packed neuron's output in the bound
     point: Tensor  # (domain, *input) float32: where the bound is attained
 
+    def select(self, index: Tensor) -> Bounds:
+        return Bounds(self.domains.select(index), self.empty[index], self.coef[index], self.point[index])
+
 
 @dataclass
 class Clock:

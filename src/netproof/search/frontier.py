@@ -49,7 +49,8 @@ class Frontier:
 
     def keep(self, mask_of: Tensor) -> None:
         """Keep the sub-domains where the mask (domain,) holds."""
-        self._domains = self._domains.select(mask_of)
+        if not bool(mask_of.all()):
+            self._domains = self._domains.select(mask_of)
 
     @property
     def domains(self) -> Domains:

@@ -12,7 +12,7 @@ from netproof.core.verdict import Witness
 from netproof.model.evaluate import evaluate
 from netproof.model.graph import Graph
 from netproof.problem.domains import Domains
-from netproof.problem.problem import Problem, Rows
+from netproof.problem.problem import InputSet, Problem, Rows
 
 TRIES = 4  # replays a batch of points, best first
 
@@ -94,13 +94,33 @@ class Minimise(Goal):
 
     def _try(self, point: Tensor, target: int) -> None:
         """A point's value in float64 with its error added: an upper bound of the minimum in real arithmetic."""
-        inputs = self._problem.input_set
-        point = point.maximum(inputs.lower).minimum(inputs.upper)
-        y, error = evaluate(self._problem.graph, point[None])
+        inside = _into(self._problem.input_set, point)
+        if inside is None:
+            return
+        y, error = evaluate(self._problem.graph, inside[None])
         coef = self._problem.rows.coef[target, 0]
         value = coef @ (y.flatten()) - self._problem.rows.offset[target, 0]
         above = value + coef.abs() @ error.flatten() + 1e-12 * value.abs()
         self.upper[target] = self.upper[target].minimum(above)
+
+
+def _into(inputs: InputSet, point: Tensor) -> Tensor | None:
+    """A point of the set near `point`, float64; None where no point of the ball is found in the box."""
+    point = point.maximum(inputs.lower).minimum(inputs.upper)
+    if inputs.centre is None:
+        return point
+    anchor = inputs.centre.maximum(inputs.lower).minimum(inputs.upper)  # the box's point nearest to the centre
+    inside, outside = 0.0, 2.0  # shares of the way from there, halved until they meet
+    radius = inputs.radius * (1 - 1e-9)  # more than the norm's rounding
+    for _ in range(40):
+        share = (inside + outside) / 2
+        away = anchor + min(share, 1.0) * (point - anchor) - inputs.centre
+        inside, outside = (share, outside) if float(away.norm(p=inputs.p)) <= radius else (inside, share)
+        if inside >= 1.0:
+            return point
+    if inside == 0.0 and float((anchor - inputs.centre).norm(p=inputs.p)) > radius:
+        return None
+    return (anchor + inside * (point - anchor)).maximum(inputs.lower).minimum(inputs.upper)
 
 
 class Judge:
