@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from netproof.bounds.bounder import Lirpa
+from netproof.bounds.lirpa import Lirpa
 from netproof.branching.babsr import Babsr
 from netproof.errors import DeviceError, UsageError
 from netproof.search.loop import Method

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netproof.bounds.bounder import Bounder, Clock, Lirpa
+from netproof.bounds.bounder import Bounder, Clock
 from netproof.bounds.interval import interval_bounds
+from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.region import Region
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats

@@ -17,8 +17,8 @@ from netproof.model.graph import Graph
 from netproof.problem.problem import InputSet
 from netproof.relax import Lines
 from support.awkward import GraphBuilder, awkward_graph
-from support.rational import exact, exact_relaxed_bound, exact_values
 from support.random_graphs import random_network, seeded
+from support.rational import exact, exact_relaxed_bound, exact_values
 
 CPU = torch.device("cpu")
 
@@ -202,8 +202,12 @@ def test_slopes_outside_the_sound_range_are_projected_in_proofs() -> None:
     bound = Fraction(float(setting.proof.bound(last, setting.coef, setting.lower, setting.upper, wild)))
     coef = exact(setting.coef)
     assert all(bound <= coef @ exact_values(setting.graph, x)[-1] for x in setting.points(40, 0))
-    (steep,) = {float(v) for lines in setting.proof.lines(last, setting.lower, setting.upper, wild).values()
-                for v in lines.lower_slope.flatten() if v > 0.999} or {None}
+    (steep,) = {
+        float(v)
+        for lines in setting.proof.lines(last, setting.lower, setting.upper, wild).values()
+        for v in lines.lower_slope.flatten()
+        if v > 0.999
+    } or {None}
     assert steep == 1.0
 
 

@@ -181,9 +181,7 @@ def test_a_parameter_that_nothing_depends_on_stays() -> None:
         return -(params[0] - 1).abs().sum(1)
 
     params = [torch.zeros(2, 1), torch.full((2, 3), 7.0)]
-    _, (moved, still) = ascend(
-        evaluate, lambda ps: ps, params, Schedule(20), torch.full((2,), NEVER), Deadline()
-    )
+    _, (moved, still) = ascend(evaluate, lambda ps: ps, params, Schedule(20), torch.full((2,), NEVER), Deadline())
     assert torch.equal(still, params[1])
     assert not torch.equal(moved, params[0])
     assert params[0].tolist() == [[0.0], [0.0]]  # what was given is not written to

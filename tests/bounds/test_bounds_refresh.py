@@ -10,11 +10,14 @@ import pytest
 import torch
 
 from netproof.bounds import memory
-from netproof.bounds.bounder import Bounds, Clock, Lirpa, Slopes, confirm, root_domains
+from netproof.bounds.bounder import Bounds, Clock, root_domains
+from netproof.bounds.confirm import confirm
 from netproof.bounds.joint import Batch, bound_batch
+from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.optimise import Schedule
 from netproof.bounds.refresh import refresh_rows
 from netproof.bounds.root import Root, build_root
+from netproof.bounds.slopes import Slopes
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph

@@ -181,8 +181,9 @@ def test_stable_neurons_are_not_packed() -> None:
     build.linear(h, np.ones((1, 3)), np.zeros(1))
     root = built(box_problem(build.finish(), -1.0, 1.0))
     assert root.search.layers[0].index.tolist() == [2]
-    lines = root.search.lines(root.search.graph.output.index, [root.lower[0][None]], [root.upper[0][None]],
-                              torch.zeros(1, 1, 1))[h]
+    lines = root.search.lines(
+        root.search.graph.output.index, [root.lower[0][None]], [root.upper[0][None]], torch.zeros(1, 1, 1)
+    )[h]
     assert lines.lower_slope.flatten().tolist() == [1.0, 0.0, 0.0]
     assert lines.upper_slope.flatten().tolist()[:2] == [1.0, 0.0]
     assert lines.upper_intercept.flatten().tolist()[:2] == [0.0, 0.0]

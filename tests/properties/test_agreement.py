@@ -26,7 +26,7 @@ MARGIN = Fraction(1, 50)
 HOLDS = (MARGIN,)
 BREAKS = (MARGIN, -MARGIN)  # of two disjuncts or more the second is broken; a single one holds
 CHUNK = 20
-ORDER = (("ibp", "crown"), ("crown", "alpha"), ("alpha", "lp"), ("lp", "exact"))
+ORDER = (("crown", "alpha"), ("alpha", "lp"), ("lp", "exact"))  # intervals and fixed slopes have no order
 
 # Optimising for long changes no verdict, only how soon it comes.
 BRIEF = {"root_steps": "20", "neuron_steps": "5", "steps": "5"}
@@ -133,9 +133,10 @@ def test_ranges_hold_and_the_exact_ones_are_exact(first: int, tmp_path: Path) ->
 
 
 def test_ranges_of_knotted_networks_show_what_each_method_gains(tmp_path: Path) -> None:
-    gains = dict.fromkeys(ORDER, 0)
+    pairs = (("ibp", "crown"), *ORDER)
+    gains = dict.fromkeys(pairs, 0)
     for seed in range(8):
         found = check_ranges(knotted(seed), tmp_path)
-        for looser, tighter in ORDER:
+        for looser, tighter in pairs:
             gains[looser, tighter] += bool((found[tighter][0] > found[looser][0] + 1e-3).any())
     assert min(gains.values()) >= 2, gains

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import netproof
-from netproof.bounds.bounder import Bounds, Lirpa
+from netproof.bounds.bounder import Bounds
+from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.lp import LPOutcome, LPTask, TriangleLP
 from netproof.bounds.root import Root
 from netproof.core.deadline import Deadline
@@ -133,9 +134,7 @@ def test_fact_2_feasibility_alone_would_not_do(method: str, tmp_path: Path) -> N
 
 @every_method
 @either_attack
-def test_fact_3_a_network_that_is_a_tenth_everywhere_is_never_broken(
-    method: str, attack: bool, tmp_path: Path
-) -> None:
+def test_fact_3_a_network_that_is_a_tenth_everywhere_is_never_broken(method: str, attack: bool, tmp_path: Path) -> None:
     network = equal_pairs()
     told: list[netproof.api.Progress] = []
     how = {"method": method, "attack": attack, "progress": told.append}

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds.bounder import Bounds, Clock, Lirpa, Slopes, optimise_and_confirm, root_domains
+from netproof.bounds.bounder import Bounds, Clock, root_domains
 from netproof.bounds.joint import Batch
+from netproof.bounds.lirpa import Lirpa, optimise_and_confirm
 from netproof.bounds.optimise import Schedule
 from netproof.bounds.root import Root, build_root
+from netproof.bounds.slopes import Slopes
 from netproof.core.deadline import Deadline
 from netproof.problem.domains import Domains, split
 from netproof.problem.problem import Problem

@@ -120,7 +120,7 @@ def test_the_registry_knows_every_nonlinearity_and_nothing_else() -> None:
 
 def test_float32_lines_are_above_up_to_float32_rounding() -> None:
     generator = torch.Generator().manual_seed(1)
-    low = -10 ** (torch.rand(200, generator=generator) * 8 - 4)
+    low = -(10 ** (torch.rand(200, generator=generator) * 8 - 4))
     high = 10 ** (torch.rand(200, generator=generator) * 8 - 4)
     slope, intercept = HingeRelaxation(0.0).upper_line(low, high, proof=False)
     assert slope.dtype == torch.float32

@@ -15,7 +15,9 @@ from netproof.problem.domains import Domains
 from netproof.problem.problem import InputSet, Problem, Rows
 
 
-def box_problem(graph: Graph, lower: float | np.ndarray, upper: float | np.ndarray, rows: Rows | None = None) -> Problem:
+def box_problem(
+    graph: Graph, lower: float | np.ndarray, upper: float | np.ndarray, rows: Rows | None = None
+) -> Problem:
     """`rows`: by default one target, the first output."""
     sides = [np.broadcast_to(np.asarray(side, np.float64), (graph.input.size,)) for side in (lower, upper)]
     inputs = InputSet(*(torch.from_numpy(side.copy()).reshape(graph.input.shape) for side in sides))

@@ -6,7 +6,7 @@ import torch
 
 from netproof.model.graph import Graph
 
-CPU_BUDGET = 1 << 28  # bytes for the tensors of one pass on a CPU; more gains nothing and delays a deadline
+CPU_BUDGET = 1 << 27  # bytes for the tensors of one pass on a CPU; more gains nothing and delays a deadline
 GPU_SHARE = 0.4  # of the free memory
 
 

@@ -117,7 +117,7 @@ def _refine(
         if deadline.expired:
             break
         slopes = _slopes_of(root, pre, places, schedule, deadline)
-        value = _confirm(root, pre, places, slopes)
+        value = _confirm(root, pre, places, slopes, deadline)
         lower[places] = lower[places].fmax(value.lower)
         upper[places] = upper[places].fmin(value.upper)
         kept.append(slopes.view(2, len(places), -1).half())
@@ -164,15 +164,17 @@ def _slopes_of(root: Root, pre: int, places: Tensor, schedule: Schedule, deadlin
     return ascend(evaluate, project, [start], schedule, settled, deadline)[1][0]
 
 
-def _confirm(root: Root, pre: int, places: Tensor, slopes: Tensor) -> Interval:
-    """The bounds that these slopes give, in float64 with rounding charged."""
+def _confirm(root: Root, pre: int, places: Tensor, slopes: Tensor, deadline: Deadline) -> Interval:
+    """The bounds that these slopes give, in float64 with rounding charged; infinite past the deadline."""
     lower, upper = [t.double()[None] for t in root.lower], [t.double()[None] for t in root.upper]
     both, signs = _both_sides(places, torch.float64)
     shape = root.proof.graph.nodes[pre].shape
     rows = rows_that_fit(root.proof.graph, pre, root.device, torch.float64, grad=False)
     with torch.no_grad():
         values = [
-            root.proof.bound(pre, one_hot(at, sign, shape)[None], lower, upper, slope[None].double())[0]
+            torch.full_like(sign, -torch.inf)
+            if deadline.expired
+            else root.proof.bound(pre, one_hot(at, sign, shape)[None], lower, upper, slope[None].double())[0]
             for at, sign, slope in zip(both.split(rows), signs.split(rows), slopes.split(rows), strict=True)
         ]
     value = torch.cat(values)

@@ -90,6 +90,7 @@ class Search:
         while len(frontier) and not self._ledger.done and not self._deadline.expired:
             began, other = time.monotonic(), self._other_seconds()
             if self._method.leaf_lp and fallback.is_due(frontier):
+                self._report("leaf", float(self.target_bounds().min()), len(frontier))
                 fallback.turn(frontier, self._deadline, self._stats, self._clock)
             if not self._ledger.done:
                 self._round(root, frontier, leaf, fallback.batch)
@@ -162,6 +163,7 @@ class Search:
             self._ledger.leave_undecided(leaves)
             return
         began = time.monotonic()
+        self._report("leaf", float(self.target_bounds().min()), len(leaves))
         outcomes = leaf.decide(leaves, self._deadline)
         self._stats.leaf_lps += len(leaves)
         self._ledger.try_points(outcomes.point, leaves.target)
