@@ -84,8 +84,9 @@ class Intervals:
             return self.region.charge()
         magnitudes = [self.charge.magnitude[i][None] for i in node.inputs]
         if not isinstance(node.op, Affine):
-            # One rounding of coef·slope, and the dot with the intercept, which is at most 2·steepest·|h|.
-            return magnitudes[0][0] * (3 * relaxation_of(node.op).steepest * gamma(node.size + 8))
+            # One rounding of coef·slope, and the dot with the intercept, which is at most 2·steepest·|h|. A bound
+            # of h that was rounded out of the subnormals (numerics.float32_down) is at most 1e-37 larger.
+            return (magnitudes[0][0] + 1e-37) * (3 * relaxation_of(node.op).steepest * gamma(node.size + 8))
         weight = node.op.absolute().forward(*magnitudes)[0] * gamma(node.op.fan + node.size + 8)
         if node.op.radius is not None:
             weight = weight + node.op.radius.forward(*magnitudes)[0] * INFLATE

@@ -286,6 +286,6 @@ def _relu(c: Context) -> Value:
 @converts("LeakyRelu")
 def _leaky_relu(c: Context) -> Value:
     alpha = float(c.attr("alpha", float(np.float32(0.01))))
-    if not np.isfinite(alpha) or alpha < 0.0:
-        c.refuse(f"its slope {alpha} is negative or not finite")
+    if not 0.0 <= alpha <= 1.0:  # a NaN is refused too; above 1 the function is concave
+        c.refuse(f"its slope {alpha} is not between 0 and 1")
     return c.emit(LeakyRelu(alpha), c.node(0))

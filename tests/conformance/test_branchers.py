@@ -1,0 +1,100 @@
+"""What every branching rule owes the search: unstable neurons, best first. A new one joins by a line in BRANCHERS."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from netproof.bounds.bounder import Bounds
+from netproof.bounds.lirpa import Lirpa
+from netproof.bounds.root import Root
+from netproof.branching.babsr import Babsr
+from netproof.branching.brancher import Brancher
+from netproof.problem.domains import split
+from support.asking import bound_of, first_problem, knotted, root_of
+
+BRANCHERS: dict[str, Brancher] = {
+    "babsr": Babsr(),
+}
+
+every_brancher = pytest.mark.parametrize("brancher", BRANCHERS.values(), ids=BRANCHERS)
+BOUNDER = Lirpa(root_steps=5, neuron_steps=2, steps=2)
+
+
+def situations(seeds: int = 6) -> list[tuple[Root, Bounds]]:
+    """Roots, and batches in which neurons are split, decided by the splits, or contradictory."""
+    found = []
+    for seed in range(seeds):
+        root, bounds = root_of(BOUNDER, first_problem(knotted(seed, (3, 5, 4, 2) if seed % 2 else (2, 6, 2))))
+        found.append((root, bounds))
+        order = torch.randperm(root.count, generator=torch.Generator().manual_seed(seed))
+        for count in (1, 3, root.count):
+            found.append((root, bound_of(BOUNDER, root, split(bounds.domains, order[None, :count]))))
+    return found
+
+
+def check(chosen: Tensor, bounds: Bounds, k: int) -> None:
+    """(domain, at most k): unstable, each once, as many as there are, −1 behind them."""
+    unstable = bounds.domains.unstable
+    assert chosen.shape[0] == len(bounds.domains)
+    assert chosen.shape[1] == max(1, min(k, unstable.shape[1]))
+    for row, free in zip(chosen.tolist(), unstable, strict=True):
+        real = [neuron for neuron in row if neuron >= 0]
+        assert row == real + [-1] * (len(row) - len(real))
+        assert len(set(real)) == len(real) == min(k, int(free.sum()))
+        assert all(bool(free[neuron]) for neuron in real)
+
+
+@every_brancher
+@pytest.mark.parametrize("k", [1, 2, 5, 50])
+def test_it_chooses_unstable_neurons_and_minus_one_past_the_last(brancher: Brancher, k: int) -> None:
+    some = full = 0
+    for root, bounds in situations():
+        check(brancher.choose(root, bounds, k), bounds, k)
+        some += int((bounds.domains.unstable.sum(1) < k).sum())
+        full += int((bounds.domains.unstable.sum(1) >= k).sum())
+    assert k == 50 or full > 0
+    assert some > 0
+
+
+@every_brancher
+def test_the_best_comes_first_and_fewer_are_a_prefix(brancher: Brancher) -> None:
+    for root, bounds in situations():
+        scores = brancher.scores(root, bounds)
+        assert scores.shape == bounds.domains.unstable.shape
+        many = brancher.choose(root, bounds, root.count)
+        for row, score in zip(many, scores, strict=True):
+            ranked = score[row[row >= 0]]
+            assert bool((ranked[:-1] >= ranked[1:]).all())
+        first = brancher.choose(root, bounds, 1)
+        real = first[:, 0] >= 0
+        best = scores.gather(1, first.clamp(min=0))[real]
+        assert torch.equal(best, scores.gather(1, many[:, :1].clamp(min=0))[real])
+
+
+@every_brancher
+def test_the_choice_is_the_same_every_time(brancher: Brancher) -> None:
+    for root, bounds in situations(2):
+        assert torch.equal(brancher.choose(root, bounds, 4), brancher.choose(root, bounds, 4))
+
+
+@every_brancher
+def test_a_domain_is_ranked_alone_as_in_a_batch(brancher: Brancher) -> None:
+    for root, bounds in situations(2):
+        together = brancher.choose(root, bounds, 3)
+        for i in range(len(bounds.domains)):
+            one = torch.tensor([i])
+            alone = Bounds(bounds.domains.select(one), bounds.empty[one], bounds.coef[one], bounds.point[one])
+            assert torch.equal(brancher.choose(root, alone, 3)[0], together[i])
+
+
+@every_brancher
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), 0.0])
+def test_useless_coefficients_leave_no_unstable_neuron_out(brancher: Brancher, poison: float) -> None:
+    """A search that cannot name a neuron would take the domain for a leaf."""
+    for root, bounds in situations(3):
+        bad = replace(bounds, coef=torch.full_like(bounds.coef, poison))
+        check(brancher.choose(root, bad, 4), bad, 4)

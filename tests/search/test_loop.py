@@ -1,0 +1,252 @@
+"""The search around the bounds: what it counts, what it never loses, and how it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from netproof.bounds.bounder import Bounder, Bounds, Clock
+from netproof.bounds.lirpa import Lirpa
+from netproof.bounds.root import Root
+from netproof.branching.babsr import Babsr
+from netproof.core.deadline import Deadline
+from netproof.core.verdict import Stats, Witness
+from netproof.errors import DeviceError
+from netproof.model.graph import Graph
+from netproof.problem.domains import Domains
+from netproof.problem.problem import Problem
+from netproof.search.goals import Decide
+from netproof.search.loop import Method, Outcome, Search
+from support.awkward import GraphBuilder
+from support.exact import milp_minimum
+from support.problems import box_problem, inside, packed_values, random_points, targets_of
+
+CPU = torch.device("cpu")
+
+
+def dense(seed: int, *widths: int) -> Graph:
+    rng = np.random.default_rng(seed)
+    build = GraphBuilder(1, 2)
+    node = 0
+    for width in widths:
+        fan = build.nodes[node].size
+        node = build.relu(build.linear(node, rng.standard_normal((width, fan)), rng.normal(0, 0.3, width)))
+    build.linear(node, rng.standard_normal((1, widths[-1])), np.zeros(1))
+    return build.finish()
+
+
+@dataclass(frozen=True)
+class Watched(Bounder):
+    """Lirpa that remembers the sub-domains it bounded, and may refuse large batches for want of memory."""
+
+    inner: Lirpa = field(default_factory=lambda: Lirpa(root_steps=5, neuron_steps=0, steps=2))
+    most: int = 10**9
+    sizes: list[int] = field(default_factory=list)
+    seen: list[Bounds] = field(default_factory=list)
+    roots: list[Root] = field(default_factory=list)
+
+    def root(self, problem: Problem, *rest: Any) -> tuple[Root, Bounds] | None:
+        first = self.inner.root(problem, *rest)
+        if first is not None:
+            self.roots.append(first[0])
+        return first
+
+    def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
+        self.sizes.append(len(domains))
+        if len(domains) > self.most:
+            raise torch.OutOfMemoryError("a full device")
+        found = self.inner.bound(root, domains, threshold, deadline, clock)
+        self.seen.append(found)
+        return found
+
+
+@dataclass
+class Run:
+    outcome: Outcome
+    stats: Stats
+    bounder: Watched
+    search: Search
+    reports: list[tuple[str, float, int]]
+
+
+def run(
+    problem: Problem,
+    bounder: Watched | None = None,
+    deadline: Deadline | None = None,
+    replay: Any = lambda point, target: None,
+    **fields: Any,
+) -> Run:
+    bounder = bounder or Watched()
+    method = replace(Method(bounder, Babsr(), batch=8, lp_threshold=10**6, patience=10**6), **fields)
+    stats, reports = Stats(), []
+    goal = Decide(problem, replay)
+    search = Search(
+        problem, method, goal, CPU, 1, deadline or Deadline(), stats, lambda *step: reports.append(step)
+    )
+    return Run(search.run(), stats, bounder, search, reports)
+
+
+def asked(graph: Graph, gap: float) -> tuple[Problem, float]:
+    """Is y <= minimum − gap possible? It is not, for a gap above 0."""
+    low = np.full(graph.input.size, -1.0)
+    least = milp_minimum(graph, low, -low, np.ones((1, 1)), np.zeros(1)).value
+    return box_problem(graph, -1.0, 1.0, targets_of([[[1.0]]], [[least - gap]])), least
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("batch", [1, 8])
+def test_what_holds_is_proved_whatever_the_batch(seed: int, batch: int) -> None:
+    problem, _ = asked(dense(seed, 8, 8), 0.05)
+    done = run(problem, batch=batch)
+    assert done.outcome.status == "proved"
+    assert 0 < done.outcome.lower_bound <= 0.05 + 1e-6
+    assert done.stats.domains == sum(done.bounder.sizes)
+    assert done.outcome.decided_by in ("root", "search", "leaf")
+
+
+def test_the_sub_domains_bounded_cover_the_input_set() -> None:
+    """At every depth that was reached, each point is in a sub-domain that was bounded or that was proved above it."""
+    problem, _ = asked(dense(0, 8, 8), 0.02)
+    done = run(problem, batch=1)
+    (root,) = done.bounder.roots
+    h = packed_values(root, random_points(problem, 500))
+    bounded = [bounds.domains for bounds in done.bounder.seen]
+    assert len(bounded) >= 4
+    holds = torch.zeros(len(h), dtype=torch.bool)
+    for domains in bounded:
+        proved = domains.bound > 0
+        holds |= (inside(domains, h) & proved[:, None]).any(0)
+    leaves = done.stats.leaf_lps
+    assert leaves or bool(holds.all())
+    for pair in bounded:  # batch 1: the children of one parent, which cover it
+        depth = int(pair.depth.max())
+        assert len(pair) == 2
+        assert bool((pair.depth == depth).all())
+
+
+def test_without_the_leaf_lp_what_is_left_degrades_the_verdict() -> None:
+    problem, _ = asked(dense(1, 6, 6), 1e-7)
+    done = run(problem, leaf_lp=False, batch=64)
+    assert done.outcome.status == "undecided"
+    assert "leaf_lp is off" in done.outcome.reason
+    assert done.stats.leaf_lps == done.stats.lps == 0
+    assert done.outcome.lower_bound <= 0
+    assert run(problem, batch=64).outcome.status == "proved"
+
+
+def test_a_witness_ends_the_search() -> None:
+    problem, least = asked(dense(2, 8, 8), -0.05)  # y <= minimum + 0.05 is possible
+    graph = problem.graph
+
+    def replay(point: Tensor, target: int) -> Witness | None:
+        y = graph.forward(point.double()[None])
+        return Witness(point.numpy(), y.numpy()) if float(y) <= least + 0.05 else None
+
+    done = run(problem, replay=replay)
+    assert done.outcome.status == "found"
+    assert done.outcome.lower_bound <= 0
+
+
+def test_a_full_device_halves_the_chunks_and_loses_nothing() -> None:
+    problem, _ = asked(dense(0, 8, 8), 0.05)
+    calm, full = run(problem, batch=16), run(problem, Watched(most=3), batch=16)
+    assert max(calm.bounder.sizes) > 3
+    refused = [size for size in full.bounder.sizes if size > 3]
+    assert refused
+    assert full.outcome.status == calm.outcome.status == "proved"
+    assert full.stats.domains == sum(full.bounder.sizes) - sum(refused)
+    assert full.stats.domains == calm.stats.domains
+
+
+def test_a_device_too_small_for_one_sub_domain_is_an_error() -> None:
+    problem, _ = asked(dense(0, 8, 8), 0.05)
+    with pytest.raises(DeviceError, match="out of memory"):
+        run(problem, Watched(most=0))
+
+
+@pytest.mark.parametrize("after", [1, 2, 5])
+def test_at_the_deadline_what_is_open_stays_open(after: int) -> None:
+    """Stopped after some batches, the bound it reports still holds: nothing was dropped."""
+
+    class Counted(Deadline):
+        stop = False
+
+        @property
+        def expired(self) -> bool:
+            return self.stop
+
+    deadline = Counted()
+
+    @dataclass(frozen=True)
+    class Stops(Watched):
+        def bound(self, *given: Any) -> Bounds:
+            found = super().bound(*given)
+            deadline.stop = len(self.sizes) >= after
+            return found
+
+    problem, _ = asked(dense(0, 8, 8), 0.001)
+    done = run(problem, Stops(), deadline=deadline, batch=4)
+    assert done.outcome.status == "timeout"
+    assert "still open" in done.outcome.reason
+    assert done.outcome.lower_bound <= 0.001
+    assert done.outcome.lower_bound > float("-inf")
+    assert len(done.bounder.sizes) == after
+
+
+def test_a_root_without_time_knows_nothing() -> None:
+    problem, _ = asked(dense(0, 8), 0.1)
+    done = run(problem, deadline=Deadline(0.0))
+    assert (done.outcome.status, done.outcome.lower_bound) == ("timeout", float("-inf"))
+    assert done.search.target_bounds().tolist() == [float("-inf")]
+
+
+def test_small_frontiers_are_split_on_several_neurons_at_once() -> None:
+    problem, _ = asked(dense(0, 8, 8), 0.02)
+    wide, narrow = run(problem, batch=16), run(problem, batch=1)
+    assert wide.bounder.sizes[0] > 2
+    assert set(narrow.bounder.sizes) == {2}
+    assert wide.stats.rounds < narrow.stats.rounds
+
+
+def test_the_lp_has_its_turn_when_the_bound_is_stuck() -> None:
+    problem, _ = asked(dense(1, 8, 8), 1e-4)
+    patient, eager = run(problem, batch=2), run(problem, batch=2, patience=1)
+    assert patient.stats.lps == 0
+    assert eager.stats.lps > 0
+    assert eager.outcome.status == patient.outcome.status == "proved"
+    assert eager.stats.domains <= patient.stats.domains
+
+
+def test_the_lp_has_its_turn_when_the_frontier_passes_its_threshold() -> None:
+    problem, _ = asked(dense(1, 8, 8), 1e-4)
+    crowded = run(problem, batch=2, lp_threshold=1)
+    assert crowded.stats.lps > 0
+    assert crowded.outcome.status == "proved"
+
+
+def test_every_targets_bound_is_known() -> None:
+    graph = dense(0, 8, 8)
+    _, least = asked(graph, 0.0)
+    rows = targets_of([[[1.0]], [[1.0]]], [[least - 0.5], [least - 0.05]])
+    done = run(box_problem(graph, -1.0, 1.0, rows))
+    assert done.outcome.status == "proved"
+    bounds = done.search.target_bounds().tolist()
+    assert 0 < bounds[0] <= 0.5 + 1e-6
+    assert 0 < bounds[1] <= 0.05 + 1e-6
+    assert done.outcome.lower_bound == min(bounds)
+
+
+def test_reports_begin_with_the_root_and_never_pass_the_truth() -> None:
+    problem, _ = asked(dense(0, 8, 8), 0.02)
+    done = run(problem, batch=2)
+    assert done.reports[0][0] == "root"
+    later = [step for step in done.reports if step[0] == "search"]
+    assert len(later) == done.stats.rounds or done.stats.leaf_lps
+    assert all(bound <= 0.02 + 1e-6 for _, bound, _ in later)
+    assert [b for _, b, _ in later] == sorted(b for _, b, _ in later)
+    assert later[-1][2] == 0

@@ -1,0 +1,113 @@
+"""On a GPU the same questions have the same answers, in the same arithmetic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from netproof.api import verify
+from netproof.bounds.interval import interval_bounds
+from netproof.bounds.region import Region
+from netproof.core.verdict import Verdict
+from netproof.demo import Instance, copy_data
+from netproof.model.conv import Kernel
+from netproof.model.load import load_network
+from netproof.problem.reduce import reduce
+from netproof.problem.vnnlib import load_property
+
+pytestmark = pytest.mark.gpu
+
+CUDA = torch.device("cuda")
+DEMO = [
+    "fc-3-holds",
+    "fc-4-needs-splits",
+    "fc-5-breaks",
+    "fc-0-never-both",
+    "conv-3-holds",
+    "conv-8-breaks",
+    "conv-3-two-images",
+    "res-4-holds",
+    "res-6-breaks",
+]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path, Instance]]:
+    folder = tmp_path_factory.mktemp("demo")
+    return {i.name: (folder / i.onnx, folder / i.vnnlib, i) for i in copy_data(folder)}
+
+
+def test_every_instance_of_the_demo_is_asked(demo: dict[str, tuple[Path, Path, Instance]]) -> None:
+    assert set(demo) == set(DEMO)
+
+
+@pytest.mark.parametrize("attack", [True, False])
+@pytest.mark.parametrize("name", DEMO)
+def test_the_verdict_is_the_cpus(name: str, attack: bool, demo: dict[str, tuple[Path, Path, Instance]]) -> None:
+    model, spec, instance = demo[name]
+    there, here = (verify(model, spec, device=device, attack=attack, timeout=120) for device in ("cuda", "cpu"))
+    assert there.status == here.status == instance.expected
+
+
+def numbers(verdict: Verdict) -> tuple[object, ...]:
+    witness = None if verdict.witness is None else verdict.witness.input.tobytes()
+    stats = verdict.stats
+    return verdict.status, verdict.lower_bound, verdict.upper_bound, stats.domains, stats.rounds, witness
+
+
+@pytest.mark.parametrize("name", ["fc-4-needs-splits", "conv-8-breaks", "res-4-holds"])
+def test_a_seed_repeats_the_run(name: str, demo: dict[str, tuple[Path, Path, Instance]]) -> None:
+    model, spec, _ = demo[name]
+    runs = [numbers(verify(model, spec, device="cuda", seed=5, attack=False)) for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
+def test_float32_means_float32(demo: dict[str, tuple[Path, Path, Instance]]) -> None:
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    model, spec, _ = demo["fc-3-holds"]
+    verify(model, spec, device="cuda")
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert not torch.backends.cudnn.allow_tf32
+    a = torch.rand(512, 512, device=CUDA, generator=torch.Generator(CUDA).manual_seed(0))
+    error = (a @ a - (a.double() @ a.double()).float()).abs().max() / 512
+    assert float(error) < 1e-6  # TF32 would be off by 1e-4
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_convolutions_of_proofs_agree_with_the_cpus(groups: int, stride: int) -> None:
+    g = torch.Generator().manual_seed(groups)
+    weight = torch.randn(6, 4 // groups, 3, 3, generator=g, dtype=torch.float64)
+    kernel = Kernel(weight, (stride, stride), (1, 1), (1, 1), groups, (4, 9, 8))
+    there = kernel.to(CUDA, torch.float64)
+    x = torch.randn(5, 4, 9, 8, generator=g, dtype=torch.float64)
+    y = torch.randn(5, *kernel.result, generator=g, dtype=torch.float64)
+    size = torch.tensor(float(kernel.fan_in + kernel.fan_out))
+    for mine, theirs in (
+        (kernel.correlate(x), there.correlate(x.to(CUDA))),
+        (kernel.transposed(y), there.transposed(y.to(CUDA))),
+    ):
+        assert float((mine - theirs.cpu()).abs().max() / mine.abs().max()) < 1e-12 * float(size)
+        assert float((mine - theirs.cpu()).norm() / mine.norm()) < 1e-12
+
+
+@pytest.mark.parametrize("name", ["fc-4-needs-splits", "conv-3-holds", "res-4-holds"])
+def test_intervals_agree_with_the_cpus(name: str, demo: dict[str, tuple[Path, Path, Instance]]) -> None:
+    model, spec, _ = demo[name]
+    problem = reduce(load_network(model), load_property(spec))[0]
+    both = [
+        interval_bounds(problem.graph.to(device, torch.float64), Region.of(problem.input_set, device, torch.float64))
+        for device in (torch.device("cpu"), CUDA)
+    ]
+    for mine, theirs in zip(both[0].of, both[1].of, strict=True):
+        scale = float(mine.magnitude.max())
+        assert torch.allclose(mine.lower, theirs.lower.cpu(), rtol=1e-12, atol=1e-12 * scale)
+        assert torch.allclose(mine.upper, theirs.upper.cpu(), rtol=1e-12, atol=1e-12 * scale)
+
+
+def test_memory_is_counted_on_the_device(demo: dict[str, tuple[Path, Path, Instance]]) -> None:
+    model, spec, _ = demo["conv-3-holds"]
+    verdict = verify(model, spec, device="cuda")
+    assert 0 < verdict.stats.peak_memory < torch.cuda.get_device_properties(CUDA).total_memory

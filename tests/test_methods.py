@@ -1,0 +1,113 @@
+"""Names and fields of methods, and the searches they become."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from netproof.bounds.lirpa import Lirpa
+from netproof.build import BATCH, build_method, resolve_device
+from netproof.errors import DeviceError, UsageError
+from netproof.methods import METHODS, Field, method_info
+
+CPU = torch.device("cpu")
+
+
+def built(name: str, **given: str) -> tuple[Lirpa, object]:
+    method = build_method(name, method_info(name).options(given), CPU)
+    assert isinstance(method.bounder, Lirpa)
+    return method.bounder, method
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_can_be_built_with_its_defaults(name: str) -> None:
+    options = method_info(name).options()
+    assert set(options) == {field.name for field in METHODS[name].fields}
+    assert build_method(name, options, CPU).batch >= 1
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_defaults_lie_in_their_own_ranges(name: str) -> None:
+    for field in METHODS[name].fields:
+        if field.default is not None:
+            assert field.parse(str(field.default)) == field.default
+        assert field.help
+
+
+def test_the_papers_numbers_are_the_defaults() -> None:
+    bounder, method = built("lirpa")
+    assert (bounder.root_steps, bounder.steps) == (100, 10)
+    assert method.lp_threshold == 12_000
+    assert method.leaf_lp
+
+
+def test_the_variants_differ_as_their_names_say() -> None:
+    assert built("lirpa-single")[1].batch == 1
+    fixed, _ = built("lirpa-fixed")
+    assert (fixed.root_steps, fixed.neuron_steps, fixed.steps) == (0, 0, 0)
+    assert built("lirpa")[1].batch == BATCH["cpu"]
+
+
+def test_every_field_reaches_the_search() -> None:
+    given = {
+        "batch": "7",
+        "lp_threshold": "5",
+        "root_steps": "3",
+        "neuron_steps": "4",
+        "steps": "2",
+        "refresh": "9",
+        "rate": "0.5",
+        "child_rate": "0.75",
+        "patience": "6",
+        "leaf_lp": "no",
+    }
+    assert set(given) == {field.name for field in METHODS["lirpa"].fields}
+    bounder, method = built("lirpa", **given)
+    assert bounder == Lirpa(root_steps=3, neuron_steps=4, steps=2, refresh=9, rate=0.5, child_rate=0.75)
+    assert (method.batch, method.lp_threshold, method.patience, method.leaf_lp) == (7, 5, 6, False)
+
+
+def test_zero_is_a_value_and_not_a_missing_one() -> None:
+    bounder, _ = built("lirpa", steps="0", refresh="0", root_steps="0", rate="0")
+    assert (bounder.steps, bounder.refresh, bounder.root_steps, bounder.rate) == (0, 0, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("batch", "many", "not an int"),
+        ("batch", "1.5", "not an int"),
+        ("batch", "0", r"outside \[1, "),
+        ("rate", "fast", "not a float"),
+        ("rate", "nan", "outside"),
+        ("rate", "-1", "outside"),
+        ("steps", "10001", r"outside \[0, 10000\]"),
+        ("leaf_lp", "maybe", "not a bool"),
+        ("colour", "red", "no such field"),
+    ],
+)
+def test_bad_options_are_refused_by_name(name: str, text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as error:
+        method_info("lirpa").options({name: text})
+    assert name in str(error.value)
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("YES", True), ("1", True), ("false", False), ("0", False)])
+def test_words_for_yes_and_no(text: str, value: bool) -> None:
+    assert Field("x", bool, True, "help").parse(text) is value
+
+
+def test_unknown_names_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="no method 'magic'") as error:
+        method_info("magic")
+    assert "lirpa" in str(error.value.remedy)
+    with pytest.raises(UsageError, match="no device 'tpu'"):
+        resolve_device("tpu")
+    assert resolve_device("cpu") == CPU
+
+
+def test_a_missing_gpu_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert resolve_device("auto") == CPU
+    with pytest.raises(DeviceError, match="no CUDA device"):
+        resolve_device("cuda")
