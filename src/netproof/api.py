@@ -39,6 +39,9 @@ from netproof.search.goals import Decide
 from netproof.search.loop import Outcome, Search
 
 
+SMALL = 2048  # entries over all nodes: below this a second thread costs more than it brings
+
+
 @dataclass(frozen=True)
 class Progress:
     """What a progress callback is told, a few times a second at most."""
@@ -80,7 +83,7 @@ def verify(
     run = _Run(method, options, device, threads, seed, deadline or Deadline(timeout), progress)
     network, property = run.load(model, spec, label, targets)
     problems = reduce(network, property)
-    run.check_on(network, problems)
+    run.prepare(network, problems)
     run.stats.seconds["load"] = run.elapsed()
     if not problems:
         empty = "input set is empty" if property.disjuncts else "no output can violate the property"
@@ -111,7 +114,7 @@ def bounds(
         everything = Disjunct(spec.box, (), spec.ball)
         spec = Property((everything,), len(spec.box.lower), int(np.prod(network.output_shape)))
     problems = reduce(network, spec if isinstance(spec, Property) else load_property(spec))
-    run.check_on(network, problems)
+    run.prepare(network, problems)
     search = build_method("auto", run.options, run.device)
     return output_ranges(problems, method, search, run.device, run.threads, run.deadline, run.report(0, len(problems)))
 
@@ -139,7 +142,6 @@ class _Run:
         self.threads = threads or available_cpus()
         if self.threads < 1:
             raise UsageError(f"threads must be at least 1, not {threads}")
-        torch.set_num_threads(self.threads)
         self.device = resolve_device(device)
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
@@ -153,8 +155,10 @@ class _Run:
         network = load_network(model, example_shape=shape)
         return network, as_property(network, spec, label, targets)
 
-    def check_on(self, network: Network, problems: Sequence[Problem]) -> None:
-        """The graph must agree with onnxruntime on points of the set itself, not only near zero."""
+    def prepare(self, network: Network, problems: Sequence[Problem]) -> None:
+        """Threads for a network of this size; and it must agree with onnxruntime on the set itself, not only near 0."""
+        entries = sum(node.size for node in network.graph.nodes)
+        torch.set_num_threads(self.threads if entries > SMALL else 1)
         for problem in problems[:4]:
             inputs = problem.input_set
             share = torch.rand((2, *inputs.lower.shape), generator=generator(self.seed), dtype=torch.float64)

@@ -10,6 +10,8 @@ from typing import NoReturn
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Obey a command line, then leave without teardown: where there is no fork a thread may be busy still."""
+    # Threads that wait must not spin: on a machine with other work, spinning makes two threads slower than one.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         from netproof.cli.app import report_bug, run
 

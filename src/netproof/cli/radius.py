@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DOUBLINGS = 20  # of the first radius, while it is certified
 PRECISION = Fraction(1, 100)  # of the largest radius, relative
+SECONDS_A_RADIUS = 30.0  # where no timeout is given; a radius undecided by then counts as not certified
 SMALLEST = Fraction(1, 2**20)  # of the first radius: below this nothing is worth certifying
 
 
@@ -126,8 +127,9 @@ def largest(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> dict[st
     while not job.deadline.expired and (refused is None or refused - certified > PRECISION * refused):
         if eps < first * SMALLEST or eps > first * 2**DOUBLINGS:
             break
-        # a quarter each: one radius that is hard must not take the time of all later ones
-        seconds = job.deadline.remaining() / 4 if asker.engine.timeout is not None else None
+        # One radius that is hard must not take the time of all later ones: a quarter each, or a fixed share.
+        limited = asker.engine.timeout is not None
+        seconds = job.deadline.remaining() / 4 if limited else SECONDS_A_RADIUS
         found = asker.ask(eps, others, seconds, f"eps {float(eps):.4g}")
         job.tell({"probe": {"eps": eps, **found}})
         if found["record"]["verdict"] == "unsat":

@@ -40,7 +40,10 @@ def robust(
         str | None, typer.Option(metavar="K,…", help="Outputs to exclude. [all others]", show_default=False)
     ] = None,
     largest: Annotated[
-        bool, typer.Option("--largest", help="Find the largest certified radius, starting from --eps.")
+        bool,
+        typer.Option(
+            "--largest", help="Find the largest certified radius, from --eps on; without --timeout, 30 s a radius."
+        ),
     ] = False,
     timeout: options.Timeout = None,
     device: options.Device = "auto",
