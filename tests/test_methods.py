@@ -92,7 +92,9 @@ def test_bad_options_are_refused_by_name(name: str, text: str, words: str) -> No
     assert name in str(error.value)
 
 
-@pytest.mark.parametrize(("text", "value"), [("true", True), ("YES", True), ("1", True), ("false", False), ("0", False)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("true", True), ("YES", True), ("1", True), ("false", False), ("0", False)]
+)
 def test_words_for_yes_and_no(text: str, value: bool) -> None:
     assert Field("x", bool, True, "help").parse(text) is value
 

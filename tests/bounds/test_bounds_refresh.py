@@ -24,7 +24,7 @@ from netproof.model.graph import Graph
 from netproof.problem.domains import Domains, split
 from netproof.problem.problem import Problem, Rows
 from support.awkward import GraphBuilder
-from support.problems import box_problem, inside, packed_values, random_points, targets_of
+from support.problems import box_problem, inside, packed_values, random_points, same_domains, targets_of
 from support.random_graphs import random_network, seeded
 
 CPU = torch.device("cpu")
@@ -249,11 +249,22 @@ def test_a_nan_from_the_slopes_leaves_what_was_known() -> None:
     )
     clean = Slopes.of_children(root, children, batch)
     poison = Slopes(clean.output * torch.nan, {k: v * torch.nan for k, v in clean.neurons.items()})
-    bounds = confirm(root, batch, children, poison, children.weights)
+    bounds = confirm(root, batch, children, poison, children.weights, Deadline())
     assert bounds.domains.bound.tolist() == [-123.0, -123.0]
     assert not bool(bounds.empty.any())
     assert bool((bounds.domains.lower >= children.lower).all())
     assert bool((bounds.domains.upper <= children.upper).all())
+
+
+def test_past_the_deadline_nothing_new_is_claimed() -> None:
+    root = rooted(dense(0))
+    threshold = torch.zeros(2, dtype=torch.float64)
+    children = split(all_candidates(root, root_domains(root)), torch.tensor([[0]]))
+    children = replace(children, bound=torch.full((2,), -123.0, dtype=torch.float64))
+    bounds = Lirpa().bound(root, children, threshold, Deadline(0.0), Clock())
+    assert same_domains(bounds.domains, children)
+    assert not bool(bounds.empty.any())
+    assert bool(bounds.domains.unstable.any(1).all())  # open, and there is something to split
 
 
 def test_confirming_in_chunks_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

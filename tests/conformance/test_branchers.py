@@ -31,8 +31,8 @@ def situations(seeds: int = 6) -> list[tuple[Root, Bounds]]:
         root, bounds = root_of(BOUNDER, first_problem(knotted(seed, (3, 5, 4, 2) if seed % 2 else (2, 6, 2))))
         found.append((root, bounds))
         order = torch.randperm(root.count, generator=torch.Generator().manual_seed(seed))
-        for count in (1, 3, root.count):
-            found.append((root, bound_of(BOUNDER, root, split(bounds.domains, order[None, :count]))))
+        children = (split(bounds.domains, order[None, :count]) for count in (1, 3, root.count))
+        found.extend((root, bound_of(BOUNDER, root, domains)) for domains in children)
     return found
 
 

@@ -1,7 +1,7 @@
 """Every method against exhaustive enumeration, on random tiny networks: verdicts, exact ranges, and bounds in order.
 
-Random right-hand sides on random networks mostly ask easy questions. So some are sharpened, their least value moved to a
-margin of a fiftieth, and some are asked of knotted networks, which take splits, LPs and leaves to decide.
+Random right-hand sides on random networks mostly ask easy questions. So some are sharpened, their least value moved to
+a margin of a fiftieth, and some are asked of knotted networks, which take splits, LPs and leaves to decide.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def test_rounding_in_float64_proves_nothing(method: str, order: tuple[int, ...],
 
 @every_method
 def test_a_relu_that_rounding_hides(method: str, tmp_path: Path) -> None:
-    """The same sum before a ReLU: relu(−1·…) looks like relu(0), and the next layer magnifies what is lost."""
+    """The same sum before a ReLU: relu(1) looks like relu(0)."""
     first = ([[2.0**60, 1.0, -(2.0**60)], [2.0**60, 1.0, -(2.0**60)]], [0.0, 0.0])
     network = dense(first, ([[-1.0, 0.0]], [0.5]))
     question = at_most(whole_box([1, 1, 1], [1, 1, 1]), network, 0)
@@ -194,7 +194,7 @@ def unchanged(layers: Layers, seed: int) -> TinyNetwork:
 def test_rewriting_a_network_changes_no_verdict(
     method: str, rewrite: Callable[[Layers, int], TinyNetwork], tmp_path: Path
 ) -> None:
-    for seed in range(4):
+    for seed in range(3):
         for margin, truth in ((MARGIN, Status.UNSAT), (-MARGIN, Status.SAT)):
             question = sharpened(knotted(400 + seed, (2, 5, 3, 2)), (margin,))
             other = rewrite(layers_of(question.network), seed)
@@ -215,7 +215,7 @@ def shrunk(property: Property, share: Fraction, corner: Sequence[Fraction]) -> P
 @every_method
 def test_a_smaller_box_keeps_what_is_proved_and_a_larger_one_what_is_broken(method: str, tmp_path: Path) -> None:
     seen = set()
-    for seed in range(8):
+    for seed in range(5):
         question = sharpened(knotted(500 + seed, (2, 5, 3, 2)), (MARGIN if seed % 2 else -MARGIN,))
         rng = np.random.default_rng(seed)
         corner = [Fraction(int(v), 4) for v in rng.integers(0, 5, 2)]
@@ -226,7 +226,7 @@ def test_a_smaller_box_keeps_what_is_proved_and_a_larger_one_what_is_broken(meth
         statuses = [v.status for v in verdicts]
         assert set(statuses) <= {Status.SAT, Status.UNSAT}
         assert statuses == sorted(statuses, key=[Status.SAT, Status.UNSAT].index)
-        seen.update(zip(statuses[:-1], statuses[1:], strict=True))
+        seen.update(itertools.pairwise(statuses))
     assert (Status.SAT, Status.UNSAT) in seen
 
 

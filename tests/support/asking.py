@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -49,8 +50,7 @@ def gaussian(seed: int, widths: Sequence[int]) -> TinyNetwork:
     def normal(scale: float, *shape: int) -> np.ndarray:
         return rng.normal(scale=scale, size=shape).astype(np.float32).astype(np.float64)
 
-    pairs = zip(widths[:-1], widths[1:], strict=True)
-    return dense(*((normal(1.5 / m**0.5, n, m), normal(0.25, n)) for m, n in pairs))
+    return dense(*((normal(1.5 / m**0.5, n, m), normal(0.25, n)) for m, n in itertools.pairwise(widths)))
 
 
 # --- questions ---
