@@ -38,7 +38,6 @@ from netproof.search.attack import Pgd
 from netproof.search.goals import Decide
 from netproof.search.loop import Outcome, Search
 
-
 SMALL = 2048  # entries over all nodes: below this a second thread costs more than it brings
 
 
@@ -139,7 +138,7 @@ class _Run:
         self.stats = Stats()
         self._tell("load")
         use_strict_float32()
-        self.threads = threads or available_cpus()
+        self.threads = available_cpus() if threads is None else threads
         if self.threads < 1:
             raise UsageError(f"threads must be at least 1, not {threads}")
         self.device = resolve_device(device)

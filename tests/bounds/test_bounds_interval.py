@@ -60,6 +60,17 @@ def test_intervals_hold_values_of_every_kind_of_op(seed: int) -> None:
         assert_contains(intervals.of, exact_values(graph, x))
 
 
+@pytest.mark.parametrize("leak", [0.1, 0.01, 1 / 3])
+def test_the_rounding_of_a_leaky_slope_is_covered(leak: float) -> None:
+    """At single points there is no width to hide behind; the product leak·h is rounded up half the time."""
+    build = GraphBuilder(1, 40)
+    build.relu(0, leak)
+    graph = build.finish()
+    region = random_region(graph, 0, 0.0)
+    intervals = interval_bounds(graph, region)
+    assert_contains(intervals.of, exact_values(graph, exact(region.lower)))
+
+
 def test_one_layer_from_the_input_intervals_are_attained() -> None:
     graph = awkward_graph(0)
     region = random_region(graph, 0)

@@ -86,6 +86,16 @@ def test_settled_problems_are_dropped_and_the_rest_goes_on() -> None:
     assert torch.equal(recorder.value(params, torch.arange(4)), best)  # each at its own place again
 
 
+def test_problems_may_be_dropped_again_and_again() -> None:
+    recorder = Recorder([9.0, 0.1, 9.5, 2.0, 9.2, 0.2, 2.1, 9.1], [1.0] * 8)
+    limit = [NEVER, 0.5, NEVER, 0.5, NEVER, 0.5, 0.5, NEVER]
+    best, (params,) = climb(recorder, threshold=limit)
+    sizes = [len(subset) for subset in recorder.subsets]
+    assert sorted(set(sizes), reverse=True) == [8, 6, 4]
+    assert recorder.subsets[-1] == [0, 2, 4, 7]
+    assert torch.equal(recorder.value(params, torch.arange(8)), best)
+
+
 def test_each_problem_keeps_its_own_moments_when_others_are_dropped() -> None:
     """What a problem does must not depend on its company."""
     together, alone = Recorder([0.1, 8.0], [1.0, 1.0]), Recorder([8.0], [1.0])

@@ -237,6 +237,18 @@ def test_a_contradiction_is_found_empty() -> None:
     assert both.domains.bound.isposinf().tolist() == [True, False]
 
 
+def test_a_single_point_is_not_empty() -> None:
+    """The halves are closed: h >= 0 and h <= 0 leave h = 0 (DESIGN fact 1)."""
+    root = rooted(two_columns())
+    children = split(all_candidates(root, root_domains(root)), torch.tensor([[0]]))
+    zero = torch.tensor([1])
+    children = replace(children, lower=children.lower.index_fill(1, zero, 0.0))
+    children = replace(children, upper=children.upper.index_fill(1, zero, 0.0))
+    bounds = Lirpa(steps=2).bound(root, children, torch.full((2,), NEVER, dtype=torch.float64), Deadline(), Clock())
+    assert not bool(bounds.empty.any())
+    assert bool(bounds.domains.bound.isfinite().all())
+
+
 def test_a_nan_from_the_slopes_leaves_what_was_known() -> None:
     root = rooted(dense(0))
     children = split(all_candidates(root, root_domains(root)), torch.tensor([[0]]))

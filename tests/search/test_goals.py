@@ -314,6 +314,23 @@ def test_the_seed_decides_the_points() -> None:
     assert runs[0] != runs[2]
 
 
+def test_the_attack_starts_at_the_centre_at_corners_and_elsewhere() -> None:
+    starts: list[Tensor] = []
+
+    class Watching(Decide):
+        def consider(self, judge: Judge, points: Tensor, y: Tensor, target: Tensor) -> bool:
+            starts.append(points.clone())
+            return super().consider(judge, points, y, target)
+
+    problem = box_problem(identity(3), 1.0, 2.0, targets_of([[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]]]))
+    Pgd().find(problem, Watching(problem, refuse), CPU, 0, Deadline(0.0))
+    for points in starts[0].chunk(2):  # by target
+        corners = ((points == 1) | (points == 2)).flatten(1).all(1)
+        assert bool((points[0] == 1.5).all())
+        assert 0.4 <= float(corners.float().mean()) <= 0.6
+        assert bool(((points >= 1) & (points <= 2)).all())
+
+
 def test_an_expired_deadline_ends_the_attack() -> None:
     calls = []
     problem = box_problem(identity(), 0.5, 1.0)

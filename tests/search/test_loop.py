@@ -160,33 +160,41 @@ def test_a_device_too_small_for_one_sub_domain_is_an_error() -> None:
         run(problem, Watched(most=0))
 
 
+class Switch(Deadline):
+    """Runs out when told to."""
+
+    stop = False
+
+    @property
+    def expired(self) -> bool:
+        return self.stop
+
+
+@pytest.mark.parametrize("most", [10**9, 2])
 @pytest.mark.parametrize("after", [1, 2, 5])
-def test_at_the_deadline_what_is_open_stays_open(after: int) -> None:
-    """Stopped after some batches, the bound it reports still holds: nothing was dropped."""
-
-    class Counted(Deadline):
-        stop = False
-
-        @property
-        def expired(self) -> bool:
-            return self.stop
-
-    deadline = Counted()
+def test_at_the_deadline_what_is_open_stays_open(after: int, most: int) -> None:
+    """Stopped after some batches, or within a round, every point is in a sub-domain that is open or proved."""
+    deadline = Switch()
 
     @dataclass(frozen=True)
     class Stops(Watched):
         def bound(self, *given: Any) -> Bounds:
             found = super().bound(*given)
-            deadline.stop = len(self.sizes) >= after
+            deadline.stop = len(self.seen) >= after
             return found
 
     problem, _ = asked(dense(3, 5, 4), 0.001)
-    done = run(problem, Stops(), deadline=deadline, batch=4)
+    done = run(problem, Stops(most=most), deadline=deadline, batch=4)
     assert done.outcome.status == "timeout"
     assert "still open" in done.outcome.reason
-    assert done.outcome.lower_bound <= 0.001
-    assert done.outcome.lower_bound > float("-inf")
-    assert len(done.bounder.sizes) == after
+    assert float("-inf") < done.outcome.lower_bound <= 0.001
+    assert len(done.bounder.seen) == after
+    assert done.search._frontier is not None
+    assert done.stats.leaf_lps == 0
+    h = packed_values(done.bounder.roots[0], random_points(problem, 500))
+    parts = [bounds.domains.select(bounds.domains.bound > 0) for bounds in done.bounder.seen]
+    parts.append(done.search._frontier.domains)
+    assert bool(torch.cat([inside(part, h) for part in parts]).any(0).all())
 
 
 def test_a_root_without_time_knows_nothing() -> None:

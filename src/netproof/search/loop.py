@@ -199,7 +199,8 @@ class Search:
         if len(frontier) or (undecided and self._deadline.expired):
             return Outcome("timeout", f"{len(frontier) + undecided} sub-domains still open", bound, "")
         if undecided:
-            return Outcome("undecided", f"{undecided} leaves {self._why_undecided()}", bound, "")
+            leaves = "1 leaf" if undecided == 1 else f"{undecided} leaves"
+            return Outcome("undecided", f"{leaves} {self._why_undecided()}", bound, "")
         lps = self._stats.leaf_lps + self._stats.lps
         return Outcome("proved", "", bound, "leaf" if lps else "search" if self._stats.rounds else "root")
 
