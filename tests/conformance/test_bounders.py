@@ -53,12 +53,16 @@ def hard(seed: int) -> Question:
 
 
 def split_at_random(root: Root, domains: Domains, most: int, seed: int) -> Domains:
-    """Each domain split on up to `most` of its unstable neurons; what it has nothing to split stays whole."""
+    """Each domain split on up to `most` of its unstable neurons; where it has none it stays whole.
+
+    Every neuron is named as a candidate, so that a bounder may bound again whatever it likes.
+    """
     rng = torch.Generator().manual_seed(seed)
     score = torch.where(domains.unstable, torch.rand(domains.unstable.shape, generator=rng), -1.0)
     best, neurons = score.topk(min(most, root.count), dim=1)
     chosen = torch.where(best > 0, neurons, -1)
-    return split(replace(domains, candidates=chosen), chosen)
+    every = torch.arange(root.count).repeat(len(domains), 1)
+    return split(replace(domains, candidates=every), chosen)
 
 
 def exact_minimum(question: Question, root: Root, splits: torch.Tensor) -> float:

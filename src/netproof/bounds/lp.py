@@ -58,10 +58,16 @@ class TriangleLP:
     Never written to after it is made, so that threads may share it.
     """
 
-    def __init__(self, graph: Graph, inputs: InputSet, intervals: Sequence[tuple[object, object]]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        inputs: InputSet,
+        intervals: Sequence[tuple[object, object]],
+        deadline: Deadline | None = None,
+    ) -> None:
         self.graph = graph
         self._root = Bounds(graph, intervals)
-        self._network = network_program(graph, inputs, self._root)
+        self._network = network_program(graph, inputs, self._root, deadline or Deadline())
         self._layouts: dict[int, Layout] = {}
 
     @property

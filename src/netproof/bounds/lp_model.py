@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from netproof.core.deadline import Deadline
 from netproof.model.graph import Node
 from netproof.model.ops import Affine
 
@@ -108,7 +109,7 @@ class Program:
         return LinearProgram(np.zeros(self.columns), lower, upper, row_lower, row_upper, Entries.join(self._entries))
 
 
-def matrix_of(node: Node, wanted: Ints) -> list[Entries]:
+def matrix_of(node: Node, wanted: Ints, deadline: Deadline) -> list[Entries]:
     """The rows `wanted` of an affine node's matrix, one block an input of the node.
 
     Row numbers count within `wanted`. The adjoint of a unit vector is a row of the matrix, and exactly so:
@@ -118,6 +119,7 @@ def matrix_of(node: Node, wanted: Ints) -> list[Entries]:
     found: list[list[Entries]] = [[] for _ in node.inputs]
     chunk = max(1, CHUNK // max(1, node.size))
     for first in range(0, len(wanted), chunk):
+        deadline.check()
         some = torch.from_numpy(wanted[first : first + chunk])
         units = torch.zeros(len(some), node.size, dtype=torch.float64)
         units[torch.arange(len(some)), some] = 1.0

@@ -24,6 +24,7 @@ from netproof.bounds.lp_model import (
     matrix_of,
     offset_of,
 )
+from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph, Node
 from netproof.model.ops import Affine, Input
 from netproof.numerics import INFLATE, UNDERFLOW
@@ -74,8 +75,9 @@ def flat_bounds(pair: tuple[object, object], size: int) -> tuple[Floats, Floats]
     return lower, upper
 
 
-def network_program(graph: Graph, inputs: InputSet, bounds: Bounds) -> NetworkProgram:
-    return _Builder(graph, bounds).build(inputs)
+def network_program(graph: Graph, inputs: InputSet, bounds: Bounds, deadline: Deadline) -> NetworkProgram:
+    """Raises DeadlineExpired: reading the matrices of a large network takes seconds."""
+    return _Builder(graph, bounds).build(inputs, deadline)
 
 
 class _Builder:
@@ -88,8 +90,8 @@ class _Builder:
         self.blocks: dict[int, list[Entries]] = {}
         self.zero: int | None = None
 
-    def build(self, inputs: InputSet) -> NetworkProgram:
-        live = self._live()
+    def build(self, inputs: InputSet, deadline: Deadline) -> NetworkProgram:
+        live = self._live(deadline)
         for node in self.graph.nodes:
             wanted = np.flatnonzero(live[node.index])
             if isinstance(node.op, Input):
@@ -100,13 +102,13 @@ class _Builder:
                 self._hinge(node, wanted)
         return NetworkProgram(self.program.finish(), self.columns, self.hinges)
 
-    def _live(self) -> list[Bools]:
+    def _live(self, deadline: Deadline) -> list[Bools]:
         """Which elements the output depends on, backwards; the matrices are read on the way."""
         live = [np.zeros(node.size, dtype=np.bool_) for node in self.graph.nodes]
         live[-1][:] = True
         for node in reversed(self.graph.nodes):
             if isinstance(node.op, Affine):
-                self.blocks[node.index] = matrix_of(node, np.flatnonzero(live[node.index]))
+                self.blocks[node.index] = matrix_of(node, np.flatnonzero(live[node.index]), deadline)
                 for index, block in zip(node.inputs, self.blocks[node.index], strict=True):
                     live[index][block.col] = True
             elif not isinstance(node.op, Input):

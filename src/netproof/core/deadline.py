@@ -7,6 +7,10 @@ import threading
 import time
 
 
+class DeadlineExpired(Exception):
+    """Raised by `Deadline.check` to leave work that is of no use half done."""
+
+
 class Deadline:
     """Counts down from `seconds` (None: for ever); `cancel()` ends it at once.
 
@@ -28,6 +32,10 @@ class Deadline:
     @property
     def expired(self) -> bool:
         return self.cancelled or time.monotonic() >= self._end
+
+    def check(self) -> None:
+        if self.expired:
+            raise DeadlineExpired
 
     def remaining(self) -> float:
         """Seconds left, never negative; infinite without a limit."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from netproof.bounds.lp import LPOutcome, LPTask, TriangleLP, solve_many
 from netproof.bounds.root import Root
-from netproof.core.deadline import Deadline
+from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.problem.domains import Domains
 
 
@@ -35,13 +35,6 @@ class LeafLP:
         self._workers = workers
         self._lp: TriangleLP | None = None
 
-    @property
-    def lp(self) -> TriangleLP:
-        if self._lp is None:
-            intervals = [(i.lower.cpu(), i.upper.cpu()) for i in self.root.intervals.of]
-            self._lp = TriangleLP(self.root.problem.graph, self.root.problem.input_set, intervals)
-        return self._lp
-
     def decide(self, domains: Domains, deadline: Deadline) -> Outcomes:
         root = self.root
         lower, upper = domains.lower.double().cpu(), domains.upper.double().cpu()
@@ -49,8 +42,18 @@ class LeafLP:
             LPTask(root.problem.rows, target, self._bounds(lower[i], upper[i]))
             for i, target in enumerate(domains.target.tolist())
         ]
-        outcomes = solve_many(self.lp, tasks, workers=self._workers, deadline=deadline)
+        try:
+            outcomes = solve_many(self._build(deadline), tasks, workers=self._workers, deadline=deadline)
+        except DeadlineExpired:
+            outcomes = [LPOutcome("failed")] * len(tasks)
         return self._gather(outcomes)
+
+    def _build(self, deadline: Deadline) -> TriangleLP:
+        if self._lp is None:
+            problem = self.root.problem
+            intervals = [(i.lower.cpu(), i.upper.cpu()) for i in self.root.intervals.of]
+            self._lp = TriangleLP(problem.graph, problem.input_set, intervals, deadline)
+        return self._lp
 
     def _bounds(self, lower: Tensor, upper: Tensor) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """By nonlinear node, the bounds of its whole input: the root's, and the domain's where it was unstable."""
