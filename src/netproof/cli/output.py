@@ -44,7 +44,7 @@ def blank_record() -> dict[str, Any]:
 
 def verdict_record(verdict: Verdict) -> dict[str, Any]:
     """A verdict as plain values, which the supervisor can read without numpy."""
-    stats, witness = verdict.stats, verdict.witness
+    stats = verdict.stats
     return {
         "verdict": str(verdict.status),
         "reason": verdict.reason,
@@ -57,8 +57,17 @@ def verdict_record(verdict: Verdict) -> dict[str, Any]:
         "peak_memory": int(stats.peak_memory),
         "leaf_lps": int(stats.leaf_lps),
         "rounds": int(stats.rounds),
-        "witness": None if witness is None else {"input": witness.input.tolist(), "output": witness.output.tolist()},
+        "witness": _witness(verdict),
     }
+
+
+def _witness(verdict: Verdict) -> dict[str, Any] | None:
+    """The point and its output; where the violation lies within rounding, also what exact arithmetic says of the rows."""
+    witness = verdict.witness
+    if witness is None:
+        return None
+    more = {"note": witness.note} if witness.note else {}
+    return {"input": witness.input.tolist(), "output": witness.output.tolist(), **more, **verdict.details}
 
 
 def document(
