@@ -62,7 +62,7 @@ def verdict_record(verdict: Verdict) -> dict[str, Any]:
 
 
 def _witness(verdict: Verdict) -> dict[str, Any] | None:
-    """The point and its output; where the violation lies within rounding, also what exact arithmetic says of the rows."""
+    """The point and its output; within rounding, also what exact arithmetic says of the rows."""
     witness = verdict.witness
     if witness is None:
         return None
