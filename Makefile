@@ -8,7 +8,7 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-SOURCES := src tests examples
+SOURCES := src tests examples benchmarks
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint clean

@@ -102,7 +102,8 @@ def _relaxed(
     if first is None:
         return torch.full((len(problem.disjuncts),), -torch.inf, dtype=torch.float64), "timeout"
     root, bounds = first
-    value = bounds.domains.bound
+    last = root.intervals.of[-1]  # the last step by intervals is at times the better one
+    value = bounds.domains.bound.maximum(torch.cat([last.lower.flatten(), -last.upper.flatten()]))
     if method == "lp":
         value = value.maximum(LeafLP(root, workers).decide(bounds.domains, deadline).bound)
     return value.cpu(), "timeout" if deadline.expired else ""

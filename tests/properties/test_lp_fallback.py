@@ -76,7 +76,7 @@ def test_pruning_loses_no_counterexample(tmp_path: Path) -> None:
 @pytest.mark.parametrize("batch", ["1", "4", "64"])
 def test_the_lp_takes_over_when_bounds_are_stuck(batch: str, tmp_path: Path) -> None:
     """Without a frontier that is large: `patience` rounds without a better bound are enough."""
-    question = sharpened(knotted(2, (2, 7, 6, 2)), (MARGIN,))
+    question = sharpened(knotted(9, (2, 7, 6, 2)), (MARGIN,))
     options = {"batch": batch, "patience": "1", "lp_threshold": "1000000"}
     verdict = ask(question.network, question.property, tmp_path, attack=False, options=options)
     assert verdict.status == Status.UNSAT

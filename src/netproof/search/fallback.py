@@ -46,7 +46,9 @@ class Fallback:
     def is_due(self, frontier: Frontier) -> bool:
         """When the frontier has passed η, or the global bound has stopped improving."""
         bound = frontier.lower_bound
-        self._stalled = 0 if bound > self._best + 1e-6 * abs(self._best) else self._stalled + 1
+        first = self._best == float("-inf")
+        better = first or bound > self._best + 1e-6 * abs(self._best)
+        self._stalled = 0 if better else self._stalled + 1
         self._best = max(self._best, bound)
         self._since += 1
         stuck = len(frontier) > self._threshold or self._stalled >= self._patience
