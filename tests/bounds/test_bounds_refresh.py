@@ -238,7 +238,7 @@ def test_a_contradiction_is_found_empty() -> None:
 
 
 def test_a_single_point_is_not_empty() -> None:
-    """The halves are closed: h >= 0 and h <= 0 leave h = 0 (DESIGN fact 1)."""
+    """The halves are closed: h >= 0 and h <= 0 leave h = 0."""
     root = rooted(two_columns())
     children = split(all_candidates(root, root_domains(root)), torch.tensor([[0]]))
     zero = torch.tensor([1])

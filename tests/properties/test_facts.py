@@ -1,4 +1,8 @@
-"""DESIGN's facts 1 to 5, each as a test that fails when the fact is ignored, and what a tie means."""
+"""Five facts about branch and bound, each as a test that fails when the fact is ignored, and what a tie means.
+
+1. Linear bounds ignore that splits may conflict. 2. A leaf's linear bound is over the box, its LP over the leaf.
+3. An upper bound comes only from a point. 4. An undecided leaf degrades the verdict. 5. Empty means confirmed empty.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the paper says of its bounds: how linear bounds, optimised slopes and LPs stand to each other.
 
-Theorem 3.2 with the correction of DESIGN's fact 2 (a leaf's value, not its feasibility), section 3.1 on slopes that
+Theorem 3.2 with a correction (a leaf's value, not its feasibility), section 3.1 on slopes that
 meet the LP and on optimised bounds that pass the LP of the first intermediate bounds.
 """
 

@@ -18,7 +18,7 @@ TRIES = 4  # replays a batch of points, best first
 
 
 class Goal(ABC):
-    """Upper bounds come only from points that were evaluated (DESIGN fact 3)."""
+    """Upper bounds come only from points that were evaluated: on an infeasible sub-domain a bound proves nothing."""
 
     upper: Tensor  # (target,) float64: the least value seen at a point
 

@@ -37,7 +37,7 @@ class Ledger:
         return proved
 
     def leave_undecided(self, domains: Domains) -> None:
-        """An undecided leaf must degrade the verdict (DESIGN fact 4), so it is kept."""
+        """An undecided leaf must degrade the verdict, so it is kept: dropping it would be a silent hole."""
         if len(domains):
             self._undecided.append(domains)
 
