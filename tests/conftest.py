@@ -9,6 +9,8 @@ import hypothesis
 import pytest
 import torch
 
+from netproof.demo import Instance, copy_data
+
 BENCHMARKS = "NETPROOF_BENCHMARKS"
 
 # Several workers run side by side; threads within each would only fight over the same cores.
@@ -36,3 +38,10 @@ def benchmarks() -> Path:
     folder = Path(os.environ[BENCHMARKS])
     assert folder.is_dir(), f"{BENCHMARKS}={folder} is not a folder"
     return folder
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path, Instance]]:
+    """The bundled instances by name: model, specification, and what is expected of them."""
+    folder = tmp_path_factory.mktemp("demo")
+    return {i.name: (folder / i.onnx, folder / i.vnnlib, i) for i in copy_data(folder)}

@@ -11,7 +11,7 @@ from netproof.api import verify
 from netproof.bounds.interval import interval_bounds
 from netproof.bounds.region import Region
 from netproof.core.verdict import Verdict
-from netproof.demo import Instance, copy_data
+from netproof.demo import Instance
 from netproof.model.conv import Kernel
 from netproof.model.load import load_network
 from netproof.problem.reduce import reduce
@@ -31,12 +31,6 @@ DEMO = [
     "res-4-holds",
     "res-6-breaks",
 ]
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path, Instance]]:
-    folder = tmp_path_factory.mktemp("demo")
-    return {i.name: (folder / i.onnx, folder / i.vnnlib, i) for i in copy_data(folder)}
 
 
 def test_every_instance_of_the_demo_is_asked(demo: dict[str, tuple[Path, Path, Instance]]) -> None:

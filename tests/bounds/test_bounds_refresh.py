@@ -24,7 +24,7 @@ from netproof.model.graph import Graph
 from netproof.problem.domains import Domains, split
 from netproof.problem.problem import Problem, Rows
 from support.awkward import GraphBuilder
-from support.problems import box_problem, inside, packed_values, random_points, same_domains, targets_of
+from support.problems import box_problem, inside, packed_values, random_points, random_relus, same_domains, targets_of
 from support.random_graphs import random_network, seeded
 
 CPU = torch.device("cpu")
@@ -46,14 +46,7 @@ def two_columns() -> Graph:
 
 
 def dense(seed: int, widths: tuple[int, ...] = (6, 6, 6)) -> Graph:
-    rng = np.random.default_rng(seed)
-    build = GraphBuilder(1, 2)
-    node = 0
-    for width in widths:
-        fan = build.nodes[node].size
-        node = build.relu(build.linear(node, rng.standard_normal((width, fan)), rng.normal(0, 0.3, width)))
-    build.linear(node, rng.standard_normal((2, widths[-1])), np.zeros(2))
-    return build.finish()
+    return random_relus(seed, widths, outputs=2)
 
 
 def rooted(graph: Graph, rows: Rows | None = None, steps: int = 5) -> Root:

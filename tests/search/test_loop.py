@@ -22,22 +22,14 @@ from netproof.problem.domains import Domains
 from netproof.problem.problem import Problem
 from netproof.search.goals import Decide
 from netproof.search.loop import Method, Outcome, Search
-from support.awkward import GraphBuilder
 from support.exact import milp_minimum
-from support.problems import box_problem, inside, packed_values, random_points, targets_of
+from support.problems import box_problem, inside, packed_values, random_points, random_relus, targets_of
 
 CPU = torch.device("cpu")
 
 
 def dense(seed: int, *widths: int) -> Graph:
-    rng = np.random.default_rng(seed)
-    build = GraphBuilder(1, 2)
-    node = 0
-    for width in widths:
-        fan = build.nodes[node].size
-        node = build.relu(build.linear(node, rng.standard_normal((width, fan)), rng.normal(0, 0.3, width)))
-    build.linear(node, rng.standard_normal((1, widths[-1])), np.zeros(1))
-    return build.finish()
+    return random_relus(seed, widths, outputs=1)
 
 
 @dataclass(frozen=True)

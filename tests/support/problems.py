@@ -13,6 +13,7 @@ from netproof.bounds.root import Root
 from netproof.model.graph import Graph
 from netproof.problem.domains import Domains
 from netproof.problem.problem import InputSet, Problem, Rows
+from support.awkward import GraphBuilder
 
 
 def box_problem(
@@ -83,3 +84,15 @@ def plain_domains(count: int, neurons: int, seed: int = 0) -> Domains:
 
 def same_domains(a: Domains, b: Domains) -> bool:
     return all(torch.equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(Domains))
+
+
+def random_relus(seed: int, widths: tuple[int, ...], outputs: int) -> Graph:
+    """Two inputs, Gaussian layers with a ReLU each, and a linear output."""
+    rng = np.random.default_rng(seed)
+    build = GraphBuilder(1, 2)
+    node = 0
+    for width in widths:
+        fan = build.nodes[node].size
+        node = build.relu(build.linear(node, rng.standard_normal((width, fan)), rng.normal(0, 0.3, width)))
+    build.linear(node, rng.standard_normal((outputs, widths[-1])), np.zeros(outputs))
+    return build.finish()

@@ -46,7 +46,6 @@ class Stats:
     lp_parents_proved: int = 0
     lp_pruned: int = 0  # frontier domains dropped because an LP proved an ancestor
     peak_memory: int = 0  # bytes, on the device of the search
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

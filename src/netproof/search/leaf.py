@@ -20,11 +20,10 @@ from netproof.problem.domains import Domains
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """What the LPs say of each sub-domain; `bound` is checked, and +inf where the sub-domain is empty."""
+    """What the LPs say of each sub-domain; `bound` is checked: +inf where it is empty, −inf without a word."""
 
     bound: Tensor  # (domain,) float64
     point: Tensor  # (domain, *input) float32; NaN where the LP gave none
-    failed: Tensor  # (domain,) bool: no word from the LP (time limit, numerical trouble)
 
 
 class LeafLP:
@@ -75,7 +74,6 @@ class LeafLP:
         return Outcomes(
             torch.tensor([o.bound for o in outcomes], dtype=torch.float64, device=device),
             torch.stack(points).to(device),
-            torch.tensor([o.status == "failed" for o in outcomes], device=device),
         )
 
 
