@@ -6,17 +6,38 @@ from collections.abc import Mapping
 
 import torch
 
+from netproof.bounds.beta import Beta
 from netproof.bounds.lirpa import Lirpa
 from netproof.branching.babsr import Babsr
+from netproof.branching.filtered import Filtered
 from netproof.errors import DeviceError, UsageError
 from netproof.search.loop import Method
 
 BATCH = {"cpu": 32, "cuda": 400}
+BETA_BATCH = {"cpu": 128, "cuda": 4096}
+BETA_FILL = {"cpu": 8, "cuda": 64}
 
 
 def build_method(name: str, options: Mapping[str, int | float | bool | None], device: torch.device) -> Method:
-    """Every method so far is Algorithm 1 with other fields."""
-    o = dict(options)
+    """A method's parts, with its fields."""
+    return (_beta if name in ("beta", "auto") else _lirpa)(dict(options), device)
+
+
+def _beta(o: dict[str, int | float | bool | None], device: torch.device) -> Method:
+    batch = o["batch"] if o["batch"] is not None else BETA_BATCH[device.type]
+    bounder = Beta(
+        root_steps=int(o["root_steps"] or 0),
+        neuron_steps=int(o["neuron_steps"] or 0),
+        steps=int(o["steps"] or 0),
+        rate=float(o["rate"] or 0.0),
+        child_rate=float(o["child_rate"] or 0.0),
+    )
+    brancher = Filtered(int(o["probes"] or 0))
+    return Method(bounder, brancher, int(batch or 1), None, leaf_lp=bool(o["leaf_lp"]), fill=BETA_FILL[device.type])
+
+
+def _lirpa(o: dict[str, int | float | bool | None], device: torch.device) -> Method:
+    """Algorithm 1 of the paper."""
     batch = o["batch"] if o["batch"] is not None else BATCH[device.type]
     bounder = Lirpa(
         root_steps=int(o["root_steps"] or 0),

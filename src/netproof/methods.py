@@ -89,10 +89,24 @@ def _lirpa(batch: int | None, steps: int, root_steps: int, neuron_steps: int) ->
     )
 
 
+def _beta() -> tuple[Field, ...]:
+    return (
+        Field("batch", int, None, "n: sub-domains picked a round (none: by device)", 1, 1 << 20),
+        Field("root_steps", int, 50, "optimisation steps of the bound at the root", 0, 10_000),
+        Field("neuron_steps", int, 20, "optimisation steps of the neurons' bounds at the root", 0, 10_000),
+        Field("steps", int, 10, "optimisation steps a sub-domain", 0, 10_000),
+        Field("probes", int, 4, "neurons tried a sub-domain before it is split", 0, 12),
+        Field("rate", float, 0.25, "step size at the root", 0.0),
+        Field("child_rate", float, 0.1, "step size below the root", 0.0),
+        Field("leaf_lp", bool, True, "decide by LP what cannot be split; without it the search is incomplete"),
+    )
+
+
 METHODS: dict[str, MethodInfo] = {
     m.name: m
     for m in (
-        MethodInfo("auto", "the strongest there is for the problem; now: lirpa", _lirpa(None, 10, 100, 20)),
+        MethodInfo("auto", "the strongest there is for the problem", _beta()),
+        MethodInfo("beta", "slopes and a multiplier a split, filtered branching", _beta()),
         MethodInfo("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed", _lirpa(None, 10, 100, 20)),
         MethodInfo("lirpa-single", "the same, one sub-domain at a time", _lirpa(1, 10, 100, 20)),
         MethodInfo("lirpa-fixed", "the same, slopes not optimised", _lirpa(None, 0, 0, 0)),

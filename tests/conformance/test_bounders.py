@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from netproof.bounds.beta import Beta
 from netproof.bounds.bounder import Bounder, Bounds, Clock
 from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.root import Root
@@ -36,6 +37,10 @@ BOUNDERS: dict[str, Bounder] = {
     "lirpa, brief": Lirpa(root_steps=5, neuron_steps=3, steps=2),
     "lirpa, fixed slopes": Lirpa(root_steps=0, neuron_steps=0, steps=0),
     "lirpa, nothing refreshed": Lirpa(root_steps=20, neuron_steps=5, steps=3, refresh=0),
+    "beta": Beta(),
+    "beta, brief": Beta(root_steps=5, neuron_steps=3, steps=2),
+    "beta, fixed slopes": Beta(root_steps=0, neuron_steps=0, steps=0),
+    "beta, wild steps": Beta(root_steps=20, neuron_steps=10, steps=10, rate=5.0, child_rate=5.0),
     "lirpa, wild steps": Lirpa(root_steps=20, neuron_steps=10, steps=10, rate=5.0, child_rate=5.0),
 }
 

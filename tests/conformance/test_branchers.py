@@ -13,11 +13,13 @@ from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
+from netproof.branching.filtered import Filtered
 from netproof.problem.domains import split
 from support.asking import bound_of, first_problem, knotted, root_of
 
 BRANCHERS: dict[str, Brancher] = {
     "babsr": Babsr(),
+    "filtered": Filtered(),
 }
 
 every_brancher = pytest.mark.parametrize("brancher", BRANCHERS.values(), ids=BRANCHERS)

@@ -75,6 +75,7 @@ def plain_domains(count: int, neurons: int, seed: int = 0) -> Domains:
         lower=-torch.rand(count, neurons, generator=g) - 0.1,
         upper=torch.rand(count, neurons, generator=g) + 0.1,
         slopes=torch.rand(count, neurons, generator=g).half(),
+        multipliers=torch.rand(count, neurons, generator=g).half(),
         weights=torch.ones(count, 1),
         bound=torch.randn(count, generator=g, dtype=torch.float64),
         candidates=torch.arange(neurons).repeat(count, 1),

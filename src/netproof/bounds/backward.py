@@ -35,6 +35,15 @@ class Charge:
     magnitude: list[Tensor]  # (*node) each
 
 
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """Where a walk arrived: <coef, z_start> >= <at, z_stop> + const − error; rounding goes into `error` alone."""
+
+    at: Tensor  # (*lead, *node)
+    const: Tensor  # (*lead)
+    error: Tensor | None  # (*lead); None without a charge
+
+
 def backward(
     graph: Graph,
     start: int,
@@ -49,18 +58,36 @@ def backward(
     coef: (*lead, *node). lines: for every nonlinear ancestor of `start`, broadcastable to (*lead, *its node).
     keep: receives the coefficient at each nonlinear node's output, for branching.
     """
+    done = walk(graph, start, coef, lines, graph.input.index, charge=charge, keep=keep)
+    return LinearForm(done.at, done.const if done.error is None else done.const - done.error)
+
+
+def walk(
+    graph: Graph,
+    start: int,
+    coef: Tensor,
+    lines: Mapping[int, Lines],
+    stop: int,
+    *,
+    charge: Charge | None = None,
+    keep: dict[int, Tensor] | None = None,
+) -> Walk:
+    """`backward`, ending at node `stop` (every way back to the input must lead through it)."""
     lead = coef.shape[: coef.dim() - len(graph.nodes[start].shape)]
     const = _Constant(coef.new_zeros(lead), track=charge is not None)
-    at_input = coef.new_zeros((*lead, *graph.input.shape))
+    arrived = coef.new_zeros((*lead, *graph.nodes[stop].shape))
     pending = {start: coef}
     for node in reversed(graph.nodes[: start + 1]):
         if node.index not in pending:
             continue
         here = pending.pop(node.index)
+        if node.index == stop and not isinstance(node.op, Input):
+            arrived = here
+            continue
         if charge is not None:
-            const.add(_dot(here.abs(), charge.weight[node.index], lead) * -INFLATE - UNDERFLOW)
+            const.charge(_dot(here.abs(), charge.weight[node.index], lead) + UNDERFLOW)
         if isinstance(node.op, Input):
-            at_input = here
+            arrived = here
             continue
         if isinstance(node.op, Affine):
             offset = node.op.offset()
@@ -80,17 +107,18 @@ def backward(
                 continue
             pending[index] = total = pending[index] + more
             if charge is not None:
-                const.add(_dot(total.abs(), charge.magnitude[index], lead) * (-2.0 * UNIT[total.dtype]))
-    return LinearForm(at_input, const.value())
+                const.charge(_dot(total.abs(), charge.magnitude[index], lead) * (2.0 * UNIT[total.dtype]))
+    return Walk(arrived, *const.value())
 
 
 class _Constant:
-    """The running constant of a form; in a proof, less what adding its terms may have rounded away."""
+    """The running constant of a form; in a proof, beside what rounding may have taken from it."""
 
     def __init__(self, zero: Tensor, *, track: bool) -> None:
         self._sum = zero
         self._size = zero if track else None  # Σ |term|
-        self._terms = 2
+        self._charged = zero
+        self._terms = 4  # the last subtraction is paid for here too
 
     def add(self, term: Tensor) -> None:
         self._sum = self._sum + term
@@ -98,10 +126,13 @@ class _Constant:
         if self._size is not None:
             self._size = self._size + term.abs()
 
-    def value(self) -> Tensor:
+    def charge(self, amount: Tensor) -> None:
+        self._charged = self._charged + amount
+
+    def value(self) -> tuple[Tensor, Tensor | None]:
         if self._size is None:
-            return self._sum
-        return self._sum - self._size * (gamma(self._terms, self._sum.dtype) * INFLATE)
+            return self._sum, None
+        return self._sum, (self._charged + self._size * gamma(self._terms, self._sum.dtype)) * INFLATE
 
 
 def _dot(coef: Tensor, weight: Tensor, lead: torch.Size) -> Tensor:

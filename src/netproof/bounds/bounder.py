@@ -50,6 +50,10 @@ class Bounder(ABC):
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Sub-domains as `split` made them; threshold (domain,): the bound above which one is settled."""
 
+    @abstractmethod
+    def domains_at_once(self, root: Root) -> int:
+        """How many sub-domains `bound` may be given, for the memory there is."""
+
 
 def root_domains(root: Root) -> Domains:
     """One unsplit domain a target, nothing known of it yet."""
@@ -66,6 +70,7 @@ def root_domains(root: Root) -> Domains:
         lower=lower.repeat(count, 1),
         upper=upper.repeat(count, 1),
         slopes=output.half().repeat(count, 1),
+        multipliers=torch.zeros(count, root.count, dtype=torch.float16, device=device),
         weights=valid / valid.sum(1, keepdim=True),
         bound=torch.full((count,), -torch.inf, dtype=torch.float64, device=device),
         candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),

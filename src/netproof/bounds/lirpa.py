@@ -11,6 +11,7 @@ from torch import Tensor
 from netproof.bounds.bounder import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.confirm import confirm
 from netproof.bounds.joint import Batch, bound_batch
+from netproof.bounds.memory import rows_that_fit
 from netproof.bounds.optimise import Params, Schedule, ascend
 from netproof.bounds.refresh import refresh_rows
 from netproof.bounds.root import Root, build_root, project_slopes
@@ -54,6 +55,11 @@ class Lirpa(Bounder):
         start = Slopes.of_children(root, domains, batch) if self.steps else Slopes.fixed(root, domains, batch)
         schedule = Schedule(self.steps, self.child_rate)
         return optimise_and_confirm(root, batch, domains, start, schedule, threshold, deadline, clock)
+
+    def domains_at_once(self, root: Root) -> int:
+        graph = root.search.graph
+        rows = rows_that_fit(graph, graph.output.index, root.device, torch.float32, grad=True)
+        return max(1, rows // (1 + 2 * self.refresh))
 
     @staticmethod
     def _bound_root(root: Root, schedule: Schedule, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:

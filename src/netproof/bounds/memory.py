@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from netproof.model.graph import Graph
 
 CPU_BUDGET = 1 << 27  # bytes for the tensors of one pass on a CPU; more gains nothing and delays a deadline
-GPU_SHARE = 0.4  # of the free memory
+GPU_SHARE = 0.4  # of the free memory, for one pass
+FRONTIER_SHARE = 0.4  # of the free memory, on the device and on the host, for sub-domains that wait
 
 
 def budget(device: torch.device) -> int:
@@ -27,3 +30,43 @@ def rows_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch.d
     sizes = [graph.nodes[i].size for i in graph.ancestors[start]]
     entries = 4 * sum(sizes) if grad else 8 * max(sizes)
     return max(1, budget(device) // (entries * dtype.itemsize))
+
+
+def climbs_that_fit(neurons: int, columns: int, trunk: int, device: torch.device) -> int:
+    """How many condensed bounds may be climbed at once: parameters, moments, coefficients and values of each."""
+    entries = 24 * neurons + 6 * columns + 6 * trunk
+    return max(1, budget(device) // (entries * torch.float32.itemsize))
+
+
+def domains_that_fit(each: int, device: torch.device) -> tuple[int | None, int]:
+    """How many sub-domains of `each` bytes may wait on the device (None: it is the host), and on the host."""
+    host = max(1, int(host_memory() * FRONTIER_SHARE) // max(1, each))
+    if device.type != "cuda":
+        return None, host
+    free, _ = torch.cuda.mem_get_info(device)
+    return max(1, int(free * FRONTIER_SHARE) // max(1, each) // 2), host  # growing takes a second copy
+
+
+def host_memory() -> int:
+    """Bytes that a process may still take without harm."""
+    try:
+        with open("/proc/meminfo") as file:
+            fields = dict(line.split(":", 1) for line in file)
+        available = int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        try:
+            available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+        except (AttributeError, ValueError, OSError):
+            available = 4 << 30
+    return min(available, _control_group_limit())
+
+
+def _control_group_limit() -> int:
+    """What a container may take in all, less what it holds; no limit where there is none to be read."""
+    try:
+        with open("/sys/fs/cgroup/memory.max") as file:
+            most = int(file.read())
+        with open("/sys/fs/cgroup/memory.current") as file:
+            return max(0, most - int(file.read()))
+    except (OSError, ValueError):
+        return 1 << 62

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -34,6 +34,12 @@ class Region:
         centre, radius, lower, upper = (t.to(device, dtype) for t in (centre, radius, lower, upper))
         return cls(centre, radius, lower, upper, ball, inputs.radius, inputs.p)
 
+    def about_centre(self) -> Region:
+        """The same set with its centre at 0."""
+        lower, upper = self.lower - self.centre, self.upper - self.centre
+        ball = None if self.ball_centre is None else self.ball_centre - self.centre
+        return replace(self, centre=torch.zeros_like(self.centre), lower=lower, upper=upper, ball_centre=ball)
+
     def least(self, form: LinearForm) -> Tensor:
         """min over the set of coef·x + const, (*lead). Its rounding is charged at the input node."""
         lead = form.const.shape
@@ -44,6 +50,15 @@ class Region:
             on_ball = flat @ self.ball_centre.reshape(-1) - self.ball_radius * dual
             value = torch.maximum(value, on_ball)
         return form.const + value.reshape(lead)
+
+    def least_of(self, coef: Tensor) -> Tensor:
+        """min over the set of coef·x, for a set with its centre at 0 and coef (n, *input): (n,). Not for proofs."""
+        flat = coef.flatten(1)
+        value = -(flat.abs() @ self.radius.reshape(-1))
+        if self.ball_centre is None:
+            return value
+        dual = flat.norm(dim=-1) if self.p == 2 else flat.abs().amax(-1)
+        return torch.maximum(value, flat @ self.ball_centre.reshape(-1) - self.ball_radius * dual)
 
     def minimiser(self, coef: Tensor) -> Tensor:
         """A point of the set where coef·x is small (least, for a box alone): (*lead, *input)."""

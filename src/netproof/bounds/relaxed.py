@@ -68,6 +68,14 @@ class Relaxed:
         """U: how many neurons are unstable at the root."""
         return self.layers[-1].packed.stop if self.layers else 0
 
+    def stable_slope(self, node: int) -> Tensor:
+        """g's slope at the stable neurons of a nonlinear node, 0 at the others: (*node)."""
+        slope = self._stable[node]
+        if node not in self._layer_of:
+            return slope
+        index = self.layers[self._layer_of[node]].index
+        return slope.flatten().index_fill(0, index, 0.0).view_as(slope)
+
     def lines(self, start: int, lower: Sequence[Tensor], upper: Sequence[Tensor], slopes: Tensor) -> dict[int, Lines]:
         """Lines of every nonlinear ancestor of node `start`.
 

@@ -8,19 +8,23 @@ gets, one layer after the other, loses nothing against doing all at once.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from netproof.bounds.climb import Seeds, Start, climb
+from netproof.bounds.condense import Condensed, Condenser, search_copy
+from netproof.bounds.dual import packed_lines, pull, within
 from netproof.bounds.interval import Intervals
 from netproof.bounds.memory import rows_that_fit
-from netproof.bounds.optimise import Params, Schedule, ascend
+from netproof.bounds.optimise import Schedule
 from netproof.bounds.region import Region
 from netproof.bounds.relaxed import Relaxed, one_hot
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.model.ops import Affine, Nonlinear
-from netproof.numerics import float32_down, float32_up
+from netproof.numerics import INFLATE, float32_down, float32_up, gamma
 from netproof.problem.problem import Problem, Rows
 
 
@@ -38,10 +42,28 @@ class Root:
     upper: list[Tensor]
     slopes: list[Tensor]  # per layer (2, U_k or 1, U') float16: what its neurons' lower and upper bounds were got with
     bias: Tensor  # (U,) what h is when every nonlinear node before it and the input are 0
+    condenser: Condenser
 
     @property
     def count(self) -> int:
         return self.search.count
+
+    @cached_property
+    def leaks(self) -> Tensor:
+        """(U,): the slope of each packed neuron's nonlinearity below 0."""
+        below = torch.full((1,), -1.0, device=self.device)
+        parts = [layer.relaxation.stable_slope(below, below).expand(layer.count) for layer in self.search.layers]
+        return torch.cat(parts) if parts else torch.zeros(0, device=self.device)
+
+    @cached_property
+    def condensed(self) -> Condensed:
+        """The network of the unstable neurons alone, to prove with."""
+        return self.condenser.condensed(self.intervals.of, self.rows)
+
+    @cached_property
+    def packed(self) -> Condensed:
+        """The same to search with."""
+        return search_copy(self.condensed, self.search)
 
 
 def build_root(
@@ -61,7 +83,8 @@ def build_root(
     proof = Relaxed(graph, region, intervals.charge)
     narrow = Region.of(problem.input_set, device, torch.float32)
     search = Relaxed(problem.graph.to(device, torch.float32), narrow, None)
-    root = Root(problem, device, problem.rows.to(device), search, proof, intervals, [], [], [], region.centre)
+    rows, condenser = problem.rows.to(device), Condenser(proof)
+    root = Root(problem, device, rows, search, proof, intervals, [], [], [], region.centre, condenser)
     found: dict[int, tuple[Tensor, Tensor] | None] = {}  # by the node refined; two nonlinear nodes may read one
     for node in graph.nodes:
         if isinstance(node.op, Nonlinear):
@@ -109,15 +132,13 @@ def _refine(
     unstable = ((found.lower < 0) & (found.upper > 0)).flatten().nonzero()[:, 0]
     if len(unstable) == 0 or _intervals_are_tight(root, pre):
         return None
-    graph = root.proof.graph
-    rows = rows_that_fit(graph, pre, root.device, torch.float32, grad=schedule.steps > 0)
+    bounder = _Neurons(root, pre, schedule, deadline)
     lower, upper = found.lower.flatten().clone(), found.upper.flatten().clone()
     kept: list[Tensor] = []
-    for places in unstable.split(max(1, rows // 2)):
+    for places in unstable.split(bounder.chunk):
         if deadline.expired:
             break
-        slopes = _slopes_of(root, pre, places, schedule, deadline)
-        value = _confirm(root, pre, places, slopes, deadline)
+        value, slopes = bounder.bound(places)
         lower[places] = lower[places].fmax(value.lower)
         upper[places] = upper[places].fmin(value.upper)
         kept.append(slopes.view(2, len(places), -1).half())
@@ -143,42 +164,49 @@ def _initial(root: Root, count: int) -> Tensor:
     return flat[:count]
 
 
-def _slopes_of(root: Root, pre: int, places: Tensor, schedule: Schedule, deadline: Deadline) -> Tensor:
-    """(2n, U') slopes: for the lower bounds of the n neurons, then for the upper ones."""
-    start = _initial(root, root.search.count)[None].repeat(2 * len(places), 1)
-    if schedule.steps == 0 or start.shape[1] == 0:
-        return start
-    lower, upper = [t[None] for t in root.lower], [t[None] for t in root.upper]
-    both, signs = _both_sides(places, torch.float32)
-    shape = root.search.graph.nodes[pre].shape
+class _Neurons:
+    """Bounds of a node's neurons: by the graph with fixed slopes, by the condensed network with optimised ones."""
 
-    def evaluate(params: Params, subset: Tensor | None) -> Tensor:
-        at, sign = (both, signs) if subset is None else (both[subset], signs[subset])
-        coef = one_hot(at, sign, shape)[None]
-        return root.search.bound(pre, coef, lower, upper, params[0][None])[0]
+    def __init__(self, root: Root, pre: int, schedule: Schedule, deadline: Deadline) -> None:
+        self._root, self._pre, self._schedule, self._deadline = root, pre, schedule, deadline
+        self._optimised = schedule.steps > 0 and root.search.count > 0
+        graph = root.proof.graph
+        rows = rows_that_fit(graph, pre, root.device, torch.float64, grad=False)
+        if self._optimised:
+            self._proof = root.condenser.condensed(root.intervals.of)
+            self._search = search_copy(self._proof, root.search)
+            rows = min(rows, self._search.climbs_that_fit())
+        self.chunk = max(1, rows // 2)
 
-    def project(params: Params) -> Params:
-        return [project_slopes(root.search, params[0])]
+    def bound(self, places: Tensor) -> tuple[Interval, Tensor]:
+        """Of h at `places` (n,), confirmed, and the slopes (2n, U'): for the lower bounds, then for the upper ones."""
+        value, slopes = self._climbed(places) if self._optimised else self._fixed(places)
+        return Interval(value[: len(places)], -value[len(places) :]), slopes
 
-    settled = torch.zeros(2 * len(places), device=root.device)  # a sign that is known settles a neuron
-    return ascend(evaluate, project, [start], schedule, settled, deadline)[1][0]
+    def _fixed(self, places: Tensor) -> tuple[Tensor, Tensor]:
+        root = self._root
+        slopes = _initial(root, root.search.count)[None].expand(2 * len(places), -1)
+        lower, upper = [t.double()[None] for t in root.lower], [t.double()[None] for t in root.upper]
+        both, signs = _both_sides(places, torch.float64)
+        coef = one_hot(both, signs, root.proof.graph.nodes[self._pre].shape)
+        with torch.no_grad():
+            return root.proof.bound(self._pre, coef[None], lower, upper, slopes[:1][None].double())[0], slopes
 
-
-def _confirm(root: Root, pre: int, places: Tensor, slopes: Tensor, deadline: Deadline) -> Interval:
-    """The bounds that these slopes give, in float64 with rounding charged; infinite past the deadline."""
-    lower, upper = [t.double()[None] for t in root.lower], [t.double()[None] for t in root.upper]
-    both, signs = _both_sides(places, torch.float64)
-    shape = root.proof.graph.nodes[pre].shape
-    rows = rows_that_fit(root.proof.graph, pre, root.device, torch.float64, grad=False)
-    with torch.no_grad():
-        values = [
-            torch.full_like(sign, -torch.inf)
-            if deadline.expired
-            else root.proof.bound(pre, one_hot(at, sign, shape)[None], lower, upper, slope[None].double())[0]
-            for at, sign, slope in zip(both.split(rows), signs.split(rows), slopes.split(rows), strict=True)
-        ]
-    value = torch.cat(values)
-    return Interval(value[: len(places)], -value[len(places) :])
+    @torch.no_grad()
+    def _climbed(self, places: Tensor) -> tuple[Tensor, Tensor]:
+        root = self._root
+        forms, error = root.condenser.neurons(self._pre, places)
+        forms, error = torch.cat([forms, -forms]), torch.cat([error, error])
+        lower, upper = torch.cat(root.lower)[None], torch.cat(root.upper)[None]
+        none = torch.zeros_like(lower)
+        start = Start(_initial(root, root.search.count)[None].repeat(len(forms), 1), None, error[:, None].float())
+        settled = torch.zeros(len(forms), device=root.device)  # a sign that is known settles a neuron
+        lines = packed_lines(self._search, lower, upper, none, proof=False)
+        seeds = Seeds(forms.float()[:, None], torch.ones_like(error, dtype=torch.bool)[:, None])
+        _, best = climb(self._search, seeds, lines, start, self._schedule, settled, self._deadline)
+        lines = packed_lines(self._proof, lower.double(), upper.double(), none.double(), proof=True)
+        value = pull(self._proof, forms, lines, within(lines, best.slopes.double()), None).value
+        return value - error * INFLATE - value.abs() * gamma(4), best.slopes
 
 
 def _both_sides(places: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from netproof.bounds.bounder import Bounds
 from netproof.bounds.root import Root
+from netproof.problem.domains import Domains
 
 
 class Brancher(ABC):
@@ -26,3 +27,7 @@ class Brancher(ABC):
         scores = torch.where(bounds.domains.unstable, self.scores(root, bounds).nan_to_num(nan=0.0), -torch.inf)
         best, neurons = scores.topk(k, dim=1)
         return torch.where(best > -torch.inf, neurons, -1)
+
+    def reorder(self, root: Root, domains: Domains) -> Tensor:
+        """The candidates (domain, k) of sub-domains about to be split, best first; here as they were ranked."""
+        return domains.candidates

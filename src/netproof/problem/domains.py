@@ -6,6 +6,7 @@ is stored for the others: their lines are the same in every sub-domain.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -26,6 +27,7 @@ class Domains:
     lower: Tensor  # (domain, U) float32: confirmed bounds of h on this sub-domain
     upper: Tensor  # (domain, U) float32
     slopes: Tensor  # (domain, U) float16; any value in range is sound, so rounding them is harmless
+    multipliers: Tensor  # (domain, U) float16: β of each split, likewise; (domain, 0) where a method has none
     weights: Tensor  # (domain, row) float32: λ
     bound: Tensor  # (domain,) float64: confirmed lower bound of Σ λ r
     candidates: Tensor  # (domain, k) int64: neurons to split, best first, −1 where there is none
@@ -37,8 +39,16 @@ class Domains:
     def map(self, fn: Callable[[Tensor], Tensor]) -> Domains:
         return Domains(**{f.name: fn(getattr(self, f.name)) for f in fields(self)})
 
-    def select(self, index: Tensor) -> Domains:
-        """The sub-domains at `index` (positions or a mask)."""
+    def tensors(self) -> list[Tensor]:
+        return [getattr(self, f.name) for f in fields(self)]
+
+    @property
+    def bytes_each(self) -> int:
+        """What one sub-domain takes."""
+        return sum(math.prod(t.shape[1:]) * t.element_size() for t in self.tensors())
+
+    def select(self, index: Tensor | slice) -> Domains:
+        """The sub-domains at `index` (positions, a mask or a range)."""
         return self.map(lambda t: t[index])
 
     @property

@@ -32,7 +32,14 @@ class Fallback:
     """Decides when the LP has a turn, and takes it."""
 
     def __init__(
-        self, root: Root, leaf: LeafLP, bounder: Bounder, ledger: Ledger, workers: int, threshold: int, patience: int
+        self,
+        root: Root,
+        leaf: LeafLP,
+        bounder: Bounder,
+        ledger: Ledger,
+        workers: int,
+        threshold: int | None,
+        patience: int,
     ) -> None:
         self._root, self._leaf, self._bounder, self._ledger = root, leaf, bounder, ledger
         self._threshold = threshold
@@ -45,6 +52,8 @@ class Fallback:
 
     def is_due(self, frontier: Frontier) -> bool:
         """When the frontier has passed η, or the global bound has stopped improving."""
+        if self._threshold is None:
+            return False
         bound = frontier.lower_bound
         first = self._best == float("-inf")
         better = first or bound > self._best + 1e-6 * abs(self._best)

@@ -1,4 +1,7 @@
-"""The set of unverified sub-domains (𝒫 of the paper), as tensors on the device."""
+"""The set of unverified sub-domains (𝒫 of the paper): tensors on the device that grow in place.
+
+Where the device has no room for more, the sub-domains whose turn is farthest off wait in the host's memory.
+"""
 
 from __future__ import annotations
 
@@ -7,51 +10,109 @@ from torch import Tensor
 
 from netproof.problem.domains import Domains, concatenate
 
+SMALLEST = 64  # rows of the first store
+
 
 class Frontier:
-    """Worst bound first."""
+    """Worst bound first. `room`: how many sub-domains the device may hold; None: as many as there are."""
 
-    def __init__(self, domains: Domains) -> None:
-        self._domains = domains
+    def __init__(self, domains: Domains, room: int | None = None, grain: float = 0.0) -> None:
+        self._grain = grain
+        self._store = domains
+        self._count = len(domains)
+        self._room = room
+        self._waiting: list[Domains] = []  # on the host, each at least as good as what is on the device was
 
     def __len__(self) -> int:
-        return len(self._domains)
+        return self._count + self.waiting
+
+    @property
+    def waiting(self) -> int:
+        """How many sub-domains are in the host's memory."""
+        return sum(map(len, self._waiting))
+
+    @property
+    def domains(self) -> Domains:
+        """Those on the device; a view, so to be read before the next change."""
+        return self._store.map(lambda t: t[: self._count])
+
+    def parts(self) -> list[Domains]:
+        """All of them, wherever they are."""
+        return [self.domains, *self._waiting]
 
     @property
     def lower_bound(self) -> float:
         """The least bound of any sub-domain; +inf when there is none."""
-        return float(self._domains.bound.min()) if len(self) else float("inf")
+        return min((float(part.bound.min()) for part in self.parts() if len(part)), default=float("inf"))
 
     def push(self, domains: Domains) -> None:
-        if len(domains):
-            self._domains = concatenate([self._domains, domains]) if len(self) else domains
+        added = len(domains)
+        if added == 0:
+            return
+        if self._count + added > len(self._store):
+            self._grow(max(2 * self._count, self._count + added, SMALLEST))
+        for old, new in zip(self._store.tensors(), domains.tensors(), strict=True):
+            old[self._count : self._count + added] = new
+        self._count += added
+        if self._room is not None and self._count > self._room:
+            self._spill()
 
-    def pop(self, n: int) -> Domains:
-        """The n sub-domains with the least bounds, removed."""
-        if n >= len(self):
-            taken = self._domains
-            self._domains = taken.select(torch.zeros(0, dtype=torch.int64, device=taken.bound.device))
+    def pop(self, n: int, *, best: bool = False) -> Domains:
+        """The n sub-domains with the least bounds, removed; with `best` those nearest to a proof."""
+        if self._waiting and self._count < n:
+            self._fetch()
+        n = min(n, self._count)
+        if n == self._count:
+            taken = self.domains
+            self._store, self._count = taken.select(slice(0, 0)), 0
             return taken
-        index = self._domains.bound.topk(n, largest=False).indices
-        rest = torch.ones(len(self), dtype=torch.bool, device=index.device)
-        rest[index] = False
-        taken = self._domains.select(index)
-        self._domains = self._domains.select(rest)
+        bound = self._store.bound[: self._count]
+        key = (bound / self._grain).floor() if self._grain else bound
+        if self._grain:
+            key = key * 65536.0 - self._store.settled[: self._count]
+        index = key.topk(n, largest=best, sorted=False).indices
+        taken = self._store.select(index)
+        self._remove(index)
         return taken
 
     def prune(self, target: int, splits: Tensor) -> int:
         """Drop every sub-domain of `target` inside the one with these splits (U,); how many there were."""
-        inside = (self._domains.target == target) & self._domains.contained_in(splits)
-        dropped = int(inside.sum())
-        if dropped:
-            self._domains = self._domains.select(~inside)
-        return dropped
+        before = len(self)
+        inside = (self.domains.target == target) & self.domains.contained_in(splits)
+        self.keep(~inside)
+        host = splits.cpu()
+        self._waiting = [w.select(~((w.target == target) & w.contained_in(host))) for w in self._waiting]
+        return before - len(self)
 
-    def keep(self, mask_of: Tensor) -> None:
-        """Keep the sub-domains where the mask (domain,) holds."""
-        if not bool(mask_of.all()):
-            self._domains = self._domains.select(mask_of)
+    def keep(self, mask: Tensor) -> None:
+        """Keep those on the device where the mask (domain,) holds."""
+        drop = (~mask).nonzero()[:, 0]
+        if len(drop):
+            self._remove(drop)
 
-    @property
-    def domains(self) -> Domains:
-        return self._domains
+    def _grow(self, capacity: int) -> None:
+        room = capacity - self._count
+        self._store = self.domains.map(lambda t: torch.cat([t, t.new_empty(room, *t.shape[1:])]))
+
+    def _remove(self, index: Tensor) -> None:
+        """Fill the places `index` (n,), all distinct, with the last sub-domains."""
+        left = self._count - len(index)
+        gone = torch.zeros(self._count, dtype=torch.bool, device=index.device)
+        gone[index] = True
+        holes, movers = gone[:left].nonzero()[:, 0], (~gone[left:]).nonzero()[:, 0] + left
+        for t in self._store.tensors():
+            t[holes] = t[movers]
+        self._count = left
+
+    def _spill(self) -> None:
+        """The better half to the host."""
+        index = self._store.bound[: self._count].topk(self._count // 2, sorted=False).indices
+        self._waiting.append(self._store.select(index).map(lambda t: t.cpu()))
+        self._remove(index)
+
+    def _fetch(self) -> None:
+        """The part that waits with the least bound, back to the device."""
+        at = min(range(len(self._waiting)), key=lambda i: float(self._waiting[i].bound.min()))
+        device = self._store.bound.device
+        back = self._waiting.pop(at).map(lambda t: t.to(device))
+        self._store, self._count = concatenate([self.domains, back]), self._count + len(back)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -44,9 +46,10 @@ class Ledger:
     def nothing_is_known(self) -> None:
         self._proved.fill_(-torch.inf)
 
-    def target_bounds(self, still_open: Domains | None) -> Tensor:
+    def target_bounds(self, still_open: Sequence[Domains]) -> Tensor:
         """(target,): the least bound of all its sub-domains, proved, open or undecided. It holds on the whole set."""
         bounds = self._proved
-        for domains in (*self._undecided, *([] if still_open is None else [still_open])):
-            bounds = bounds.scatter_reduce(0, domains.target, domains.bound, "amin")
+        for domains in (*self._undecided, *still_open):
+            device = bounds.device
+            bounds = bounds.scatter_reduce(0, domains.target.to(device), domains.bound.to(device), "amin")
         return bounds.cpu()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.bounder import Bounder, Bounds, Clock
-from netproof.bounds.memory import rows_that_fit
+from netproof.bounds.memory import domains_that_fit
 from netproof.bounds.root import Root
 from netproof.branching.brancher import Brancher
 from netproof.core.deadline import Deadline
@@ -26,6 +26,7 @@ from netproof.search.ledger import Ledger
 
 CANDIDATES = 12  # neurons remembered a sub-domain, the most that are split at once
 CROWDED = 10  # past so many η, only what the LP has tried is split, so the frontier grows no faster than the LP lets it
+POINTS = 64  # minimisers tried a batch, those of the worst bounds
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class Method:
     bounder: Bounder
     brancher: Brancher
     batch: int  # n
-    lp_threshold: int  # η
+    lp_threshold: int | None  # η; None: the LP decides leaves only
+    fill: int | None = None  # how many children the first rounds make at least, by splitting several neurons; None: n
     patience: int = 0  # rounds without a better global bound before the LP has a turn; 0: by the network's size
     leaf_lp: bool = True  # without it the search is incomplete (Theorem 3.1)
 
@@ -114,20 +116,27 @@ class Search:
         root, bounds = first
         self._ledger.judge = Judge(root.search.graph, root.rows)
         self._chunk = self._children_that_fit(root)
-        self._frontier = Frontier(self._filter(root, bounds))
+        domains = self._filter(root, bounds)
+        self._room = domains_that_fit(domains.bytes_each, self._device)
+        self._frontier = Frontier(domains, self._room[0], 1e-2)
         return root, self._frontier
+
+    def _full(self, frontier: Frontier) -> bool:
+        """Whether both the device and the host hold as many sub-domains as they may."""
+        device, host = self._room
+        return len(frontier) > (device or 0) + host
 
     def _round(self, root: Root, frontier: Frontier, leaf: LeafLP, few: int) -> None:
         """Lines 5 to 10: pick, split, bound, filter."""
-        crowded = len(frontier) > CROWDED * self._method.lp_threshold and self._method.leaf_lp
-        picked = frontier.pop(min(self._method.batch, few) if crowded else self._method.batch)
+        picked = self._pick(frontier, few)
         splittable = (picked.candidates >= 0).any(1)
         self._decide_leaves(picked.select(~splittable), leaf)
         picked = picked.select(splittable)
         if len(picked) == 0 or self._ledger.done:
             return
         self._stats.rounds += 1
-        children = split(picked, picked.candidates[:, : self._neurons_at_once(len(picked) + len(frontier))])
+        candidates = self._method.brancher.reorder(root, picked)
+        children = split(picked, candidates[:, : self._neurons_at_once(len(picked) + len(frontier))])
         done = 0
         while done < len(children) and not self._ledger.done and not self._deadline.expired:
             part = torch.arange(done, min(done + self._chunk, len(children)), device=self._device)
@@ -141,9 +150,16 @@ class Search:
         # What was not bounded is still open.
         frontier.push(children.select(torch.arange(done, len(children), device=self._device)))
 
+    def _pick(self, frontier: Frontier, few: int) -> Domains:
+        """The worst; where memory runs out those nearest to a proof, so that the frontier shrinks."""
+        eta = self._method.lp_threshold
+        crowded = eta is not None and self._method.leaf_lp and len(frontier) > CROWDED * eta
+        return frontier.pop(min(self._method.batch, few) if crowded else self._method.batch, best=self._full(frontier))
+
     def _neurons_at_once(self, available: int) -> int:
         """Several while the frontier is smaller than the batch, so that the device is full (section 3.3)."""
-        return max(1, min(CANDIDATES, (self._method.batch // available).bit_length()))
+        fill = self._method.batch if self._method.fill is None else self._method.fill
+        return max(1, min(CANDIDATES, (fill // available).bit_length()))
 
     def _bound(self, root: Root, children: Domains) -> Domains:
         threshold = self._goal.thresholds(children.target)
@@ -153,7 +169,8 @@ class Search:
 
     def _filter(self, root: Root, bounds: Bounds) -> Domains:
         """Try the bounds' minimisers as witnesses, drop what is proved, rank the neurons of the rest."""
-        self._ledger.try_points(bounds.point, bounds.domains.target)
+        worst = bounds.domains.bound.topk(min(POINTS, len(bounds.domains)), largest=False).indices
+        self._ledger.try_points(bounds.point[worst], bounds.domains.target[worst])
         rest = bounds.select(~self._ledger.settle(bounds.domains))
         return replace(rest.domains, candidates=self._method.brancher.choose(root, rest, CANDIDATES))
 
@@ -173,9 +190,7 @@ class Search:
 
     def _children_that_fit(self, root: Root) -> int:
         """How many children are bounded at once: twice the batch, or what memory allows."""
-        last = root.search.graph.output.index
-        rows = rows_that_fit(root.search.graph, last, self._device, torch.float32, grad=True)
-        return max(1, min(2 * self._method.batch, rows // (1 + 2 * CANDIDATES)))
+        return max(1, min(2 * self._method.batch, self._method.bounder.domains_at_once(root)))
 
     def _halve(self) -> None:
         """The one place that answers a full device: fewer sub-domains at a time."""
@@ -186,7 +201,7 @@ class Search:
 
     def target_bounds(self) -> Tensor:
         """(target,): what is proved of each target on the whole input set."""
-        return self._ledger.target_bounds(None if self._frontier is None else self._frontier.domains)
+        return self._ledger.target_bounds([] if self._frontier is None else self._frontier.parts())
 
     def _other_seconds(self) -> float:
         return self._clock.confirm + self._stats.seconds["leaf"]
