@@ -17,7 +17,8 @@ from netproof.bounds.climb import Seeds, Start, climb
 from netproof.bounds.condense import Condensed
 from netproof.bounds.dual import Packed, Pulled, packed_lines, pull, within
 from netproof.bounds.optimise import Schedule
-from netproof.bounds.root import Root, build_root
+from netproof.bounds.root import Deepen, Root, build_root
+from netproof.bounds.scope import Scope
 from netproof.core.deadline import Deadline
 from netproof.numerics import INFLATE, SEARCH_MARGIN, gamma
 from netproof.problem.domains import Domains
@@ -40,21 +41,29 @@ class Beta(Bounder):
     def root(
         self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
     ) -> tuple[Root, Bounds] | None:
-        quick = build_root(problem, device, Schedule(0), deadline)
-        if quick is None:
-            return None
-        climb = Schedule(self.root_steps, self.rate)
-        bounds = self._bound(quick, root_domains(quick), climb, threshold, deadline, clock)
-        proved = bool((bounds.domains.bound > threshold).all())
-        if proved or self.neuron_steps == 0 or len(quick.search.layers) < 2:
-            return quick, bounds
-        root = build_root(problem, device, Schedule(self.neuron_steps, self.rate), deadline, quick)
+        root = build_root(problem, device, Schedule(0), deadline)
         if root is None:
-            return quick, bounds
-        return root, self._bound(root, root_domains(root), climb, threshold, deadline, clock)
+            return None
+        return root, self.whole(root, threshold, deadline, clock)
+
+    def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
+        """The whole input set, one domain a target."""
+        schedule = Schedule(self.root_steps, self.rate)
+        return self._bound(root, root_domains(root), schedule, threshold, deadline, clock)
+
+    def tighter(self, root: Root, deepen: Deepen | None, deadline: Deadline) -> Root | None:
+        if self.neuron_steps == 0 or len(root.search.layers) < 2:
+            return None
+        return build_root(root.problem, root.device, Schedule(self.neuron_steps, self.rate), deadline, root, deepen)
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         return self._bound(root, domains, Schedule(self.steps, self.child_rate), threshold, deadline, clock)
+
+    def bound_part(
+        self, part: Scope, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock
+    ) -> Bounds:
+        """`bound`, for any scope."""
+        return self._bound(part, domains, Schedule(self.steps, self.child_rate), threshold, deadline, clock)
 
     def domains_at_once(self, root: Root) -> int:
         return root.packed.climbs_that_fit()
@@ -62,33 +71,33 @@ class Beta(Bounder):
     @torch.no_grad()
     def _bound(
         self,
-        root: Root,
+        scope: Scope,
         domains: Domains,
         schedule: Schedule,
         threshold: Tensor,
         deadline: Deadline,
         clock: Clock,
     ) -> Bounds:
-        net = root.packed
+        net = scope.packed
         start = Start(
             domains.slopes.float(), domains.multipliers.float(), domains.weights.clamp(min=LEAST_WEIGHT).log()
         )
-        if schedule.steps > 0 and root.count > 0:
+        if schedule.steps > 0 and scope.count > 0:
             lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
-            seeds = Seeds.of(net, domains.target, root.rows.valid)
+            seeds = Seeds.of(net, domains.target, scope.valid)
             margin = (threshold + SEARCH_MARGIN * (1 + threshold.abs())).float()
             _, start = climb(net, seeds, lines, start, schedule, margin, deadline)
         began = time.monotonic()
-        bounds = _confirm(root, domains, start)
+        bounds = _confirm(scope, domains, start)
         clock.confirm += time.monotonic() - began
         return bounds
 
 
-def _confirm(root: Root, domains: Domains, found: Start) -> Bounds:
+def _confirm(scope: Scope, domains: Domains, found: Start) -> Bounds:
     """What the parameters found are worth in float64, with rounding charged."""
-    net = root.condensed
+    net = scope.condensed
     lines = packed_lines(net, domains.lower.double(), domains.upper.double(), domains.splits, proof=True)
-    seeds = Seeds.of(net, domains.target, root.rows.valid)
+    seeds = Seeds.of(net, domains.target, scope.valid)
     weights = seeds.weights(found.logits.double())
     beta = None if found.multipliers is None else found.multipliers.double()
     pulled = pull(net, seeds.mix(weights), lines, within(lines, found.slopes.double()), beta)
@@ -102,7 +111,7 @@ def _confirm(root: Root, domains: Domains, found: Start) -> Bounds:
             bound=domains.bound.fmax(bound),  # what held for the parent holds here; a NaN never wins
             settled=domains.depth,
         ),
-        torch.zeros(len(domains), dtype=torch.bool, device=root.device),
+        torch.zeros(len(domains), dtype=torch.bool, device=scope.device),
         pulled.after.float(),
         net.region.minimiser(pulled.at_input).float(),
     )

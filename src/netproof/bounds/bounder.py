@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netproof.bounds.root import Root
+from netproof.bounds.root import Deepen, Root
 from netproof.core.deadline import Deadline
 from netproof.problem.domains import Domains
 from netproof.problem.problem import Problem
@@ -49,6 +49,10 @@ class Bounder(ABC):
     @abstractmethod
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Sub-domains as `split` made them; threshold (domain,): the bound above which one is settled."""
+
+    def tighter(self, root: Root, deepen: Deepen | None, deadline: Deadline) -> Root | None:
+        """A root with better bounds of the neurons, for more time; None where there is none to be had."""
+        return None
 
     @abstractmethod
     def domains_at_once(self, root: Root) -> int:

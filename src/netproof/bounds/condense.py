@@ -115,23 +115,6 @@ class Condensed:
                 runs.append([layer])
         return [(run, slice(run[0].start, run[-1].packed.stop)) for run in runs]
 
-    def below(self, layer: Layer) -> Condensed:
-        """The part that the neurons of `layer` depend on; its rows are their forms, both ways round."""
-        upto, depth = layer.start, self.layers.index(layer)
-        forms = self.matrix[layer.packed, : self.base + upto]
-        charges = self.charges
-        if charges is not None:
-            cut = charges.seed[: self.base + upto]
-            charges = replace(charges, before=charges.before[:upto], after=charges.after[:upto], seed=cut)
-        return replace(
-            self,
-            layers=self.layers[:depth],
-            matrix=self.matrix[:upto, : self.base + upto],
-            rows=torch.stack([forms, -forms], 1).flatten(0, 1)[:, None],
-            error=self.error.new_zeros(2 * layer.count, 1),
-            charges=charges,
-        )
-
 
 class Condenser:
     """Condenses a network layer by layer, as the root learns which of its neurons are unstable."""

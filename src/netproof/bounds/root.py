@@ -7,8 +7,9 @@ gets, one layer after the other, loses nothing against doing all at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
@@ -20,12 +21,18 @@ from netproof.bounds.interval import Intervals
 from netproof.bounds.memory import rows_that_fit
 from netproof.bounds.optimise import Schedule
 from netproof.bounds.region import Region
-from netproof.bounds.relaxed import Relaxed, one_hot
+from netproof.bounds.relaxed import Layer, Relaxed, one_hot
+from netproof.bounds.scope import Part
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
+from netproof.model.graph import Graph
 from netproof.model.ops import Affine, Nonlinear
 from netproof.numerics import INFLATE, float32_down, float32_up, gamma
+from netproof.problem.domains import Domains
 from netproof.problem.problem import Problem, Rows
+
+# Better bounds of a layer's neurons, given them as targets of sub-domains of what comes before: see search/refine.py.
+Deepen = Callable[[Part, Domains], Tensor]
 
 
 @dataclass(eq=False)
@@ -41,19 +48,34 @@ class Root:
     lower: list[Tensor]  # per layer (U_k,) float32, rounded outward
     upper: list[Tensor]
     slopes: list[Tensor]  # per layer (2, U_k or 1, U') float16: what its neurons' lower and upper bounds were got with
-    bias: Tensor  # (U,) what h is when every nonlinear node before it and the input are 0
     condenser: Condenser
+    _bias: list[Tensor] = field(default_factory=list)  # per layer (U_k,)
+    _leaks: list[Tensor] = field(default_factory=list)
+
+    def take_in(self, layer: Layer) -> None:
+        """What branching needs to know of a layer's neurons."""
+        below = torch.full((1,), -1.0, device=self.device)
+        self._bias.append(_biases(self.search.graph, self.device)[layer.pre][layer.index])
+        self._leaks.append(layer.relaxation.stable_slope(below, below).expand(layer.count))
 
     @property
     def count(self) -> int:
         return self.search.count
 
-    @cached_property
+    @property
+    def bias(self) -> Tensor:
+        """(U,): what h is when every nonlinear node before it and the input are 0."""
+        return torch.cat([self.search.region.centre.flatten()[:0], *self._bias])
+
+    @property
+    def valid(self) -> Tensor:
+        """(target, row) bool."""
+        return self.rows.valid
+
+    @property
     def leaks(self) -> Tensor:
         """(U,): the slope of each packed neuron's nonlinearity below 0."""
-        below = torch.full((1,), -1.0, device=self.device)
-        parts = [layer.relaxation.stable_slope(below, below).expand(layer.count) for layer in self.search.layers]
-        return torch.cat(parts) if parts else torch.zeros(0, device=self.device)
+        return torch.cat([self.search.region.centre.flatten()[:0], *self._leaks])
 
     @cached_property
     def condensed(self) -> Condensed:
@@ -72,8 +94,9 @@ def build_root(
     schedule: Schedule,
     deadline: Deadline,
     known: Root | None = None,
+    deepen: Deepen | None = None,
 ) -> Root | None:
-    """Bound all neurons; `known` gives bounds that hold already, from a cheaper schedule.
+    """Bound all neurons; `known` gives bounds that hold already, `deepen` may improve on what slopes alone give.
 
     None when the deadline came first: from half a root nothing may be concluded.
     """
@@ -84,13 +107,13 @@ def build_root(
     narrow = Region.of(problem.input_set, device, torch.float32)
     search = Relaxed(problem.graph.to(device, torch.float32), narrow, None)
     rows, condenser = problem.rows.to(device), Condenser(proof)
-    root = Root(problem, device, rows, search, proof, intervals, [], [], [], region.centre, condenser)
+    root = Root(problem, device, rows, search, proof, intervals, [], [], [], condenser)
     found: dict[int, tuple[Tensor, Tensor] | None] = {}  # by the node refined; two nonlinear nodes may read one
     for node in graph.nodes:
         if isinstance(node.op, Nonlinear):
             (pre,) = node.inputs
             if pre not in found:
-                found[pre] = _refine(root, pre, schedule, deadline, known)
+                found[pre] = _refine(root, pre, schedule, deadline, known, deepen)
             layers = len(search.layers)
             for relaxed in (search, proof):
                 relaxed.add(node.index, pre, intervals.of[pre])
@@ -99,7 +122,6 @@ def build_root(
         intervals.extend()
         if deadline.expired:
             return None
-    root.bias = _bias(root)
     return root
 
 
@@ -114,10 +136,11 @@ def _record(root: Root, pre: int, found: tuple[Tensor, Tensor] | None) -> None:
         root.slopes.append(slopes[:, torch.searchsorted(places, layer.index)])
     root.lower.append(float32_down(bounds.lower.flatten()[layer.index]))
     root.upper.append(float32_up(bounds.upper.flatten()[layer.index]))
+    root.take_in(layer)
 
 
 def _refine(
-    root: Root, pre: int, schedule: Schedule, deadline: Deadline, known: Root | None
+    root: Root, pre: int, schedule: Schedule, deadline: Deadline, known: Root | None, deepen: Deepen | None
 ) -> tuple[Tensor, Tensor] | None:
     """Tighten the interval of node `pre` by backward bounds of its unstable neurons.
 
@@ -132,7 +155,7 @@ def _refine(
     unstable = ((found.lower < 0) & (found.upper > 0)).flatten().nonzero()[:, 0]
     if len(unstable) == 0 or _intervals_are_tight(root, pre):
         return None
-    bounder = _Neurons(root, pre, schedule, deadline)
+    bounder = _Neurons(root, pre, schedule, deadline, deepen)
     lower, upper = found.lower.flatten().clone(), found.upper.flatten().clone()
     kept: list[Tensor] = []
     for places in unstable.split(bounder.chunk):
@@ -167,8 +190,11 @@ def _initial(root: Root, count: int) -> Tensor:
 class _Neurons:
     """Bounds of a node's neurons: by the graph with fixed slopes, by the condensed network with optimised ones."""
 
-    def __init__(self, root: Root, pre: int, schedule: Schedule, deadline: Deadline) -> None:
+    def __init__(
+        self, root: Root, pre: int, schedule: Schedule, deadline: Deadline, deepen: Deepen | None
+    ) -> None:
         self._root, self._pre, self._schedule, self._deadline = root, pre, schedule, deadline
+        self._deepen = deepen
         self._optimised = schedule.steps > 0 and root.search.count > 0
         graph = root.proof.graph
         rows = rows_that_fit(graph, pre, root.device, torch.float64, grad=False)
@@ -206,7 +232,33 @@ class _Neurons:
         _, best = climb(self._search, seeds, lines, start, self._schedule, settled, self._deadline)
         lines = packed_lines(self._proof, lower.double(), upper.double(), none.double(), proof=True)
         value = pull(self._proof, forms, lines, within(lines, best.slopes.double()), None).value
-        return value - error * INFLATE - value.abs() * gamma(4), best.slopes
+        value = value - error * INFLATE - value.abs() * gamma(4)
+        if self._deepen is not None:
+            value = value.fmax(self._branched(forms, error, best.slopes, value))
+        return value, best.slopes
+
+    def _branched(self, forms: Tensor, error: Tensor, slopes: Tensor, value: Tensor) -> Tensor:
+        """The same bounds by branch and bound, where the sign of the neuron is not known yet."""
+        assert self._deepen is not None
+        root, device = self._root, self._root.device
+        half = len(value) // 2
+        unknown = (value <= 0) & (value.roll(half) <= 0)  # neither side tells the sign
+        places = unknown.nonzero()[:, 0]
+        part = Part.of(root, self._search, self._proof, forms[places], error[places])
+        count = len(places)
+        domains = Domains(
+            target=torch.arange(count, device=device),
+            splits=torch.zeros(count, root.count, dtype=torch.int16, device=device),
+            lower=torch.cat(root.lower).repeat(count, 1),
+            upper=torch.cat(root.upper).repeat(count, 1),
+            slopes=slopes[places].half(),
+            multipliers=torch.zeros(count, root.count, dtype=torch.float16, device=device),
+            weights=torch.ones(count, 1, device=device),
+            bound=value[places],
+            candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),
+            settled=torch.zeros(count, dtype=torch.int64, device=device),
+        )
+        return value.index_copy(0, places, self._deepen(part, domains)) if count else value
 
 
 def _both_sides(places: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -222,13 +274,13 @@ def project_slopes(relaxed: Relaxed, slopes: Tensor) -> Tensor:
     return torch.cat(parts, -1)
 
 
-def _bias(root: Root) -> Tensor:
-    graph = root.search.graph
+@lru_cache(maxsize=4)
+def _biases(graph: Graph, device: torch.device) -> list[Tensor]:
+    """By node, flattened: its value with the input and every nonlinear node at 0."""
     values: list[Tensor] = []
     for node in graph.nodes:
         if isinstance(node.op, Affine):
             values.append(node.op.forward(*(values[i] for i in node.inputs)))
         else:
-            values.append(torch.zeros(1, *node.shape, device=root.device))
-    parts = [values[layer.pre].flatten()[layer.index] for layer in root.search.layers]
-    return torch.cat(parts) if parts else torch.zeros(0, device=root.device)
+            values.append(torch.zeros(1, *node.shape, device=device))
+    return [value.flatten() for value in values]

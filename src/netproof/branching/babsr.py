@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.bounder import Bounds
-from netproof.bounds.root import Root
+from netproof.bounds.scope import Scope
 from netproof.branching.brancher import Brancher
 
 WEAK = 1e-4  # a best score below this says nothing, as in the original
@@ -24,12 +24,12 @@ class Babsr(Brancher):
     loses decides.
     """
 
-    def scores(self, root: Root, bounds: Bounds) -> Tensor:
+    def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
         low, high = bounds.domains.lower, bounds.domains.upper
         width = torch.where(bounds.domains.unstable, high - low, torch.ones_like(low))
         slope = high / width
         lost = -bounds.coef.clamp(max=0) * (-low * slope)  # |min(A, 0)|·t
-        through = bounds.coef * root.bias
+        through = bounds.coef * scope.bias
         gain = (lost - torch.maximum(through * (slope - 1), through * slope)).clamp(min=0)
         gain = torch.where(bounds.domains.unstable, gain, -torch.inf)
         weak = gain.amax(1, keepdim=True) < WEAK

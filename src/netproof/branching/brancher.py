@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.bounder import Bounds
-from netproof.bounds.root import Root
+from netproof.bounds.scope import Scope
 from netproof.problem.domains import Domains
 
 
@@ -16,18 +16,18 @@ class Brancher(ABC):
     """Ranks the unstable neurons of each sub-domain."""
 
     @abstractmethod
-    def scores(self, root: Root, bounds: Bounds) -> Tensor:
+    def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
         """(domain, U), larger is better; what it says of stable neurons is ignored."""
 
-    def choose(self, root: Root, bounds: Bounds, k: int) -> Tensor:
+    def choose(self, scope: Scope, bounds: Bounds, k: int) -> Tensor:
         """(domain, k) unstable neurons, best first, −1 past the last."""
-        k = min(k, root.count)
+        k = min(k, scope.count)
         if k == 0:
             return bounds.domains.candidates.new_full((len(bounds.domains), 1), -1)
-        scores = torch.where(bounds.domains.unstable, self.scores(root, bounds).nan_to_num(nan=0.0), -torch.inf)
+        scores = torch.where(bounds.domains.unstable, self.scores(scope, bounds).nan_to_num(nan=0.0), -torch.inf)
         best, neurons = scores.topk(k, dim=1)
         return torch.where(best > -torch.inf, neurons, -1)
 
-    def reorder(self, root: Root, domains: Domains) -> Tensor:
+    def reorder(self, scope: Scope, domains: Domains) -> Tensor:
         """The candidates (domain, k) of sub-domains about to be split, best first; here as they were ranked."""
         return domains.candidates

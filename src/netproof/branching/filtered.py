@@ -10,7 +10,7 @@ from torch import Tensor
 from netproof.bounds.bounder import Bounds
 from netproof.bounds.climb import Seeds
 from netproof.bounds.dual import Packed, packed_lines, pull, within
-from netproof.bounds.root import Root
+from netproof.bounds.scope import Scope
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
 from netproof.problem.domains import Domains
@@ -22,33 +22,33 @@ class Filtered(Brancher):
 
     probes: int = 4
 
-    def scores(self, root: Root, bounds: Bounds) -> Tensor:
-        return Babsr().scores(root, bounds)
+    def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
+        return Babsr().scores(scope, bounds)
 
     @torch.no_grad()
-    def reorder(self, root: Root, domains: Domains) -> Tensor:
+    def reorder(self, scope: Scope, domains: Domains) -> Tensor:
         """The candidates (domain, k) with the best of the first `probes` in front."""
         count, k = len(domains), min(self.probes, domains.candidates.shape[1])
         if count == 0 or k < 2:
             return domains.candidates
         tried = domains.candidates[:, :k]
         real = tried >= 0
-        values = self._children(root, domains, tried.clamp(min=0))  # (domain, k, 2)
+        values = self._children(scope, domains, tried.clamp(min=0))  # (domain, k, 2)
         worth = values.amin(2) + 0.1 * values.amax(2).clamp(max=0)
         order = torch.where(real, worth, -torch.inf).sort(dim=1, descending=True, stable=True).indices
         return torch.cat([tried.gather(1, order), domains.candidates[:, k:]], 1)
 
     @staticmethod
-    def _children(root: Root, domains: Domains, neurons: Tensor) -> Tensor:
+    def _children(scope: Scope, domains: Domains, neurons: Tensor) -> Tensor:
         """The bounds of both children for each neuron (domain, k): (domain, k, 2)."""
-        net, (count, k) = root.packed, neurons.shape
+        net, (count, k) = scope.packed, neurons.shape
         lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
         slopes = within(lines, domains.slopes.float())
-        seed = Seeds.of(net, domains.target, root.rows.valid).mix(domains.weights)
+        seed = Seeds.of(net, domains.target, scope.valid).mix(domains.weights)
         origin = torch.arange(count, device=neurons.device).repeat_interleave(2 * k)
         at = neurons.repeat_interleave(2, dim=1).reshape(-1, 1)
         active = torch.tensor([1.0, 0.0], device=neurons.device).repeat(count * k)[:, None]
-        leak = root.leaks[at]
+        leak = scope.leaks[at]
         fixed = active + (1 - active) * leak
         slope = lines.slope[origin].scatter_(1, at, fixed)
         none = torch.zeros_like(fixed)

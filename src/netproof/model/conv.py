@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from netproof.model.affine import magnitude, moved
 from netproof.model.ops import Affine
+from netproof.model.phases import Phases
 
 Pair = tuple[int, int]
 Shape = tuple[int, ...]
@@ -69,6 +71,8 @@ class Kernel:
         """(n, D, H', W') -> (n, C, H, W), the adjoint of `correlate`."""
         if self.weight.dtype == torch.float64:
             return self._chunked(self._fold, y, self.image)
+        if self.phases is not None:
+            return self.phases(y)
         return F.conv_transpose2d(
             y, self.weight, None, self.stride, self.padding, self._rest(), self.groups, self.dilation
         )
@@ -85,6 +89,16 @@ class Kernel:
             strict=True,
         )
         return [size - ((out - 1) * s - 2 * p + d * (k - 1) + 1) for size, out, p, d, k, s in zipped]
+
+    @cached_property
+    def phases(self) -> Phases | None:
+        """The transposed direction as a plain convolution, where it can be one and is not cheaper as it is."""
+        same = all(pair[0] == pair[1] for pair in (self.stride, self.padding, self.window, self.result[1:]))
+        if not same or self.groups > 1 or self.dilation != (1, 1):
+            return None
+        if self.stride[0] == 1 and self.weight.device.type == "cpu":
+            return None
+        return Phases.of(self.weight, self.stride[0], self.padding[0], self.image[1:], self.result[1])
 
     def _grouped(self) -> Tensor:
         """(groups, D/groups, C/groups·kh·kw)."""

@@ -53,8 +53,10 @@ class Domains:
 
     @property
     def depth(self) -> Tensor:
-        """(domain,): how many neurons are split."""
-        return self.splits.ne(0).sum(1)
+        """(domain,): the last decision's place in the order they were taken."""
+        if self.splits.shape[1] == 0:
+            return torch.zeros_like(self.target)
+        return self.splits.abs().amax(1).long()
 
     @property
     def unstable(self) -> Tensor:

@@ -11,16 +11,20 @@ from torch import Tensor
 from netproof.problem.domains import Domains, concatenate
 
 SMALLEST = 64  # rows of the first store
+DEEPEST = 65536.0  # more than any sub-domain's depth
 
 
 class Frontier:
-    """Worst bound first. `room`: how many sub-domains the device may hold; None: as many as there are."""
+    """Worst bound first; bounds within a `grain` of each other count as equal, and the deepest of those goes first.
+
+    So where all bounds tie the search goes depth first, and the frontier stays small. `room`: how many sub-domains the
+    device may hold; None: as many as there are.
+    """
 
     def __init__(self, domains: Domains, room: int | None = None, grain: float = 0.0) -> None:
-        self._grain = grain
         self._store = domains
         self._count = len(domains)
-        self._room = room
+        self._room, self._grain = room, grain
         self._waiting: list[Domains] = []  # on the host, each at least as good as what is on the device was
 
     def __len__(self) -> int:
@@ -49,6 +53,9 @@ class Frontier:
         added = len(domains)
         if added == 0:
             return
+        if self._count == 0:
+            self._store, self._count = domains, added
+            return
         if self._count + added > len(self._store):
             self._grow(max(2 * self._count, self._count + added, SMALLEST))
         for old, new in zip(self._store.tensors(), domains.tensors(), strict=True):
@@ -67,9 +74,9 @@ class Frontier:
             self._store, self._count = taken.select(slice(0, 0)), 0
             return taken
         bound = self._store.bound[: self._count]
-        key = (bound / self._grain).floor() if self._grain else bound
+        key = bound
         if self._grain:
-            key = key * 65536.0 - self._store.settled[: self._count]
+            key = (bound / self._grain).floor() * DEEPEST - self._store.settled[: self._count]
         index = key.topk(n, largest=best, sorted=False).indices
         taken = self._store.select(index)
         self._remove(index)

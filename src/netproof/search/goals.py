@@ -21,6 +21,7 @@ class Goal(ABC):
     """Upper bounds come only from points that were evaluated: on an infeasible sub-domain a bound proves nothing."""
 
     upper: Tensor  # (target,) float64: the least value seen at a point
+    moves: bool = False  # whether the thresholds rise or fall as points are seen
 
     @abstractmethod
     def thresholds(self, target: Tensor) -> Tensor:
@@ -72,6 +73,8 @@ class Decide(Goal):
 
 class Minimise(Goal):
     """The least value of each target's row, to within `tolerance` (absolute and relative)."""
+
+    moves = True
 
     def __init__(self, problem: Problem, tolerance: float) -> None:
         self._tolerance = tolerance

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from netproof.bounds.bounder import Bounder, Bounds, Clock
+from netproof.bounds.bounder import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.memory import domains_that_fit
+from netproof.bounds.repack import repack
 from netproof.bounds.root import Root
 from netproof.branching.brancher import Brancher
 from netproof.core.deadline import Deadline
@@ -21,11 +22,13 @@ from netproof.problem.problem import Problem
 from netproof.search.fallback import Fallback
 from netproof.search.frontier import Frontier
 from netproof.search.goals import Goal, Judge
+from netproof.search.ladder import Ladder
 from netproof.search.leaf import LeafLP, with_bounds
 from netproof.search.ledger import Ledger
 
 CANDIDATES = 12  # neurons remembered a sub-domain, the most that are split at once
 CROWDED = 10  # past so many η, only what the LP has tried is split, so the frontier grows no faster than the LP lets it
+GRAIN = 1e-2  # bounds that differ by less count as equal, and the deeper sub-domain goes first
 POINTS = 64  # minimisers tried a batch, those of the worst bounds
 
 
@@ -79,29 +82,56 @@ class Search:
             self._ledger.nothing_is_known()
             return Outcome("timeout", "the root was not bounded in time", float("-inf"), "")
         root, frontier = first
-        leaf = LeafLP(root, self._workers)
-        fallback = Fallback(
-            root,
-            leaf,
-            self._method.bounder,
-            self._ledger,
-            self._workers,
-            self._method.lp_threshold,
-            self._method.patience,
-        )
+        leaf, fallback = self._lps(root)
+        ladder = Ladder(self._method.bounder, self._method.brancher, self._stats.seconds["root"])
         while len(frontier) and not self._ledger.done and not self._deadline.expired:
+            if ladder.is_due(self._stats.seconds["search"]):
+                root, frontier = self._tighten(root, frontier, ladder)
+                leaf, fallback = self._lps(root)
+                continue
             began, other = time.monotonic(), self._other_seconds()
             if self._method.leaf_lp and fallback.is_due(frontier):
                 self._report("leaf", float(self.target_bounds().min()), len(frontier))
                 fallback.turn(frontier, self._deadline, self._stats, self._clock)
             if not self._ledger.done:
                 self._round(root, frontier, leaf, fallback.batch)
-                frontier.keep(~self._ledger.settle(frontier.domains))  # a smaller minimum seen proves more
+                if self._goal.moves:  # a smaller minimum seen proves more
+                    frontier.keep(~self._ledger.settle(frontier.domains))
             spent = time.monotonic() - began - (self._other_seconds() - other)
             self._stats.seconds["search"] += max(0.0, spent)
             self._report("search", float(self.target_bounds().min()), len(frontier))
         self._stats.seconds["confirm"] += self._clock.confirm
         return self._outcome(frontier)
+
+    def _lps(self, root: Root) -> tuple[LeafLP, Fallback]:
+        leaf = LeafLP(root, self._workers)
+        eta, patience = self._method.lp_threshold, self._method.patience
+        return leaf, Fallback(root, leaf, self._method.bounder, self._ledger, self._workers, eta, patience)
+
+    def _tighten(self, root: Root, frontier: Frontier, ladder: Ladder) -> tuple[Root, Frontier]:
+        """A tighter root, and what is open bounded again under it: sub-domain by sub-domain, or from the start."""
+        began = time.monotonic()
+        self._report("root", float(self.target_bounds().min()), len(frontier))
+        new = ladder.step(root, self._stats.seconds["search"], self._deadline, self._clock)
+        if new is None:
+            self._stats.seconds["root"] += time.monotonic() - began
+            return root, frontier
+        open_targets = torch.cat([part.target.to(self._device) for part in frontier.parts()]).unique()
+        before = self._whole_bound
+        again = root_domains(new).select(open_targets)
+        whole = self._method.bounder.bound(
+            new, again, self._goal.thresholds(again.target), self._deadline, self._clock
+        )
+        self._whole_bound = float(whole.domains.bound.min())
+        ladder.judge(before, self._whole_bound)
+        few = len(frontier) <= self._method.batch and not frontier.waiting
+        domains = self._filter(new, whole) if not few else whole.domains.select(slice(0, 0))
+        self._chunk = self._children_that_fit(new)
+        self._frontier = Frontier(domains, self._room[0], GRAIN)
+        if few:
+            self._bound_all(new, self._frontier, repack(frontier.domains, root, new))
+        self._stats.seconds["root"] += time.monotonic() - began
+        return new, self._frontier
 
     def _bound_root(self) -> tuple[Root, Frontier] | None:
         """Lines 2 and 3: bounds of the whole input set."""
@@ -118,7 +148,8 @@ class Search:
         self._chunk = self._children_that_fit(root)
         domains = self._filter(root, bounds)
         self._room = domains_that_fit(domains.bytes_each, self._device)
-        self._frontier = Frontier(domains, self._room[0], 1e-2)
+        self._frontier = Frontier(domains, self._room[0], GRAIN)
+        self._whole_bound = float(bounds.domains.bound.min()) if len(bounds.domains) else float("inf")
         return root, self._frontier
 
     def _full(self, frontier: Frontier) -> bool:
@@ -137,6 +168,10 @@ class Search:
         self._stats.rounds += 1
         candidates = self._method.brancher.reorder(root, picked)
         children = split(picked, candidates[:, : self._neurons_at_once(len(picked) + len(frontier))])
+        self._bound_all(root, frontier, children)
+
+    def _bound_all(self, root: Root, frontier: Frontier, children: Domains) -> None:
+        """Bound sub-domains, as many at a time as fit, and push what is not proved."""
         done = 0
         while done < len(children) and not self._ledger.done and not self._deadline.expired:
             part = torch.arange(done, min(done + self._chunk, len(children)), device=self._device)
