@@ -31,6 +31,7 @@ def _beta(o: dict[str, int | float | bool | None], device: torch.device) -> Meth
         steps=int(o["steps"] or 0),
         rate=float(o["rate"] or 0.0),
         child_rate=float(o["child_rate"] or 0.0),
+        renew=int(o["renew"] or 0),
     )
     brancher = Filtered(int(o["probes"] or 0))
     return Method(bounder, brancher, int(batch or 1), None, leaf_lp=bool(o["leaf_lp"]), fill=BETA_FILL[device.type])

@@ -95,6 +95,7 @@ def _beta() -> tuple[Field, ...]:
         Field("root_steps", int, 50, "optimisation steps of the bound at the root", 0, 10_000),
         Field("neuron_steps", int, 20, "optimisation steps of the neurons' bounds at the root", 0, 10_000),
         Field("steps", int, 10, "optimisation steps a sub-domain", 0, 10_000),
+        Field("renew", int, 32, "neurons a layer bounded again after many splits, 0: none", 0),
         Field("probes", int, 4, "neurons tried a sub-domain before it is split", 0, 12),
         Field("rate", float, 0.25, "step size at the root", 0.0),
         Field("child_rate", float, 0.1, "step size below the root", 0.0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from fractions import Fraction
@@ -17,7 +18,7 @@ from netproof.cli.output import Outputs, blank_record, to_json
 from netproof.cli.picture import draw_counterexample
 from netproof.cli.robust import overall
 from netproof.cli.supervisor import soft_limit
-from netproof.cli.verify import known_so_far
+from netproof.cli.verify import known_so_far, prepare
 from netproof.core.cpu import available_cpus, cgroup_quota
 from netproof.errors import UsageError
 
@@ -96,6 +97,15 @@ def test_a_disk_that_fills_up_is_the_users_to_mend() -> None:
 def test_the_worker_stops_before_the_limit() -> None:
     assert soft_limit(None) is None
     assert all(0 < soft_limit(limit) < limit for limit in (0.01, 1.0, 60.0, 1e6))  # type: ignore[operator]
+
+
+def test_the_collector_works_again_after_the_imports() -> None:
+    try:
+        prepare(options.engine(method="auto", device="cpu", threads=1, timeout=None, settings=None))
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
 
 
 def test_progress_on_one_of_many_problems_bounds_only_that_one() -> None:

@@ -14,9 +14,11 @@ from onnx import TensorProto
 from onnx_models import Model
 from op_cases import batch_norm
 
-from netproof.model import constant
+from netproof.errors import UnsupportedOp
+from netproof.model import constant, onnx_fold
 from netproof.model.affine import Linear, Scale
 from netproof.model.constant import Constant
+from netproof.model.moves import Concat
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e200, max_value=1e200)
 SINGLES = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -130,3 +132,51 @@ def test_dividing_by_three_has_a_radius_and_by_four_none() -> None:
         network = Model((1, 4)).add("Div", "x", np.float32(divisor)).network()
         (op,) = [n.op for n in network.graph.nodes if isinstance(n.op, Scale)]
         assert (op.radius is None) == exact
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_factor_of_one_rounds_nothing(a: float) -> None:
+    one = constant.constant(1.0)
+    assert constant.multiply(Constant(np.array([[a]])), one).value.tolist() == [[a]]
+    assert constant.multiply(Constant(np.array([[a]])), one).radius is None
+    inexact = constant.multiply(Constant(np.array([a]), np.array([0.5])), one)
+    assert inexact.radius is not None
+    assert inexact.radius >= 0.5
+
+
+MOVED: dict[str, Callable[[Model], Model]] = {
+    "gather-scalar": lambda m: m.add("Gather", m.weights(4), np.asarray(-1), out="k"),
+    "gather-axis": lambda m: m.add("Gather", m.weights(2, 3), np.asarray([[2, 0]]), axis=-1, out="k"),
+    "unsqueeze-attribute": lambda m: m.add("Unsqueeze", m.weights(3), axes=[0, -1], out="k"),
+    "unsqueeze-input": lambda m: m.add("Unsqueeze", m.weights(3), np.asarray([1, 0]), out="k"),
+    "concat": lambda m: m.add("Concat", m.weights(2, 1), m.weights(2, 3), axis=-1, out="k"),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_numpy_moves_constants_as_the_reference_implementation_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def folded() -> list[list[float]]:
+        """The entries of k, and its shape."""
+        model = MOVED[name](Model((1, 3), 11 if name.endswith("attribute") else 13))
+        model.add("Shape", "k", out="n").add("Cast", "n", to=TensorProto.FLOAT, out="s")
+        model.add("Flatten", "k", axis=0, out="f").add("Flatten", "s", axis=0, out="g")
+        op = model.add("Concat", "x", "f", "g", axis=1).network().graph.output.op
+        assert isinstance(op, Concat)
+        return [part.flatten().tolist() for part in op.parts if part is not None]
+
+    mine = folded()
+    monkeypatch.setattr(onnx_fold, "_moved", lambda c, arrays: None)
+    assert mine == folded()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda m: m.add("Gather", m.weights(4), np.asarray(4), out="k"),
+        lambda m: m.add("Unsqueeze", m.weights(3), np.asarray([7]), out="k"),
+        lambda m: m.add("Concat", m.weights(2, 1), m.weights(3, 3), axis=1, out="k"),
+    ],
+)
+def test_constants_that_do_not_fit_are_refused(wrong: Callable[[Model], Model]) -> None:
+    with pytest.raises(UnsupportedOp, match="its constant inputs do not fit"):
+        wrong(Model((1, 3))).add("Flatten", "k", axis=0, out="f").add("Concat", "x", "f", axis=1).network()

@@ -119,6 +119,16 @@ def test_an_identity_and_a_constant_network_keep_the_form() -> None:
     assert "the output does not depend on the input" in network.notes
 
 
+def test_a_copy_elsewhere_is_made_once() -> None:
+    graph = Model((1, 3)).add("Relu", "x", out="a").add("Add", "a", np.ones(3, np.float32)).network().graph
+    single = graph.to("cpu", torch.float32)
+    assert graph.to(torch.device("cpu"), torch.float32) is single
+    assert graph.to("cpu", torch.float64) is not single
+    x = torch.rand(2, 1, 3)
+    assert single.forward(x).dtype == torch.float32
+    assert torch.equal(single.forward(x), x.relu() + 1)
+
+
 class Residual(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -42,6 +42,18 @@ def test_affine_ops_are_the_matrix_they_stand_for(name: str) -> None:
                 check_affine(node.op.radius, [graph.nodes[i] for i in node.inputs], node)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_the_gradient_is_that_of_automatic_differentiation(name: str) -> None:
+    graph = CASES[name]().network().graph
+    x = normal(3, *graph.input.shape).requires_grad_(True)
+    y = graph.forward(x)
+    coef = normal(*y.shape, seed=2)
+    expected = torch.autograd.grad((coef * y).sum(), x)[0] if y.requires_grad else torch.zeros_like(x)
+    with torch.no_grad():
+        found = graph.gradient(graph.values(x), coef)
+    assert torch.allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
 def columns(op: Affine, inputs: list[Node]) -> Tensor:
     """The op's matrix, (all inputs, output), from its linear part on unit vectors."""
     total = sum(n.size for n in inputs)

@@ -13,7 +13,6 @@ from netproof.errors import SpecError
 from netproof.problem.property import Ball, Box, Disjunct, Property, Row
 from netproof.problem.reduce import input_set, reduce, rows
 from netproof.problem.vnnlib import parse_property
-from netproof.problem.witness import float32_box
 
 HEAD = "".join(f"(declare-const {n} Real)" for n in ("X_0", "X_1", "Y_0", "Y_1"))
 IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
@@ -95,7 +94,7 @@ def test_the_proved_box_holds_the_decimals_and_every_float32_witness(
 ) -> None:
     box = Box(tuple(min(p) for p in pairs), tuple(max(p) for p in pairs))
     proved = input_set(box, None, (len(pairs),))
-    lower32, upper32, _ = float32_box(box)
+    lower32, upper32, _ = box.float32
     for i, (low, high) in enumerate(zip(proved.lower.tolist(), proved.upper.tolist(), strict=True)):
         assert Fraction(low) <= box.lower[i]
         assert box.upper[i] <= Fraction(high)

@@ -14,7 +14,6 @@ from netproof.problem.vnnlib import parse_property
 from netproof.problem.witness import (
     confirm,
     confirmed,
-    float32_box,
     format_witness,
     project,
     rounding_gap,
@@ -43,7 +42,7 @@ def test_the_float32_box_is_inward_and_as_large_as_can_be(
     pairs: list[tuple[Fraction, Fraction]], opened: set[int]
 ) -> None:
     box = box_of(pairs, frozenset(i for i in opened if i < len(pairs) and pairs[i][0] != pairs[i][1]))
-    lower, upper, pinned = float32_box(box)
+    lower, upper, pinned = box.float32
     assert lower.dtype == upper.dtype == np.float32
 
     def inside(i: int, value: np.float32) -> bool:
@@ -76,7 +75,7 @@ def test_the_float32_box_is_inward_and_as_large_as_can_be(
 def test_projection_lands_in_the_float32_box(pairs: list[tuple[Fraction, Fraction]], x: list[float]) -> None:
     disjunct = Disjunct(box_of(pairs), ())
     point = project(np.array(x), disjunct)
-    lower, upper, _ = float32_box(disjunct.box)
+    lower, upper, _ = disjunct.box.float32
     assert point.dtype == np.float32
     assert ((lower <= point) & (point <= upper)).all()
 

@@ -14,9 +14,10 @@ from torch import Tensor
 from netproof.bounds.region import Region
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Witness
+from netproof.model.affine import Linear
 from netproof.model.graph import Graph
 from netproof.problem.problem import InputSet, Problem
-from netproof.search.attack import Pgd
+from netproof.search.attack import QUICK, Pgd
 from netproof.search.goals import TRIES, Decide, Judge, Minimise
 from support.awkward import GraphBuilder
 from support.problems import box_problem, plain_domains, random_points, targets_of
@@ -235,6 +236,15 @@ def test_a_ball_whose_centre_the_box_cuts_off() -> None:
 # --- the attack ---
 
 
+def watched(graph: Graph, kind: type[Linear]) -> Graph:
+    """The same one-layer network, whose float32 copy is of the class `kind`."""
+    single = graph.to(CPU, torch.float32)
+    op = single.output.op
+    assert isinstance(op, Linear)
+    graph._copies[CPU, torch.float32] = Graph((single.input, replace(single.output, op=kind(op.weight, op.bias))))
+    return graph
+
+
 def attacked(problem: Problem, accepts: Callable[[Tensor], bool], seed: int = 0) -> tuple[bool, Decide, Replays]:
     replays = Replays(accepts)
     goal = Decide(problem, replays)
@@ -279,6 +289,33 @@ def test_every_target_is_attacked() -> None:
     assert goal.upper.tolist()[:2] == pytest.approx([1.0, 0.5])
 
 
+def test_only_the_wanted_targets_are_attacked() -> None:
+    rows = targets_of([[[1.0]], [[-1.0]], [[1.0]]], [[-2.0], [-1.5], [-3.0]])
+    problem = box_problem(identity(), -1.0, 1.0, rows)
+    goal = Decide(problem, refuse)
+    assert not Pgd().find(problem, goal, CPU, 0, Deadline(), targets=[1])
+    assert goal.upper.tolist() == [float("inf"), 0.5, float("inf")]
+
+
+@pytest.mark.parametrize("attack", [QUICK, Pgd(), Pgd(steps=1), Pgd(steps=6)])
+def test_every_step_counts(attack: Pgd) -> None:
+    """The least value of all points that the attack came through is known in the end, the last one's too."""
+    seen: list[Tensor] = []
+
+    class Watching(Linear):
+        def forward(self, *xs: Tensor) -> Tensor:
+            y = super().forward(*xs)
+            seen.append(y.flatten())
+            return y
+
+    build = GraphBuilder(1, 3)
+    build.linear(0, np.array([[1.0, -2.0, 0.5]]), np.zeros(1))
+    problem = box_problem(watched(build.finish(), Watching), -1.0, 2.0, targets_of([[[1.0]]], [[-100.0]]))
+    goal = Decide(problem, refuse)
+    assert not attack.find(problem, goal, CPU, 0, Deadline())
+    assert float(goal.upper) == float(torch.cat(seen).min()) + 100.0
+
+
 def test_a_conjunction_is_attacked_as_a_whole() -> None:
     """y0 <= −0.5 and y1 <= −0.5 with y = x: each alone is easy, both are in one corner of four."""
     rows = targets_of([[[1.0, 0.0], [0.0, 1.0]]], [[-0.5, -0.5]])
@@ -305,8 +342,8 @@ def test_a_constant_network_is_no_trouble() -> None:
 
 
 def test_the_seed_decides_the_points() -> None:
-    build = GraphBuilder(1, 6)
-    h = build.relu(build.linear(0, np.random.default_rng(0).standard_normal((8, 6)), np.zeros(8)))
+    build = GraphBuilder(1, 30)
+    h = build.relu(build.linear(0, np.random.default_rng(0).standard_normal((8, 30)), np.zeros(8)))
     build.linear(h, -np.ones((1, 8)), np.array([4.0]))  # not violated at the centre
     problem = box_problem(build.finish(), -1.0, 1.0)
     runs = [attacked(problem, lambda x: True, seed)[2].asked for seed in (0, 0, 1)]
@@ -315,15 +352,17 @@ def test_the_seed_decides_the_points() -> None:
 
 
 def test_the_attack_starts_at_the_centre_at_corners_and_elsewhere() -> None:
+    """Watched through a network that is its input, on which nothing is a violation."""
     starts: list[Tensor] = []
 
-    class Watching(Decide):
-        def consider(self, judge: Judge, points: Tensor, y: Tensor, target: Tensor) -> bool:
-            starts.append(points.clone())
-            return super().consider(judge, points, y, target)
+    class Watching(Linear):
+        def forward(self, *xs: Tensor) -> Tensor:
+            starts.append(xs[0].clone())
+            return super().forward(*xs)
 
-    problem = box_problem(identity(3), 1.0, 2.0, targets_of([[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]]]))
-    Pgd().find(problem, Watching(problem, refuse), CPU, 0, Deadline(0.0))
+    rows = targets_of([[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]]])
+    problem = box_problem(watched(identity(3), Watching), 1.0, 2.0, rows)
+    Pgd().find(problem, Decide(problem, refuse), CPU, 0, Deadline(0.0))
     for points in starts[0].chunk(2):  # by target
         corners = ((points == 1) | (points == 2)).flatten(1).all(1)
         assert bool((points[0] == 1.5).all())
@@ -349,15 +388,15 @@ def test_the_attack_stays_in_the_ball(p: int) -> None:
     centre = torch.tensor([[0.2, -0.1, 0.3]], dtype=torch.float64)
     inputs = InputSet(centre - 0.5, centre + 0.5, centre, 0.5, p)
     rows = targets_of([[[1.0, 2.0, -1.0]]])
-    problem = Problem(identity(3), inputs, rows, (0,))
     seen: list[Tensor] = []
 
-    class Watching(Decide):
-        def consider(self, judge: Judge, points: Tensor, y: Tensor, target: Tensor) -> bool:
-            seen.append(points.clone())
-            return super().consider(judge, points, y, target)
+    class Watching(Linear):
+        def forward(self, *xs: Tensor) -> Tensor:
+            seen.append(xs[0].clone())
+            return super().forward(*xs)
 
-    goal = Watching(problem, refuse)
+    problem = Problem(watched(identity(3), Watching), inputs, rows, (0,))
+    goal = Decide(problem, refuse)
     assert not Pgd().find(problem, goal, CPU, 0, Deadline())
     away = (torch.cat(seen).double() - centre).flatten(1).norm(p=p, dim=1)
     assert float(away.max()) <= 0.5 * (1 + 1e-6)

@@ -56,6 +56,9 @@ class Watched(Bounder):
         self.seen.append(found)
         return found
 
+    def whole(self, root: Root, *rest: Any) -> Bounds:
+        return self.inner.whole(root, *rest)
+
     def domains_at_once(self, root: Root) -> int:
         return self.inner.domains_at_once(root)
 

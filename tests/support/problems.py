@@ -80,6 +80,7 @@ def plain_domains(count: int, neurons: int, seed: int = 0) -> Domains:
         bound=torch.randn(count, generator=g, dtype=torch.float64),
         candidates=torch.arange(neurons).repeat(count, 1),
         settled=torch.zeros(count, dtype=torch.int64),
+        renewed=torch.zeros(count, dtype=torch.int64),
     )
 
 

@@ -17,6 +17,7 @@ from netproof.bounds.climb import Seeds, Start, climb
 from netproof.bounds.condense import Condensed
 from netproof.bounds.dual import Packed, Pulled, packed_lines, pull, within
 from netproof.bounds.optimise import Schedule
+from netproof.bounds.renew import renew
 from netproof.bounds.root import Deepen, Root, build_root
 from netproof.bounds.scope import Scope
 from netproof.core.deadline import Deadline
@@ -25,6 +26,10 @@ from netproof.problem.domains import Domains
 from netproof.problem.problem import Problem
 
 MOST = 6e4  # of a multiplier, which is kept as a float16
+MIN_LEVELS = 6  # splits between two renewals of the neurons' bounds, at least
+TRIALS = 4  # sub-domains on which a renewal is tried,
+TRIAL_AFTER = 4  # once the search has cost so many times as much as one
+WORTH = 0.2  # of the distance to a proof that a renewal must gain there for others to follow
 LEAST_WEIGHT = 0.02  # that a row starts with: from next to nothing it would take many steps to come back
 
 
@@ -37,6 +42,7 @@ class Beta(Bounder):
     steps: int = 10
     rate: float = 0.25
     child_rate: float = 0.1
+    renew: int = 32  # neurons a layer bounded again after many splits
 
     def root(
         self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
@@ -57,7 +63,41 @@ class Beta(Bounder):
         return build_root(root.problem, root.device, Schedule(self.neuron_steps, self.rate), deadline, root, deepen)
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        return self._bound(root, domains, Schedule(self.steps, self.child_rate), threshold, deadline, clock)
+        domains = self._renewed(root, domains, threshold, deadline, clock)
+        bounds = self._bound(root, domains, Schedule(self.steps, self.child_rate), threshold, deadline, clock)
+        empty = (bounds.domains.lower > bounds.domains.upper).any(1)
+        bound = torch.where(empty, torch.inf, bounds.domains.bound)
+        return replace(bounds, domains=replace(bounds.domains, bound=bound), empty=empty)
+
+    def _renewed(
+        self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock
+    ) -> Domains:
+        """With the neurons bounded again where enough was decided since they were last, if that pays here."""
+        rows = 2 * sum(min(self.renew, layer.count) for layer in root.search.layers[1:])
+        levels = max(MIN_LEVELS, rows.bit_length())
+        root.bounded += len(domains)
+        if rows == 0 or root.renewal_pays is False or root.bounded < TRIAL_AFTER * rows:
+            return domains
+        due = (domains.depth - domains.renewed >= levels).nonzero()[:, 0]
+        if root.renewal_pays is None:
+            due = due[:TRIALS]
+        if len(due) == 0:
+            return domains
+        stale = domains.select(due)
+        fresh = renew(root, stale, self.renew, Schedule(self.steps, self.child_rate), deadline)
+        if root.renewal_pays is None:
+            root.renewal_pays = self._gain(root, stale, fresh, threshold[due], deadline, clock) > WORTH
+        return domains.put(due, fresh)
+
+    def _gain(
+        self, root: Root, stale: Domains, fresh: Domains, threshold: Tensor, deadline: Deadline, clock: Clock
+    ) -> float:
+        """What renewal gains of the distance to a proof."""
+        schedule = Schedule(self.steps, self.child_rate)
+        before, after = (self._bound(root, d, schedule, threshold, deadline, clock) for d in (stale, fresh))
+        missing = (threshold - before.domains.bound).clamp(min=1e-6)
+        won = after.domains.bound.minimum(threshold) - before.domains.bound
+        return float((won / missing).mean())
 
     def bound_part(
         self, part: Scope, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock

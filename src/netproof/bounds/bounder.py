@@ -50,6 +50,10 @@ class Bounder(ABC):
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Sub-domains as `split` made them; threshold (domain,): the bound above which one is settled."""
 
+    @abstractmethod
+    def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
+        """The whole input set under a root that is there already, one domain a target."""
+
     def tighter(self, root: Root, deepen: Deepen | None, deadline: Deadline) -> Root | None:
         """A root with better bounds of the neurons, for more time; None where there is none to be had."""
         return None
@@ -79,4 +83,5 @@ def root_domains(root: Root) -> Domains:
         bound=torch.full((count,), -torch.inf, dtype=torch.float64, device=device),
         candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),
         settled=torch.zeros(count, dtype=torch.int64, device=device),
+        renewed=torch.zeros(count, dtype=torch.int64, device=device),
     )

@@ -70,6 +70,7 @@ class Trunk:
 class Charges:
     """The weights of |coefficient| in the rounding error of a condensed bound, float64."""
 
+    forms: Tensor  # (U,): what a neuron's own form may be off by
     before: Tensor  # (U,) of the coefficient of h
     after: Tensor  # (U,) of the coefficient of z
     seed: Tensor  # (1 + Y + U,) of the form that a bound starts from
@@ -114,6 +115,30 @@ class Condensed:
             else:
                 runs.append([layer])
         return [(run, slice(run[0].start, run[-1].packed.stop)) for run in runs]
+
+
+    def upto(self, depth: int) -> Condensed:
+        """The first `depth` layers, without rows."""
+        count = self.layers[depth].start if depth < len(self.layers) else self.count
+        charges = self.charges
+        if charges is not None:
+            seed = charges.seed[: self.base + count]
+            charges = replace(
+                charges,
+                forms=charges.forms[:count],
+                before=charges.before[:count],
+                after=charges.after[:count],
+                seed=seed,
+            )
+        return replace(
+            self,
+            layers=self.layers[:depth],
+            matrix=self.matrix[:count, : self.base + count],
+            rows=self.rows[:0, :, : self.base + count],
+            error=self.error[:0],
+            direct=min(self.direct, count),
+            charges=charges,
+        )
 
 
 class Condenser:
@@ -225,6 +250,7 @@ class Condenser:
         # A bound of h that was rounded out of the subnormals is at most 1e-37 larger, see `numerics.float32_down`.
         most = most + 1e-37
         return Charges(
+            forms=error,
             before=(error + unit * (matrix.abs() @ values) + 4 * UNIT[torch.float64] * most) * INFLATE + UNDERFLOW,
             after=3 * unit * steepest * most * INFLATE + UNDERFLOW,
             seed=unit * values * INFLATE,

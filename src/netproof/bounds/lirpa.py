@@ -40,15 +40,14 @@ class Lirpa(Bounder):
         quick = build_root(problem, device, Schedule(0), deadline)
         if quick is None:
             return None
-        climb = Schedule(self.root_steps, self.rate)
-        bounds = self._bound_root(quick, climb, threshold, deadline, clock)
+        bounds = self.whole(quick, threshold, deadline, clock)
         proved = bool((bounds.domains.bound > threshold).all())
         if proved or self.neuron_steps == 0 or len(quick.search.layers) < 2:
             return quick, bounds
         root = build_root(problem, device, Schedule(self.neuron_steps, self.rate), deadline, quick)
         if root is None:
             return quick, bounds
-        return root, self._bound_root(root, climb, threshold, deadline, clock)
+        return root, self.whole(root, threshold, deadline, clock)
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         batch = _batch(root, domains, refresh_rows(root, domains, self.refresh))
@@ -61,9 +60,8 @@ class Lirpa(Bounder):
         rows = rows_that_fit(graph, graph.output.index, root.device, torch.float32, grad=True)
         return max(1, rows // (1 + 2 * self.refresh))
 
-    @staticmethod
-    def _bound_root(root: Root, schedule: Schedule, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        domains = root_domains(root)
+    def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
+        domains, schedule = root_domains(root), Schedule(self.root_steps, self.rate)
         batch = _batch(root, domains, [None] * len(root.search.layers))
         start = Slopes(domains.slopes.float(), {})
         return optimise_and_confirm(root, batch, domains, start, schedule, threshold, deadline, clock)

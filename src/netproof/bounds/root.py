@@ -49,6 +49,8 @@ class Root:
     upper: list[Tensor]
     slopes: list[Tensor]  # per layer (2, U_k or 1, U') float16: what its neurons' lower and upper bounds were got with
     condenser: Condenser
+    bounded: int = 0  # sub-domains so far
+    renewal_pays: bool | None = None  # of the neurons' bounds below the root; None: not tried yet
     _bias: list[Tensor] = field(default_factory=list)  # per layer (U_k,)
     _leaks: list[Tensor] = field(default_factory=list)
 
@@ -257,6 +259,7 @@ class _Neurons:
             bound=value[places],
             candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),
             settled=torch.zeros(count, dtype=torch.int64, device=device),
+            renewed=torch.zeros(count, dtype=torch.int64, device=device),
         )
         return value.index_copy(0, places, self._deepen(part, domains)) if count else value
 

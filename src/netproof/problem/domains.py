@@ -32,12 +32,18 @@ class Domains:
     bound: Tensor  # (domain,) float64: confirmed lower bound of Σ λ r
     candidates: Tensor  # (domain, k) int64: neurons to split, best first, −1 where there is none
     settled: Tensor  # (domain,) int64: how many of the decisions the bounds above take into account
+    renewed: Tensor  # (domain,) int64: how many there were when the neurons were last bounded again
 
     def __len__(self) -> int:
         return self.target.shape[0]
 
     def map(self, fn: Callable[[Tensor], Tensor]) -> Domains:
         return Domains(**{f.name: fn(getattr(self, f.name)) for f in fields(self)})
+
+    def put(self, index: Tensor, some: Domains) -> Domains:
+        """The same with those at `index` (n,) replaced."""
+        pairs = zip(self.tensors(), some.tensors(), strict=True)
+        return Domains(*(old.index_copy(0, index, new) for old, new in pairs))
 
     def tensors(self) -> list[Tensor]:
         return [getattr(self, f.name) for f in fields(self)]

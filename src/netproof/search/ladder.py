@@ -15,10 +15,9 @@ from netproof.core.deadline import Deadline
 from netproof.search.refine import NeuronSearch
 
 OPTIMISED = 3.0  # roots with optimised slopes for the neurons cost about so many without
-GROWTH = 2.0  # how much more each rung may cost than the one before
+GROWTH = 2.0  # how much more each rung may cost than the search since the one before
 WORTH = 0.03  # of the root's bound that a rung must gain for another to follow
-ROUNDS = 8
-WIDTH = 2
+ROUNDS = 16  # of branching on a neuron
 
 
 class Ladder:
@@ -39,7 +38,7 @@ class Ladder:
         """The next root, None where there is none that is better."""
         began = time.monotonic()
         self._rung += 1
-        new = self._bounder.tighter(root, self._deepen(deadline, clock), deadline)
+        new = self._bounder.tighter(root, self._deepen(root, deadline, clock), deadline)
         self._price = max(self._price, GROWTH * (time.monotonic() - began))
         self._since = searched
         self._over = new is None
@@ -50,8 +49,11 @@ class Ladder:
         if self._rung > 1 and after - before < WORTH * abs(before):
             self._over = True
 
-    def _deepen(self, deadline: Deadline, clock: Clock) -> Deepen | None:
+    def _deepen(self, root: Root, deadline: Deadline, clock: Clock) -> Deepen | None:
+        """From the second rung on: as many sub-domains of neurons as the search has bounded of its own, times GROWTH."""
         if self._rung < 2 or not isinstance(self._bounder, Beta):
             return None
-        width = WIDTH << (self._rung - 2)
-        return NeuronSearch(self._bounder, self._brancher, ROUNDS, width, deadline, clock)
+        a_round = 4 * sum(layer.count for layer in root.search.layers[1:])  # two sides, two children
+        rounds = max(1, int(GROWTH * root.bounded) // max(1, a_round))
+        width = max(1, rounds // ROUNDS)
+        return NeuronSearch(self._bounder, self._brancher, min(rounds, ROUNDS), width, deadline, clock)

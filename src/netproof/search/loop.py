@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from netproof.bounds.bounder import Bounder, Bounds, Clock, root_domains
+from netproof.bounds.bounder import Bounder, Bounds, Clock
 from netproof.bounds.memory import domains_that_fit
 from netproof.bounds.repack import repack
 from netproof.bounds.root import Root
@@ -75,6 +75,9 @@ class Search:
         self._clock = Clock()
         self._ledger = Ledger(goal, len(problem.disjuncts), device)
         self._frontier: Frontier | None = None
+        self._chunk = 1  # children bounded at once
+        self._room: tuple[int | None, int] = (None, 1)  # sub-domains that the device and the host may hold
+        self._whole_bound = float("-inf")  # of the whole input set under the root there is
 
     def run(self) -> Outcome:
         first = self._bound_root()
@@ -118,10 +121,9 @@ class Search:
             return root, frontier
         open_targets = torch.cat([part.target.to(self._device) for part in frontier.parts()]).unique()
         before = self._whole_bound
-        again = root_domains(new).select(open_targets)
-        whole = self._method.bounder.bound(
-            new, again, self._goal.thresholds(again.target), self._deadline, self._clock
-        )
+        every = torch.arange(len(self._problem.disjuncts), device=self._device)
+        whole = self._method.bounder.whole(new, self._goal.thresholds(every), self._deadline, self._clock)
+        whole = whole.select(open_targets)
         self._whole_bound = float(whole.domains.bound.min())
         ladder.judge(before, self._whole_bound)
         few = len(frontier) <= self._method.batch and not frontier.waiting
