@@ -29,6 +29,8 @@ from support.asking import ask, at_most, bound_of, dense, problem_of, root_of, w
 from support.random_graphs import TinyNetwork, rows_tensor
 
 every_method = pytest.mark.parametrize("method", METHODS)
+SLOPES_ALONE = [m for m in METHODS if m.startswith("lirpa")]  # the others see conflicts between splits
+slopes_alone = pytest.mark.parametrize("method", SLOPES_ALONE)
 either_attack = pytest.mark.parametrize("attack", [True, False], ids=["attack", "no attack"])
 
 ONE = (np.array([-1.0]), np.array([1.0]))
@@ -73,7 +75,7 @@ def forgetful(domains: Domains) -> Domains:
 # --- fact 1: linear bounds ignore that splits may conflict ---
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if m != "lirpa-single"])
+@pytest.mark.parametrize("method", [m for m in SLOPES_ALONE if m != "lirpa-single"])
 def test_fact_1_conflicting_splits_stay_undecided_without_the_leaf_lp(method: str, tmp_path: Path) -> None:
     """One split at a time may do without: −relu split, the other's best slope cancels it. Both at once may not."""
     model = relu_minus_relu().save(tmp_path / "f.onnx")
@@ -92,9 +94,18 @@ def test_fact_1_the_leaf_lp_proves_it(method: str, tmp_path: Path) -> None:
     verdict = netproof.verify(model, as_file("-0.001", tmp_path / "f.vnnlib"), method=method, device="cpu")
     assert verdict.status == Status.UNSAT
     assert verdict.lower_bound == pytest.approx(0.001, abs=1e-6)
-    if method != "lirpa-single":  # which may do without, as above
+    if method in SLOPES_ALONE and method != "lirpa-single":  # which may do without, as above
         assert verdict.decided_by == "leaf"
         assert verdict.stats.leaf_lps + verdict.stats.lps > 0
+
+
+@pytest.mark.parametrize("method", ["beta", "auto"])
+def test_fact_1_multipliers_see_the_conflict_without_an_lp(method: str, tmp_path: Path) -> None:
+    model = relu_minus_relu().save(tmp_path / "f.onnx")
+    spec = as_file("-0.001", tmp_path / "f.vnnlib")
+    verdict = netproof.verify(model, spec, method=method, device="cpu", options={"leaf_lp": "false", "steps": "300"})
+    assert verdict.status == Status.UNSAT
+    assert verdict.stats.leaf_lps == verdict.stats.lps == 0
 
 
 def test_fact_1_two_of_the_four_leaves_keep_the_boxs_bound() -> None:
@@ -189,7 +200,7 @@ def fail_where(monkeypatch: pytest.MonkeyPatch, hopeless: Callable[[LPTask], boo
     return failed
 
 
-@every_method
+@slopes_alone
 def test_fact_4_leaves_without_an_answer_are_not_forgotten(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,7 +221,7 @@ def test_fact_4_leaves_without_an_answer_are_not_forgotten(
     assert verdict.lower_bound < 0
 
 
-@every_method
+@slopes_alone
 def test_fact_4_one_leaf_of_many_is_enough(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever of the LPs on leaves is the one that fails."""
     network = equal_pairs()
@@ -226,7 +237,7 @@ def test_fact_4_one_leaf_of_many_is_enough(method: str, tmp_path: Path, monkeypa
         assert verdict.status == Status.UNKNOWN
 
 
-@every_method
+@slopes_alone
 def test_fact_4_no_lp_at_all(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = fail_where(monkeypatch, lambda task: True)
     network = equal_pairs()

@@ -78,7 +78,7 @@ def test_the_lp_takes_over_when_bounds_are_stuck(batch: str, tmp_path: Path) -> 
     """Without a frontier that is large: `patience` rounds without a better bound are enough."""
     question = sharpened(knotted(9, (2, 7, 6, 2)), (MARGIN,))
     options = {"batch": batch, "patience": "1", "lp_threshold": "1000000"}
-    verdict = ask(question.network, question.property, tmp_path, attack=False, options=options)
+    verdict = ask(question.network, question.property, tmp_path, method="lirpa", attack=False, options=options)
     assert verdict.status == Status.UNSAT
     assert verdict.stats.lps > 0
 
@@ -97,6 +97,7 @@ def test_two_base_properties_have_the_same_verdict_with_a_low_threshold(
             folder / model,
             folder / spec,
             device="cpu",
+            method="lirpa",
             timeout=600,
             attack=False,
             options={"lp_threshold": threshold, "batch": "16", **PATIENT},

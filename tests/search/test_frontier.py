@@ -66,3 +66,47 @@ def test_keep_keeps_what_the_mask_says() -> None:
     frontier = Frontier(with_bounds([3.0, 1.0, 2.0]))
     frontier.keep(torch.tensor([True, False, True]))
     assert frontier.domains.bound.tolist() == [3.0, 2.0]
+
+
+def test_bounds_within_a_grain_are_equal_and_the_deepest_goes_first() -> None:
+    many = replace(with_bounds([-1.001, -1.002, -1.003, -2.0]), settled=torch.tensor([5, 9, 1, 0]))
+    frontier = Frontier(many, grain=0.1)
+    assert frontier.pop(1).bound.tolist() == [-2.0]
+    assert [frontier.pop(1).settled.item() for _ in range(3)] == [9, 5, 1]
+
+
+def test_the_best_come_first_on_request() -> None:
+    frontier = Frontier(with_bounds([0.0, -3.0, 2.0, -1.0]))
+    assert frontier.pop(1, best=True).bound.tolist() == [2.0]
+
+
+def test_what_does_not_fit_waits_on_the_host_and_nothing_is_lost() -> None:
+    everything = with_bounds([float(v) for v in torch.randperm(60, generator=torch.Generator().manual_seed(1))])
+    frontier = Frontier(everything.select(slice(0, 5)), room=8)
+    for start in range(5, 60, 5):
+        frontier.push(everything.select(slice(start, start + 5)))
+    assert len(frontier) == 60
+    assert frontier.waiting > 40
+    assert frontier.lower_bound == 0.0
+    assert sum(map(len, frontier.parts())) == 60
+    popped = []
+    while len(frontier):
+        popped.append(frontier.pop(7))
+    back = concatenate(popped)
+    assert same(back.select(back.bound.argsort()), everything.select(everything.bound.argsort()))
+
+
+def test_pruning_reaches_what_waits() -> None:
+    children = split(domains(2, 3), torch.tensor([[0, 1], [0, 1]]))
+    frontier = Frontier(children.select(slice(0, 2)), room=2)
+    frontier.push(children.select(slice(2, 8)))
+    assert frontier.waiting
+    assert frontier.prune(1, torch.tensor([1, 0, 0], dtype=torch.int16)) == 2
+    assert len(frontier) == 6
+
+
+def test_the_callers_tensors_are_left_alone() -> None:
+    mine = with_bounds([3.0, 1.0, 2.0, 0.0])
+    frontier = Frontier(mine)
+    frontier.pop(2)
+    assert mine.bound.tolist() == [3.0, 1.0, 2.0, 0.0]

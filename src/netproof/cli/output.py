@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 import math
 import os
@@ -104,6 +103,8 @@ def versions() -> dict[str, str | None]:
 
 def installed_version(name: str) -> str | None:
     """The version of an installed distribution; onnxruntime has a second name with GPU support."""
+    import importlib.metadata  # a sixth of the start of the command line, which needs it seldom
+
     for candidate in (name, f"{name}-gpu"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(candidate)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import gc
+import importlib
 import io
 import os
 import sys
@@ -85,9 +87,18 @@ def _work(job: Job, *, model: str, spec: str, engine: options.Engine, npy: bool)
 
 
 def prepare(engine: options.Engine) -> None:
-    """Before the heavy imports: their thread pools are sized once, from the environment."""
+    """The heavy imports. Their thread pools are sized once, from the environment; and of all the objects that they
+
+    make none is garbage, so the collector need not look at them, now or later.
+    """
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, str(engine.threads))
+    gc.disable()
+    try:
+        importlib.import_module("netproof.api")
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def reply(verdict: Verdict, engine: options.Engine, *, npy: bool) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from netproof.model.ops import Nonlinear, Op
+from netproof.model.ops import Affine, Nonlinear, Op
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +54,15 @@ class Graph:
         return tuple(found)
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Graph:
+        """The same graph there; it is made once, since every part of a run asks for it."""
         device = torch.device(device)
-        return Graph(tuple(replace(n, op=n.op.to(device, dtype)) for n in self.nodes))
+        if (device, dtype) not in self._copies:
+            self._copies[device, dtype] = Graph(tuple(replace(n, op=n.op.to(device, dtype)) for n in self.nodes))
+        return self._copies[device, dtype]
+
+    @cached_property
+    def _copies(self) -> dict[tuple[torch.device, torch.dtype], Graph]:
+        return {}
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, *input) -> (batch, *output)."""
@@ -67,3 +75,23 @@ class Graph:
             xs = (x,) if not node.inputs else tuple(values[i] for i in node.inputs)
             values.append(node.op.forward(*xs))
         return values
+
+    def gradient(self, values: Sequence[Tensor], coef: Tensor) -> Tensor:
+        """Of coef·output with respect to the input, at the points that have these `values`.
+
+        (batch, *output) -> (batch, *input). Half the work of automatic differentiation where networks are small.
+        """
+        found = {self.output.index: coef}
+        for node in reversed(self.nodes[1:]):
+            here = found.pop(node.index, None)
+            if here is None:  # nothing that the output depends on
+                continue
+            op = node.op
+            if isinstance(op, Affine):
+                parts = op.adjoint(here)
+            else:
+                assert isinstance(op, Nonlinear)
+                parts = (op.pull_back(here, values[node.inputs[0]]),)
+            for i, part in zip(node.inputs, parts, strict=True):
+                found[i] = found[i] + part if i in found else part
+        return found[0] if 0 in found else torch.zeros_like(values[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -16,6 +17,10 @@ class Relu(Nonlinear):
         (x,) = xs
         return x.relu()
 
+    def pull_back(self, coef: Tensor, x: Tensor) -> Tensor:
+        kept: Tensor = torch.ops.aten.threshold_backward(coef, x, 0.0)
+        return kept
+
 
 @dataclass(frozen=True, eq=False)
 class LeakyRelu(Nonlinear):
@@ -26,3 +31,7 @@ class LeakyRelu(Nonlinear):
     def forward(self, *xs: Tensor) -> Tensor:
         (x,) = xs
         return F.leaky_relu(x, self.alpha)
+
+    def pull_back(self, coef: Tensor, x: Tensor) -> Tensor:
+        scaled: Tensor = torch.ops.aten.leaky_relu_backward(coef, x, self.alpha, False)
+        return scaled

@@ -1,7 +1,7 @@
 """Folding of nodes whose inputs are all constants.
 
-Integers and data movements are exact, so onnx's own reference implementation evaluates them. Float arithmetic
-goes through `netproof.model.constant`, which carries a radius. Any other float operator is refused.
+Integers and data movements are exact, so numpy or onnx's own reference implementation evaluates them. Float
+arithmetic goes through `netproof.model.constant`, which carries a radius. Any other float operator is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from netproof.model import constant
 from netproof.model.constant import Constant
@@ -91,7 +90,35 @@ def _exactly(c: Context, inputs: list[Constant | None]) -> list[Constant]:
 
 
 def _evaluate(c: Context, arrays: list[np.ndarray | None]) -> list[np.ndarray]:
+    """One node, run on arrays in place of its inputs."""
+    try:
+        moved = _moved(c, [array for array in arrays if array is not None])
+        outputs = _reference(c, arrays) if moved is None else [moved]
+    except (ValueError, IndexError, RuntimeError, TypeError, AttributeError, OverflowError) as error:
+        c.refuse(f"its constant inputs do not fit: {error}", "export the model again")
+    if any(np.asarray(output).dtype == object for output in outputs):
+        c.refuse("its constant inputs have no numbers for a result", "export the model again")
+    return [np.asarray(output) for output in outputs]
+
+
+def _moved(c: Context, arrays: list[np.ndarray]) -> np.ndarray | None:
+    """What an exported `x.view(x.size(0), -1)` is made of, by numpy; None for anything else.
+
+    Nearly every model has that, and importing the reference implementation takes longer than reading the model.
+    """
+    if c.op == "Gather" and arrays[1].size:
+        return np.take(arrays[0], arrays[1], axis=c.attr("axis", 0))
+    if c.op == "Unsqueeze" and (axes := c.attr_or_input("axes", 1)):
+        return np.expand_dims(arrays[0], tuple(axes))
+    if c.op == "Concat" and (axis := c.attr("axis")) is not None:
+        return np.concatenate(arrays, axis=axis)
+    return None
+
+
+def _reference(c: Context, arrays: list[np.ndarray | None]) -> list[np.ndarray]:
     """One node, run by onnx's reference implementation."""
+    from onnx.reference import ReferenceEvaluator
+
     names = [f"in{i}" if array is not None else "" for i, array in enumerate(arrays)]
     node = onnx.NodeProto()
     node.CopyFrom(c.proto)
@@ -105,13 +132,7 @@ def _evaluate(c: Context, arrays: list[np.ndarray | None]) -> list[np.ndarray]:
     results = [helper.make_tensor_value_info(name, 0, None) for name in node.output if name]
     graph = helper.make_graph([node], "constant", declared, results)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", c.opset)])
-    try:
-        outputs = ReferenceEvaluator(model).run(None, feeds)
-    except (ValueError, IndexError, RuntimeError, TypeError, AttributeError, OverflowError) as error:
-        c.refuse(f"its constant inputs do not fit: {error}", "export the model again")
-    if any(np.asarray(output).dtype == object for output in outputs):
-        c.refuse("its constant inputs have no numbers for a result", "export the model again")
-    return [np.asarray(output) for output in outputs]
+    return list(ReferenceEvaluator(model).run(None, feeds))
 
 
 def _cast(c: Context) -> Constant:

@@ -70,6 +70,10 @@ class Affine(Op):
 class Nonlinear(Op):
     """An elementwise function of one input."""
 
+    @abstractmethod
+    def pull_back(self, coef: Tensor, x: Tensor) -> Tensor:
+        """coef · f'(x), elementwise; at a kink, with the derivative on its left."""
+
 
 class Input(Op):
     """The network's input; node 0 of every graph."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from netproof.errors import SpecError
 from netproof.problem.formula import Bound, Clause
@@ -48,24 +49,38 @@ class _Sides:
 class Boxes:
     """The box of each disjunct; equal boxes are one object, so that what follows can share work."""
 
-    def __init__(self, inputs: int, common: Clause, unbounded: Unbounded) -> None:
+    def __init__(self, inputs: int, common: Clause, unbounded: Unbounded, box: Box | None = None) -> None:
+        """`box` is what all disjuncts have in common besides `common`."""
         self._unbounded = unbounded
-        self._base = _Sides([None] * inputs, [None] * inputs, set(), set())
-        for literal in common:
-            if isinstance(literal, Bound):
-                self._base.tighten(literal)
-        self._plain: Box | None = None
+        self._box = box
+        self._common = [literal for literal in common if isinstance(literal, Bound)]
+        self._inputs = inputs
         self._known: dict[Box, Box] = {}
 
     def of(self, option: Clause) -> Box:
         """The box of a disjunct that adds `option` to what all have in common."""
         bounds = [literal for literal in option if isinstance(literal, Bound)]
         if not bounds:
-            if self._plain is None:
-                self._plain = self._base.box(self._unbounded)
             return self._plain
         sides = self._base.copy()
         for bound in bounds:
             sides.tighten(bound)
         box = sides.box(self._unbounded)
         return self._known.setdefault(box, box)
+
+    @cached_property
+    def _plain(self) -> Box:
+        if self._box is not None and not self._common:
+            return self._box
+        return self._base.box(self._unbounded)
+
+    @cached_property
+    def _base(self) -> _Sides:
+        none: list[Fraction | None] = [None] * self._inputs
+        sides = _Sides(none, none.copy(), set(), set())
+        if self._box is not None:
+            box = self._box
+            sides = _Sides(list(box.lower), list(box.upper), set(box.open_lower), set(box.open_upper))
+        for bound in self._common:
+            sides.tighten(bound)
+        return sides

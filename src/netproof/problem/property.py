@@ -11,6 +11,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
+from netproof.problem.decimals import Decimals
+from netproof.problem.rounding import Rounded, Singles
+
 
 @dataclass(frozen=True)
 class Row:
@@ -33,17 +39,48 @@ class Row:
 class Box:
     """lower <= x <= upper, exactly as written; `open_*` marks the bounds written with < or >."""
 
-    lower: tuple[Fraction, ...]
-    upper: tuple[Fraction, ...]
+    lower: Sequence[Fraction]  # immutable: a tuple or Decimals
+    upper: Sequence[Fraction]
     open_lower: frozenset[int] = frozenset()
     open_upper: frozenset[int] = frozenset()
 
     @cached_property
     def empty(self) -> bool:
         return any(
-            lo > hi or (lo == hi and (i in self.open_lower or i in self.open_upper))
-            for i, (lo, hi) in enumerate(zip(self.lower, self.upper, strict=True))
+            self.lower[i] > self.upper[i]
+            or (self.lower[i] == self.upper[i] and (i in self.open_lower or i in self.open_upper))
+            for i in self._narrow()
         )
+
+    def _narrow(self) -> Sequence[int]:
+        """The coordinates whose bounds may meet or cross; of decimals, the floats tell most of them apart."""
+        if not (isinstance(self.lower, Decimals) and isinstance(self.upper, Decimals)):
+            return range(len(self.lower))
+        narrow: list[int] = np.flatnonzero(self.lower.rounded.near >= self.upper.rounded.near).tolist()
+        return narrow
+
+    @cached_property
+    def rounded(self) -> tuple[Rounded, Rounded]:
+        """Both sides' nearest float64. OverflowError where a bound is beyond that."""
+        return _rounded(self.lower), _rounded(self.upper)
+
+    @cached_property
+    def float32(self) -> tuple[Singles, Singles, tuple[int, ...]]:
+        """The float32 points of the box: lower (n,), upper (n,), rounded inward, and the pinned coordinates.
+
+        A pinned coordinate's interval holds no float32; it takes the nearest one, as both bounds. Proofs cover
+        it too, since their box holds the nearest float32 of both its ends. The arrays are read-only.
+        """
+        low, high = self.rounded
+        lower, upper = low.single_up(), high.single_down()
+        _step_inside(lower, self.open_lower, low.is_single(), np.inf)
+        _step_inside(upper, self.open_upper, high.is_single(), -np.inf)
+        pinned = tuple(np.flatnonzero(lower > upper).tolist())
+        if pinned:
+            middles = Rounded.of([(self.lower[i] + self.upper[i]) / 2 for i in pinned]).single_near()
+            lower[list(pinned)] = upper[list(pinned)] = middles
+        lower.flags.writeable = upper.flags.writeable = False
+        return lower, upper, pinned
 
     def contains(self, x: Sequence[Fraction]) -> bool:
         return all(
@@ -57,6 +94,16 @@ class Box:
 
     def __hash__(self) -> int:
         return self._hash  # thousands of fractions are hashed once, so that boxes are cheap keys
+
+
+def _rounded(side: Sequence[Fraction]) -> Rounded:
+    return side.rounded if isinstance(side, Decimals) else Rounded.of(side)
+
+
+def _step_inside(bound: Singles, opened: frozenset[int], exact: NDArray[np.bool_], towards: float) -> None:
+    """Leave the end-point of an open interval where a float32 lies right on it."""
+    where = [i for i in opened if exact[i]]
+    bound[where] = np.nextafter(bound[where], np.float32(towards))
 
 
 @dataclass(frozen=True)

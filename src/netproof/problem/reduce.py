@@ -40,19 +40,27 @@ def reduce(network: Network, property: Property) -> list[Problem]:
     Disjuncts whose box is empty hold and are dropped; an empty list means that none was left to exclude.
     """
     check_sizes(network, property)
-    groups: dict[tuple[Box, Ball | None], list[int]] = {}
-    for index, disjunct in enumerate(property.disjuncts):
+    problems = []
+    for members in _on_one_set(property.disjuncts):
+        disjuncts = [property.disjuncts[i] for i in members]
+        inputs = input_set(disjuncts[0].box, disjuncts[0].ball, network.input_shape, property.source)
+        output_rows = rows(disjuncts, property.outputs, property.source)
+        problems.append(Problem(network.graph, inputs, output_rows, tuple(members)))
+    return problems
+
+
+def _on_one_set(disjuncts: Sequence[Disjunct]) -> list[list[int]]:
+    """The disjuncts whose box is not empty, those of one input set together, in order."""
+    same: dict[tuple[int, int], list[int]] = {}  # by identity first: thousands of fractions are slow to hash
+    for index, disjunct in enumerate(disjuncts):
         if not disjunct.box.empty:
-            groups.setdefault((disjunct.box, disjunct.ball), []).append(index)
-    return [
-        Problem(
-            network.graph,
-            input_set(box, ball, network.input_shape, property.source),
-            rows([property.disjuncts[i] for i in members], property.outputs, property.source),
-            tuple(members),
-        )
-        for (box, ball), members in groups.items()
-    ]
+            same.setdefault((id(disjunct.box), id(disjunct.ball)), []).append(index)
+    if len(same) <= 1:
+        return list(same.values())
+    equal: dict[tuple[Box, Ball | None], list[int]] = {}
+    for members in same.values():
+        equal.setdefault((disjuncts[members[0]].box, disjuncts[members[0]].ball), []).extend(members)
+    return [sorted(members) for members in equal.values()]
 
 
 def check_sizes(network: Network, property: Property) -> None:
@@ -72,7 +80,12 @@ def check_sizes(network: Network, property: Property) -> None:
 
 def input_set(box: Box, ball: Ball | None, shape: tuple[int, ...], source: str = "") -> InputSet:
     """The set that proofs cover, as float64 tensors of the network's input shape."""
-    lower, upper = _rounded(box.lower, source), _rounded(box.upper, source)
+    try:
+        lower, upper = box.rounded
+    except OverflowError as error:
+        raise _beyond_float32(source) from error
+    _check_range(lower, source)
+    _check_range(upper, source)
     low = torch.from_numpy(np.minimum(lower.down(), lower.single_near())).reshape(shape)
     high = torch.from_numpy(np.maximum(upper.up(), upper.single_near())).reshape(shape)
     if ball is None:
@@ -93,9 +106,13 @@ def _rounded(values: Sequence[Fraction], source: str) -> Rounded:
         rounded = Rounded.of(values)
     except OverflowError as error:
         raise _beyond_float32(source) from error
+    _check_range(rounded, source)
+    return rounded
+
+
+def _check_range(rounded: Rounded, source: str) -> None:
     if (np.abs(rounded.near) > FLOAT32_MAX).any():
         raise _beyond_float32(source)
-    return rounded
 
 
 def _beyond_float32(source: str) -> SpecError:

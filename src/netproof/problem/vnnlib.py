@@ -25,6 +25,7 @@ from netproof.problem.formula import (
     disjunctive,
 )
 from netproof.problem.linear import Linear, TermReader, Variable
+from netproof.problem.plain import Plain, plain_beginning
 from netproof.problem.property import Disjunct, Property, Row
 from netproof.problem.sexpr import Atom, Group, SExpr, Source, parse
 from netproof.problem.text import read_text
@@ -45,11 +46,19 @@ def load_property(path: str | Path) -> Property:
 
 def parse_property(text: str, file: str = "") -> Property:
     """Read a specification from its text; `file` is its name in messages."""
-    reader = _Reader(Source(text, file))
     with _collector_paused():
-        for command in parse(reader.source):
-            reader.command(command)
-        return reader.finish()
+        return _read_plain(text, file) or _Reader(Source(text, file)).read()
+
+
+def _read_plain(text: str, file: str) -> Property | None:
+    """The usual file, of which only what follows the declarations and bounds needs the full reader."""
+    plain = plain_beginning(text)
+    if plain is None:
+        return None
+    try:
+        return _Reader(Source(plain.rest, file), plain).read()
+    except SpecError:  # the full reader finds it again, and knows its place in the file
+        return None
 
 
 @contextmanager
@@ -65,17 +74,26 @@ def _collector_paused() -> Iterator[None]:
 
 
 class _Reader:
-    """Gathers declarations and assertions; `finish` makes the property."""
+    """Gathers declarations and assertions; `read` makes the property."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, plain: Plain | None = None) -> None:
+        """`plain` stands before the source's text."""
         self.source = source
+        self._plain = plain
         self._variables: dict[str, Variable] = {}
         self._declared: dict[Variable, int] = {}  # where, as an offset
+        for names in (plain.inputs, plain.outputs) if plain else ():
+            self._variables.update((name, (name[0], i)) for i, name in enumerate(names))
         self._terms = TermReader(source, self._variables)
         self._asserted: list[Formula] = []
         self._closed = ""  # the command, such as check-sat, that ended the specification
 
-    def command(self, command: Group) -> None:
+    def read(self) -> Property:
+        for command in parse(self.source):
+            self._command(command)
+        return self._finish()
+
+    def _command(self, command: Group) -> None:
         name = command.head
         if name in _VERSION_2:
             raise self.source.error(
@@ -184,8 +202,11 @@ class _Reader:
         assert key is not None
         return Bound(key[1], c > 0, -constant / c, strict)
 
-    def finish(self) -> Property:
-        inputs, outputs = self._count("X", "inputs"), self._count("Y", "outputs")
+    def _finish(self) -> Property:
+        if self._plain:
+            inputs, outputs = len(self._plain.inputs), len(self._plain.outputs)
+        else:
+            inputs, outputs = self._count("X", "inputs"), self._count("Y", "outputs")
         try:
             form = disjunctive(And(tuple(self._asserted)))
         except TooManyClausesError as error:
@@ -194,7 +215,7 @@ class _Reader:
                 file=self.source.file or None,
                 remedy="split the specification into several files",
             ) from error
-        boxes = Boxes(inputs, form.common, self._unbounded)
+        boxes = Boxes(inputs, form.common, self._unbounded, self._plain.box if self._plain else None)
         shared = _rows(form.common)
         disjuncts = tuple(Disjunct(boxes.of(option), shared + _rows(option)) for option in form.options)
         return Property(disjuncts, inputs, outputs, self.source.file)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,33 +14,8 @@ from netproof.core.verdict import Witness
 from netproof.model.evaluate import evaluate
 from netproof.model.network import Network
 from netproof.numerics import float_down, float_up
-from netproof.problem.property import Ball, Box, Disjunct, Property
-from netproof.problem.rounding import Doubles, Rounded, Singles
-
-
-@lru_cache(maxsize=64)
-def float32_box(box: Box) -> tuple[Singles, Singles, tuple[int, ...]]:
-    """The float32 points of the box: lower (n,), upper (n,), rounded inward, and the pinned coordinates.
-
-    A pinned coordinate's interval holds no float32; it takes the nearest one, as both bounds. Proofs cover
-    it too, since their box holds the nearest float32 of both its ends. The arrays are read-only.
-    """
-    low, high = Rounded.of(box.lower), Rounded.of(box.upper)
-    lower, upper = low.single_up(), high.single_down()
-    _step_inside(lower, box.open_lower, low.is_single(), np.inf)
-    _step_inside(upper, box.open_upper, high.is_single(), -np.inf)
-    pinned = tuple(np.flatnonzero(lower > upper).tolist())
-    if pinned:
-        middles = Rounded.of([(box.lower[i] + box.upper[i]) / 2 for i in pinned]).single_near()
-        lower[list(pinned)] = upper[list(pinned)] = middles
-    lower.flags.writeable = upper.flags.writeable = False
-    return lower, upper, pinned
-
-
-def _step_inside(bound: Singles, opened: frozenset[int], exact: NDArray[np.bool_], towards: float) -> None:
-    """Leave the end-point of an open interval where a float32 lies right on it."""
-    where = [i for i in opened if exact[i]]
-    bound[where] = np.nextafter(bound[where], np.float32(towards))
+from netproof.problem.property import Ball, Disjunct, Property
+from netproof.problem.rounding import Doubles, Singles
 
 
 def project(x: NDArray[Any], disjunct: Disjunct) -> Singles:
@@ -50,7 +24,7 @@ def project(x: NDArray[Any], disjunct: Disjunct) -> Singles:
     With a ball the point is drawn towards the centre until its exact norm is within the radius. Where not
     even the float32 point at the centre is inside, that point is the answer, and `violated` refuses it.
     """
-    lower, upper, _ = float32_box(disjunct.box)
+    lower, upper, _ = disjunct.box.float32
     flat = np.asarray(x, dtype=np.float64).reshape(-1)
     flat = np.where(np.isnan(flat), lower, flat)
     # Rounding is monotone, so what was clipped between two float32 stays between them.
@@ -136,7 +110,7 @@ def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 
 def _in_set(point: Singles, disjunct: Disjunct) -> bool:
     if disjunct.box.empty:
         return False
-    lower, upper, _ = float32_box(disjunct.box)
+    lower, upper, _ = disjunct.box.float32
     return bool(((lower <= point) & (point <= upper)).all()) and (
         disjunct.ball is None or _in_ball(point, disjunct.ball)
     )
@@ -152,7 +126,7 @@ def _nearest(property: Property, x: NDArray[Any]) -> Iterator[int]:
         if key in seen or disjunct.box.empty:
             continue
         seen.add(key)
-        lower, upper, _ = float32_box(disjunct.box)
+        lower, upper, _ = disjunct.box.float32
         outside = float(np.max(np.maximum(lower - point, point - upper), initial=0.0))
         if outside <= 0.0:
             yield index
@@ -164,7 +138,7 @@ def _nearest(property: Property, x: NDArray[Any]) -> Iterator[int]:
 
 
 def _note(disjunct: Disjunct) -> str:
-    pinned = float32_box(disjunct.box)[2]
+    pinned = disjunct.box.float32[2]
     if not pinned:
         return ""
     names = ", ".join(f"X_{i}" for i in pinned[:3]) + (", ..." if len(pinned) > 3 else "")

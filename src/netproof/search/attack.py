@@ -1,7 +1,12 @@
-"""Looking for a counterexample by projected gradient descent, on every target at once, before the search."""
+"""Looking for a counterexample by projected gradient descent, on every target at once.
+
+`QUICK` is for before the root is bounded: most counterexamples that there are, it finds within a few steps.
+`Pgd()` is for what the root leaves open, with another seed, so that it does not take the same way again.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,66 +16,140 @@ from netproof.bounds.region import Region
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
 from netproof.numerics import generator
-from netproof.problem.problem import Problem
+from netproof.problem.problem import Problem, Rows
 from netproof.search.goals import Decide, Judge
 
-POINTS = 320  # at once, over all targets
+FEWEST = 3  # restarts a target
+LOOK = 4  # steps between looks for a witness: each look waits for the device
+
+# Entries of all nodes over all points, up to which a step takes hardly longer than with one point.
+FREE = {"cpu": 1 << 15, "cuda": 1 << 22}
+MOST_FREE = 320
 
 
 @dataclass(frozen=True)
 class Pgd:
     """Signed steps on the worst row of each target, from the centre, from corners and from random points."""
 
-    restarts: int = 30
+    restarts: int = 30  # a target; more where they cost nothing
+    points: int = 320  # over all targets
     steps: int = 40
 
-    def find(self, problem: Problem, goal: Decide, device: torch.device, seed: int, deadline: Deadline) -> bool:
-        """Offer what is found to the goal; True when it is a witness."""
+    def find(
+        self,
+        problem: Problem,
+        goal: Decide,
+        device: torch.device,
+        seed: int,
+        deadline: Deadline,
+        targets: Sequence[int] | None = None,
+    ) -> bool:
+        """Offer what is found to the goal; True when it is a witness. `targets`: the ones to attack, or all."""
         graph = problem.graph.to(device, torch.float32)
         region = Region.of(problem.input_set, device, torch.float32)
-        judge = Judge(graph, problem.rows.to(device))
-        targets = len(problem.disjuncts)
-        restarts = max(3, min(self.restarts, POINTS // targets))
-        x = self._starts(region, targets, restarts, seed)
-        target = torch.arange(targets, device=device).repeat_interleave(restarts)
+        rows = problem.rows.to(device)
+        wanted = range(len(problem.disjuncts)) if targets is None else targets
+        restarts = self._restarts(len(wanted), graph, device)
+        x = self._starts(region, len(wanted), restarts, seed)
+        target = torch.tensor(wanted, device=device).repeat_interleave(restarts)
+        judge, slope = Judge(graph, rows), _Slope(graph, rows, target)
+        return self._descend(x, region, slope, lambda best: goal.consider(judge, best.x, best.y, target), deadline)
+
+    def _descend(
+        self, x: Tensor, region: Region, slope: _Slope, offer: Callable[[_Seen], bool], deadline: Deadline
+    ) -> bool:
+        """From the starts x: (n, *input) downhill; True when `offer` took something."""
+        width = region.upper - region.lower
+        seen: list[_Seen] = []
         for step in range(self.steps):
-            y, gradient = _gradient(graph, judge, x, target)
-            if goal.consider(judge, x, y, target):
-                return True
-            if deadline.expired:
-                return False
-            if step % 4 == 0:
+            here, gradient = slope.at(x)
+            seen.append(here)
+            if step in (0, 1) or (step + 1) % LOOK == 0:
                 # A full step lands on a corner of the box, where ties of piecewise linear networks lie.
-                corner = region.minimiser(gradient)
-                if goal.offer(judge, corner, target):
-                    return True
+                seen = [_best([*seen, slope.only_value(region.minimiser(gradient))])]
+                if deadline.expired:
+                    break
+                if bool((seen[0].value <= 0).any()):
+                    if offer(seen[0]):
+                        return True
+                    seen = []  # refused, so they must not be in the way of others
             rate = 0.5 * (1 - step / self.steps) + 0.01
-            x = _into(region, x - rate * gradient.sign() * (region.upper - region.lower))
-        return goal.offer(judge, x, target)
+            x = _into(region, torch.addcmul(x, gradient.sign(), width, value=-rate))
+        else:
+            seen.append(slope.only_value(x))
+        return offer(_best(seen))
+
+    def _restarts(self, targets: int, graph: Graph, device: torch.device) -> int:
+        """How many starts each target has."""
+        free = min(FREE[device.type] // sum(node.size for node in graph.nodes), MOST_FREE)
+        return max(FEWEST, max(min(self.restarts * targets, self.points), free) // max(1, targets))
 
     def _starts(self, region: Region, targets: int, restarts: int, seed: int) -> Tensor:
         """(target·restarts, *input)."""
+        device = region.centre.device
         shape = (targets, restarts, *region.centre.shape)
-        uniform = torch.rand(shape, generator=generator(seed)).to(region.centre.device)
+        uniform = torch.rand(shape, generator=generator(seed, device), device=device)
         uniform[:, restarts // 2 :].round_()  # half of them corners
-        x = region.lower + uniform * (region.upper - region.lower)
+        x = torch.lerp(region.lower, region.upper, uniform)
         x[:, 0] = region.centre
         return _into(region, x.flatten(0, 1))
 
 
-def _gradient(graph: Graph, judge: Judge, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """The outputs, and the gradient of each point's worst row."""
-    x = x.detach().requires_grad_(True)
-    y = graph.forward(x)
-    if not y.requires_grad:  # an output that does not depend on the input
-        return y, torch.zeros_like(x)
-    (gradient,) = torch.autograd.grad(judge.worst_row(y, target).sum(), x)
-    return y.detach(), gradient
+QUICK = Pgd(restarts=16, points=27, steps=10)
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """Points (n, *input), their outputs (n, *output) and the worst rows there (n,)."""
+
+    x: Tensor
+    y: Tensor
+    value: Tensor
+
+
+class _Slope:
+    """The worst row of each point's target, and its gradient."""
+
+    def __init__(self, graph: Graph, rows: Rows, target: Tensor) -> None:
+        self._graph = graph
+        self._coef = rows.coef.float()[target]  # (n, row, output)
+        # (n, row); padding is never the worst
+        self._offset = rows.offset.masked_fill(~rows.valid, torch.inf).float()[target]
+        self._each = torch.arange(len(target), device=target.device)
+
+    @torch.no_grad()
+    def at(self, x: Tensor) -> tuple[_Seen, Tensor]:
+        """(n, *input) -> what is there, and the gradients (n, *input)."""
+        values = self._graph.values(x)
+        y = values[-1]
+        value, worst = self._worst_row(y)
+        coef = self._coef[:, 0] if self._coef.shape[1] == 1 else self._coef[self._each, worst]
+        return _Seen(x, y, value), self._graph.gradient(values, coef.reshape(y.shape))
+
+    @torch.no_grad()
+    def only_value(self, x: Tensor) -> _Seen:
+        y = self._graph.forward(x)
+        return _Seen(x, y, self._worst_row(y)[0])
+
+    def _worst_row(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """The largest row and its index, (n,) both. An output that is no number violates nothing."""
+        rows = (self._coef @ y.flatten(1)[:, :, None])[:, :, 0] - self._offset
+        value, worst = rows.max(1)
+        return value.nan_to_num(torch.inf, torch.inf, -torch.inf), worst
+
+
+def _best(seen: list[_Seen]) -> _Seen:
+    """What was seen where each start came lowest."""
+    if len(seen) == 1:
+        return seen[0]
+    value, step = torch.stack([s.value for s in seen]).min(0)
+    each = torch.arange(len(step), device=step.device)
+    return _Seen(torch.stack([s.x for s in seen])[step, each], torch.stack([s.y for s in seen])[step, each], value)
 
 
 def _into(region: Region, x: Tensor) -> Tensor:
     """Into the box, and towards the ball's centre until inside it."""
-    x = x.maximum(region.lower).minimum(region.upper)
+    x = torch.clamp(x, region.lower, region.upper)
     if region.ball_centre is None:
         return x
     away = x - region.ball_centre

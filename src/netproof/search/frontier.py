@@ -22,7 +22,7 @@ class Frontier:
     """
 
     def __init__(self, domains: Domains, room: int | None = None, grain: float = 0.0) -> None:
-        self._store = domains
+        self._store = domains.map(torch.clone)  # it is written to, the caller's is not
         self._count = len(domains)
         self._room, self._grain = room, grain
         self._waiting: list[Domains] = []  # on the host, each at least as good as what is on the device was
@@ -54,7 +54,7 @@ class Frontier:
         if added == 0:
             return
         if self._count == 0:
-            self._store, self._count = domains, added
+            self._store, self._count = domains.map(torch.clone), added  # it is written to, the caller's is not
             return
         if self._count + added > len(self._store):
             self._grow(max(2 * self._count, self._count + added, SMALLEST))
