@@ -34,10 +34,11 @@ from netproof.problem.specs import InputRegion, classification
 from netproof.problem.vnnlib import load_property
 from netproof.problem.witness import confirm, confirmed, rounding_gap, violated
 from netproof.ranges import OutputBounds, output_ranges
-from netproof.search.attack import Pgd
+from netproof.search.attack import QUICK, Pgd
 from netproof.search.goals import Decide
-from netproof.search.loop import Outcome, Search
+from netproof.search.loop import Outcome, Search, SecondLook
 
+LONG_ATTACK = 5  # the long attack costs about so many quick ones
 SMALL = 2048  # entries over all nodes: below this a second thread costs more than it brings
 
 
@@ -88,7 +89,7 @@ def verify(
         empty = "input set is empty" if property.disjuncts else "no output can violate the property"
         return run.verdict(Status.UNSAT, empty, decided_by="input set")
     verdict = run.attack_all(network, property, problems) if attack else None
-    return run.search_all(network, property, problems) if verdict is None else verdict
+    return run.search_all(network, property, problems, attack) if verdict is None else verdict
 
 
 def bounds(
@@ -168,7 +169,7 @@ class _Run:
         for i, problem in enumerate(problems):
             self._tell("attack", problem=i, problems=len(problems))
             goal = Decide(problem, self._replay(network, property, problem))
-            found = Pgd().find(problem, goal, self.device, self.seed, self.deadline)
+            found = QUICK.find(problem, goal, self.device, self.seed, self.deadline)
             self._upper = min(self._upper, float(goal.upper.min()))
             self.stats.seconds["attack"] = time.monotonic() - began
             if found and goal.witness is not None:
@@ -177,12 +178,14 @@ class _Run:
                 break
         return None
 
-    def search_all(self, network: Network, property: Property, problems: Sequence[Problem]) -> Verdict:
+    def search_all(
+        self, network: Network, property: Property, problems: Sequence[Problem], attack: bool
+    ) -> Verdict:
         lower, decided_by = float("inf"), "root"
         undecided = ""
         for i, problem in enumerate(problems):
             goal = Decide(problem, self._replay(network, property, problem))
-            outcome = self._search(problem, goal, i, len(problems))
+            outcome = self._search(problem, goal, i, len(problems), attack)
             self._upper = min(self._upper, float(goal.upper.min()))
             lower = min(lower, outcome.lower_bound)
             if goal.witness is not None:
@@ -198,10 +201,19 @@ class _Run:
             return self.verdict(Status.UNKNOWN, undecided, lower=lower)
         return self.verdict(Status.UNSAT, lower=lower, decided_by=decided_by)
 
-    def _search(self, problem: Problem, goal: Decide, index: int, count: int) -> Outcome:
+    def _search(self, problem: Problem, goal: Decide, index: int, count: int, attack: bool) -> Outcome:
         method = build_method(self.info.name, self.options, self.device)
         report = self.report(index, count)
-        return Search(problem, method, goal, self.device, self.threads, self.deadline, self.stats, report).run()
+        look = self._second_look(problem, goal) if attack else None
+        return Search(problem, method, goal, self.device, self.threads, self.deadline, self.stats, report, look).run()
+
+    def _second_look(self, problem: Problem, goal: Decide) -> SecondLook:
+        """The long attack, with another seed so that it goes other ways, once the search has cost about as much."""
+
+        def find(targets: list[int]) -> bool:
+            return Pgd().find(problem, goal, self.device, self.seed + 1, self.deadline, targets)
+
+        return SecondLook(find, LONG_ATTACK * self.stats.seconds["attack"])
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """What a search of one of the problems calls to say where it is."""

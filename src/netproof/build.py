@@ -15,6 +15,7 @@ from netproof.search.loop import Method
 
 BATCH = {"cpu": 32, "cuda": 400}
 BETA_BATCH = {"cpu": 128, "cuda": 4096}
+BETA_MOST = {"cpu": 128, "cuda": 16384}
 BETA_FILL = {"cpu": 8, "cuda": 64}
 
 
@@ -34,7 +35,15 @@ def _beta(o: dict[str, int | float | bool | None], device: torch.device) -> Meth
         renew=int(o["renew"] or 0),
     )
     brancher = Filtered(int(o["probes"] or 0))
-    return Method(bounder, brancher, int(batch or 1), None, leaf_lp=bool(o["leaf_lp"]), fill=BETA_FILL[device.type])
+    return Method(
+        bounder,
+        brancher,
+        batch=int(batch or 1),
+        lp_threshold=None,
+        leaf_lp=bool(o["leaf_lp"]),
+        most=BETA_MOST[device.type] if o["batch"] is None else None,
+        fill=min(BETA_FILL[device.type], int(batch or 1)),
+    )
 
 
 def _lirpa(o: dict[str, int | float | bool | None], device: torch.device) -> Method:

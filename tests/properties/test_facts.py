@@ -102,7 +102,7 @@ def test_fact_1_the_leaf_lp_proves_it(method: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", ["beta", "auto"])
 def test_fact_1_multipliers_see_the_conflict_without_an_lp(method: str, tmp_path: Path) -> None:
     model = relu_minus_relu().save(tmp_path / "f.onnx")
-    spec = as_file("-0.001", tmp_path / "f.vnnlib")
+    spec = as_file("-0.01", tmp_path / "f.vnnlib")
     verdict = netproof.verify(model, spec, method=method, device="cpu", options={"leaf_lp": "false", "steps": "300"})
     assert verdict.status == Status.UNSAT
     assert verdict.stats.leaf_lps == verdict.stats.lps == 0

@@ -33,7 +33,10 @@ class Filtered(Brancher):
             return domains.candidates
         tried = domains.candidates[:, :k]
         real = tried >= 0
-        values = self._children(scope, domains, tried.clamp(min=0))  # (domain, k, 2)
+        chunk = max(1, scope.packed.climbs_that_fit() // (2 * k))
+        parts = torch.arange(count, device=tried.device).split(chunk)
+        every = [self._children(scope, domains.select(i), tried[i].clamp(min=0)) for i in parts]
+        values = torch.cat(every)  # (domain, k, 2)
         worth = values.amin(2) + 0.1 * values.amax(2).clamp(max=0)
         order = torch.where(real, worth, -torch.inf).sort(dim=1, descending=True, stable=True).indices
         return torch.cat([tried.gather(1, order), domains.candidates[:, k:]], 1)

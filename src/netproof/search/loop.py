@@ -28,6 +28,8 @@ from netproof.search.ledger import Ledger
 
 CANDIDATES = 12  # neurons remembered a sub-domain, the most that are split at once
 CROWDED = 10  # past so many η, only what the LP has tried is split, so the frontier grows no faster than the LP lets it
+SHARE = 8  # a round takes no more than one in so many of the open sub-domains, past n
+REPORT_EVERY = 0.05  # seconds between two reports of the search
 GRAIN = 1e-2  # bounds that differ by less count as equal, and the deeper sub-domain goes first
 POINTS = 64  # minimisers tried a batch, those of the worst bounds
 
@@ -40,9 +42,18 @@ class Method:
     brancher: Brancher
     batch: int  # n
     lp_threshold: int | None  # η; None: the LP decides leaves only
+    most: int | None = None  # sub-domains picked a round once that is few of those open; None: n
     fill: int | None = None  # how many children the first rounds make at least, by splitting several neurons; None: n
     patience: int = 0  # rounds without a better global bound before the LP has a turn; 0: by the network's size
     leaf_lp: bool = True  # without it the search is incomplete (Theorem 3.1)
+
+
+@dataclass(frozen=True)
+class SecondLook:
+    """An attack for when the search turns out not to be quick."""
+
+    find: Callable[[list[int]], bool]  # on the targets that are open; True when the goal is reached
+    after: float  # seconds of searching
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,9 @@ class Search:
         deadline: Deadline,
         stats: Stats,
         report: Callable[[str, float, int], None] = lambda phase, bound, frontier: None,
+        second_look: SecondLook | None = None,
     ) -> None:
+        self._second_look = second_look
         self._problem, self._method, self._goal = problem, method, goal
         self._device, self._workers = device, workers
         self._deadline, self._stats, self._report = deadline, stats, report
@@ -86,12 +99,15 @@ class Search:
             return Outcome("timeout", "the root was not bounded in time", float("-inf"), "")
         root, frontier = first
         leaf, fallback = self._lps(root)
+        reported = float("-inf")
         ladder = Ladder(self._method.bounder, self._method.brancher, self._stats.seconds["root"])
         while len(frontier) and not self._ledger.done and not self._deadline.expired:
             if ladder.is_due(self._stats.seconds["search"]):
                 root, frontier = self._tighten(root, frontier, ladder)
                 leaf, fallback = self._lps(root)
                 continue
+            if self._attack_again(frontier):
+                return Outcome("found", "", float(self.target_bounds().min()), "attack")
             began, other = time.monotonic(), self._other_seconds()
             if self._method.leaf_lp and fallback.is_due(frontier):
                 self._report("leaf", float(self.target_bounds().min()), len(frontier))
@@ -102,9 +118,25 @@ class Search:
                     frontier.keep(~self._ledger.settle(frontier.domains))
             spent = time.monotonic() - began - (self._other_seconds() - other)
             self._stats.seconds["search"] += max(0.0, spent)
+            if time.monotonic() - reported > REPORT_EVERY:  # telling the bound waits for the device
+                reported = time.monotonic()
+                self._report("search", float(self.target_bounds().min()), len(frontier))
+        if self._stats.rounds:
             self._report("search", float(self.target_bounds().min()), len(frontier))
         self._stats.seconds["confirm"] += self._clock.confirm
         return self._outcome(frontier)
+
+    def _attack_again(self, frontier: Frontier) -> bool:
+        """The second look for a counterexample, when it is due; whether it found one."""
+        look = self._second_look
+        if look is None or self._stats.seconds["search"] < look.after:
+            return False
+        self._second_look = None
+        began = time.monotonic()
+        self._report("attack", float(self.target_bounds().min()), len(frontier))
+        found = look.find(torch.cat([part.target.cpu() for part in frontier.parts()]).unique().tolist())
+        self._stats.seconds["attack"] += time.monotonic() - began
+        return found
 
     def _lps(self, root: Root) -> tuple[LeafLP, Fallback]:
         leaf = LeafLP(root, self._workers)
@@ -191,7 +223,10 @@ class Search:
         """The worst; where memory runs out those nearest to a proof, so that the frontier shrinks."""
         eta = self._method.lp_threshold
         crowded = eta is not None and self._method.leaf_lp and len(frontier) > CROWDED * eta
-        return frontier.pop(min(self._method.batch, few) if crowded else self._method.batch, best=self._full(frontier))
+        batch = self._method.batch
+        if self._method.most is not None:
+            batch = max(batch, min(self._method.most, len(frontier) // SHARE))
+        return frontier.pop(min(batch, few) if crowded else batch, best=self._full(frontier))
 
     def _neurons_at_once(self, available: int) -> int:
         """Several while the frontier is smaller than the batch, so that the device is full (section 3.3)."""
@@ -227,7 +262,8 @@ class Search:
 
     def _children_that_fit(self, root: Root) -> int:
         """How many children are bounded at once: twice the batch, or what memory allows."""
-        return max(1, min(2 * self._method.batch, self._method.bounder.domains_at_once(root)))
+        most = self._method.batch if self._method.most is None else self._method.most
+        return max(1, min(2 * most, self._method.bounder.domains_at_once(root)))
 
     def _halve(self) -> None:
         """The one place that answers a full device: fewer sub-domains at a time."""
