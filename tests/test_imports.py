@@ -28,6 +28,7 @@ ORDER = (
     "methods",
     "build",
     "ranges",
+    "plan",
     "api",
     "demo",
     "cli",

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,7 @@ from netproof.model.evaluate import cross_check
 from netproof.model.load import load_network
 from netproof.model.network import Network
 from netproof.numerics import generator, use_strict_float32
+from netproof.plan import Way, way, with_targets
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
 from netproof.problem.reduce import reduce
@@ -36,6 +38,8 @@ from netproof.problem.witness import confirm, confirmed, rounding_gap, violated
 from netproof.ranges import OutputBounds, output_ranges
 from netproof.search.attack import QUICK, Pgd
 from netproof.search.goals import Decide
+from netproof.search.hand_over import OpenBoxes, hand_over
+from netproof.search.input_split import InputSplit, SplitOptions, SplitResult
 from netproof.search.loop import Outcome, Search, SecondLook
 
 LONG_ATTACK = 5  # the long attack costs about so many quick ones
@@ -88,8 +92,7 @@ def verify(
     if not problems:
         empty = "input set is empty" if property.disjuncts else "no output can violate the property"
         return run.verdict(Status.UNSAT, empty, decided_by="input set")
-    verdict = run.attack_all(network, property, problems) if attack else None
-    return run.search_all(network, property, problems, attack) if verdict is None else verdict
+    return run.decide(network, property, problems, attack)
 
 
 def bounds(
@@ -146,6 +149,7 @@ class _Run:
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
         self._upper = float("inf")
+        self._lower = float("inf")  # proved of what was decided over boxes
 
     def elapsed(self) -> float:
         return time.monotonic() - self._began
@@ -164,7 +168,64 @@ class _Run:
             share = torch.rand((2, *inputs.lower.shape), generator=generator(self.seed), dtype=torch.float64)
             cross_check(network, inputs.lower + share * (inputs.upper - inputs.lower))
 
-    def attack_all(self, network: Network, property: Property, problems: Sequence[Problem]) -> Verdict | None:
+    def decide(self, network: Network, property: Property, problems: Sequence[Problem], attack: bool) -> Verdict:
+        """The way that the method takes with such problems."""
+        how = way(self.info.name, problems)
+        if how is Way.TOGETHER:
+            found = self._over_boxes(network, property, problems, limit=0)
+            if isinstance(found, Verdict):
+                return found
+            problems = _still_open(problems, found.open)
+        verdict = self._attack_all(network, property, problems) if attack else None
+        if verdict is not None:
+            return verdict
+        if how is not Way.INPUTS:
+            return self._search_all(network, property, problems, attack)
+        found = self._over_boxes(network, property, problems, limit=None)
+        return found if isinstance(found, Verdict) else self._hand_over(network, property, problems, found.open)
+
+    def _over_boxes(
+        self, network: Network, property: Property, problems: Sequence[Problem], limit: int | None
+    ) -> Verdict | SplitResult:
+        """Boxes of all input sets in one batch; a result where some stay open that more splitting will not decide."""
+        goals = [Decide(problem, self._replay(network, property, problem)) for problem in problems]
+        options = SplitOptions(limit=limit, seed=self.seed)
+        report = self.report(0, len(problems))
+        result = InputSplit(problems, goals, self.device, self.deadline, self.stats, report, options).run()
+        self._upper = min(self._upper, *(float(goal.upper.min()) for goal in goals))
+        if result.found is not None:
+            witness = goals[result.found].witness
+            assert witness is not None
+            return self._sat(network, property, witness, result.outcome.decided_by)
+        if result.outcome.status == "timeout":
+            return self._stopped(result.outcome.reason, result.outcome.lower_bound)
+        if result.outcome.status == "proved":
+            return self.verdict(Status.UNSAT, lower=result.outcome.lower_bound, decided_by=result.outcome.decided_by)
+        self._lower = min(self._lower, result.outcome.lower_bound)
+        return result
+
+    def _hand_over(
+        self, network: Network, property: Property, problems: Sequence[Problem], left: OpenBoxes
+    ) -> Verdict:
+        """What splitting the input left open, box by box over the signs of neurons."""
+
+        def goal_of(problem: Problem) -> Decide:
+            return Decide(problem, self._replay(network, property, problem))
+
+        method = build_method(self.info.name, self.options, self.device)
+        report = self.report(0, len(problems))
+        outcome, goal = hand_over(
+            problems, left, method, goal_of, self.device, self.threads, self.deadline, self.stats, report
+        )
+        if isinstance(goal, Decide) and goal.witness is not None:
+            return self._sat(network, property, goal.witness, outcome.decided_by)
+        if outcome.status == "timeout":
+            return self._stopped(outcome.reason, self._lower)
+        if outcome.status == "undecided":
+            return self.verdict(Status.UNKNOWN, outcome.reason, lower=self._lower)
+        return self.verdict(Status.UNSAT, lower=outcome.lower_bound, decided_by=outcome.decided_by)
+
+    def _attack_all(self, network: Network, property: Property, problems: Sequence[Problem]) -> Verdict | None:
         began = time.monotonic()
         for i, problem in enumerate(problems):
             self._tell("attack", problem=i, problems=len(problems))
@@ -178,7 +239,7 @@ class _Run:
                 break
         return None
 
-    def search_all(
+    def _search_all(
         self, network: Network, property: Property, problems: Sequence[Problem], attack: bool
     ) -> Verdict:
         lower, decided_by = float("inf"), "root"
@@ -294,6 +355,15 @@ def as_property(network: Network, spec: Any, label: int | None, targets: Sequenc
     if label is not None or targets is not None:
         raise UsageError("label and targets go with an input region, not with a specification")
     return spec if isinstance(spec, Property) else load_property(spec)
+
+
+def _still_open(problems: Sequence[Problem], boxes: OpenBoxes) -> list[Problem]:
+    """The problems that a pass over whole input sets left open, with the targets that it did."""
+    pairs = sorted({(int(p), int(t)) for p, t in zip(boxes.problem, boxes.target, strict=True)})
+    return [
+        with_targets(problems[index], [target for _, target in group])
+        for index, group in itertools.groupby(pairs, key=lambda pair: pair[0])
+    ]
 
 
 def _violated_disjunct(property: Property, witness: Witness) -> int:

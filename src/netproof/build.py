@@ -21,7 +21,7 @@ BETA_FILL = {"cpu": 8, "cuda": 64}
 
 def build_method(name: str, options: Mapping[str, int | float | bool | None], device: torch.device) -> Method:
     """A method's parts, with its fields."""
-    return (_beta if name in ("beta", "auto") else _lirpa)(dict(options), device)
+    return (_beta if name in ("auto", "beta", "input-split") else _lirpa)(dict(options), device)
 
 
 def _beta(o: dict[str, int | float | bool | None], device: torch.device) -> Method:

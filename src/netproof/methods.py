@@ -108,6 +108,7 @@ METHODS: dict[str, MethodInfo] = {
     for m in (
         MethodInfo("auto", "the strongest there is for the problem", _beta()),
         MethodInfo("beta", "slopes and a multiplier a split, filtered branching", _beta()),
+        MethodInfo("input-split", "boxes of the input, in batches; then as beta what is left", _beta()),
         MethodInfo("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed", _lirpa(None, 10, 100, 20)),
         MethodInfo("lirpa-single", "the same, one sub-domain at a time", _lirpa(1, 10, 100, 20)),
         MethodInfo("lirpa-fixed", "the same, slopes not optimised", _lirpa(None, 0, 0, 0)),

@@ -123,6 +123,39 @@ def test_bounds_hold_in_rational_arithmetic(
     assert_holds(graph, rows, lower, upper, target, found)
 
 
+def cancelling(seed: int, *, sum_too: bool) -> tuple[Graph, InputSet]:
+    """A network at a point where every h is 0 but for rounding, or where a sum of active neurons is.
+
+    Terms of size 1 add up to nothing, so that no other slack can stand in for what their rounding is charged.
+    """
+    rng = np.random.default_rng(seed)
+    x, weight = rng.uniform(0.5, 1.0, 3), rng.normal(size=(8, 3))
+    build = GraphBuilder(1, 3)
+    if sum_too:
+        bias = 5 + rng.random(8)  # all active
+        null = np.linalg.svd(np.hstack([weight, bias[:, None]]).T)[2][-1]  # Σ null_i (w_i·x + b_i) = 0 for any x
+        h = build.linear(build.relu(build.linear(0, weight, bias)), np.stack([null, -null]), np.full(2, 1e-13))
+        build.linear(build.relu(h), np.diag([1.0, -1.0]))  # 1e-13 is more than rounding costs: both are active
+    else:
+        build.linear(build.relu(build.linear(0, weight, -weight @ x)), rng.normal(size=(2, 8)))
+    point = torch.from_numpy(x)[None]
+    return build.finish(), InputSet(point, point)
+
+
+@both_kinds
+@pytest.mark.parametrize("sum_too", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_rounding_is_charged_where_terms_cancel(
+    kind: Kind, seed: int, sum_too: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind(monkeypatch)
+    graph, hull = cancelling(seed, sum_too=sum_too)
+    rows = targets_of([[[1.0, 0.0]], [[0.0, 1.0]]])
+    lower, upper, target = hull.lower.repeat(2, 1), hull.upper.repeat(2, 1), torch.tensor([0, 1])
+    found = bound(BoxBounder(graph, rows, hull, CPU), lower, upper, target)
+    assert_holds(graph, rows, lower, upper, target, found)
+
+
 @both_kinds
 @pytest.mark.parametrize("seed", range(25))
 def test_bounds_hold_for_every_kind_of_op(kind: Kind, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,6 +167,24 @@ def test_bounds_hold_for_every_kind_of_op(kind: Kind, seed: int, monkeypatch: py
     bounder = BoxBounder(graph, rows, hull, CPU)
     assert isinstance(bounder._net, expected)
     assert_holds(graph, rows, lower, upper, target, bound(bounder, lower, upper, target))
+
+
+@both_kinds
+def test_bounds_hold_where_neurons_read_the_input_and_are_the_output(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two nonlinear nodes read the input itself, and the output is one too."""
+    kind(monkeypatch)
+    build = GraphBuilder(1, 3)
+    both = build.sum(build.relu(0), build.relu(0, 0.25), signs=(1, -1))
+    build.relu(build.sum(build.linear(both, np.random.default_rng(0).normal(size=(3, 3))), 0), 0.1)
+    graph = build.finish()
+    rows, hull = random_rows(graph, 1), hull_of(graph, 1)
+    lower, upper = boxes_in(hull, 6, 1)
+    target = torch.tensor([0, 1, 0, 1, 0, 1])
+    found = bound(BoxBounder(graph, rows, hull, CPU), lower, upper, target)
+    assert bool((found.signs == 0).any())
+    assert_holds(graph, rows, lower, upper, target, found)
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -171,7 +222,10 @@ def test_both_forms_of_a_network_agree_on_a_pass(seed: int, monkeypatch: pytest.
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
     assert kept[0].keys() == kept[1].keys()
     pre = graph.nodes[graph.nonlinear[-1]].inputs[0]
-    neuron, box = torch.arange(graph.nodes[pre].size).repeat(5), torch.arange(5).repeat_interleave(graph.nodes[pre].size)
+    neuron, box = (
+        torch.arange(graph.nodes[pre].size).repeat(5),
+        torch.arange(5).repeat_interleave(graph.nodes[pre].size),
+    )
     for a, b in zip(*(bounder._net.neurons(pre, neuron, box, lines) for bounder in bounders), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
 
@@ -277,6 +331,26 @@ def test_clipping_never_loses_a_violation(
         if all(a @ x + c <= tau for a, c in zip(coefs, consts, strict=True)):
             assert all(low <= x)
             assert all(x <= high)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_clipping_keeps_the_last_point_that_a_row_allows(seed: int) -> None:
+    """All other coordinates at their best, and coefficients of very different sizes: any rounding inwards shows."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 7))
+    lower = torch.from_numpy(rng.normal(size=(1, n)))
+    upper = lower + torch.from_numpy(rng.random((1, n)))
+    coef = torch.from_numpy(rng.normal(size=(1, 1, n)) * 10.0 ** rng.integers(-2, 4, (1, 1, n)))
+    middle = lower / 2 + upper / 2
+    const = -(coef[0] @ middle.T)
+    low, high = (exact(side[0]) for side in clip(lower, upper, LinearForm(coef, const), torch.zeros(1).double(), 1))
+    a, c = exact(coef[0, 0]), Fraction(float(const))
+    best = np.where(a > 0, exact(lower[0]), exact(upper[0]))
+    for i in range(n):
+        x = best.copy()
+        x[i] -= (a @ x + c) / a[i]
+        if lower[0, i] <= float(x[i]) <= upper[0, i]:
+            assert low[i] <= x[i] <= high[i]
 
 
 def test_clipping_cuts_what_it_can() -> None:

@@ -299,6 +299,7 @@ def test_a_first_pass_bounds_all_boxes_and_splits_none() -> None:
     run = Run(problems, limit=0)
     assert run.stats.domains == run.stats.rounds == 0
     assert {box.problem for box in run.result.open} == {0, 2, 3}
+    assert run.result.proved == float(run.result.bounds[1].min())
     assert bool((run.result.bounds[1] > 0).all())
     for box in run.result.open:
         inputs = problems[box.problem].input_set

@@ -10,7 +10,7 @@ Rounding is charged by weights from the intervals of a hull of all boxes: no val
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -86,6 +86,7 @@ class BoxBounder:
         sizes = [graph.nodes[i].size for i in self._read]
         self._place = {pre: slice(sum(sizes[:k]), sum(sizes[: k + 1])) for k, pre in enumerate(self._read)}
         self.neurons = sum(sizes)  # N
+        self._pairs_at_once = {pre: self._pairs_that_fit(pre) for pre in self._read}
 
     def unknown(self, count: int) -> Tensor:
         """`signs` of boxes of which nothing is known."""
@@ -98,6 +99,17 @@ class BoxBounder:
         if self.graph.input.size <= FEW_INPUTS:
             entries += 2 * self.graph.input.size * self.neurons
         return max(1, budget(self.device) // (8 * entries))
+
+    def _pairs_that_fit(self, pre: int) -> int:
+        fit = rows_that_fit(self.graph, pre, self.device, torch.float64, grad=False) // 4  # both sides, and their lines
+        if self.device.type == "cpu":
+            widest = max(self.graph.nodes[i].size for i in self.graph.ancestors[pre])
+            fit = min(fit, max(LEAST_ROWS, CACHE // (16 * widest)))
+        return max(1, fit)
+
+    def shrink(self) -> None:
+        """After running out of memory: fewer pairs at a time."""
+        self._pairs_at_once = {pre: max(1, count // 2) for pre, count in self._pairs_at_once.items()}
 
     @torch.no_grad()
     def bound(
@@ -166,9 +178,10 @@ class BoxBounder:
         if len(box) == 0:
             return h
         parts = []
-        for at in self._chunks(pre, len(box)):
+        step = self._pairs_at_once[pre]
+        for some, these in zip(box.split(step), neuron.split(step), strict=True):
             deadline.check()
-            parts.append(self._pairs(pre, box[at], neuron[at], region, layers.lines))
+            parts.append(self._pairs(pre, some, these, region, layers.lines))
         below, above, share = parts[0] if len(parts) == 1 else (torch.cat(c) for c in zip(*parts, strict=True))
         layers.shares[pre] = Share(box, neuron, share)
         flat = box * h.lower.shape[1] + neuron
@@ -176,15 +189,6 @@ class BoxBounder:
         lower = lower.scatter(0, flat, below.fmax(lower[flat])).view_as(h.lower)
         upper = upper.scatter(0, flat, above.fmin(upper[flat])).view_as(h.upper)
         return Interval(lower, upper)
-
-    def _chunks(self, pre: int, count: int) -> Iterator[slice]:
-        step = rows_that_fit(self.graph, pre, self.device, torch.float64, grad=False) // 4  # both sides, and lines
-        if self.device.type == "cpu":
-            widest = max(self.graph.nodes[i].size for i in self.graph.ancestors[pre])
-            step = min(step, max(LEAST_ROWS, CACHE // (16 * widest)))
-        step = max(1, step)
-        for first in range(0, count, step):
-            yield slice(first, first + step)
 
     def _pairs(
         self, pre: int, box: Tensor, neuron: Tensor, region: BoxRegion, lines: Mapping[int, Tensor]

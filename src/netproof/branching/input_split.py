@@ -15,28 +15,35 @@ from netproof.bounds.boxes import BoxBounds
 
 LINEAR = 0.01  # the weight of the rows' own slopes beside the blame
 FAIR = 1e-4  # and of a coordinate's width, relative to the whole set's, so that none starves
+THIN = 2.0**-40  # of the whole set's width: a coordinate that is narrower is not split again
+ULPS = 2.0**-48  # nor one that is narrower than this multiple of its size, where floats run out
 
 
-def scores(bounds: BoxBounds, width: Tensor, whole: Tensor) -> Tensor:
-    """(box, input): what splitting a coordinate is worth; width (box, input), whole (box, input) of the whole set."""
+def too_thin(lower: Tensor, upper: Tensor, whole: Tensor) -> Tensor:
+    """(box, input) bool: the coordinates that are not worth splitting; whole (box, input), the whole set's width."""
+    size = lower.abs().maximum(upper.abs())
+    return upper - lower <= (THIN * whole).maximum(ULPS * size)
+
+
+def scores(bounds: BoxBounds, lower: Tensor, upper: Tensor, whole: Tensor) -> Tensor:
+    """(box, input): what splitting a coordinate is worth, by unit of its width, which clipping and splitting change."""
+    width = upper - lower
     slope = bounds.form.coef.abs().sum(1) * width
-    gain = bounds.blame + LINEAR * slope
+    gain = (bounds.blame + LINEAR * slope).nan_to_num()
     relative = width / torch.where(whole > 0, whole, 1.0)
-    # A score falls with the width of its coordinate, which clipping and splitting change: it is kept per unit of width.
     fair = FAIR * gain.sum(1, keepdim=True).clamp(min=1e-30) * relative
-    return torch.where(width > 0, (gain + fair) / torch.where(width > 0, width, 1.0), 0.0)
+    worth = (gain + fair) / torch.where(width > 0, width, 1.0)
+    return torch.where(too_thin(lower, upper, whole), 0.0, worth)
 
 
 def split(lower: Tensor, upper: Tensor, score: Tensor, times: int) -> tuple[Tensor, Tensor, Tensor]:
     """Each box (box, input) halved `times` times, always where score · width is largest: 2^times children.
 
-    score: (box, input), per unit of width. Returns lower, upper (child, input) and the parent (child,). The halves
-    share their common face, so together they are the box.
+    Returns lower, upper (child, input) and the parent (child,). Halves share a face, so together they are the box.
     """
     parent = torch.arange(len(lower), device=lower.device)
     for _ in range(times):
-        worth = (upper - lower) * score[parent]
-        axis = worth.argmax(1, keepdim=True)
+        axis = ((upper - lower) * score[parent]).argmax(1, keepdim=True)
         low, high = lower.gather(1, axis), upper.gather(1, axis)
         middle = (low / 2 + high / 2).maximum(low).minimum(high)
         lower, upper = (

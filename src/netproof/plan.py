@@ -1,0 +1,40 @@
+"""How a question is searched: over boxes of the input, over the signs of neurons, or the one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+import torch
+
+from netproof.problem.problem import Problem, Rows
+from netproof.search.input_split import applies
+
+FEW_INPUTS = 10  # that vary: so many halvings of each are affordable
+MANY_NEURONS = 20_000  # past so many, a box costs too much for splitting to be cheap
+
+
+class Way(Enum):
+    INPUTS = "boxes of the input until they are decided, then the signs of neurons on what is left"
+    TOGETHER = "all input sets bounded in one batch, then the signs of neurons on what is left"
+    SIGNS = "the signs of neurons, one input set after the other"
+
+
+def way(method: str, problems: Sequence[Problem]) -> Way:
+    """`input-split` always splits the input, `auto` where few inputs vary, the other methods never."""
+    if method == "input-split":
+        return Way.INPUTS
+    if method != "auto" or not applies(problems):
+        return Way.SIGNS
+    graph = problems[0].graph
+    neurons = sum(graph.nodes[i].size for i in graph.nonlinear)
+    widest = max(int((p.input_set.upper > p.input_set.lower).sum()) for p in problems)
+    if widest <= FEW_INPUTS and neurons <= MANY_NEURONS:
+        return Way.INPUTS
+    return Way.TOGETHER if len(problems) > 1 else Way.SIGNS
+
+
+def with_targets(problem: Problem, targets: Sequence[int]) -> Problem:
+    index = torch.tensor(targets)
+    rows = Rows(*(t[index] for t in (problem.rows.coef, problem.rows.offset, problem.rows.strict, problem.rows.valid)))
+    return Problem(problem.graph, problem.input_set, rows, tuple(problem.disjuncts[t] for t in targets))
