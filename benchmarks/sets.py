@@ -1,13 +1,14 @@
-"""Run methods over VNN-COMP folders in one process: a table, and every verdict checked against what is known.
+"""Run methods over sets of instances in one process: a table, and every verdict checked against what is known.
 
-A folder holds instances.csv (onnx,vnnlib,timeout) and perhaps known.csv (with a column `truth`); see README.md.
+A set is a folder that holds instances.csv (onnx,vnnlib,timeout) and perhaps known.csv (with a column `truth`), or the
+name of one in $NETPROOF_BENCHMARKS.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import csv
+import importlib
 import itertools
 import os
 import statistics
@@ -22,15 +23,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from instances import Instance, lines, read_set, replays, second_look
+import options
+from instances import Instance, find_sets, read_set, replays, second_look
+from tables import say, table
 
 import netproof
-from netproof.errors import NetproofError
+from netproof.cli.clock import process_started
+from netproof.methods import method_info
 
 GRACE = 1.0  # seconds past its limit that a run may take
 STATUSES = ("unsat", "sat", "timeout", "unknown", "error")
-COLUMNS = ("mean s", "median s", "max s", "branches", "confirm")
-CSV = "set onnx vnnlib method verdict reason seconds branches rounds leaf_lps lps lower_bound upper_bound truth"
+COLUMNS = ("mean s", "median s", "max s", "domains", "confirm")
+CSV = "set onnx vnnlib method verdict reason seconds domains rounds leaf_lps lps lower_bound upper_bound truth"
 
 
 @dataclass
@@ -57,7 +61,7 @@ class Result:
         if self.verdict is None:
             return said
         clocks = (f"{k} {v:.2f}" for k, v in self.verdict.stats.seconds.items() if v > 0 and k != "total")
-        return f"{said}, {self.verdict.stats.domains} branches; {', '.join(clocks)}"
+        return f"{said}, {self.verdict.stats.domains} domains; {', '.join(clocks)}"
 
     def row(self) -> tuple[Any, ...]:
         """Of --csv."""
@@ -131,16 +135,13 @@ def contradictions(results: list[Result]) -> Iterator[str]:
                 yield f"{instance}: {truth} by {who}, {other} by {methods[other]}{look}"
 
 
-def table(results: list[Result]) -> str:
+def summaries(results: list[Result]) -> str:
+    """The table: one line a set and method."""
     groups: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in results:
         groups[result.instance.folder.name, result.method].append(result)
-    rows = [("set", "method", "instances", "solved", *STATUSES, "checked", *COLUMNS)]
-    rows += [(*key, *summary(group)) for key, group in groups.items()]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    rows.insert(1, tuple("-" * width for width in widths))
-    slots = [f"{{:{'<' if i < 2 else '>'}{width}}}" for i, width in enumerate(widths)]  # names left, numbers right
-    return "\n".join(f"| {' | '.join(slots)} |".format(*row) for row in rows)
+    header = ("set", "method", "instances", "solved", *STATUSES, "checked", *COLUMNS)
+    return table([header, *((*key, *summary(group)) for key, group in groups.items())], names=2)
 
 
 def summary(group: list[Result]) -> list[str]:
@@ -153,35 +154,25 @@ def summary(group: list[Result]) -> list[str]:
     if not stats:
         return [*map(str, counts), *["-"] * len(COLUMNS)]
     times = (statistics.mean(seconds), statistics.median(seconds), max(seconds))
-    branches = statistics.mean(s.domains for s in stats)
+    domains = statistics.mean(s.domains for s in stats)
     confirm = sum(s.seconds["confirm"] for s in stats) / sum(seconds)
-    return [*map(str, counts), *(f"{t:.2f}" for t in times), f"{branches:.0f}", f"{confirm:.0%}"]
-
-
-def field(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not FIELD=VALUE")
-    return name, value
+    return [*map(str, counts), *(f"{t:.2f}" for t in times), f"{domains:.0f}", f"{confirm:.0%}"]
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="+", type=Path, help="a folder with instances.csv")
+    parser = options.Parser(description=__doc__)
+    parser.add_argument("folder", nargs="*", help="a set, or a folder of sets (default: all in $NETPROOF_BENCHMARKS)")
     parser.add_argument("--method", action="append", help="may be repeated (default: auto)")
-    parser.add_argument("--first", type=int, metavar="N", help="only the first N instances of each set")
-    parser.add_argument("--timeout", type=float, metavar="S", help="for each instance (default: the csv's)")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--no-attack", action="store_true")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--set", action="append", type=field, default=[], metavar="FIELD=VALUE", help="of every method")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="one row an instance and method")
+    parser.add_argument("--first", type=options.positive, metavar="N", help="only the first N instances of each set")
+    parser.add_argument(
+        "--timeout", type=options.above_zero, metavar="S", help="for each instance (default: that of instances.csv)"
+    )
+    parser.add_argument("--no-attack", action="store_true", help="leave every counterexample to the search")
+    parser.add_argument("--csv", type=options.writable, metavar="FILE", help="write one row an instance and method")
     parser.add_argument("--warm-up", action="store_true", help="run one instance untimed first")
+    options.engine_options(parser)
     given = parser.parse_args()
-    for folder in given.folder:
-        if not lines(folder / "instances.csv"):
-            parser.error(f"{folder}: no instances.csv, or an empty one")
+    given.method = given.method or ["auto"]
     return given
 
 
@@ -193,17 +184,12 @@ def run_all(given: argparse.Namespace, instances: list[Instance]) -> Iterator[Re
         attack=not given.no_attack,
         options=dict(given.set),
     )
-    methods = given.method or ["auto"]
     if given.warm_up:
-        say(f"warm-up: {runner.run(instances[0], methods[0], given.timeout or instances[0].timeout)}")
-    for instance, method in itertools.product(instances, methods):
+        say(f"warm-up: {runner.run(instances[0], given.method[0], given.timeout or instances[0].timeout)}")
+    for instance, method in itertools.product(instances, given.method):
         result = runner.run(instance, method, given.timeout or instance.timeout)
         say(str(result))
         yield result
-
-
-def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def listing(title: str, rows: Iterable[str]) -> None:
@@ -211,18 +197,26 @@ def listing(title: str, rows: Iterable[str]) -> None:
     print(f"\n{title}: {len(rows) or 'none'}", *(f"- {row}" for row in rows), sep="\n")
 
 
-def start_up(instance: Instance) -> float:
-    """Seconds of netproof's imports, which its first use does, and of loading one instance."""
-    began = time.perf_counter()
-    with contextlib.suppress(NetproofError):  # its run will say so
-        _ = netproof.verify, instance.load()
-    return time.perf_counter() - began
+def start_up(device: str) -> str:
+    """What this process did once: Python and the imports since it began, then the first use of the device."""
+    began = process_started()
+    build = importlib.import_module("netproof.build")
+    importlib.import_module("netproof.api")
+    imported = time.monotonic()
+    torch, used = importlib.import_module("torch"), build.resolve_device(device)
+    torch.zeros(1, device=used)
+    if used.type != "cuda":
+        return f"imports {imported - began:.2f} s"
+    torch.cuda.synchronize(used)
+    return f"imports {imported - began:.2f} s, CUDA context {time.monotonic() - imported:.2f} s"
 
 
 def main() -> int:
     given = arguments()
-    instances = [instance for folder in given.folder for instance in read_set(folder.resolve(), given.first)]
-    ready = start_up(instances[0])
+    instances = [instance for folder in find_sets(given.folder) for instance in read_set(folder, given.first)]
+    for method in given.method:
+        method_info(method).options(dict(given.set))  # a wrong field is an error before anything has run
+    ready = start_up(given.device)
     results, interrupted = [], False
     with given.csv.open("w", newline="") if given.csv else open(os.devnull, "w") as file:
         rows = csv.writer(file)
@@ -234,13 +228,13 @@ def main() -> int:
                 file.flush()
         except KeyboardInterrupt:
             interrupted = True
-    print(table(results), f"start-up (imports and first load): {ready:.2f} s", sep="\n\n")
+    print(summaries(results), f"start-up, in no column: {ready}", sep="\n\n")
     listing("errors", (str(r) for r in results if r.verdict is None))
     listing(f"more than {GRACE:g} s late", (f"{r}; {r.late}" for r in results if r.late))
     wrong = list(contradictions(results))
     listing("contradictions", wrong)
-    return 130 if interrupted else 1 if wrong else 0
+    return options.INTERRUPTED if interrupted else 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    options.run(main)

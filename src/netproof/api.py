@@ -28,7 +28,7 @@ from netproof.model.evaluate import cross_check
 from netproof.model.load import load_network
 from netproof.model.network import Network
 from netproof.numerics import generator, use_strict_float32
-from netproof.plan import Way, way, with_targets
+from netproof.plan import TRY, Way, way, with_targets
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
 from netproof.problem.reduce import reduce
@@ -39,10 +39,10 @@ from netproof.ranges import OutputBounds, output_ranges
 from netproof.search.attack import QUICK, Pgd
 from netproof.search.goals import Decide
 from netproof.search.hand_over import OpenBoxes, hand_over
-from netproof.search.input_split import InputSplit, SplitOptions, SplitResult
+from netproof.search.input_split import BATCH, InputSplit, SplitOptions, SplitResult
 from netproof.search.loop import Outcome, Search, SecondLook
 
-LONG_ATTACK = 5  # the long attack costs about so many quick ones
+LONG_SEARCH = 512  # sub-domains after which a second, longer attack has its turn
 SMALL = 2048  # entries over all nodes: below this a second thread costs more than it brings
 
 
@@ -171,7 +171,7 @@ class _Run:
     def decide(self, network: Network, property: Property, problems: Sequence[Problem], attack: bool) -> Verdict:
         """The way that the method takes with such problems."""
         how = way(self.info.name, problems)
-        if how is Way.TOGETHER:
+        if how is not Way.SIGNS and (how is Way.TOGETHER or len(problems) > 1):
             found = self._over_boxes(network, property, problems, limit=0)
             if isinstance(found, Verdict):
                 return found
@@ -179,10 +179,15 @@ class _Run:
         verdict = self._attack_all(network, property, problems) if attack else None
         if verdict is not None:
             return verdict
-        if how is not Way.INPUTS:
-            return self._search_all(network, property, problems, attack)
-        found = self._over_boxes(network, property, problems, limit=None)
-        return found if isinstance(found, Verdict) else self._hand_over(network, property, problems, found.open)
+        if how in (Way.INPUTS, Way.INPUTS_FIRST):
+            limit = None if how is Way.INPUTS else TRY * BATCH[self.device.type]
+            found = self._over_boxes(network, property, problems, limit)
+            if isinstance(found, Verdict):
+                return found
+            if how is Way.INPUTS:
+                return self._hand_over(network, property, problems, found.open)
+            problems = _still_open(problems, found.open)
+        return self._search_all(network, property, problems, attack)
 
     def _over_boxes(
         self, network: Network, property: Property, problems: Sequence[Problem], limit: int | None
@@ -201,7 +206,7 @@ class _Run:
             return self._stopped(result.outcome.reason, result.outcome.lower_bound)
         if result.outcome.status == "proved":
             return self.verdict(Status.UNSAT, lower=result.outcome.lower_bound, decided_by=result.outcome.decided_by)
-        self._lower = min(self._lower, result.outcome.lower_bound)
+        self._lower = min(self._lower, result.proved)
         return result
 
     def _hand_over(
@@ -220,9 +225,9 @@ class _Run:
         if isinstance(goal, Decide) and goal.witness is not None:
             return self._sat(network, property, goal.witness, outcome.decided_by)
         if outcome.status == "timeout":
-            return self._stopped(outcome.reason, self._lower)
+            return self._stopped(outcome.reason, outcome.lower_bound)
         if outcome.status == "undecided":
-            return self.verdict(Status.UNKNOWN, outcome.reason, lower=self._lower)
+            return self.verdict(Status.UNKNOWN, outcome.reason, lower=outcome.lower_bound)
         return self.verdict(Status.UNSAT, lower=outcome.lower_bound, decided_by=outcome.decided_by)
 
     def _attack_all(self, network: Network, property: Property, problems: Sequence[Problem]) -> Verdict | None:
@@ -274,7 +279,7 @@ class _Run:
         def find(targets: list[int]) -> bool:
             return Pgd().find(problem, goal, self.device, self.seed + 1, self.deadline, targets)
 
-        return SecondLook(find, LONG_ATTACK * self.stats.seconds["attack"])
+        return SecondLook(find, LONG_SEARCH)
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """What a search of one of the problems calls to say where it is."""
@@ -318,6 +323,7 @@ class _Run:
         self.stats.seconds["total"] = self.elapsed()
         self.stats.peak_memory = _peak_memory(self.device)
         upper = self._upper if np.isfinite(self._upper) else None
+        lower = None if lower is None else min(lower, self._lower)
         lower = lower if lower is not None and np.isfinite(lower) else None
         # A violation that exact arithmetic does not confirm is onnxruntime's alone.
         arithmetic = "float32" if details else "real"

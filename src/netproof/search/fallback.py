@@ -25,6 +25,7 @@ from netproof.search.ledger import Ledger
 # a small network the LP may come every round and take many sub-domains, on a large one rarely and few.
 NEURONS_A_ROUND = 150
 NEURONS_A_TURN = 3000
+FEW_NEURONS = 600  # up to which the LP has turns without an η too: it costs no more than a round
 MOST_A_TURN = 8  # sub-domains a worker
 
 
@@ -44,6 +45,7 @@ class Fallback:
         self._root, self._leaf, self._bounder, self._ledger = root, leaf, bounder, ledger
         self._threshold = threshold
         neurons = sum(root.search.graph.nodes[i].size for i in root.search.graph.nonlinear)
+        self._small = neurons <= FEW_NEURONS
         self._pause = neurons // NEURONS_A_ROUND  # rounds between two turns
         self._patience = patience or max(1, 4 * self._pause)
         self.batch = workers * max(1, min(MOST_A_TURN, NEURONS_A_TURN // max(1, neurons)))
@@ -52,7 +54,7 @@ class Fallback:
 
     def is_due(self, frontier: Frontier) -> bool:
         """When the frontier has passed η, or the global bound has stopped improving."""
-        if self._threshold is None:
+        if self._threshold is None and not self._small:
             return False
         bound = frontier.lower_bound
         first = self._best == float("-inf")
@@ -60,7 +62,8 @@ class Fallback:
         self._stalled = 0 if better else self._stalled + 1
         self._best = max(self._best, bound)
         self._since += 1
-        stuck = len(frontier) > self._threshold or self._stalled >= self._patience
+        full = self._threshold is not None and len(frontier) > self._threshold
+        stuck = full or self._stalled >= self._patience
         if not stuck or self._since <= self._pause:
             return False
         self._since = self._stalled = 0

@@ -41,7 +41,7 @@ class Method:
     bounder: Bounder
     brancher: Brancher
     batch: int  # n
-    lp_threshold: int | None  # η; None: the LP decides leaves only
+    lp_threshold: int | None  # η; None: the LP decides leaves, and has turns on small networks only
     most: int | None = None  # sub-domains picked a round once that is few of those open; None: n
     fill: int | None = None  # how many children the first rounds make at least, by splitting several neurons; None: n
     patience: int = 0  # rounds without a better global bound before the LP has a turn; 0: by the network's size
@@ -53,7 +53,7 @@ class SecondLook:
     """An attack for when the search turns out not to be quick."""
 
     find: Callable[[list[int]], bool]  # on the targets that are open; True when the goal is reached
-    after: float  # seconds of searching
+    after: int  # sub-domains
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ class Search:
         root, frontier = first
         leaf, fallback = self._lps(root)
         reported = float("-inf")
-        ladder = Ladder(self._method.bounder, self._method.brancher, self._stats.seconds["root"])
+        ladder = Ladder(self._method.bounder, self._method.brancher)
         while len(frontier) and not self._ledger.done and not self._deadline.expired:
-            if ladder.is_due(self._stats.seconds["search"]):
+            if ladder.is_due(root):
                 root, frontier = self._tighten(root, frontier, ladder)
                 leaf, fallback = self._lps(root)
                 continue
@@ -129,7 +129,7 @@ class Search:
     def _attack_again(self, frontier: Frontier) -> bool:
         """The second look for a counterexample, when it is due; whether it found one."""
         look = self._second_look
-        if look is None or self._stats.seconds["search"] < look.after:
+        if look is None or self._stats.domains < look.after:
             return False
         self._second_look = None
         began = time.monotonic()
@@ -145,12 +145,15 @@ class Search:
 
     def _tighten(self, root: Root, frontier: Frontier, ladder: Ladder) -> tuple[Root, Frontier]:
         """A tighter root, and what is open bounded again under it: sub-domain by sub-domain, or from the start."""
-        began = time.monotonic()
+        began, confirmed = time.monotonic(), self._clock.confirm
         self._report("root", float(self.target_bounds().min()), len(frontier))
-        new = ladder.step(root, self._stats.seconds["search"], self._deadline, self._clock)
-        if new is None:
-            self._stats.seconds["root"] += time.monotonic() - began
-            return root, frontier
+        new = ladder.step(root, self._deadline, self._clock)
+        if new is not None:
+            frontier = self._carry_over(root, new, frontier, ladder)
+        self._stats.seconds["root"] += time.monotonic() - began - (self._clock.confirm - confirmed)
+        return new or root, frontier
+
+    def _carry_over(self, root: Root, new: Root, frontier: Frontier, ladder: Ladder) -> Frontier:
         open_targets = torch.cat([part.target.to(self._device) for part in frontier.parts()]).unique()
         before = self._whole_bound
         every = torch.arange(len(self._problem.disjuncts), device=self._device)
@@ -164,8 +167,7 @@ class Search:
         self._frontier = Frontier(domains, self._room[0], GRAIN)
         if few:
             self._bound_all(new, self._frontier, repack(frontier.domains, root, new))
-        self._stats.seconds["root"] += time.monotonic() - began
-        return new, self._frontier
+        return self._frontier
 
     def _bound_root(self) -> tuple[Root, Frontier] | None:
         """Lines 2 and 3: bounds of the whole input set."""

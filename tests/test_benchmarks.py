@@ -1,0 +1,306 @@
+"""The measuring scripts: each prints its table, and says in one line what is wrong with its arguments."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from netproof.bounds.bounder import Clock
+from netproof.build import build_method
+from netproof.core.deadline import Deadline
+from netproof.demo import Instance
+from netproof.methods import method_info
+from netproof.model.load import load_network
+from netproof.problem.reduce import reduce
+from netproof.problem.specs import linf_ball, output_constraint
+from support.api import module
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = ("sets", "throughput", "compare", "scaling")
+ENGINE = ("--device", "cpu", "--threads", "1")
+SHORT = ("--domains", "8", "--repeats", "1", "--width", "8", "--depth", "2", *ENGINE)
+Demo = dict[str, tuple[Path, Path, Instance]]
+Run = Callable[..., tuple[int, list[dict[str, str]], str, str]]
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """A script or what it shares with others, as a module."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module
+
+
+@pytest.fixture
+def run(
+    script: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Runs a script here, where torch is loaded already: exit code, the table's rows by column, stdout, stderr."""
+
+    def call(name: str, *arguments: str) -> tuple[int, list[dict[str, str]], str, str]:
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
+        threads = torch.get_num_threads()
+        with pytest.raises(SystemExit) as left:
+            script("options").run(script(name).main)
+        torch.set_num_threads(threads)
+        out, err = capsys.readouterr()
+        code = left.value.code
+        assert isinstance(code, int)
+        return code, rows(out), out, err
+
+    return call
+
+
+def rows(out: str) -> list[dict[str, str]]:
+    """Of the one table in `out`; columns with the same name keep the last."""
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in out.splitlines() if line[:1] == "|"]
+    if not lines:
+        return []
+    header, rule, *rest = lines
+    assert all(set(cell) == {"-"} for cell in rule)
+    assert [line for line in rest if set(line[0]) == {"-"}] == [], "more than one table"
+    return [dict(zip(header, line, strict=True)) for line in rest]
+
+
+@pytest.fixture
+def instances(demo: Demo, tmp_path: Path) -> Path:
+    """A set of two bundled instances, one that holds and one that breaks, the first property packed."""
+    folder = tmp_path / "digits"
+    folder.mkdir()
+    lines = []
+    for name in ("fc-4-needs-splits", "fc-5-breaks"):
+        onnx, vnnlib, _ = demo[name]
+        (folder / onnx.name).write_bytes(onnx.read_bytes())
+        (folder / vnnlib.name).write_bytes(vnnlib.read_bytes())
+        lines.append(f"{onnx.name},{vnnlib.name},20")
+    packed = folder / "fc-4-needs-splits.vnnlib"
+    packed.with_name(f"{packed.name}.gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    (folder / "instances.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+# --- each script, on the bundled networks ---
+
+
+def test_sets(run: Run, instances: Path) -> None:
+    code, table, out, _ = run("sets", str(instances), "--warm-up", *ENGINE)
+    assert code == 0
+    (row,) = table
+    assert (row["set"], row["method"]) == ("digits", "auto")
+    assert (row["instances"], row["solved"], row["unsat"], row["sat"]) == ("2", "2", "1", "1")
+    assert float(row["max s"]) >= float(row["median s"]) > 0
+    assert float(row["max s"]) >= float(row["mean s"]) > 0
+    assert int(row["domains"]) > 0
+    assert out.count("start-up") == 1
+    assert "contradictions: none" in out
+
+
+def test_sets_sees_a_contradiction(run: Run, instances: Path) -> None:
+    (instances / "known.csv").write_text("onnx,vnnlib,truth\ndigits-fc.onnx,fc-5-breaks.vnnlib,unsat\n")
+    code, _, out, _ = run("sets", str(instances), *ENGINE)
+    assert code == 1
+    assert "unsat by known.csv, sat by auto" in out
+
+
+def test_throughput(run: Run, demo: Demo) -> None:
+    onnx, vnnlib, _ = demo["fc-4-needs-splits"]
+    code, table, out, _ = run(
+        "throughput", str(onnx), str(vnnlib), "--seconds", "5", "--batch", "4,8", "--reference", *ENGINE
+    )
+    assert code == 0
+    assert [row["method"] for row in table] == ["auto", "beta, steps=20"] * 2
+    assert [row["batch"] for row in table] == ["4", "4", "8", "8"]
+    assert [row["no lower"] for row in table] == ["yes", "reference"] * 2
+    for row in table:
+        assert row["verdict"] == "unsat"
+        assert all(number(row[name]) > 0 for name in ("unstable", "domains", "domains/s", "of all/s", "floor/s"))
+        assert row["limit"] in ("flops", "bytes")
+    assert number(table[1]["floor/s"]) < number(table[0]["floor/s"]), "twice the steps cost more"
+    assert "TFLOP/s" in out
+
+
+def test_throughput_takes_rows_of_a_set(run: Run, instances: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NETPROOF_BENCHMARKS", str(instances.parent))
+    code, table, _, _ = run("throughput", "digits:1", "--seconds", "1", "--batch", "8", "--method", "lirpa", *ENGINE)
+    assert code == 0
+    (row,) = table
+    assert row["instance"] == "digits:1"
+    assert row["floor/s"] == "-", "lirpa does not condense the network"
+
+
+def test_compare(run: Run, instances: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    rival = f"{sys.executable} -m netproof verify {{onnx}} {{vnnlib}} --timeout {{timeout}} --method lirpa --device cpu"
+    code, table, out, _ = run(
+        "compare", str(instances), "--first", "1", "--repeats", "1", "--rival", rival, "--baseline", "true", *ENGINE
+    )
+    assert code == 0
+    row, total = table
+    assert (row["netproof"], row["rival"], row["verdicts"]) == ("unsat", "unsat", "agree")
+    assert float(row["rival/netproof"]) > 0
+    assert float(row["above baseline s"]) > 0
+    assert total["instance"] == "median of 1 decided by both"
+    assert "baseline: " in out
+
+
+@pytest.mark.parametrize("axis", ["unstable", "width", "depth", "eps", "cores"])
+def test_scaling(run: Run, axis: str) -> None:
+    values = "0.05,0.2" if axis == "eps" else "1" if axis == "cores" else "4,6" if axis == "width" else "2,6"
+    code, table, _, _ = run("scaling", "--axis", axis, "--values", values, *SHORT)
+    assert code == 0
+    assert [row["asked" if axis == "unstable" else axis] for row in table] == values.split(",")
+    for row in table:
+        assert all(float(row[name]) > 0 for name in ("root s", "tighter root s", "s per 1000 domains"))
+    if axis == "unstable":
+        assert [row["unstable"] for row in table] == ["2", "6"]
+
+
+def number(text: str) -> float:
+    return float(text.replace(" ", ""))
+
+
+# --- what they say of wrong arguments ---
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), "--help"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: {name}.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("sets", ["nowhere"], "nowhere: no instances.csv"),
+        ("sets", [], "no folder of instances"),
+        ("sets", ["{set}", "--method", "magic"], "no method 'magic'"),
+        ("sets", ["{set}", "--set", "magic=1"], "no such field"),
+        ("sets", ["{set}", "--csv", "no/such/folder/rows.csv"], "--csv"),
+        ("throughput", ["nowhere:1"], "nowhere: no instances.csv"),
+        ("throughput", ["{set}:3"], "rows 1 to 2"),
+        ("throughput", ["no.onnx", "no.vnnlib"], "no such file"),
+        ("throughput", ["{set}:1", "--batch", "8,0"], "--batch"),
+        ("compare", ["nowhere", "--rival", "true"], "nowhere: no instances.csv"),
+        ("compare", ["{set}"], "--rival"),
+        ("compare", ["{set}", "--rival", "no-such-program"], "cannot run no-such-program"),
+        ("compare", ["{set}", "--rival", "true", "--baseline", "false", "--repeats", "1"], "the baseline ended with"),
+        ("scaling", ["--axis", "unstable", "--values", "99", *SHORT], "99 unstable neurons of 16"),
+        ("scaling", ["--axis", "depth", "--values", "2.5", *SHORT], "whole numbers"),
+        ("scaling", ["--axis", "magic"], "--axis"),
+    ],
+)
+def test_errors_are_one_line(
+    run: Run,
+    script: Callable[[str], ModuleType],
+    instances: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.delenv("NETPROOF_BENCHMARKS", raising=False)
+    if name == "compare":  # netproof itself has no part in these
+        monkeypatch.setattr(script("compare"), "netproof_command", lambda given: "true")
+    code, _, out, err = run(name, *(word.replace("{set}", str(instances)) for word in arguments))
+    assert code == 2
+    assert out == ""
+    (line,) = err.splitlines()
+    assert line.startswith(f"{name}.py: ")
+    assert said in line
+
+
+def test_sets_are_found_by_name(
+    script: Callable[[str], ModuleType], instances: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NETPROOF_BENCHMARKS", str(instances.parent))
+    monkeypatch.chdir(ROOT)
+    find = script("instances").find_sets
+    assert find(["digits"]) == find([]) == find([str(instances.parent)]) == find([str(instances)]) == [instances]
+
+
+# --- what they count and read ---
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        ("unsat\n", "unsat"),
+        ("sat\n((X_0 0.5)\n (Y_0 1.0))\n", "sat"),
+        ("reading unsat_v5.vnnlib\nResult: timeout in 20 s\n", "timeout"),
+        ("timeout is 20\nHOLDS\n", "unsat"),
+        ("saturated, unsatisfied\n", ""),
+    ],
+)
+def test_verdicts_are_read(script: Callable[[str], ModuleType], said: str, verdict: str) -> None:
+    assert script("compare").verdict_in(said) == verdict
+
+
+def rival(script: Callable[[str], ModuleType], code: str, result: str = "") -> object:
+    values = {"onnx": "a b.onnx", "vnnlib": "p.vnnlib", "timeout": "20"}
+    _, verdict = script("compare").Command("rival", f'{sys.executable} -c "{code}" {{onnx}}', result).run(values, 20.0)
+    return verdict
+
+
+def test_rival_commands(script: Callable[[str], ModuleType], tmp_path: Path) -> None:
+    """A name with a blank is one argument; a verdict may be in a file; a failure is no verdict."""
+    assert rival(script, "import sys; print('sat' if sys.argv[1:] == ['a b.onnx'] else {})") == "sat"
+    file = tmp_path / "result-20.txt"
+    code = f"open('{file}', 'w').write('violated'); print('unsat')"
+    assert rival(script, code, str(tmp_path / "result-{timeout}.txt")) == "sat"
+    assert rival(script, "pass", str(file)) == "", "an old file is no verdict"
+    assert rival(script, "raise SystemExit(3)") == "exit code 3"
+
+
+def test_contradicting_verdicts_are_seen(
+    run: Run, script: Callable[[str], ModuleType], instances: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script("compare"), "netproof_command", lambda given: "echo unsat")
+    code, table, _, _ = run("compare", str(instances), "--rival", "echo sat", "--repeats", "2")
+    assert code == 1
+    assert [row["verdicts"] for row in table] == ["CONTRADICT", "CONTRADICT", ""]
+
+
+def test_flops_are_those_of_the_products(script: Callable[[str], ModuleType]) -> None:
+    """Three layers, every neuron unstable: the count is the products' of `pull` and `push` written out."""
+    floor, device = script("floor"), torch.device("cpu")
+    network = module(4, 3, 5, 6, 1)
+    for layer in network:
+        if isinstance(layer, torch.nn.Linear):
+            torch.nn.init.zeros_(layer.bias)  # so every neuron is 0 in the middle
+    property = output_constraint(linf_ball(torch.zeros(1, 4), 1.0), [[1.0]], [0.0])
+    (problem,) = reduce(load_network(network, example_shape=(1, 4)), property)
+    bounder = build_method("beta", method_info("beta").options(), device).bounder
+    found = bounder.root(problem, torch.zeros(1, dtype=torch.float64), device, Deadline(), Clock())
+    assert found is not None
+    net = found[0].packed
+    assert [layer.count for layer in net.layers] == [3, 5, 6]
+    trunk = 3 * 4
+    pull = 2 * (6 * 5 + (6 + 5) * 3 + (6 + 5) * (1 + 3) + trunk)  # a of layers 2 and 1, then 1 and y, then x
+    push = 2 * (trunk + 5 * (1 + 3 + 3) + 6 * (1 + 3 + 3 + 5))
+    work = floor.work_of(net, steps=10, probes=4, batch=64)
+    assert work.single == 10 * (pull + push) + pull + 4 * pull
+    assert work.double == pull
+    assert floor.work_of(net, steps=10, probes=4, batch=1).bytes > work.bytes, "matrices are shared by a batch"
+
+
+def test_the_slower_of_computing_and_moving_is_the_floor(script: Callable[[str], ModuleType]) -> None:
+    floor = script("floor")
+    peak = floor.Peak(single=100.0, double=10.0, bytes=50.0)
+    assert peak.seconds(floor.Work(100.0, 20.0, 100.0)) == (3.0, "flops")
+    assert peak.seconds(floor.Work(100.0, 0.0, 100.0)) == (2.0, "bytes")

@@ -1,0 +1,56 @@
+"""Which way a question is searched: from the problem alone, never from a name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from netproof.plan import FEW_INPUTS, SOME_INPUTS, Way, way, with_targets
+from netproof.problem.problem import InputSet, Problem
+from support.asking import gaussian
+from support.problems import box_problem, targets_of
+
+
+def problem(inputs: int, varying: int | None = None, seed: int = 0) -> Problem:
+    graph = gaussian(seed, (inputs, 5, 2)).graph
+    upper = np.ones(inputs)
+    upper[varying if varying is not None else inputs :] = -1.0
+    return box_problem(graph, -np.ones(inputs), upper)
+
+
+def test_few_inputs_are_split() -> None:
+    assert way("auto", [problem(FEW_INPUTS)]) is Way.INPUTS
+    assert way("auto", [problem(FEW_INPUTS + 1)]) is Way.INPUTS_FIRST
+    assert way("auto", [problem(SOME_INPUTS + 1)]) is Way.SIGNS
+
+
+def test_inputs_that_are_fixed_do_not_count() -> None:
+    assert way("auto", [problem(40, varying=3)]) is Way.INPUTS
+
+
+def test_many_input_sets_of_one_network_are_bounded_together() -> None:
+    one = problem(SOME_INPUTS + 1)
+    other = replace(one, input_set=InputSet(one.input_set.lower / 2, one.input_set.upper / 2))
+    assert way("auto", [one, other]) is Way.TOGETHER
+
+
+def test_balls_are_not_split() -> None:
+    ball = replace(problem(3), input_set=InputSet(-torch.ones(3), torch.ones(3), torch.zeros(3), 1.0, 2))
+    assert way("auto", [ball]) is Way.SIGNS
+
+
+@pytest.mark.parametrize("method", ["beta", "lirpa", "lirpa-single", "lirpa-fixed"])
+def test_other_methods_are_what_they_say(method: str) -> None:
+    assert way(method, [problem(2)]) is Way.SIGNS
+    assert way("input-split", [problem(FEW_INPUTS + 20)]) is Way.INPUTS
+
+
+def test_targets_keep_their_rows_and_their_disjuncts() -> None:
+    rows = targets_of([[[1.0, 0.0]], [[0.0, 1.0]], [[1.0, 1.0]]], [[0.1], [0.2], [0.3]])
+    whole = replace(box_problem(gaussian(0, (3, 4, 2)).graph, -1.0, 1.0, rows), disjuncts=(7, 8, 9))
+    some = with_targets(whole, [0, 2])
+    assert some.disjuncts == (7, 9)
+    assert some.rows.offset.flatten().tolist() == pytest.approx([0.1, 0.3])
