@@ -124,7 +124,8 @@ def test_of_several_sets_an_unfinished_search_claims_no_bound() -> None:
     def progress(step: Progress) -> None:
         deadline.burnt = step.phase == "search"
 
-    verdict = ask(net, Property((*property.disjuncts, again), 6, 2), progress=progress, deadline=deadline)
+    sets = Property((*property.disjuncts, again), 6, 2)
+    verdict = ask(net, sets, progress=progress, deadline=deadline, method="beta")
     assert verdict.status == Status.TIMEOUT
     assert verdict.stats.rounds > 0
     assert verdict.lower_bound is None

@@ -128,7 +128,7 @@ def test_the_widest_come_first_and_missing_ones_are_the_count() -> None:
 def some_children(root: Root, bounder: Lirpa, rounds: int) -> list[Bounds]:
     """Split what branching likes, a few rounds; every batch of bounds on the way."""
     threshold = torch.full((len(root.rows.valid),), NEVER, dtype=torch.float64)
-    first = bounder._bound_root(root, Schedule(5), threshold, Deadline(), Clock())
+    first = replace(bounder, root_steps=5).whole(root, threshold, Deadline(), Clock())
     found = [first]
     for _ in range(rounds):
         last = found[-1]
@@ -204,7 +204,8 @@ def test_conjunctions_weigh_their_rows() -> None:
     build.linear(h, np.array([[1.0, -1.0], [-1.0, 1.0]]), np.zeros(2))
     rows = targets_of([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0]]], [[-0.5, -0.5], [-0.5]])
     root = rooted(build.finish(), rows)
-    bounds = Lirpa()._bound_root(root, Schedule(30), torch.full((2,), NEVER, dtype=torch.float64), Deadline(), Clock())
+    never = torch.full((2,), NEVER, dtype=torch.float64)
+    bounds = Lirpa(root_steps=30).whole(root, never, Deadline(), Clock())
     assert float(bounds.domains.bound[0]) == pytest.approx(0.5, abs=1e-3)
     assert bounds.domains.weights[0].tolist() == pytest.approx([0.5, 0.5], abs=0.05)
     assert bounds.domains.weights[1].tolist() == [1.0, 0.0]  # padding has no weight

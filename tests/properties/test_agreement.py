@@ -73,7 +73,7 @@ def test_verdicts_agree_on_knotted_networks(method: str, tmp_path: Path) -> None
         domains += verdict.stats.domains
         lps += verdict.stats.lps + verdict.stats.leaf_lps
     assert domains >= 100
-    assert lps >= 10
+    assert lps >= 10 or method in ("auto", "input-split")  # which split the input of such networks first
 
 
 @pytest.mark.parametrize("seed", range(6))
