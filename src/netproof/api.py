@@ -209,9 +209,7 @@ class _Run:
         self._lower = min(self._lower, result.proved)
         return result
 
-    def _hand_over(
-        self, network: Network, property: Property, problems: Sequence[Problem], left: OpenBoxes
-    ) -> Verdict:
+    def _hand_over(self, network: Network, property: Property, problems: Sequence[Problem], left: OpenBoxes) -> Verdict:
         """What splitting the input left open, box by box over the signs of neurons."""
 
         def goal_of(problem: Problem) -> Decide:
@@ -244,9 +242,7 @@ class _Run:
                 break
         return None
 
-    def _search_all(
-        self, network: Network, property: Property, problems: Sequence[Problem], attack: bool
-    ) -> Verdict:
+    def _search_all(self, network: Network, property: Property, problems: Sequence[Problem], attack: bool) -> Verdict:
         lower, decided_by = float("inf"), "root"
         undecided = ""
         for i, problem in enumerate(problems):

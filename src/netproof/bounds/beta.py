@@ -15,7 +15,7 @@ from torch import Tensor
 from netproof.bounds.bounder import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.climb import Seeds, Start, climb
 from netproof.bounds.condense import Condensed
-from netproof.bounds.dual import Packed, Pulled, packed_lines, pull, within
+from netproof.bounds.dual import Pulled, packed_lines, pull, within
 from netproof.bounds.optimise import Schedule
 from netproof.bounds.renew import renew
 from netproof.bounds.root import Deepen, Root, build_root
@@ -39,7 +39,7 @@ class Beta(Bounder):
 
     root_steps: int = 50
     neuron_steps: int = 20
-    steps: int = 10
+    steps: int = 5
     rate: float = 0.25
     child_rate: float = 0.1
     renew: int = 32  # neurons a layer bounded again after many splits
@@ -69,9 +69,7 @@ class Beta(Bounder):
         bound = torch.where(empty, torch.inf, bounds.domains.bound)
         return replace(bounds, domains=replace(bounds.domains, bound=bound), empty=empty)
 
-    def _renewed(
-        self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock
-    ) -> Domains:
+    def _renewed(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Domains:
         """With the neurons bounded again where enough was decided since they were last, if that pays here."""
         rows = 2 * sum(min(self.renew, layer.count) for layer in root.search.layers[1:])
         levels = max(MIN_LEVELS, rows.bit_length())
@@ -99,9 +97,7 @@ class Beta(Bounder):
         won = after.domains.bound.minimum(threshold) - before.domains.bound
         return float((won / missing).mean())
 
-    def bound_part(
-        self, part: Scope, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock
-    ) -> Bounds:
+    def bound_part(self, part: Scope, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """`bound`, for any scope."""
         return self._bound(part, domains, Schedule(self.steps, self.child_rate), threshold, deadline, clock)
 
@@ -164,5 +160,3 @@ def _less(net: Condensed, pulled: Pulled, seeds: Seeds, weights: Tensor, error: 
     if seeds.free:
         off = off + (weights * (seeds.forms.abs() @ net.charges.seed)).sum(1)
     return pulled.value - off * INFLATE - pulled.value.abs() * gamma(4)
-
-

@@ -125,9 +125,7 @@ class _State:
         none = torch.full_like(now[0, :, 0] if now.shape[2] else start.logits[:, 0], -torch.inf)
         zero, flat = torch.zeros_like(now), torch.zeros_like(start.logits)
         logits = start.logits
-        return cls(
-            seeds, lines, now, logits, none, now, logits, zero, zero.clone(), flat, flat.clone(), none
-        )
+        return cls(seeds, lines, now, logits, none, now, logits, zero, zero.clone(), flat, flat.clone(), none)
 
     def select(self, index: Tensor) -> _State:
         return _State(
@@ -197,5 +195,3 @@ def _adam(now: Tensor, grad: Tensor, first: Tensor, second: Tensor, step: int, r
     second.mul_(0.999).addcmul_(grad, grad, value=0.001)
     scale = second.sqrt().mul_((1 - 0.999 ** (step + 1)) ** -0.5).add_(1e-8)
     return now.addcdiv(first, scale, value=rate / (1 - 0.9 ** (step + 1)))
-
-

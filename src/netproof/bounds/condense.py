@@ -116,7 +116,6 @@ class Condensed:
                 runs.append([layer])
         return [(run, slice(run[0].start, run[-1].packed.stop)) for run in runs]
 
-
     def upto(self, depth: int) -> Condensed:
         """The first `depth` layers, without rows."""
         count = self.layers[depth].start if depth < len(self.layers) else self.count

@@ -89,7 +89,9 @@ def _bounds(
     """Confirmed bounds of one neuron (pair,) in each of `owners`, float32 rounded outward."""
     count, start = len(neuron), layer.start
     both = torch.arange(count, device=neuron.device).repeat(2)
-    sign = torch.ones(2 * count, 1, device=neuron.device).index_fill_(0, torch.arange(count, 2 * count, device=neuron.device), -1.0)
+    sign = torch.ones(2 * count, 1, device=neuron.device).index_fill_(
+        0, torch.arange(count, 2 * count, device=neuron.device), -1.0
+    )
     low, high, splits = (t[both, :start] for t in (owners.lower, owners.upper, owners.splits))
     begin = Start(
         slopes.reshape(2 * count, -1).float(),
@@ -103,7 +105,7 @@ def _bounds(
     _, best = climb(search, seeds, lines, begin, schedule, settled, deadline)
     exact = root.condensed.matrix[start + neuron, : proof.base + start][both] * sign.double()
     lines = packed_lines(proof, low.double(), high.double(), splits, proof=True)
-    assert best.multipliers is not None and proof.charges is not None
+    assert best.multipliers is not None
     value = pull(proof, exact, lines, within(lines, best.slopes.double()), best.multipliers.double()).value
     assert root.condensed.charges is not None
     error = root.condensed.charges.forms[start + neuron][both]

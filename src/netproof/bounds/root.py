@@ -192,9 +192,7 @@ def _initial(root: Root, count: int) -> Tensor:
 class _Neurons:
     """Bounds of a node's neurons: by the graph with fixed slopes, by the condensed network with optimised ones."""
 
-    def __init__(
-        self, root: Root, pre: int, schedule: Schedule, deadline: Deadline, deepen: Deepen | None
-    ) -> None:
+    def __init__(self, root: Root, pre: int, schedule: Schedule, deadline: Deadline, deepen: Deepen | None) -> None:
         self._root, self._pre, self._schedule, self._deadline = root, pre, schedule, deadline
         self._deepen = deepen
         self._optimised = schedule.steps > 0 and root.search.count > 0
