@@ -14,8 +14,8 @@ from netproof.errors import DeviceError, UsageError
 from netproof.search.loop import Method
 
 BATCH = {"cpu": 32, "cuda": 400}
-BETA_BATCH = {"cpu": 128, "cuda": 4096}
-BETA_MOST = {"cpu": 128, "cuda": 16384}
+BETA_BATCH = {"cpu": 64, "cuda": 4096}
+BETA_MOST = {"cpu": 64, "cuda": 16384}
 BETA_FILL = {"cpu": 8, "cuda": 64}
 
 

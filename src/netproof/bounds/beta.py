@@ -77,10 +77,11 @@ class Beta(Bounder):
         if rows == 0 or root.renewal_pays is False or root.bounded < TRIAL_AFTER * rows:
             return domains
         due = (domains.depth - domains.renewed >= levels).nonzero()[:, 0]
-        if root.renewal_pays is None:
-            due = due[:TRIALS]
+        affordable = root.bounded // rows - root.renewed  # all renewals together cost no more than the search itself
+        due = due[: TRIALS if root.renewal_pays is None else max(0, affordable)]
         if len(due) == 0:
             return domains
+        root.renewed += len(due)
         stale = domains.select(due)
         fresh = renew(root, stale, self.renew, Schedule(self.steps, self.child_rate), deadline)
         if root.renewal_pays is None:
@@ -93,9 +94,9 @@ class Beta(Bounder):
         """What renewal gains of the distance to a proof."""
         schedule = Schedule(self.steps, self.child_rate)
         before, after = (self._bound(root, d, schedule, threshold, deadline, clock) for d in (stale, fresh))
-        missing = (threshold - before.domains.bound).clamp(min=1e-6)
-        won = after.domains.bound.minimum(threshold) - before.domains.bound
-        return float((won / missing).mean())
+        missing = (threshold - before.domains.bound).clamp(min=0)
+        left = (threshold - after.domains.bound).clamp(min=0)
+        return float(1 - left.sum() / missing.sum().clamp(min=1e-12))
 
     def bound_part(self, part: Scope, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """`bound`, for any scope."""

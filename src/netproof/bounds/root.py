@@ -50,6 +50,7 @@ class Root:
     slopes: list[Tensor]  # per layer (2, U_k or 1, U') float16: what its neurons' lower and upper bounds were got with
     condenser: Condenser
     bounded: int = 0  # sub-domains so far
+    renewed: int = 0  # those of them whose neurons were bounded again
     renewal_pays: bool | None = None  # of the neurons' bounds below the root; None: not tried yet
     _bias: list[Tensor] = field(default_factory=list)  # per layer (U_k,)
     _leaks: list[Tensor] = field(default_factory=list)
