@@ -42,7 +42,7 @@ from netproof.search.hand_over import OpenBoxes, hand_over
 from netproof.search.input_split import BATCH, InputSplit, SplitOptions, SplitResult
 from netproof.search.loop import Outcome, Search, SecondLook
 
-LONG_SEARCH = 512  # sub-domains after which a second, longer attack has its turn
+LONG_SEARCH = {"cpu": 512, "cuda": 4096}  # sub-domains after which a second, longer attack has its turn
 SMALL = 2048  # entries over all nodes: below this a second thread costs more than it brings
 
 
@@ -275,7 +275,7 @@ class _Run:
         def find(targets: list[int]) -> bool:
             return Pgd().find(problem, goal, self.device, self.seed + 1, self.deadline, targets)
 
-        return SecondLook(find, LONG_SEARCH)
+        return SecondLook(find, LONG_SEARCH[self.device.type])
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """What a search of one of the problems calls to say where it is."""

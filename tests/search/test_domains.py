@@ -37,8 +37,8 @@ def test_a_split_makes_all_sign_patterns_and_covers_the_parent(k: int) -> None:
 def test_a_split_moves_only_the_bounds_that_it_decides() -> None:
     parent = domains(2, 4)
     children = split(parent, torch.tensor([[1], [3]]))
-    assert children.target.tolist() == [0, 1, 0, 1]
-    for i, (origin, neuron, sign) in enumerate([(0, 1, 1), (1, 3, 1), (0, 1, -1), (1, 3, -1)]):
+    assert children.target.tolist() == [0, 0, 1, 1]
+    for i, (origin, neuron, sign) in enumerate([(0, 1, 1), (0, 1, -1), (1, 3, 1), (1, 3, -1)]):
         low, high = parent.lower[origin].clone(), parent.upper[origin].clone()
         (low if sign > 0 else high)[neuron] = 0.0
         assert torch.equal(children.lower[i], low)

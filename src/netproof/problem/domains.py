@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -85,30 +86,28 @@ def concatenate(parts: Sequence[Domains]) -> Domains:
 def split(domains: Domains, neurons: Tensor) -> Domains:
     """Each sub-domain split on all of its `neurons` (domain, k), none of them split yet: up to 2^k children.
 
-    A −1 splits nothing, so a sub-domain that runs out of neurons has fewer children.
+    A −1 splits nothing, so a sub-domain that runs out of neurons has fewer children. All children are made at once:
+    on a device it is the number of operations that counts.
     """
-    origin = torch.arange(len(domains), device=neurons.device)
-    for column in neurons.unbind(1):
-        neuron = column[origin]
-        real = neuron >= 0
-        positive = _take_side(domains, neuron, +1)
-        negative = _take_side(domains.select(real), neuron[real], -1)
-        domains = concatenate([positive, negative])
-        origin = torch.cat([origin, origin[real]])
-    return domains
-
-
-def _take_side(domains: Domains, neuron: Tensor, sign: int) -> Domains:
-    """h >= 0 (sign +1) or h <= 0 (sign −1) at `neuron` (domain,); −1 changes nothing."""
-    at = neuron.clamp(min=0)[:, None]
-    real = (neuron >= 0)[:, None]
-    mark = (sign * (domains.depth + 1)).to(torch.int16)[:, None]
-    splits = domains.splits.scatter(1, at, torch.where(real, mark, domains.splits.gather(1, at)))
-    known = (domains.lower if sign > 0 else domains.upper).gather(1, at)
-    clamped = torch.where(real, known.clamp(min=0) if sign > 0 else known.clamp(max=0), known)
-    if sign > 0:
-        return replace(domains, splits=splits, lower=domains.lower.scatter(1, at, clamped))
-    return replace(domains, splits=splits, upper=domains.upper.scatter(1, at, clamped))
+    k, device = neurons.shape[1], neurons.device
+    sides = torch.arange(2**k, device=device)[:, None] >> torch.arange(k, device=device) & 1  # (2^k, k), 1: h <= 0
+    wanted = ~((neurons < 0)[:, None] & (sides > 0)).any(2)  # (domain, 2^k)
+    origin, side = wanted.nonzero(as_tuple=True)
+    children, negative = domains.select(origin), sides[side] > 0
+    at = neurons[origin]
+    real = at >= 0
+    order = children.depth[:, None] + real.cumsum(1)
+    mark = torch.where(negative, -order, order).to(domains.splits.dtype)
+    spare = domains.splits.shape[1]  # a column past the last takes what splits nothing
+    at = torch.where(real, at, spare)
+    splits, lower, upper = (F.pad(t, (0, 1)) for t in (children.splits, children.lower, children.upper))
+    low, high = lower.gather(1, at), upper.gather(1, at)
+    return replace(
+        children,
+        splits=splits.scatter_(1, at, mark)[:, :spare],
+        lower=lower.scatter_(1, at, torch.where(negative, low, low.clamp(min=0)))[:, :spare],
+        upper=upper.scatter_(1, at, torch.where(negative, high.clamp(max=0), high))[:, :spare],
+    )
 
 
 def parents(domains: Domains) -> Tensor:

@@ -17,6 +17,7 @@ GROWTH = 2  # sub-domains of neurons for each of the search's own
 WORTH = 0.03  # of the root's bound that a rung must gain for another to follow
 ROUNDS = 16  # of branching on a neuron
 # Branching on neurons comes in many small batches. On a GPU these take as long as so many sub-domains in large ones.
+FIRST = {"cpu": 0, "cuda": 4_096}  # the same for the first rung
 OVERHEAD = {"cpu": 0, "cuda": 60_000}
 
 
@@ -36,7 +37,8 @@ class Ladder:
     def _next_price(self, root: Root) -> int:
         if self._rung == 0 and isinstance(self._bounder, Beta):
             neurons = sum(layer.count for layer in root.search.layers[1:])
-            return neurons * self._bounder.neuron_steps // max(1, self._bounder.steps)
+            price = neurons * self._bounder.neuron_steps // max(1, self._bounder.steps)
+            return max(price, FIRST[root.device.type])
         return max(self._price, OVERHEAD[root.device.type])
 
     def step(self, root: Root, deadline: Deadline, clock: Clock) -> Root | None:
