@@ -92,7 +92,7 @@ def _lirpa(batch: int | None, steps: int, root_steps: int, neuron_steps: int) ->
 def _beta() -> tuple[Field, ...]:
     return (
         Field("batch", int, None, "n: sub-domains picked a round (none: by device)", 1, 1 << 20),
-        Field("root_steps", int, 50, "optimisation steps of the bound at the root", 0, 10_000),
+        Field("root_steps", int, 20, "optimisation steps of the bound at the root", 0, 10_000),
         Field("neuron_steps", int, 20, "optimisation steps of the neurons' bounds at the root", 0, 10_000),
         Field("steps", int, 5, "optimisation steps a sub-domain", 0, 10_000),
         Field("renew", int, 32, "neurons a layer bounded again after many splits, 0: none", 0),

@@ -28,7 +28,7 @@ from netproof.problem.problem import Problem
 MOST = 6e4  # of a multiplier, which is kept as a float16
 MIN_LEVELS = 6  # splits between two renewals of the neurons' bounds, at least
 TRIALS = 4  # sub-domains on which a renewal is tried,
-TRIAL_AFTER = 4  # once the search has cost so many times as much as one
+TRIAL_AFTER = 64  # once the search has cost so many times as much as one
 WORTH = 0.2  # of the distance to a proof that a renewal must gain there for others to follow
 LEAST_WEIGHT = 0.02  # that a row starts with: from next to nothing it would take many steps to come back
 
@@ -37,7 +37,7 @@ LEAST_WEIGHT = 0.02  # that a row starts with: from next to nothing it would tak
 class Beta(Bounder):
     """α and β together; the neurons' bounds stay the root's."""
 
-    root_steps: int = 50
+    root_steps: int = 20
     neuron_steps: int = 20
     steps: int = 5
     rate: float = 0.25

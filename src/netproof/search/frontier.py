@@ -11,6 +11,7 @@ from torch import Tensor
 from netproof.problem.domains import Domains, concatenate
 
 SMALLEST = 64  # rows of the first store
+SPILLS = 16  # parts of what the device may hold that go to the host at a time
 DEEPEST = 65536.0  # more than any sub-domain's depth
 
 
@@ -112,8 +113,9 @@ class Frontier:
         self._count = left
 
     def _spill(self) -> None:
-        """The better half to the host."""
-        index = self._store.bound[: self._count].topk(self._count // 2, sorted=False).indices
+        """The best to the host: what is too many, and a little more, so that no single round waits long for the copy."""
+        many = max(self._count - self._room if self._room is not None else 0, (self._room or 0) // SPILLS, 1)
+        index = self._store.bound[: self._count].topk(many, sorted=False).indices
         self._waiting.append(self._store.select(index).map(lambda t: t.cpu()))
         self._remove(index)
 
