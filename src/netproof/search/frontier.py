@@ -113,7 +113,7 @@ class Frontier:
         self._count = left
 
     def _spill(self) -> None:
-        """The best to the host: what is too many, and a little more, so that no single round waits long for the copy."""
+        """The best to the host: what is too many and a little more, so that no round waits long for the copy."""
         many = max(self._count - self._room if self._room is not None else 0, (self._room or 0) // SPILLS, 1)
         index = self._store.bound[: self._count].topk(many, sorted=False).indices
         self._waiting.append(self._store.select(index).map(lambda t: t.cpu()))
