@@ -27,6 +27,13 @@ def test_few_inputs_are_split() -> None:
     assert way("auto", [problem(SOME_INPUTS + 1)]) is Way.SIGNS
 
 
+def test_some_inputs_are_tried_where_there_is_one_layer_of_neurons() -> None:
+    inputs = FEW_INPUTS + 1
+    deep = box_problem(gaussian(0, (inputs, 5, 4, 2)).graph, -1.0, 1.0)
+    assert way("auto", [deep]) is Way.SIGNS
+    assert way("auto", [problem(inputs)]) is Way.INPUTS_FIRST
+
+
 def test_inputs_that_are_fixed_do_not_count() -> None:
     assert way("auto", [problem(40, varying=3)]) is Way.INPUTS
 

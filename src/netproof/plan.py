@@ -11,7 +11,7 @@ from netproof.problem.problem import Problem, Rows
 from netproof.search.input_split import applies
 
 FEW_INPUTS = 10  # that vary: splitting them decides nearly everything
-SOME_INPUTS = 100  # up to here it is worth a try
+SOME_INPUTS = 100  # up to here it is worth a try on a network with one layer of neurons
 MANY_NEURONS = 20_000  # past so many, a box costs too much for splitting to be cheap
 TRY = 64  # batches of boxes that a try may take
 
@@ -26,7 +26,8 @@ class Way(Enum):
 def way(method: str, problems: Sequence[Problem]) -> Way:
     """`input-split` always splits the input, `auto` where few inputs vary, the other methods never.
 
-    Measured: splitting up to a hundred inputs wins on shallow networks, where signs alone tie for long.
+    Measured: with one layer of neurons, splitting up to a hundred inputs wins where bounds by signs tie for long (logical
+    puzzles). With more layers it only delays what signs decide.
     """
     if method == "input-split":
         return Way.INPUTS
@@ -35,8 +36,10 @@ def way(method: str, problems: Sequence[Problem]) -> Way:
     graph = problems[0].graph
     neurons = sum(graph.nodes[i].size for i in graph.nonlinear)
     widest = max(int((p.input_set.upper > p.input_set.lower).sum()) for p in problems)
-    if widest <= SOME_INPUTS and neurons <= MANY_NEURONS:
-        return Way.INPUTS if widest <= FEW_INPUTS else Way.INPUTS_FIRST
+    if widest <= FEW_INPUTS and neurons <= MANY_NEURONS:
+        return Way.INPUTS
+    if widest <= SOME_INPUTS and neurons <= MANY_NEURONS and len(graph.nonlinear) == 1:
+        return Way.INPUTS_FIRST
     return Way.TOGETHER if len(problems) > 1 else Way.SIGNS
 
 
