@@ -26,8 +26,8 @@ class Way(Enum):
 def way(method: str, problems: Sequence[Problem]) -> Way:
     """`input-split` always splits the input, `auto` where few inputs vary, the other methods never.
 
-    Measured: with one layer of neurons, splitting up to a hundred inputs wins where bounds by signs tie for long (logical
-    puzzles). With more layers it only delays what signs decide.
+    Measured: with one layer of neurons, splitting up to a hundred inputs wins where bounds by signs tie for long, as in
+    logical puzzles. With more layers it only delays what signs decide.
     """
     if method == "input-split":
         return Way.INPUTS
