@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -56,13 +57,29 @@ class Trunk:
         dense = coef.new_zeros(coef.shape[0], node.size)
         return dense.index_copy_(1, self.index, coef).view(-1, *node.shape)
 
+    @cached_property
+    def _chain(self) -> list[Affine] | None:
+        """The ops one after the other, where each reads only the one before: then a walk needs no bookkeeping."""
+        nodes = self.graph.nodes[1 : self.node + 1]
+        if any(node.inputs != (node.index - 1,) for node in nodes):
+            return None
+        return [node.op for node in nodes if isinstance(node.op, Affine)]
+
     def pull(self, coef: Tensor) -> Tensor:
         """W^T coef: (n, Y) -> (n, *input)."""
-        return backward(self.graph, self.node, self.spread(coef), {}).coef
+        here = self.spread(coef)
+        if self._chain is None:
+            return backward(self.graph, self.node, here, {}).coef
+        for op in reversed(self._chain):
+            (here,) = op.adjoint(here)
+        return here
 
     def push(self, shift: Tensor) -> Tensor:
         """y at x = centre + shift: (n, *input) -> (n, Y)."""
-        value = self.graph.forward(shift).flatten(1)
+        value = self.graph.forward(shift) if self._chain is None else shift
+        for op in self._chain or ():
+            value = op.forward(value)
+        value = value.flatten(1)
         return (value if self.whole else value.index_select(1, self.index)) + self.centre
 
 
