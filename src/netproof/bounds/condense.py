@@ -117,6 +117,28 @@ class Condensed:
         """1 + Y: where the columns of z begin."""
         return 1 + self.trunk.count
 
+    @cached_property
+    def sizes(self) -> list[int]:
+        """U_k of each layer."""
+        return [layer.count for layer in self.layers]
+
+    @cached_property
+    def onto(self) -> list[Tensor]:
+        """By layer (later neurons, U_k): how the neurons after it read it."""
+        base = self.base
+        ends = [(layer.packed.start, layer.packed.stop) for layer in self.layers]
+        return [self.matrix[stop:, base + start : base + stop] for start, stop in ends]
+
+    @cached_property
+    def from_before(self) -> list[Tensor]:
+        """By layer (1 + Y + its start, U_k): what it reads."""
+        return [self.matrix[layer.packed, : self.base + layer.start].mT for layer in self.layers]
+
+    @cached_property
+    def onto_base(self) -> Tensor:
+        """(U − direct, 1 + Y): how the neurons read y, those apart that read one entry of it each."""
+        return self.matrix[self.direct :, : self.base]
+
     def climbs_that_fit(self) -> int:
         """How many bounds may be climbed at once."""
         trunk = sum(node.size for node in self.trunk.graph.nodes)

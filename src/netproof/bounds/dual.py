@@ -80,18 +80,19 @@ def pull(net: Condensed, seed: Tensor, lines: Packed, slopes: Tensor, multiplier
     """
     count, base, first = net.count, net.base, net.direct
     after, before = seed[:, base:].clone(), torch.empty_like(slopes.expand(len(seed), -1))
-    split = None if multipliers is None else lines.sign * multipliers
-    for layer in reversed(net.layers):
-        here, later = layer.packed, slice(layer.packed.stop, count)
-        a = after[:, here]
-        if later.start < count:
-            a.addmm_(before[:, later], net.matrix[later, base + here.start : base + here.stop])
-        p = torch.mul(a, torch.where(a < 0, lines.slope[:, here], slopes[:, here]), out=before[:, here])
+    # Taking many small views costs as much as the arithmetic on a GPU, so they are taken all at once.
+    upper, lower = lines.slope.split(net.sizes, 1), slopes.split(net.sizes, 1)
+    a, p = after.split(net.sizes, 1), before.split(net.sizes, 1)
+    split = None if multipliers is None else (lines.sign * multipliers).split(net.sizes, 1)
+    for k in reversed(range(len(net.layers))):
+        if net.onto[k].shape[0]:
+            a[k].addmm_(before[:, net.layers[k].packed.stop :], net.onto[k])
+        torch.mul(a[k], torch.where(a[k] < 0, upper[k], lower[k]), out=p[k])
         if split is not None:
-            p.sub_(split[:, here])
+            p[k].sub_(split[k])
     at_base = seed[:, :base]
     if first < count:
-        at_base = torch.addmm(at_base, before[:, first:], net.matrix[first:, :base])
+        at_base = torch.addmm(at_base, before[:, first:], net.onto_base)
     if first:
         at_base = at_base.clone() if first == count else at_base
         at_base[:, 1 : 1 + first].add_(before[:, :first])
@@ -125,13 +126,12 @@ def push(net: Condensed, pulled: Pulled, lines: Packed, slopes: Tensor) -> tuple
     falls = pulled.after < 0
     slope = torch.where(falls, lines.slope, slopes)
     lift = torch.where(falls, lines.intercept, 0.0)
-    for layer in net.layers:
-        here = layer.packed
-        if here.stop <= net.direct:
-            read = h[:, here].copy_(values[:, 1 : 1 + net.direct])
+    read, z = h.split(net.sizes, 1), values[:, base:].split(net.sizes, 1)
+    slope_of, lift_of = slope.split(net.sizes, 1), lift.split(net.sizes, 1)
+    for k, layer in enumerate(net.layers):
+        if layer.packed.stop <= net.direct:
+            read[k].copy_(values[:, 1 : 1 + net.direct])
         else:
-            known = base + here.start
-            read = torch.mm(values[:, :known], net.matrix[here, :known].mT, out=h[:, here])
-        z = values[:, base + here.start : base + here.stop]
-        torch.addcmul(lift[:, here], slope[:, here], read, out=z)
+            torch.mm(values[:, : base + layer.start], net.from_before[k], out=read[k])
+        torch.addcmul(lift_of[k], slope_of[k], read[k], out=z[k])
     return h, values
