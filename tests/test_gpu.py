@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,15 @@ import torch
 from netproof.api import verify
 from netproof.bounds.interval import interval_bounds
 from netproof.bounds.region import Region
-from netproof.core.verdict import Verdict
+from netproof.core.verdict import Status, Verdict
 from netproof.demo import Instance
+from netproof.methods import METHODS
 from netproof.model.conv import Kernel
 from netproof.model.load import load_network
 from netproof.problem.reduce import reduce
 from netproof.problem.vnnlib import load_property
+from netproof.search.frontier import Frontier
+from support.problems import plain_domains
 
 pytestmark = pytest.mark.gpu
 
@@ -43,6 +47,33 @@ def test_the_verdict_is_the_cpus(name: str, attack: bool, demo: dict[str, tuple[
     model, spec, instance = demo[name]
     there, here = (verify(model, spec, device=device, attack=attack, timeout=120) for device in ("cuda", "cpu"))
     assert there.status == here.status == instance.expected
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["fc-4-needs-splits", "fc-0-never-both", "conv-3-two-images"])
+def test_every_method_says_the_same(name: str, method: str, demo: dict[str, tuple[Path, Path, Instance]]) -> None:
+    """Whatever it cannot decide in time it may leave open, but it must not say otherwise."""
+    model, spec, instance = demo[name]
+    verdict = verify(model, spec, device="cuda", attack=False, method=method, timeout=20)
+    assert verdict.status in (instance.expected, Status.TIMEOUT)
+    if method in ("auto", "beta"):
+        assert verdict.status == instance.expected
+
+
+def test_what_does_not_fit_waits_on_the_host() -> None:
+    """The frontier's spill, with the device's own tensors."""
+    everything = replace(plain_domains(40, 6), bound=torch.randn(40, dtype=torch.float64)).map(lambda t: t.to(CUDA))
+    frontier = Frontier(everything.select(slice(0, 4)), room=8)
+    for start in range(4, 40, 4):
+        frontier.push(everything.select(slice(start, start + 4)))
+    assert frontier.waiting > 20
+    assert all(part.bound.device.type == "cpu" for part in frontier.parts()[1:])
+    popped = []
+    while len(frontier):
+        popped.append(frontier.pop(5))
+    assert all(part.bound.is_cuda for part in popped)
+    back = torch.cat([part.bound for part in popped])
+    assert torch.equal(back.sort().values, everything.bound.sort().values)
 
 
 def numbers(verdict: Verdict) -> tuple[object, ...]:
