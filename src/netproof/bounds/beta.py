@@ -35,7 +35,7 @@ LEAST_WEIGHT = 0.02  # that a row starts with: from next to nothing it would tak
 
 @dataclass(frozen=True)
 class Beta(Bounder):
-    """α and β together; the neurons' bounds stay the root's."""
+    """α and β together; the neurons' bounds stay the root's, unless a trial shows that renewing them pays."""
 
     root_steps: int = 20
     neuron_steps: int = 20

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.condense import Condensed
-from netproof.bounds.dual import Packed, Pulled, pull, push
+from netproof.bounds.dual import Packed, Pulled, packed_lines, pull, push, within
 from netproof.bounds.optimise import Schedule
 from netproof.core.deadline import Deadline
+from netproof.numerics import INFLATE, gamma
 
 LOOK = 4  # steps between two looks at what is settled: a look waits for the device
 
@@ -52,10 +53,6 @@ class Start:
     multipliers: Tensor | None  # (domain, U), None where nothing is split
     logits: Tensor  # (domain, row)
 
-    def select(self, index: Tensor) -> Start:
-        beta = None if self.multipliers is None else self.multipliers[index]
-        return Start(self.slopes[index], beta, self.logits[index])
-
 
 def climb(
     net: Condensed,
@@ -87,6 +84,33 @@ def climb(
                 pulled, weights = Pulled(*(t[active] for t in pulled)), weights[active]
         state.step(net, pulled, weights, step, schedule)
     return _write_back(best, kept, state, places)
+
+
+def climb_forms(
+    search: Condensed,
+    proof: Condensed,
+    forms: Tensor,
+    error: Tensor,
+    bounds: tuple[Tensor, Tensor, Tensor],
+    start: tuple[Tensor, Tensor | None],
+    schedule: Schedule,
+    deadline: Deadline,
+) -> tuple[Tensor, Tensor]:
+    """Confirmed lower bounds (n,) of neurons' forms (n, columns), float64 with errors (n,), and the slopes found.
+
+    bounds: lower, upper and splits of the neurons before, (n, U) or (1, U). start: slopes and multipliers, (n, U).
+    A form is left alone once its sign is known.
+    """
+    lower, upper, splits = bounds
+    one = torch.ones(len(forms), 1, dtype=torch.bool, device=forms.device)
+    begin = Start(*start, torch.zeros(len(forms), 1, device=forms.device))
+    lines = packed_lines(search, lower, upper, splits, proof=False)
+    settled = torch.zeros(len(forms), device=forms.device)
+    _, best = climb(search, Seeds(forms.float()[:, None], one), lines, begin, schedule, settled, deadline)
+    lines = packed_lines(proof, lower.double(), upper.double(), splits, proof=True)
+    beta = None if best.multipliers is None else best.multipliers.double()
+    value = pull(proof, forms, lines, within(lines, best.slopes.double()), beta).value
+    return value - error * INFLATE - value.abs() * gamma(4), best.slopes
 
 
 def _write_back(best: Tensor, kept: Start, state: _State, places: Tensor | None) -> tuple[Tensor, Start]:

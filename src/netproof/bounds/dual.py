@@ -38,10 +38,6 @@ class Packed:
         parts = (self.slope, self.intercept, self.low, self.high, self.sign)
         return Packed(*(t if t.shape[0] == 1 else t[index] for t in parts))
 
-    def upto(self, count: int) -> Packed:
-        """Of the first `count` neurons."""
-        return Packed(*(t[:, :count] for t in (self.slope, self.intercept, self.low, self.high, self.sign)))
-
 
 def packed_lines(net: Condensed, lower: Tensor, upper: Tensor, splits: Tensor, *, proof: bool) -> Packed:
     """From the bounds (domain, U) of h and the splits, (domain, U) or (1, U)."""

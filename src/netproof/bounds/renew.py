@@ -12,14 +12,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from netproof.bounds.climb import Seeds, Start, climb
+from netproof.bounds.climb import Seeds, climb_forms
 from netproof.bounds.condense import Condensed
 from netproof.bounds.dual import packed_lines, pull, within
 from netproof.bounds.optimise import Schedule
 from netproof.bounds.relaxed import Layer
 from netproof.bounds.root import Root
 from netproof.core.deadline import Deadline
-from netproof.numerics import INFLATE, float32_down, float32_up, gamma
+from netproof.numerics import float32_down, float32_up
 from netproof.problem.domains import Domains
 
 
@@ -93,21 +93,10 @@ def _bounds(
         0, torch.arange(count, 2 * count, device=neuron.device), -1.0
     )
     low, high, splits = (t[both, :start] for t in (owners.lower, owners.upper, owners.splits))
-    begin = Start(
-        slopes.reshape(2 * count, -1).float(),
-        torch.zeros(2 * count, start, device=neuron.device),
-        torch.zeros(2 * count, 1, device=neuron.device),
-    )
-    forms = root.packed.matrix[start + neuron, : search.base + start]
-    seeds = Seeds((forms[both] * sign)[:, None], torch.ones_like(sign, dtype=torch.bool))
-    lines = packed_lines(search, low, high, splits, proof=False)
-    settled = torch.zeros(2 * count, device=neuron.device)
-    _, best = climb(search, seeds, lines, begin, schedule, settled, deadline)
-    exact = root.condensed.matrix[start + neuron, : proof.base + start][both] * sign.double()
-    lines = packed_lines(proof, low.double(), high.double(), splits, proof=True)
-    assert best.multipliers is not None
-    value = pull(proof, exact, lines, within(lines, best.slopes.double()), best.multipliers.double()).value
-    assert root.condensed.charges is not None
-    error = root.condensed.charges.forms[start + neuron][both]
-    value = value - error * INFLATE - value.abs() * gamma(4)
+    begin = (slopes.reshape(2 * count, -1).float(), torch.zeros(2 * count, start, device=neuron.device))
+    charges = root.condensed.charges
+    assert charges is not None
+    forms = root.condensed.matrix[start + neuron, : proof.base + start][both] * sign.double()
+    error = charges.forms[start + neuron][both]
+    value, _ = climb_forms(search, proof, forms, error, (low, high, splits), begin, schedule, deadline)
     return float32_down(value[:count]), float32_up(-value[count:])

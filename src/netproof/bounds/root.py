@@ -14,9 +14,8 @@ from functools import cached_property, lru_cache
 import torch
 from torch import Tensor
 
-from netproof.bounds.climb import Seeds, Start, climb
+from netproof.bounds.climb import climb_forms
 from netproof.bounds.condense import Condensed, Condenser, search_copy
-from netproof.bounds.dual import packed_lines, pull, within
 from netproof.bounds.interval import Intervals
 from netproof.bounds.memory import rows_that_fit
 from netproof.bounds.optimise import Schedule
@@ -27,7 +26,7 @@ from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine, Nonlinear
-from netproof.numerics import INFLATE, float32_down, float32_up, gamma
+from netproof.numerics import float32_down, float32_up
 from netproof.problem.domains import Domains
 from netproof.problem.problem import Problem, Rows
 
@@ -225,18 +224,14 @@ class _Neurons:
         forms, error = root.condenser.neurons(self._pre, places)
         forms, error = torch.cat([forms, -forms]), torch.cat([error, error])
         lower, upper = torch.cat(root.lower)[None], torch.cat(root.upper)[None]
-        none = torch.zeros_like(lower)
-        start = Start(_initial(root, root.search.count)[None].repeat(len(forms), 1), None, error[:, None].float())
-        settled = torch.zeros(len(forms), device=root.device)  # a sign that is known settles a neuron
-        lines = packed_lines(self._search, lower, upper, none, proof=False)
-        seeds = Seeds(forms.float()[:, None], torch.ones_like(error, dtype=torch.bool)[:, None])
-        _, best = climb(self._search, seeds, lines, start, self._schedule, settled, self._deadline)
-        lines = packed_lines(self._proof, lower.double(), upper.double(), none.double(), proof=True)
-        value = pull(self._proof, forms, lines, within(lines, best.slopes.double()), None).value
-        value = value - error * INFLATE - value.abs() * gamma(4)
+        start = _initial(root, root.search.count)[None].repeat(len(forms), 1)
+        known = (lower, upper, torch.zeros_like(lower))
+        value, slopes = climb_forms(
+            self._search, self._proof, forms, error, known, (start, None), self._schedule, self._deadline
+        )
         if self._deepen is not None:
-            value = value.fmax(self._branched(forms, error, best.slopes, value))
-        return value, best.slopes
+            value = value.fmax(self._branched(forms, error, slopes, value))
+        return value, slopes
 
     def _branched(self, forms: Tensor, error: Tensor, slopes: Tensor, value: Tensor) -> Tensor:
         """The same bounds by branch and bound, where the sign of the neuron is not known yet."""
