@@ -1,0 +1,72 @@
+"""What input splitting leaves open is finished by splits on neurons."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from netproof.build import build_method
+from netproof.core.deadline import Deadline
+from netproof.methods import method_info
+from netproof.problem.problem import Problem
+from netproof.search.goals import Decide
+from netproof.search.hand_over import hand_over, sub_problem
+from support.awkward import GraphBuilder
+from support.boxes import CPU, Run, deaf, problems_of, several, truth
+from support.problems import box_problem, targets_of
+from support.random_graphs import random_question, seeded
+
+
+def tie() -> Problem:
+    """y = relu(x) − relu(x) on [−1, 1], asked for y < 0: 0 everywhere, which rounding keeps from being proved."""
+    build = GraphBuilder(1, 1)
+    h = build.relu(build.linear(0, np.array([[1.0], [1.0]])))
+    build.linear(h, np.array([[1.0, -1.0]]))
+    return box_problem(build.finish(), -1.0, 1.0, targets_of([[[1.0]]], strict=True))
+
+
+def test_what_splitting_cannot_decide_is_returned() -> None:
+    """Neither proved nor dropped: a tie within rounding ends, and soon."""
+    run = Run([tie()], [Decide(tie(), deaf)])
+    assert run.status == "undecided"
+    assert len(run.result.open) > 0
+    assert run.stats.domains < 2000
+    assert -1e-9 < run.result.outcome.lower_bound <= 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_relu_splitting_finishes_every_box(seed: int) -> None:
+    question = random_question(seeded(300 + seed), neurons=8, inputs=3)
+    expected = truth(question)
+    run = Run(problems_of(question), limit=0, samples=0)
+    if run.status == "undecided":
+        outcome, goal = run.finish()
+        assert (goal is not None) == (outcome.status == "found")
+        if expected != "tie":
+            assert outcome.status == expected
+    elif expected != "tie":
+        assert run.status == expected
+
+
+def test_a_sub_problem_is_the_box_with_its_target_alone() -> None:
+    problems, _ = several()
+    run = Run(problems, limit=0)
+    for box in run.result.open:
+        whole, sub = problems[box.problem], sub_problem(problems[box.problem], box)
+        assert sub.disjuncts == (whole.disjuncts[box.target],)
+        assert torch.equal(sub.input_set.lower, box.lower)
+        assert bool(sub.rows.valid.all())
+        valid = whole.rows.valid[box.target]
+        assert torch.equal(sub.rows.coef[0], whole.rows.coef[box.target][valid])
+        assert torch.equal(sub.rows.offset[0], whole.rows.offset[box.target][valid])
+
+
+def test_handing_over_past_the_deadline_says_what_is_open() -> None:
+    run = Run([tie()], [Decide(tie(), deaf)], limit=0)
+    expired = Deadline()
+    expired.cancel()
+    method = build_method("lirpa", method_info("lirpa").options(), CPU)
+    outcome, goal = hand_over([tie()], run.result.open, method, lambda p: Decide(p, deaf), CPU, 1, expired, run.stats)
+    assert (outcome.status, goal) == ("timeout", None)
+    assert str(len(run.result.open)) in outcome.reason

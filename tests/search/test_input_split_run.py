@@ -1,0 +1,123 @@
+"""How input splitting runs: repeatable, in any batch, within time and memory."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from netproof.bounds.boxes import BoxBounder
+from netproof.core.deadline import Deadline
+from netproof.errors import DeviceError, UsageError
+from netproof.problem.problem import InputSet, Problem
+from netproof.search.box_ledger import BoxLedger
+from netproof.search.goals import Decide
+from netproof.search.input_split import applies
+from support.asking import knotted, sharpened
+from support.awkward import GraphBuilder
+from support.boxes import CPU, Run, deaf, problems_of, several
+from support.problems import box_problem, random_relus, targets_of
+
+
+def numbers(run: Run) -> tuple[object, ...]:
+    bounds = [b.tolist() for b in run.result.bounds]
+    return run.result.outcome, bounds, run.stats.domains, run.stats.rounds, run.reports
+
+
+def test_the_same_search_twice_is_the_same_search() -> None:
+    problems, _ = several()
+    assert numbers(Run(problems)) == numbers(Run(problems))
+
+
+@pytest.mark.parametrize("batch", [1, 4, 64])
+def test_any_batch_will_do(batch: int) -> None:
+    question = sharpened(knotted(3), [Fraction(1, 50)])
+    run = Run(problems_of(question), batch=batch)
+    assert run.status == "proved"
+    assert run.stats.rounds >= 1
+    assert [step[0] for step in run.reports[:2]] == ["root", "search"]
+
+
+def test_an_expired_deadline_leaves_everything_open() -> None:
+    problems, _ = several()
+    expired = Deadline()
+    expired.cancel()
+    run = Run(problems, deadline=expired)
+    assert run.status == "timeout"
+    assert len(run.result.open) == sum(len(p.disjuncts) for p in problems)
+    assert run.result.outcome.lower_bound == float("-inf")
+
+
+def test_a_full_device_halves_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    problems, _ = several()
+    expected = Run(problems).status
+    inner, sizes = BoxBounder.bound, []
+
+    def narrow(self: BoxBounder, lower: Tensor, *rest: Any, **more: Any) -> Any:
+        sizes.append(len(lower))
+        if len(lower) > 3:
+            raise torch.OutOfMemoryError("a full device")
+        return inner(self, lower, *rest, **more)
+
+    monkeypatch.setattr(BoxBounder, "bound", narrow)
+    assert Run(problems).status == expected
+    assert max(sizes) > 3
+    assert sum(n > 3 for n in sizes) < sum(n <= 3 for n in sizes)
+
+
+def test_a_device_too_small_for_one_box_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any, **more: Any) -> Any:
+        raise torch.OutOfMemoryError("a full device")
+
+    monkeypatch.setattr(BoxBounder, "bound", full)
+    with pytest.raises(DeviceError, match="one box"):
+        Run(several()[0])
+
+
+def test_a_crowded_frontier_is_searched_depth_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("netproof.search.input_split.domains_that_fit", lambda each, device: (None, 2))
+    question = sharpened(knotted(3), [Fraction(1, 50)])
+    assert Run(problems_of(question), batch=2).status == "proved"
+
+
+def test_balls_and_other_networks_are_refused() -> None:
+    problems, _ = several()
+    inputs = problems[0].input_set
+    ball = InputSet(inputs.lower, inputs.upper, inputs.lower / 2 + inputs.upper / 2, 0.1, 2)
+    round_set = Problem(problems[0].graph, ball, problems[0].rows, problems[0].disjuncts)
+    other = box_problem(random_relus(1, (3,), 2), -1.0, 1.0)
+    assert applies(problems)
+    for bad in ([round_set], [problems[0], other]):
+        assert not applies(bad)
+        with pytest.raises(UsageError):
+            Run(bad)
+
+
+def test_a_row_that_must_be_below_is_excluded_on_the_threshold() -> None:
+    problem = box_problem(random_relus(1, (3,), 1), -1.0, 1.0, targets_of([[[1.0], [1.0]]]))
+    strict = Problem(problem.graph, problem.input_set, targets_of([[[1.0], [1.0]]], strict=True), (0,))
+    least = torch.tensor([[0.0, -1.0, -1.0], [-1.0, -1.0, 0.0], [1e-300, -1.0, -1.0]], dtype=torch.float64)
+    target = torch.zeros(3, dtype=torch.int64)
+    for asked, expected in ((problem, [False, False, True]), (strict, [True, False, True])):
+        ledger = BoxLedger([asked], [Decide(asked, deaf)], CPU)
+        assert ledger.decided(least, target).tolist() == expected
+
+
+@pytest.mark.gpu
+def test_a_gpu_gives_the_same_answers() -> None:
+    problems, _ = several()
+    there, here = Run(problems, device=torch.device("cuda")), Run(problems)
+    assert there.status == here.status == "proved"
+    assert numbers(there) == numbers(Run(problems, device=torch.device("cuda")))
+
+
+def test_a_graph_without_neurons_is_decided_at_the_root() -> None:
+    build = GraphBuilder(1, 2)
+    build.linear(0, np.array([[1.0, -1.0]]), np.array([2.5]))
+    run = Run([box_problem(build.finish(), -1.0, 1.0)])
+    assert (run.status, run.result.outcome.decided_by) == ("proved", "root")
+    assert run.result.outcome.lower_bound == pytest.approx(0.5)

@@ -1,0 +1,129 @@
+"""Searches over boxes for tests: run on tiny problems, with the graph itself as the replay."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netproof.build import build_method
+from netproof.core.deadline import Deadline
+from netproof.core.verdict import Stats, Witness
+from netproof.methods import method_info
+from netproof.problem.problem import Problem
+from netproof.search.goals import Decide, Goal
+from netproof.search.hand_over import hand_over
+from netproof.search.input_split import InputSplit, SplitOptions, SplitResult
+from netproof.search.loop import Outcome
+from support.exact import enumerate_minimum, rows_of
+from support.problems import box_problem, random_relus, targets_of
+from support.random_graphs import Question
+
+CPU = torch.device("cpu")
+Replay = Callable[[Tensor, int], Witness | None]
+
+
+def worst(problem: Problem, x: Tensor, target: int) -> float:
+    """max_j r_j at x (*input), in float64."""
+    rows = problem.rows
+    r = rows.coef[target] @ problem.graph.forward(x.double()[None]).flatten() - rows.offset[target]
+    return float(r[rows.valid[target]].max())
+
+
+def replay_of(problem: Problem) -> Replay:
+    """The graph itself answers: a point of the box where no row is positive."""
+
+    def replay(point: Tensor, target: int) -> Witness | None:
+        x = point.double().maximum(problem.input_set.lower).minimum(problem.input_set.upper)
+        y = problem.graph.forward(x[None])[0]
+        return Witness(x.numpy(), y.numpy()) if worst(problem, x, target) <= 0 else None
+
+    return replay
+
+
+def deaf(point: Tensor, target: int) -> Witness | None:
+    """A replay that never finds anything, so that violations stay open."""
+    return None
+
+
+class Run:
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        goals: Sequence[Goal] | None = None,
+        deadline: Deadline | None = None,
+        device: torch.device = CPU,
+        **options: Any,
+    ) -> None:
+        self.problems = problems
+        self.goals = goals or [Decide(p, replay_of(p)) for p in problems]
+        self.stats = Stats()
+        self.reports: list[tuple[str, float, int]] = []
+        self.search = InputSplit(
+            problems,
+            self.goals,
+            device,
+            deadline or Deadline(),
+            self.stats,
+            lambda *step: self.reports.append(step),
+            SplitOptions(**{"batch": 16, "samples": 64, **options}),
+        )
+        self.result: SplitResult = self.search.run()
+
+    @property
+    def status(self) -> str:
+        return self.result.outcome.status
+
+    def finish(self) -> tuple[Outcome, Goal | None]:
+        """What is open, by ReLU splitting."""
+        method = build_method("lirpa", method_info("lirpa").options({"batch": "8"}), CPU)
+
+        def goal_of(problem: Problem) -> Goal:
+            return Decide(problem, replay_of(problem))
+
+        return hand_over(self.problems, self.result.open, method, goal_of, CPU, 1, Deadline(), self.stats)
+
+
+def problems_of(question: Question) -> list[Problem]:
+    """All disjuncts as the targets of one problem, as `reduce` makes them."""
+    each = [rows_of(d, question.graph.output.size) for d in question.property.disjuncts]
+    rows = targets_of([list(coef) for coef, _ in each], [list(offset) for _, offset in each])
+    return [box_problem(question.graph, *question.box, rows)]
+
+
+def truth(question: Question, tolerance: float = 1e-4) -> str:
+    """proved, found, or a tie that no test should lean on."""
+    graph = question.graph
+    least = [
+        enumerate_minimum(graph, *question.box, *rows_of(d, graph.output.size)).value
+        for d in question.property.disjuncts
+    ]
+    if min(least) < -tolerance:
+        return "found"
+    return "proved" if min(least) > tolerance else "tie"
+
+
+@functools.cache
+def several() -> tuple[list[Problem], list[float]]:
+    """Four boxes and three kinds of conjunctions on one network, and the least value of each target.
+
+    Those of the second problem are seen to hold at once, the others are not.
+    """
+    graph = random_relus(5, (8, 6), 2)
+    rng = np.random.default_rng(1)
+    problems, least = [], []
+    for k in range(4):
+        low = rng.uniform(-1, 0, 2)
+        high = low + rng.uniform(0.3, 1.0, 2)
+        coefs = [[rng.normal(size=2) for _ in range(1 + k % 2)] for _ in range(1 + k % 3)]
+        offsets = []
+        for rows in coefs:
+            value = enumerate_minimum(graph, low, high, np.array(rows), np.zeros(len(rows))).value
+            least.append(3.0 if k == 1 else 0.03)
+            offsets.append([value - least[-1]] * len(rows))
+        problems.append(box_problem(graph, low, high, targets_of(coefs, offsets)))
+    return problems, least
