@@ -25,7 +25,7 @@ from netproof.problem.specs import linf_ball, output_constraint
 from support.api import module
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ("sets", "throughput", "compare", "scaling")
+SCRIPTS = ("sets", "throughput", "compare", "scaling", "capture")
 ENGINE = ("--device", "cpu", "--threads", "1")
 SHORT = ("--domains", "8", "--repeats", "1", "--width", "8", "--depth", "2", *ENGINE)
 Demo = dict[str, tuple[Path, Path, Instance]]
@@ -304,3 +304,14 @@ def test_the_slower_of_computing_and_moving_is_the_floor(script: Callable[[str],
     peak = floor.Peak(single=100.0, double=10.0, bytes=50.0)
     assert peak.seconds(floor.Work(100.0, 20.0, 100.0)) == (3.0, "flops")
     assert peak.seconds(floor.Work(100.0, 0.0, 100.0)) == (2.0, "bytes")
+
+
+# --- capture ---
+
+
+def test_capture_says_that_it_needs_a_gpu(run: Run) -> None:
+    code, _, out, err = run("capture", "anything:1", *ENGINE)
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "needs a CUDA device" in err

@@ -194,7 +194,8 @@ class _Run:
     ) -> Verdict | SplitResult:
         """Boxes of all input sets in one batch; a result where some stay open that more splitting will not decide."""
         goals = [Decide(problem, self._replay(network, property, problem)) for problem in problems]
-        options = SplitOptions(limit=limit, seed=self.seed)
+        picked = self.options["batch"]  # of n boxes picked, 2n halves are bounded
+        options = SplitOptions(batch=None if picked is None else 2 * int(picked), limit=limit, seed=self.seed)
         report = self.report(0, len(problems))
         result = InputSplit(problems, goals, self.device, self.deadline, self.stats, report, options).run()
         self._upper = min(self._upper, *(float(goal.upper.min()) for goal in goals))
@@ -267,7 +268,10 @@ class _Run:
         method = build_method(self.info.name, self.options, self.device)
         report = self.report(index, count)
         look = self._second_look(problem, goal) if attack else None
-        return Search(problem, method, goal, self.device, self.threads, self.deadline, self.stats, report, look).run()
+        search = Search(problem, method, goal, self.device, self.threads, self.deadline, self.stats, report, look)
+        outcome = search.run()
+        search.discard()
+        return outcome
 
     def _second_look(self, problem: Problem, goal: Decide) -> SecondLook:
         """The long attack, with another seed so that it goes other ways, once the search has cost about as much."""

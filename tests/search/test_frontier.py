@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from dataclasses import replace
 
 import torch
@@ -110,3 +112,19 @@ def test_the_callers_tensors_are_left_alone() -> None:
     frontier = Frontier(mine)
     frontier.pop(2)
     assert mine.bound.tolist() == [3.0, 1.0, 2.0, 0.0]
+
+
+def test_a_discarded_frontier_is_empty_and_holds_nothing() -> None:
+    everything = domains(40, 6)
+    frontier = Frontier(everything.select(slice(0, 4)), room=8)
+    for start in range(4, 40, 4):
+        frontier.push(everything.select(slice(start, start + 4)))
+    held = [weakref.ref(part.bound) for part in frontier.parts()[1:]]
+    assert held
+    frontier.discard()
+    assert len(frontier) == 0
+    assert frontier.lower_bound == float("inf")
+    for thread in threading.enumerate():
+        if thread.daemon and thread.name.endswith("(free)"):
+            thread.join()
+    assert all(bound() is None for bound in held)

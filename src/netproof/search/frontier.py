@@ -5,6 +5,8 @@ Where the device has no room for more, the sub-domains whose turn is farthest of
 
 from __future__ import annotations
 
+import threading
+
 import torch
 from torch import Tensor
 
@@ -97,6 +99,18 @@ class Frontier:
         drop = (~mask).nonzero()[:, 0]
         if len(drop):
             self._remove(drop)
+
+    def discard(self) -> None:
+        """Let go of everything. To free tens of gigabytes of host memory takes seconds, so nobody waits for it."""
+        tensors = [t for part in (self._store, *self._waiting) for t in part.tensors() if not t.is_cuda]
+        self._waiting, self._store, self._count = [], self._store.map(lambda t: t[:0].clone()), 0
+
+        def free() -> None:
+            while tensors:
+                tensors.pop()
+
+        if tensors:
+            threading.Thread(target=free, daemon=True).start()
 
     def _grow(self, capacity: int) -> None:
         room = capacity - self._count

@@ -88,7 +88,9 @@ def hand_over(
     for done, box in enumerate(boxes):
         sub = sub_problem(problems[box.problem], box)
         goal = goal_of(sub)
-        outcome = Search(sub, method, goal, device, workers, deadline, stats, report).run()
+        search = Search(sub, method, goal, device, workers, deadline, stats, report)
+        outcome = search.run()
+        search.discard()
         least = min(least, max(outcome.lower_bound, box.bound))
         if outcome.status == "found":
             return outcome, goal

@@ -107,6 +107,7 @@ class Search:
                 leaf, fallback = self._lps(root)
                 continue
             if self._attack_again(frontier):
+                self._stats.seconds["confirm"] += self._clock.confirm
                 return Outcome("found", "", float(self.target_bounds().min()), "attack")
             began, other = time.monotonic(), self._other_seconds()
             if self._method.leaf_lp and fallback.is_due(frontier):
@@ -125,6 +126,11 @@ class Search:
             self._report("search", float(self.target_bounds().min()), len(frontier))
         self._stats.seconds["confirm"] += self._clock.confirm
         return self._outcome(frontier)
+
+    def discard(self) -> None:
+        """Let go of what is open, once nothing more is asked."""
+        if self._frontier is not None:
+            self._frontier.discard()
 
     def _attack_again(self, frontier: Frontier) -> bool:
         """The second look for a counterexample, when it is due; whether it found one."""
@@ -167,6 +173,7 @@ class Search:
         self._frontier = Frontier(domains, self._room[0], GRAIN)
         if few:
             self._bound_all(new, self._frontier, repack(frontier.domains, root, new))
+        frontier.discard()
         return self._frontier
 
     def _bound_root(self) -> tuple[Root, Frontier] | None:
