@@ -162,7 +162,7 @@ def test_the_clock_is_accounted_for(demo: dict[str, tuple[Path, Path, Instance]]
 
 def test_the_batch_of_input_splitting_is_the_field() -> None:
     """Boxes are sub-domains too: picked one at a time, they take more rounds."""
-    net = module(2, 16, 16, 1)
+    net = module(2, 16, 16, 2)
     property = constant_property((below(0, least_of(net, -1, 1, 2) - 0.01),), n=2)
     network = load_network(net, example_shape=(1, 2))
     rounds = [ask(network, property, method="input-split", options={"batch": b}).stats.rounds for b in ("1", "64")]
