@@ -22,10 +22,11 @@ from netproof.methods import method_info
 from netproof.model.load import load_network
 from netproof.problem.reduce import reduce
 from netproof.problem.specs import linf_ball, output_constraint
+from netproof.problem.vnnlib import load_property
 from support.api import module
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ("sets", "throughput", "compare", "scaling", "capture")
+SCRIPTS = ("sets", "throughput", "compare", "scaling", "capture", "tree_size")
 ENGINE = ("--device", "cpu", "--threads", "1")
 SHORT = ("--domains", "8", "--repeats", "1", "--width", "8", "--depth", "2", *ENGINE)
 Demo = dict[str, tuple[Path, Path, Instance]]
@@ -315,3 +316,32 @@ def test_capture_says_that_it_needs_a_gpu(run: Run) -> None:
     assert out == ""
     assert err.count("\n") == 1
     assert "needs a CUDA device" in err
+
+
+# --- tree_size ---
+
+
+def test_the_size_of_a_tree_is_estimated_without_bias(script: Callable[[str], ModuleType], demo: Demo) -> None:
+    """Against the tree itself, walked to its end with the same bounds and splits."""
+    measured = script("tree_size")
+    model, spec, _ = demo["fc-4-needs-splits"]
+    (problem, *_) = reduce(load_network(model), load_property(spec))
+    options = method_info("beta").options({"probes": "0", "steps": "1"})
+    tree = measured.Tree.of(problem, build_method("beta", options, torch.device("cpu")), torch.device("cpu"))
+    here, size = tree.ranked(tree.whole.select(tree.open_targets)), 0
+    while len(here):
+        bounds, open_ = tree.children(here)
+        size += len(bounds.domains)
+        here = tree.ranked(bounds.select(open_.flatten()))
+    assert size > 20
+    found, depth = measured.estimate(tree, 2000, 0)
+    assert abs(found - size) < 0.1 * size
+    assert depth > 2
+    assert measured.estimate(tree, 2000, 0) == (found, depth)
+
+
+def test_tree_size_prints_a_row_for_each_instance(run: Run, instances: Path) -> None:
+    code, table, _, _ = run("tree_size", f"{instances}:1", "--descents", "4", "--repeats", "2", *ENGINE)
+    assert code == 0
+    assert len(table) == 1
+    assert float(table[0]["sub-domains"]) >= 0
