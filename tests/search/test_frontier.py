@@ -125,6 +125,7 @@ def test_a_discarded_frontier_is_empty_and_holds_nothing() -> None:
     assert len(frontier) == 0
     assert frontier.lower_bound == float("inf")
     for thread in threading.enumerate():
-        if thread.daemon and thread.name.endswith("(free)"):
+        if thread.name == "frontier (free)":
+            assert not thread.daemon
             thread.join()
     assert all(bound() is None for bound in held)

@@ -110,7 +110,8 @@ class Frontier:
                 tensors.pop()
 
         if tensors:
-            threading.Thread(target=free, daemon=True).start()
+            # Not a daemon: one that still frees memory while the interpreter goes takes the process down with it.
+            threading.Thread(target=free, name="frontier (free)").start()
 
     def _grow(self, capacity: int) -> None:
         room = capacity - self._count
