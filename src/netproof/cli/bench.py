@@ -30,22 +30,24 @@ def bench(
     ],
     out: Annotated[str, typer.Option(metavar="DIR", help="Where results and report go; a rerun goes on from there.")],
     method: Annotated[
-        list[str] | None, typer.Option(metavar="auto|NAME", help="Repeatable. [auto]", show_default=False)
+        list[str] | None, typer.Option(metavar="auto|NAME", help="Repeatable; auto unless given.", show_default=False)
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="[METHOD:]FIELD=VALUE", help="A field of one method, or of all that have it."),
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="For each instance. [that of instances.csv]", show_default=False)
+        float | None,
+        typer.Option(metavar="S", help="For each instance, instead of that in instances.csv.", show_default=False),
     ] = None,
     first: Annotated[int | None, typer.Option(metavar="N", help="Only the first N instances of each folder.")] = None,
     device: options.Device = "auto",
     workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Processes. [one a GPU, or a group of cores]", show_default=False)
+        int | None,
+        typer.Option(metavar="N", help="Processes; one a GPU or group of cores unless given.", show_default=False),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(metavar="N", help="CPU threads a worker. [its share]", show_default=False)
+        int | None, typer.Option(metavar="N", help="CPU threads a worker; its share unless given.", show_default=False)
     ] = None,
     seed: options.Seed = 0,
     no_attack: options.NoAttack = False,
