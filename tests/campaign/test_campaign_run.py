@@ -44,7 +44,7 @@ def test_answers_are_kept_with_all_that_belongs_to_them(fake: Path) -> None:
     assert holds.options == jobs[0].all_options
     assert holds.versions["torch"]
     assert "T" in holds.started <= holds.finished
-    assert 0 < holds.total
+    assert holds.total > 0
     assert results[3].total >= 0.5
     assert [e.kind for e in events[:4]] == ["starting", "ready", "started", "finished"]
     assert len(calls(fake, "load")) == 1, "the network stays loaded"

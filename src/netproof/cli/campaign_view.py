@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -114,7 +115,7 @@ class View:
     def _make_live(self) -> Live | None:
         from rich.live import Live
 
-        if self._quiet or not self._console.is_terminal or os.environ.get("TERM", "dumb") == "dumb":
+        if self._quiet or not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
             return None
         return Live(get_renderable=self.tables, console=self._console, refresh_per_second=4, transient=True)
 

@@ -53,10 +53,12 @@ def misbehave(word, deadline):
     elif word == "print":
         print("noise from a library", flush=True)
         os.write(1, b"noise from C\n")
-    elif word == "once":  # the first time only
-        mark = Path(os.environ["FAKE_CALLS"]).with_suffix(".once")
+    elif word in ("once", "hang"):  # the first time only
+        mark = Path(os.environ["FAKE_CALLS"]).with_suffix(f".{word}")
         if not mark.exists():
             mark.touch()
+            if word == "hang":
+                time.sleep(120)
             os._exit(4)
 
 
