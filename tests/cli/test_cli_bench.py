@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from netproof.campaign.instances import Instance
 from netproof.campaign.jobs import Job
 from netproof.campaign.run import Event
 from netproof.campaign.store import Store
-from netproof.cli.campaign_view import View
+from netproof.cli import campaign_view
 from support.campaign import a_result, calls, environment, make_set
 
 Demo = dict[str, tuple[Path, Path, Any]]
@@ -137,11 +138,12 @@ def test_contradictions_are_shown(tmp_path: Path) -> None:
     assert '<td class="bad">unsat' in page
 
 
-def test_the_live_table() -> None:
+def test_the_live_table(monkeypatch: pytest.MonkeyPatch) -> None:
     from rich.console import Console
 
+    monkeypatch.setattr(campaign_view, "time", SimpleNamespace(monotonic=lambda: 7.0))
     instance = Instance("set", Path("m.onnx"), Path("[p].vnnlib"), 60.0, "sat")
-    view = View(total=3, methods=["auto", "lirpa"], quiet=True)
+    view = campaign_view.View(total=3, methods=["auto", "lirpa"], quiet=True)
     job = Job(instance, "lirpa", timeout=60.0)
     for event in (
         Event("kept", job=job, result=a_result(verdict="unsat", truth="sat")),
