@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from command import HANG, alive, wait_for
@@ -22,7 +21,6 @@ from netproof.campaign.store import Store
 from netproof.cli import campaign_view
 from support.campaign import a_result, calls, environment, make_set
 
-Demo = dict[str, tuple[Path, Path, Any]]
 CPU = ("--device", "cpu", "--threads", "1", "--workers", "1")
 
 
@@ -235,21 +233,3 @@ def test_an_empty_store_has_no_report(tmp_path: Path) -> None:
     code, out, err = run("report", "done", cwd=tmp_path)
     assert (code, out) == (2, "")
     assert err == "netproof: error: done: no results yet (run `netproof bench` first)\n"
-
-
-def test_the_real_engine(demo: Demo, tmp_path: Path) -> None:
-    """The bundled questions as they lie, with a header and no limits; one network is read once."""
-    data = next(iter(demo.values()))[0].parents[1]
-    source = Path(__file__).parents[2] / "src"
-    arguments = ("bench", data, "--out", "done", "--first", "3", "--timeout", "60", *CPU)
-    code, out, err = run(*arguments, cwd=tmp_path, PYTHONPATH=str(source))
-    assert code == 0, err
-    (row,) = table(out)
-    assert (row["unsat"], row["sat"], row["wrong"]) == ("2", "1", "0")
-    with Store(tmp_path / "done" / "results.sqlite") as store:
-        results = store.results()
-    assert [r.truth for r in results] == ["unsat", "unsat", "sat"]
-    assert results[1].domains > 0
-    assert "(X_0 " in results[2].witness
-    assert results[0].seconds["network"] > results[1].seconds["network"]
-    assert results[0].peak_memory > 0
