@@ -15,7 +15,7 @@ from unittest import mock
 import options
 import torch
 from floor import describe
-from instances import read_row
+from instances import load, read_row
 from scaling import Bench, seconds_of
 from tables import say, table
 
@@ -54,7 +54,7 @@ def capture(call: Callable[[], Any]) -> torch.cuda.CUDAGraph:
 
 @torch.no_grad()
 def measure(given: argparse.Namespace, name: str, device: torch.device) -> list[list[str]]:
-    (problem, *_) = reduce(*read_row(name).load())
+    (problem, *_) = reduce(*load(read_row(name)))
     bench = Bench(build_method("beta", method_info("beta").options(dict(given.set)), device), device)
     root, bounds = bench.root(problem)
     grown = bench.grown(root, bounds, max(given.batch))

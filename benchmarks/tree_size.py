@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import options
 import torch
 from floor import describe
-from instances import read_row
+from instances import load, read_row
 from tables import say, table
 from torch import Tensor
 
@@ -93,7 +93,7 @@ def estimate(tree: Tree, descents: int, seed: int) -> tuple[float, int]:
 
 
 def measure(given: argparse.Namespace, name: str, device: torch.device) -> list[str]:
-    (problem, *_) = reduce(*read_row(name).load())
+    (problem, *_) = reduce(*load(read_row(name)))
     method = build_method(given.method, method_info(given.method).options(dict(given.set)), device)
     tree = Tree.of(problem, method, device)
     found = [estimate(tree, given.descents, given.seed + k) for k in range(given.repeats)]
