@@ -36,8 +36,8 @@ class Bdd(Bounder):
 
     root_steps: int = 200
     neuron_steps: int = 0
-    steps: int = 40
-    refresh: int = 16  # neurons a layer bounded again after a split, with fixed slopes
+    steps: int = 100
+    refresh: int = 0  # neurons a layer bounded again after a split, with fixed slopes: seldom worth their price
     rate: float = 0.2
     child_rate: float = 0.1
     proximal: bool = False

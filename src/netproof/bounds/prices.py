@@ -20,12 +20,13 @@ from netproof.core.deadline import Deadline
 
 LAST = 0.01  # of the first step's length that the last one has
 INNER = 2  # conditional-gradient steps about one proximal point
+PROXIMAL = 5.0  # the proximal term's inverse weight for a step of length 1
 LOGIT_RATE = 0.2  # of the rows' weights, first step
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How to climb. rate: the length of a step, or the weight of the proximal term's inverse; of a layer's size."""
+    """How to climb. rate: the length of the first step, as a share of a layer's size."""
 
     steps: int
     rate: float
@@ -157,7 +158,7 @@ class _Proximal(_Update):
 
     def _eta(self, scale: Tensor, step: int) -> Tensor:
         """Of the prices that `step` gives; the same about one anchor."""
-        return scale * (self.rule.rate * self.rule.anneal(step // INNER * INNER))
+        return scale * (PROXIMAL * self.rule.rate * self.rule.anneal(step // INNER * INNER))
 
     def select(self, index: Tensor) -> _Proximal:
         rest = (None if t is None else t[index] for t in (self.residual, self.rows))
