@@ -74,9 +74,7 @@ def _refreshed(root: Root, domains: Domains, most: int, deadline: Deadline) -> D
 
 
 @torch.no_grad()
-def _bound(
-    root: Root, domains: Domains, rule: Rule, threshold: Tensor, deadline: Deadline, clock: Clock
-) -> Bounds:
+def _bound(root: Root, domains: Domains, rule: Rule, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
     """Climb in float32, then let float64 say what the prices found are worth."""
     net = root.packed
     seeds = Seeds.of(net, domains.target, root.valid)

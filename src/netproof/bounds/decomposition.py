@@ -64,7 +64,7 @@ class Solved(NamedTuple):
 
 
 def solve(net: Condensed, seed: Tensor, hull: Hull, rho: Tensor) -> Solved:
-    """seed (domain, 1 + Y + U), rho (domain, U); in the search's precision. Two matrix products, no loop over layers."""
+    """seed (domain, 1 + Y + U), rho (domain, U). Two matrix products, no loop over layers; not for proofs."""
     base, first = net.base, net.direct
     carried = _carry(net, seed, rho)
     after = carried[:, base:]
@@ -107,9 +107,6 @@ def prove(net: Condensed, seed: Tensor, hull: Hull, rho: Tensor) -> Pulled:
 def _carry(net: Condensed, seed: Tensor, rho: Tensor) -> Tensor:
     """c + ρM, (domain, 1 + Y + U)."""
     first = net.direct
-    if first < net.count:
-        carried = torch.addmm(seed, rho[:, first:], net.matrix[first:])
-    else:
-        carried = seed.clone()
+    carried = torch.addmm(seed, rho[:, first:], net.matrix[first:]) if first < net.count else seed.clone()
     carried[:, 1 : 1 + first] += rho[:, :first]
     return carried

@@ -8,7 +8,7 @@ here. Steps are measured by how large a layer's coefficients are, since ρ is of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from netproof.core.deadline import Deadline
 LAST = 0.01  # of the first step's length that the last one has
 INNER = 2  # conditional-gradient steps about one proximal point
 PROXIMAL = 5.0  # the proximal term's inverse weight for a step of length 1
-LOGIT_RATE = 0.2  # of the rows' weights, first step
+LOGIT_RATE = {False: 0.2, True: 0.05}  # of the rows' weights, by `proximal`: copies that are averaged lag behind
 
 
 @dataclass(frozen=True)
@@ -87,17 +87,20 @@ def climb_prices(
 def _write_back(kept: Prices, state: _State, places: Tensor | None) -> Prices:
     if places is None:
         return Prices(state.best_rho, state.best_logits)
-    return Prices(
-        kept.rho.index_copy(0, places, state.best_rho), kept.logits.index_copy(0, places, state.best_logits)
-    )
+    return Prices(kept.rho.index_copy(0, places, state.best_rho), kept.logits.index_copy(0, places, state.best_logits))
 
 
 class _Update(ABC):
     """What a rule remembers between steps; every tensor (domain, ...)."""
 
     @abstractmethod
-    def next(self, rho: Tensor, solved: Solved, scale: Tensor, rows: Tensor, weights: Tensor, step: int) -> Tensor:
-        """The next prices. rows (domain, row): each row's value at the minimisers; weights: λ."""
+    def next(
+        self, rho: Tensor, solved: Solved, scale: Tensor, rows: Tensor, weights: Tensor, step: int
+    ) -> tuple[Tensor, Tensor]:
+        """The next prices, and the bound's slope in λ (domain, row).
+
+        rows (domain, row): each row's value at the minimisers; weights: λ.
+        """
 
     @abstractmethod
     def select(self, index: Tensor) -> _Update: ...
@@ -113,8 +116,10 @@ class _Supergradient(_Update):
     def at(cls, rule: Rule, like: Tensor) -> _Supergradient:
         return cls(rule, torch.zeros_like(like), torch.zeros_like(like))
 
-    def next(self, rho: Tensor, solved: Solved, scale: Tensor, rows: Tensor, weights: Tensor, step: int) -> Tensor:
-        return self.move(rho, solved.residual, scale, step)
+    def next(
+        self, rho: Tensor, solved: Solved, scale: Tensor, rows: Tensor, weights: Tensor, step: int
+    ) -> tuple[Tensor, Tensor]:
+        return self.move(rho, solved.residual, scale, step), rows
 
     def move(self, now: Tensor, grad: Tensor, scale: Tensor | float, step: int) -> Tensor:
         """Adam's."""
@@ -142,7 +147,9 @@ class _Proximal(_Update):
     residual: Tensor | None = None
     rows: Tensor | None = None
 
-    def next(self, rho: Tensor, solved: Solved, scale: Tensor, rows: Tensor, weights: Tensor, step: int) -> Tensor:
+    def next(
+        self, rho: Tensor, solved: Solved, scale: Tensor, rows: Tensor, weights: Tensor, step: int
+    ) -> tuple[Tensor, Tensor]:
         if self.residual is None or self.rows is None:
             self.residual, self.rows = solved.residual, rows
         else:
@@ -154,7 +161,7 @@ class _Proximal(_Update):
             self.residual, self.rows = self.residual + share * way, self.rows + share * gain
             if step % INNER == 0:
                 self.anchor = self.anchor + eta * self.residual
-        return self.anchor + self._eta(scale, step) * self.residual
+        return self.anchor + self._eta(scale, step) * self.residual, self.rows
 
     def _eta(self, scale: Tensor, step: int) -> Tensor:
         """Of the prices that `step` gives; the same about one anchor."""
@@ -183,12 +190,16 @@ class _State:
         rho, logits = start.rho, start.logits
         none = torch.full_like(logits[:, 0], -torch.inf)
         update = _Proximal(rule, rho) if rule.proximal else _Supergradient.at(rule, rho)
-        mixing = _Supergradient.at(Rule(rule.steps, LOGIT_RATE), logits)
+        mixing = _Supergradient.at(Rule(rule.steps, LOGIT_RATE[rule.proximal]), logits)
         return cls(seeds, hull, scale, rho, logits, none, rho, logits, update, mixing)
 
     def select(self, index: Tensor) -> _State:
-        parts = (getattr(self, f.name) for f in fields(self))
-        return _State(*(p[index] if isinstance(p, Tensor) else p.select(index) for p in parts))
+        scale, rho, logits, best, best_rho, best_logits = (
+            t[index] for t in (self.scale, self.rho, self.logits, self.best, self.best_rho, self.best_logits)
+        )
+        seeds, hull, update = self.seeds.select(index), self.hull.select(index), self.update.select(index)
+        mixing = self.mixing.select(index)
+        return _State(seeds, hull, scale, rho, logits, best, best_rho, best_logits, update, mixing)
 
     def record(self, value: Tensor) -> None:
         better = value > self.best  # a NaN compares false, so it never becomes the best
@@ -199,9 +210,8 @@ class _State:
 
     def step(self, solved: Solved, weights: Tensor, step: int, rule: Rule) -> None:
         rows = self._rows(solved) if self.seeds.free or rule.proximal else weights
-        self.rho = self.update.next(self.rho, solved, self.scale, rows, weights, step)
+        self.rho, rows = self.update.next(self.rho, solved, self.scale, rows, weights, step)
         if self.seeds.free:
-            # ∂bound/∂λ_j = r_j at the minimisers
             slope = weights * (rows - (weights * rows).sum(1, keepdim=True))
             self.logits = self.mixing.move(self.logits, slope, 1.0, step)
 
