@@ -9,11 +9,14 @@ import pytest
 import torch
 
 from netproof.api import verify
+from netproof.bounds.bounder import Clock
 from netproof.bounds.interval import interval_bounds
 from netproof.bounds.region import Region
+from netproof.build import build_method
+from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict
 from netproof.demo import Instance
-from netproof.methods import METHODS
+from netproof.methods import METHODS, method_info
 from netproof.model.conv import Kernel
 from netproof.model.load import load_network
 from netproof.problem.reduce import reduce
@@ -56,8 +59,23 @@ def test_every_method_says_the_same(name: str, method: str, demo: dict[str, tupl
     model, spec, instance = demo[name]
     verdict = verify(model, spec, device="cuda", attack=False, method=method, timeout=20)
     assert verdict.status in (instance.expected, Status.TIMEOUT)
-    if method in ("auto", "beta"):
+    if method in ("auto", "beta", "bdd"):
         assert verdict.status == instance.expected
+
+
+@pytest.mark.parametrize("proximal", ["no", "yes"])
+def test_a_decomposition_is_climbed_as_on_the_cpu(proximal: str, demo: dict[str, tuple[Path, Path, Instance]]) -> None:
+    """By either rule; both bounds are confirmed, so they may differ only by the way that the climb took."""
+    model, spec, _ = demo["fc-3-holds"]
+    problem = reduce(load_network(model), load_property(spec))[0]
+    found = []
+    for device in (CUDA, torch.device("cpu")):
+        method = build_method("bdd", method_info("bdd").options({"proximal": proximal}), device)
+        never = torch.full((len(problem.disjuncts),), torch.inf, dtype=torch.float64, device=device)
+        root = method.bounder.root(problem, never, device, Deadline(None), Clock())
+        assert root is not None
+        found.append(root[1].domains.bound.cpu())
+    torch.testing.assert_close(*found, rtol=2e-2, atol=2e-2)
 
 
 def test_what_does_not_fit_waits_on_the_host() -> None:

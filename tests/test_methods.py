@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from netproof.bounds.bdd import Bdd
 from netproof.bounds.lirpa import Lirpa
 from netproof.build import BATCH, build_method, resolve_device
 from netproof.errors import DeviceError, UsageError
@@ -65,6 +66,27 @@ def test_every_field_reaches_the_search() -> None:
     bounder, method = built("lirpa", **given)
     assert bounder == Lirpa(root_steps=3, neuron_steps=4, steps=2, refresh=9, rate=0.5, child_rate=0.75)
     assert (method.batch, method.lp_threshold, method.patience, method.leaf_lp) == (7, 5, 6, False)
+
+
+def test_every_field_of_bdd_reaches_the_search() -> None:
+    given = {
+        "batch": "7",
+        "root_steps": "3",
+        "neuron_steps": "4",
+        "steps": "2",
+        "refresh": "9",
+        "rate": "0.5",
+        "child_rate": "0.75",
+        "proximal": "yes",
+        "leaf_lp": "no",
+    }
+    assert set(given) == {field.name for field in METHODS["bdd"].fields}
+    method = build_method("bdd", method_info("bdd").options(given), CPU)
+    assert method.bounder == Bdd(
+        root_steps=3, neuron_steps=4, steps=2, refresh=9, rate=0.5, child_rate=0.75, proximal=True
+    )
+    assert (method.batch, method.lp_threshold, method.leaf_lp) == (7, None, False)
+    assert build_method("bdd", method_info("bdd").options(), CPU).bounder == Bdd()
 
 
 def test_zero_is_a_value_and_not_a_missing_one() -> None:

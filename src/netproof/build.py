@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
+from netproof.bounds.bdd import Bdd
 from netproof.bounds.beta import Beta
 from netproof.bounds.lirpa import Lirpa
 from netproof.branching.babsr import Babsr
@@ -17,10 +18,14 @@ BATCH = {"cpu": 32, "cuda": 400}
 BETA_BATCH = {"cpu": 64, "cuda": 4096}
 BETA_MOST = {"cpu": 64, "cuda": 16384}
 BETA_FILL = {"cpu": 8, "cuda": 256}  # a GPU bounds hundreds in the time of one
+BDD_BATCH = {"cpu": 32, "cuda": 400}
+BDD_FILL = {"cpu": 4, "cuda": 128}
 
 
 def build_method(name: str, options: Mapping[str, int | float | bool | None], device: torch.device) -> Method:
     """A method's parts, with its fields."""
+    if name == "bdd":
+        return _bdd(dict(options), device)
     return (_beta if name in ("auto", "beta", "input-split") else _lirpa)(dict(options), device)
 
 
@@ -65,6 +70,22 @@ def _lirpa(o: dict[str, int | float | bool | None], device: torch.device) -> Met
         patience=int(o["patience"] or 0),
         leaf_lp=bool(o["leaf_lp"]),
     )
+
+
+def _bdd(o: dict[str, int | float | bool | None], device: torch.device) -> Method:
+    """Lagrangian decomposition: no LP but at the leaves."""
+    batch = int(o["batch"] if o["batch"] is not None else BDD_BATCH[device.type])
+    bounder = Bdd(
+        root_steps=int(o["root_steps"] or 0),
+        neuron_steps=int(o["neuron_steps"] or 0),
+        steps=int(o["steps"] or 0),
+        refresh=int(o["refresh"] or 0),
+        rate=float(o["rate"] or 0.0),
+        child_rate=float(o["child_rate"] or 0.0),
+        proximal=bool(o["proximal"]),
+    )
+    fill = min(BDD_FILL[device.type], batch)
+    return Method(bounder, Babsr(), batch=batch, lp_threshold=None, leaf_lp=bool(o["leaf_lp"]), fill=fill)
 
 
 def resolve_device(name: str) -> torch.device:

@@ -103,6 +103,20 @@ def _beta() -> tuple[Field, ...]:
     )
 
 
+def _bdd() -> tuple[Field, ...]:
+    return (
+        Field("batch", int, None, "n: sub-domains picked a round (none: by device)", 1, 1 << 20),
+        Field("root_steps", int, 200, "optimisation steps of the bound at the root", 0, 10_000),
+        Field("neuron_steps", int, 0, "optimisation steps of the neurons' bounds at the root", 0, 10_000),
+        Field("steps", int, 100, "optimisation steps a sub-domain", 0, 10_000),
+        Field("refresh", int, 0, "neurons a layer bounded again after a split, 0: none", 0),
+        Field("rate", float, 0.2, "step size at the root, of the size of a layer's coefficients", 0.0),
+        Field("child_rate", float, 0.1, "step size below the root", 0.0),
+        Field("proximal", bool, False, "proximal steps (Frank-Wolfe) instead of supergradients (Adam)"),
+        Field("leaf_lp", bool, True, "decide by LP what cannot be split; without it the search is incomplete"),
+    )
+
+
 METHODS: dict[str, MethodInfo] = {
     m.name: m
     for m in (
@@ -112,6 +126,7 @@ METHODS: dict[str, MethodInfo] = {
         MethodInfo("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed", _lirpa(None, 10, 100, 20)),
         MethodInfo("lirpa-single", "the same, one sub-domain at a time", _lirpa(1, 10, 100, 20)),
         MethodInfo("lirpa-fixed", "the same, slopes not optimised", _lirpa(None, 0, 0, 0)),
+        MethodInfo("bdd", "Lagrangian decomposition, batched, with BaBSR", _bdd()),
     )
 }
 

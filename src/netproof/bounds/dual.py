@@ -94,14 +94,14 @@ def pull(net: Condensed, seed: Tensor, lines: Packed, slopes: Tensor, multiplier
         at_base[:, 1 : 1 + first].add_(before[:, :first])
     lost = (after.clamp(max=0) * lines.intercept).sum(1)
     if net.charges is not None:
-        return _proved(net, seed, at_base, lost, after, before)
+        return proved(net, seed, at_base, lost, after, before)
     at_input = net.trunk.pull(at_base[:, 1:])
     value = at_base[:, 0] + at_base[:, 1:] @ net.trunk.centre + lost + net.region.least_of(at_input)
     return Pulled(value, after, before, at_input)
 
 
-def _proved(net: Condensed, seed: Tensor, at_base: Tensor, lost: Tensor, after: Tensor, before: Tensor) -> Pulled:
-    """The value with every rounding taken off."""
+def proved(net: Condensed, seed: Tensor, at_base: Tensor, lost: Tensor, after: Tensor, before: Tensor) -> Pulled:
+    """at_base (domain, 1 + Y) over (1, y), and what the neurons lose (domain,), with every rounding taken off."""
     charges = net.charges
     assert charges is not None
     form = trunk_bound(net, at_base[:, 1:])

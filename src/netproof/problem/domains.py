@@ -28,7 +28,7 @@ class Domains:
     lower: Tensor  # (domain, U) float32: confirmed bounds of h on this sub-domain
     upper: Tensor  # (domain, U) float32
     slopes: Tensor  # (domain, U) float16; any value in range is sound, so rounding them is harmless
-    multipliers: Tensor  # (domain, U) float16: β of each split, likewise; (domain, 0) where a method has none
+    multipliers: Tensor  # (domain, U) float16: β of each split, or ρ of each neuron, likewise
     weights: Tensor  # (domain, row) float32: λ
     bound: Tensor  # (domain,) float64: confirmed lower bound of Σ λ r
     candidates: Tensor  # (domain, k) int64: neurons to split, best first, −1 where there is none
