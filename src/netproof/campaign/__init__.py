@@ -1,0 +1,4 @@
+"""Many instances, several methods: read them, run them in worker processes, keep what came of them.
+
+Nothing here imports torch but the worker, which is a process of its own.
+"""

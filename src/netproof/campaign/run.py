@@ -1,0 +1,276 @@
+"""Run jobs in worker processes and keep every result as it comes.
+
+The campaign's own process computes nothing. It hands out jobs, watches the clock of each, and alone writes the store;
+so a worker may crash, hang or be killed, and only the run that it was at is touched.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import queue
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from netproof.campaign.devices import core_groups, gpus
+from netproof.campaign.jobs import Job
+from netproof.campaign.process import Heard, Process, Setup
+from netproof.campaign.store import Result, Store
+from netproof.core.cpu import available_cpus
+from netproof.errors import NetproofError
+
+GRACE = 5.0  # seconds past its limit after which a run's worker is ended
+START = 300.0  # seconds a worker may take to be ready
+STARTS = 3  # workers that may fail to start, one after another in one place
+TICK = 0.1  # seconds between looks at the clock
+
+
+class Stop(Protocol):
+    def is_set(self) -> bool: ...
+
+
+class WorkerFailed(NetproofError):
+    """No worker can be started, so no run can."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened, for whoever watches.
+
+    kept: the store had the answer. ready: a worker has started. started, progress, finished: a run. lost: a worker was
+    ended by the watchdog or ended by itself; its run has finished (`error` or `timeout`) just before.
+    """
+
+    kind: str
+    worker: int | None = None
+    job: Job | None = None
+    result: Result | None = None
+    text: str = ""
+    progress: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run(
+    jobs: Sequence[Job],
+    store: Store,
+    *,
+    workers: int,
+    on_event: Callable[[Event], None] = lambda event: None,
+    stop: Stop | None = None,
+    rerun: bool = False,
+    grace: float = GRACE,
+) -> list[Result]:
+    """Every job's result, in the order of the jobs; only jobs that the store has no answer to are run.
+
+    `stop.is_set()` ends the campaign: runs under way are given up without a trace, and their jobs have no result.
+    Raises WorkerFailed where workers do not start.
+    """
+    results: dict[int, Result] = {}
+    for index, job in enumerate(jobs):
+        kept = None if rerun else store.done(job)
+        if kept is not None:
+            results[index] = kept
+            on_event(Event("kept", job=job, result=kept))
+    pending = [(index, job) for index, job in enumerate(jobs) if index not in results]
+    if pending:
+        _Campaign(pending, store, results, min(workers, len(pending)), on_event, grace).run(stop)
+    return [results[index] for index in sorted(results)]
+
+
+@dataclass
+class _Place:
+    """One worker at a time, and what it is at."""
+
+    number: int
+    setup: Setup
+    process: Process | None = None
+    ready: bool = False
+    failures: int = 0  # to start, in a row
+    ends_at: float = math.inf  # when to end the worker, if it has not answered
+    index: int | None = None  # of the job that it is at
+    job: Job | None = None
+    began: str = ""
+    sent_at: float = 0.0
+    loaded: str = ""  # hash of the model that it has loaded
+    versions: Mapping[str, str | None] = field(default_factory=dict)
+    progress: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Campaign:
+    def __init__(
+        self,
+        pending: list[tuple[int, Job]],
+        store: Store,
+        results: dict[int, Result],
+        workers: int,
+        on_event: Callable[[Event], None],
+        grace: float,
+    ) -> None:
+        self._pending, self._store, self._results = pending, store, results
+        self._tell, self._grace = on_event, grace
+        self._inbox: queue.Queue[Heard] = queue.Queue()
+        self._places = [_Place(i, setup) for i, setup in enumerate(setups([job for _, job in pending], workers))]
+
+    def run(self, stop: Stop | None) -> None:
+        try:
+            while (self._pending or any(p.job for p in self._places)) and not (stop is not None and stop.is_set()):
+                for place in self._places:
+                    self._attend(place)
+                self._hear()
+        finally:
+            for place in self._places:
+                self._end(place)
+
+    def _attend(self, place: _Place) -> None:
+        """Give the place what it lacks: a worker, or a job; and end a worker that is late."""
+        if place.process is None and self._pending:
+            place.process = Process(place.setup, self._inbox)
+            place.ends_at = time.monotonic() + START
+        elif place.ready and place.job is None and self._pending:
+            self._give(place)
+        elif time.monotonic() >= place.ends_at:
+            self._late(place)
+
+    def _give(self, place: _Place) -> None:
+        """The first job on the network that the worker has loaded, else the first of all."""
+        at = next((i for i, (_, job) in enumerate(self._pending) if job.hashes[0] == place.loaded), 0)
+        place.index, place.job = self._pending.pop(at)
+        place.began, place.sent_at, place.progress = _now(), time.monotonic(), {}
+        job = place.job
+        place.ends_at = math.inf if job.timeout is None else place.sent_at + job.timeout + self._grace
+        assert place.process is not None
+        place.process.send(question(job))
+        place.loaded = job.hashes[0]
+        self._tell(Event("started", place.number, job))
+
+    def _hear(self) -> None:
+        """What workers said, once one says something or a moment has passed."""
+        heard: Heard | None
+        try:
+            heard = self._inbox.get(timeout=TICK)
+        except queue.Empty:
+            return
+        process, message = heard
+        place = next((place for place in self._places if place.process is process), None)
+        if place is None:  # of a worker that was ended
+            return
+        if message is None:
+            self._gone(place)
+        elif message["kind"] == "ready":
+            place.ready, place.failures, place.ends_at = True, 0, math.inf
+            place.versions = message["versions"]
+            self._tell(Event("ready", place.number))
+        elif message["kind"] == "refused":
+            raise WorkerFailed(message["error"])
+        elif message["kind"] == "progress":
+            place.progress = message
+            self._tell(Event("progress", place.number, place.job, progress=message))
+        else:
+            self._finish(place, {key: value for key, value in message.items() if key != "kind"})
+
+    def _gone(self, place: _Place) -> None:
+        """The worker ended by itself."""
+        assert place.process is not None
+        how, log = place.process.how_it_ended(), place.process.tail()
+        if place.job is not None:
+            self._finish(place, {"verdict": "error", "error": how, "log": log})
+        elif not place.ready:
+            self._failed_to_start(place, how)
+        self._end(place)
+        self._tell(Event("lost", place.number, text=how))
+
+    def _late(self, place: _Place) -> None:
+        """The worker has not answered in time."""
+        if place.job is None:
+            how = f"the worker was not ready after {START:g} s"
+            self._failed_to_start(place, how)
+        else:
+            how = f"the watchdog ended the run {self._grace:g} s after its limit"
+            known = {"domains": place.progress.get("domains", 0)}
+            self._finish(place, {"verdict": "timeout", "reason": how, **known})
+        self._end(place)
+        self._tell(Event("lost", place.number, text=how))
+
+    def _failed_to_start(self, place: _Place, how: str) -> None:
+        place.failures += 1
+        if place.failures >= STARTS:
+            raise WorkerFailed(f"no worker can be started: {how}", remedy="run `netproof doctor`")
+
+    def _finish(self, place: _Place, answer: Mapping[str, Any]) -> None:
+        """Keep what came of the run, before anything else happens."""
+        assert place.job is not None
+        assert place.index is not None
+        took = time.monotonic() - place.sent_at
+        result = result_of(place.job, {"total": took, **answer}, place.setup, place.versions, place.began)
+        self._store.add(result)
+        self._results[place.index] = result
+        job, place.job, place.index, place.ends_at = place.job, None, None, math.inf
+        self._tell(Event("finished", place.number, job, result))
+
+    def _end(self, place: _Place) -> None:
+        if place.process is not None:
+            place.process.kill()
+        place.process, place.ready, place.job, place.loaded, place.ends_at = None, False, None, "", math.inf
+
+
+def setups(jobs: Sequence[Job], workers: int) -> list[Setup]:
+    """What each worker is given: a GPU in turn where one is wanted, and its share of the processors."""
+    device = "cuda" if any(job.device == "cuda" for job in jobs) else "cpu"
+    asked = [job.threads for job in jobs if job.threads is not None]
+    threads = max(asked, default=max(1, available_cpus() // workers))
+    cards = gpus() if device == "cuda" else ()
+    groups = core_groups(workers, threads)
+    return [Setup(device, threads, cards[i % len(cards)] if cards else None, groups[i]) for i in range(workers)]
+
+
+def question(job: Job) -> dict[str, Any]:
+    """A job as the worker reads it."""
+    return {
+        "onnx": str(job.instance.onnx),
+        "onnx_sha256": job.hashes[0],
+        "vnnlib": str(job.instance.vnnlib),
+        "method": job.method,
+        "options": dict(job.options),
+        "timeout": job.timeout,
+        "device": job.device,
+        "threads": job.threads,
+        "seed": job.seed,
+        "attack": job.attack,
+    }
+
+
+def result_of(
+    job: Job, answer: Mapping[str, Any], setup: Setup, versions: Mapping[str, str | None], started: str
+) -> Result:
+    """What was asked and what came of it. A decision past the limit is none: it counts as a timeout."""
+    found = dict(answer)
+    if job.timeout is not None and found["total"] > job.timeout and found["verdict"] in ("sat", "unsat", "unknown"):
+        found |= {"verdict": "timeout", "reason": f"{found['verdict']}, but after the limit"}
+    onnx, vnnlib = job.instance.names
+    hashes = job.hashes
+    return Result(
+        key=job.key,
+        benchmark=job.instance.benchmark,
+        folder=str(job.instance.folder or ""),
+        onnx=onnx,
+        onnx_sha256=hashes[0],
+        vnnlib=vnnlib,
+        vnnlib_sha256=hashes[1],
+        truth=job.instance.truth,
+        method=job.method,
+        options=job.all_options,
+        timeout=job.timeout,
+        device=job.device,
+        threads=job.threads or setup.threads,
+        seed=job.seed,
+        attack=job.attack,
+        versions=versions,
+        started=started,
+        finished=_now(),
+        **found,
+    )
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")

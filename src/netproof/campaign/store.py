@@ -1,0 +1,170 @@
+"""Results in SQLite: a row a run, on disk before the next one begins.
+
+Write-ahead logging lets others read while a campaign writes, and every row is its own transaction, synchronised to the
+disk: whatever is killed, the rows that were added are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from netproof.campaign.jobs import Job
+from netproof.errors import UsageError
+
+NAME = "results.sqlite"  # in the folder of a campaign
+SCHEMA = 1  # PRAGMA user_version; raise it with every change of the columns
+APPLICATION = 0x6E707266  # "nprf": tells our files from other SQLite ones
+WAIT = 30.0  # seconds for another writer's lock
+DONE = ("sat", "unsat", "unknown", "timeout")  # an error is run again
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run that ended: what was asked, what was answered, and what it took."""
+
+    key: str  # of the job
+    benchmark: str
+    folder: str
+    onnx: str  # as instances.csv names it
+    onnx_sha256: str
+    vnnlib: str
+    vnnlib_sha256: str
+    truth: str | None
+    method: str
+    options: Mapping[str, Any]  # every field of the method
+    timeout: float | None
+    device: str
+    threads: int | None  # that the worker used
+    seed: int
+    attack: bool
+    verdict: str  # "sat", "unsat", "unknown", "timeout" or "error"
+    reason: str = ""
+    decided_by: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)  # by phase; "network": reading it, 0 where it was kept
+    total: float = 0.0  # wall-clock seconds, from the question to the answer
+    lower_bound: float | None = None
+    upper_bound: float | None = None
+    domains: int = 0
+    leaf_lps: int = 0
+    rounds: int = 0
+    peak_memory: int = 0
+    witness: str = ""  # as text, in the property's own form
+    versions: Mapping[str, str | None] = field(default_factory=dict)
+    started: str = ""  # ISO 8601, UTC
+    finished: str = ""
+    error: str = ""  # one line
+    log: str = ""  # the end of what a crashed worker wrote on stderr
+
+    @property
+    def solved(self) -> bool:
+        return self.verdict in ("sat", "unsat")
+
+    @property
+    def wrong(self) -> bool:
+        """Against what is known of the instance."""
+        return self.solved and self.truth is not None and self.verdict != self.truth
+
+    @property
+    def instance(self) -> tuple[str, str, str]:
+        """Which question it was, for comparing methods."""
+        return self.benchmark, self.onnx, self.vnnlib
+
+
+_JSON = ("options", "seconds", "versions")
+_TYPES = {"timeout": "REAL", "total": "REAL", "lower_bound": "REAL", "upper_bound": "REAL"} | dict.fromkeys(
+    ("threads", "seed", "attack", "domains", "leaf_lps", "rounds", "peak_memory"), "INTEGER"
+)
+_NAMES = tuple(column.name for column in dataclasses.fields(Result))
+_NULLABLE = frozenset({"truth", "timeout", "threads", "lower_bound", "upper_bound"})
+_CREATE = (
+    "CREATE TABLE runs (id INTEGER PRIMARY KEY, "
+    + ", ".join(f"{name} {_TYPES.get(name, 'TEXT')}{'' if name in _NULLABLE else ' NOT NULL'}" for name in _NAMES)
+    + ")"
+)
+
+
+class Store:
+    """Every run of a campaign, in one file. A run that is asked for again adds a row; none is ever changed."""
+
+    def __init__(self, path: str | Path, *, create: bool = True) -> None:
+        self.path = Path(path)
+        if not create and not self.path.is_file():
+            raise UsageError("no results there", file=str(self.path), remedy="run `netproof bench` first")
+        with self._readable():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)
+            self._connection.row_factory = sqlite3.Row
+            self._prepare()
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            remedy = "give another folder, or free the disk"
+            raise UsageError(f"the results cannot be kept: {error}", file=str(self.path), remedy=remedy) from error
+
+    def _prepare(self) -> None:
+        mark = self._connection.execute("PRAGMA application_id").fetchone()[0]
+        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        empty = not self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if not empty and (mark, version) != (APPLICATION, SCHEMA):
+            what = f"results in form {version}, not {SCHEMA}" if mark == APPLICATION else "not results of netproof"
+            raise UsageError(what, file=str(self.path), remedy="give another folder with --out")
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = FULL")
+        if empty:
+            self._connection.executescript(
+                f"BEGIN IMMEDIATE; {_CREATE}; CREATE INDEX runs_key ON runs (key);"
+                f" PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {SCHEMA}; COMMIT;"
+            )
+
+    def add(self, result: Result) -> None:
+        """Keep a result; it is on the disk when this returns."""
+        values = [_plain(name, getattr(result, name)) for name in _NAMES]
+        with self._readable():
+            marks = ", ".join("?" * len(_NAMES))
+            self._connection.execute(f"INSERT INTO runs ({', '.join(_NAMES)}) VALUES ({marks})", values)
+
+    def results(self) -> list[Result]:
+        """All of them, oldest first."""
+        return self._select("ORDER BY id")
+
+    def done(self, job: Job) -> Result | None:
+        """The latest answer to this very job, if it has one; an error is none."""
+        marks = ", ".join("?" * len(DONE))
+        found = self._select(f"WHERE key = ? AND verdict IN ({marks}) ORDER BY id DESC LIMIT 1", job.key, *DONE)
+        return found[0] if found else None
+
+    def _select(self, rest: str, *values: str) -> list[Result]:
+        with self._readable():
+            rows = self._connection.execute(f"SELECT {', '.join(_NAMES)} FROM runs {rest}", values).fetchall()
+        return [_result(row) for row in rows]
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _plain(name: str, value: Any) -> Any:
+    return json.dumps(value, sort_keys=True) if name in _JSON else value
+
+
+def _result(row: sqlite3.Row) -> Result:
+    values = {name: json.loads(row[name]) if name in _JSON else row[name] for name in _NAMES}
+    return Result(**{**values, "attack": bool(row["attack"])})
