@@ -1,0 +1,129 @@
+"""What results say together: which of them count, how many were solved, and where answers contradict."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from netproof.campaign.store import Result
+
+VERDICTS = ("unsat", "sat", "timeout", "unknown", "error")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A result that counts, under the name of the configuration that it belongs to."""
+
+    label: str
+    result: Result
+
+
+def latest(results: Iterable[Result]) -> list[Run]:
+    """The last result of each instance in each configuration, in the order in which both first came."""
+    results = list(results)
+    labels = _labels(results)
+    kept: dict[tuple[str, tuple[str, str, str]], Result] = {}
+    for result in results:
+        kept[labels[_configuration(result)], result.instance] = result
+    return [Run(label, result) for (label, _), result in kept.items()]
+
+
+def _settings(result: Result) -> dict[str, Any]:
+    """All that two runs of one method may differ in and still answer the same question."""
+    return {
+        **result.options,
+        "device": result.device,
+        "seed": result.seed,
+        "attack": result.attack,
+        "netproof": result.versions.get("netproof"),
+    }
+
+
+def _configuration(result: Result) -> str:
+    # A worker that failed to start knows no versions; nothing else may be unknown.
+    return json.dumps([result.method, _settings(result)], sort_keys=True)
+
+
+def _labels(results: Sequence[Result]) -> dict[str, str]:
+    """A name for each configuration: its method, and the settings in which those of that method differ."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for result in results:
+        found[result.method][_configuration(result)] = _settings(result)
+    labels = {}
+    for method, configurations in found.items():
+        names = dict.fromkeys(name for settings in configurations.values() for name in settings)
+        differ = [n for n in names if len({json.dumps(s.get(n)) for s in configurations.values()}) > 1]
+        for key, settings in configurations.items():
+            said = ", ".join(f"{name}={settings.get(name)}" for name in differ)
+            labels[key] = f"{method} ({said})" if said else method
+    return labels
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One benchmark, one configuration."""
+
+    benchmark: str
+    method: str
+    instances: int
+    solved: int
+    counts: Mapping[str, int]  # by verdict
+    wrong: int  # against what is known
+    checked: int  # solved ones whose truth is known
+    mean: float | None  # seconds, over the runs without error; a timeout counts as the seconds it took
+    median: float | None
+    longest: float | None
+    domains: float | None  # mean, over the same runs
+
+
+def summaries(runs: Iterable[Run]) -> list[Summary]:
+    """A summary for each benchmark and configuration, in the order in which they first came."""
+    groups: dict[tuple[str, str], list[Result]] = defaultdict(list)
+    for run in runs:
+        groups[run.result.benchmark, run.label].append(run.result)
+    order = {benchmark: place for place, benchmark in enumerate(dict.fromkeys(b for b, _ in groups))}
+    return [_summary(*key, groups[key]) for key in sorted(groups, key=lambda key: order[key[0]])]
+
+
+def _summary(benchmark: str, label: str, group: Sequence[Result]) -> Summary:
+    counts = Counter(result.verdict for result in group)
+    seconds = [result.total for result in group if result.verdict != "error"]
+    domains = [result.domains for result in group if result.verdict != "error"]
+    return Summary(
+        benchmark=benchmark,
+        method=label,
+        instances=len(group),
+        solved=sum(result.solved for result in group),
+        counts={verdict: counts[verdict] for verdict in VERDICTS},
+        wrong=sum(result.wrong for result in group),
+        checked=sum(result.solved and result.truth is not None for result in group),
+        mean=statistics.fmean(seconds) if seconds else None,
+        median=statistics.median(seconds) if seconds else None,
+        longest=max(seconds, default=None),
+        domains=statistics.fmean(domains) if domains else None,
+    )
+
+
+def contradictions(runs: Iterable[Run]) -> list[str]:
+    """Verdicts against what is known, and configurations that answer sat and unsat to one question."""
+    said: dict[tuple[str, str, str], dict[str, list[str]]] = defaultdict(lambda: {"sat": [], "unsat": []})
+    truths: dict[tuple[str, str, str], str] = {}
+    for run in runs:
+        if run.result.solved:
+            said[run.result.instance][run.result.verdict].append(run.label)
+            if run.result.truth is not None:
+                truths[run.result.instance] = run.result.truth
+    found = []
+    for instance, by in said.items():
+        name = f"{instance[0]}: {instance[1]} {instance[2]}"
+        if all(by.values()):
+            found.append(f"{name}: sat by {', '.join(by['sat'])}, but unsat by {', '.join(by['unsat'])}")
+        truth = truths.get(instance)
+        other = {"sat": "unsat", "unsat": "sat"}.get(truth or "", "")
+        if other and by[other]:
+            found.append(f"{name}: known to be {truth}, but {other} by {', '.join(by[other])}")
+    return found

@@ -1,0 +1,166 @@
+"""Cactus and scatter plots. Figures are objects of their own: nothing here touches pyplot's global state."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+# Colours that colour-blind readers tell apart, each with a dash pattern and a marker so that grey print does as well.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9", "#8c6d31")
+LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 3)), (0, (3, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "x", "P", "*")
+KINDS = {"unsat": ("o", "#0072b2", "unsat"), "sat": ("^", "#d55e00", "sat"), "": ("x", "#555555", "solved by none")}
+LEAST = 0.01  # seconds: what is faster is drawn here, as a logarithm needs
+SHOWN = 12  # markers on a line at most
+SETTINGS: dict[Any, Any] = {"font.size": 10, "svg.fonttype": "path", "svg.hashsalt": "netproof", "axes.axisbelow": True}
+
+
+def cactus(
+    series: Mapping[str, Sequence[float]],
+    total: int,
+    *,
+    title: str = "",
+    limit: float | None = None,
+    percent: bool = False,
+    x_label: str = "seconds for each instance",
+) -> Figure:
+    """Instances solved (or their share) against the time that each may take; a line for each method.
+
+    series: by method, the seconds of the instances that it solved. total: how many there are. limit: the time limit;
+    where something was left unsolved, lines go on to it.
+    """
+    figure, axes = _figure(title)
+    most = max((seconds for times in series.values() for seconds in times), default=1.0)
+    unsolved = any(len(times) < total for times in series.values())
+    end = max(limit if limit is not None and unsolved else 1.5 * most, LEAST * 10)
+    scale = 100.0 / max(total, 1) if percent else 1.0
+    for (name, times), (colour, line, marker) in zip(series.items(), _styles(), strict=False):
+        ordered = sorted(max(seconds, LEAST) for seconds in times)
+        x = [*ordered, max(end, ordered[-1] if ordered else end)]
+        y = [scale * count for count in (*range(1, len(ordered) + 1), len(ordered))]
+        axes.plot(
+            x,
+            y,
+            drawstyle="steps-post",
+            color=colour,
+            linestyle=line,
+            marker=marker,
+            markersize=5,
+            markevery=max(1, math.ceil(len(x) / SHOWN)),
+            label=f"{name} ({len(ordered)})",
+        )
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(_seconds))
+    axes.axhline(scale * total, color="#999999", linewidth=0.8)
+    axes.set_ylim(0, scale * max(total, 1) * 1.05)
+    if not percent:
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel(x_label)
+    axes.set_ylabel("solved, % of instances" if percent else f"solved, of {total}")
+    axes.legend(loc="best", fontsize=9, framealpha=0.9)
+    return figure
+
+
+def scatter(
+    pairs: Sequence[tuple[float | None, float | None, str]],
+    names: tuple[str, str],
+    *,
+    limit: float | None = None,
+    title: str = "",
+) -> Figure:
+    """Two methods on the same instances: seconds of the first against those of the second, both on logarithms.
+
+    pairs: for each instance the seconds of both, None where that method did not solve it, and "unsat", "sat" or "" for
+    unsolved. What was not solved lies on the border.
+    """
+    figure, axes = _figure(title, size=(5.2, 5.2))
+    known = [seconds for *both, _ in pairs for seconds in both if seconds is not None]
+    unsolved = len(known) < 2 * len(pairs)
+    longest = max([*known, LEAST * 10, *([limit] if limit is not None and unsolved else [])])
+    border = 2.0 * longest
+    low = min([*(max(seconds, LEAST) for seconds in known), border / 100.0]) / 1.5
+    for kind, (marker, colour, label) in KINDS.items():
+        points = [(_place(x, border), _place(y, border)) for x, y, is_kind in pairs if is_kind == kind]
+        if points:
+            axes.plot(
+                *zip(*points, strict=True),
+                linestyle="",
+                marker=marker,
+                color=colour,
+                alpha=0.7,
+                markersize=5,
+                label=f"{label} ({len(points)})",
+                clip_on=False,
+            )
+    axes.plot([low, border], [low, border], color="#999999", linewidth=0.8)
+    axes.set(xscale="log", yscale="log", xlim=(low, border * 1.15), ylim=(low, border * 1.15), aspect="equal")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(_seconds))
+    if unsolved:
+        _mark_border(axes, border, math.sqrt(low * border))
+    axes.set_xlabel(f"{names[0]}, seconds")
+    axes.set_ylabel(f"{names[1]}, seconds")
+    axes.legend(loc="best", fontsize=9, framealpha=0.9)
+    return figure
+
+
+def _mark_border(axes: Axes, border: float, middle: float) -> None:
+    for draw in (axes.axvline, axes.axhline):
+        draw(border, color="#999999", linewidth=0.8, linestyle=":")
+    words: dict[str, Any] = {"s": "not solved", "fontsize": 8, "color": "#666666"}
+    axes.text(border * 0.95, middle, rotation=90, ha="right", va="center", **words)
+    axes.text(middle, border * 0.95, ha="center", va="top", **words)
+
+
+def _figure(title: str, size: tuple[float, float] = (6.4, 4.2)) -> tuple[Figure, Axes]:
+    with mpl.rc_context(SETTINGS):
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.add_subplot()
+        axes.grid(visible=True, color="#dddddd", linewidth=0.6)
+        if title:
+            axes.set_title(title)
+    return figure, axes
+
+
+def _styles() -> Iterator[tuple[str, str | tuple[int, tuple[int, ...]], str]]:
+    """Eight that differ in all three; then the same colours with other dashes and markers, for as long as is asked."""
+    index = 0
+    while True:
+        turn, place = divmod(index, len(COLOURS))
+        yield COLOURS[place], LINES[(place + turn) % len(LINES)], MARKERS[(place + 3 * turn) % len(MARKERS)]
+        index += 1
+
+
+def _place(seconds: float | None, border: float) -> float:
+    return border if seconds is None else max(seconds, LEAST)
+
+
+def _seconds(value: float, _: object) -> str:
+    return f"{value:g}"
+
+
+def save(figure: Figure, path_without_suffix: str | Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
+    """Write the figure in each format; the paths, in the same order."""
+    paths = []
+    for suffix in formats:
+        path = Path(f"{path_without_suffix}.{suffix}")
+        path.write_bytes(render(figure, suffix))
+        paths.append(path)
+    return paths
+
+
+def render(figure: Figure, suffix: str) -> bytes:
+    """The figure as a file's content, the same bytes for the same figure: no dates."""
+    dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    buffer = io.BytesIO()
+    with mpl.rc_context(SETTINGS):
+        figure.savefig(buffer, format=suffix, dpi=150, metadata=dated.get(suffix))
+    return buffer.getvalue()
