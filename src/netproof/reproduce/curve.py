@@ -154,7 +154,9 @@ class _Climb:
         layers = root.search.layers
         again = [k for k, layer in enumerate(layers) if refresh and layer.start > 0]
         device = whole.target.device
-        rows = [torch.arange(layer.count, device=device)[None] if k in again else None for k, layer in enumerate(layers)]
+        rows = [
+            torch.arange(layer.count, device=device)[None] if k in again else None for k, layer in enumerate(layers)
+        ]
         batch, start = _batch(root, whole, rows), _start(root, whole, again)
         return cls(root, whole, batch, start, list(batch.lower), list(batch.upper), dict(start.neurons))
 

@@ -43,8 +43,14 @@ class TreeNode:
     proved_by: str  # "bound", "LP", or "" where it was split again or stays open
 
 
-def grow(root: Root, first: Bounds, bounder: Bounder, brancher: Brancher, most: int = 64) -> list[TreeNode]:
-    """Split the worst open sub-domain until none is open; at most `most` nodes."""
+def grow(
+    root: Root, first: Bounds, bounder: Bounder, brancher: Brancher, *, every: bool = False, most: int = 64
+) -> list[TreeNode]:
+    """Split the worst open sub-domain until none is open; at most `most` nodes.
+
+    With `every`, proved ones are split as well until no neuron is unstable, and no sub-domain takes over its parent's
+    bound: what linear bounds alone say of each.
+    """
     never = Deadline()
     lp = LeafLP(root, 1)
     nodes: list[TreeNode] = []
@@ -58,7 +64,7 @@ def grow(root: Root, first: Bounds, bounder: Bounder, brancher: Brancher, most: 
         value = float(lp.decide(domains, never).bound)
         here = len(nodes)
         packed = int(chosen[0, 0])
-        if linear > 0:
+        if linear > 0 and (packed < 0 or not every):
             proved, cut = "bound", None
         elif packed < 0:
             proved, cut = ("LP" if value > 0 else ""), None
@@ -67,6 +73,8 @@ def grow(root: Root, first: Bounds, bounder: Bounder, brancher: Brancher, most: 
             children = split(replace(domains, candidates=chosen), chosen[:, :1])
             for i, word in enumerate((">= 0", "<= 0")):
                 child = children.select(torch.tensor([i], device=root.device))
+                if every:
+                    child = replace(child, bound=torch.full_like(child.bound, -torch.inf))
                 threshold = torch.zeros(1, dtype=torch.float64, device=root.device)
                 waiting.append((bounder.bound(root, child, threshold, never, Clock()), here, cut, word))
         nodes.append(TreeNode(here, parent, neuron, side, linear, value, cut, proved))
