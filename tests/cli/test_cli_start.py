@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from command import HANG, HERE, SOURCE, run
 
-HEAVY = ("torch", "onnx", "onnxruntime", "highspy", "numpy")
-COMMANDS = ("verify", "robust", "bounds", "inspect", "methods", "doctor", "demo")
+HEAVY = ("torch", "onnx", "onnxruntime", "highspy", "numpy", "matplotlib", "jinja2")
+COMMANDS = ("verify", "robust", "bounds", "inspect", "bench", "report", "methods", "doctor", "demo")
 
 
 def imported_after(code: str) -> set[str]:

@@ -39,7 +39,7 @@ class WorkerFailed(NetproofError):
 class Event:
     """What happened, for whoever watches.
 
-    kept: the store had the answer. ready: a worker has started. started, progress, finished: a run. lost: a worker was
+    kept: the store had the answer. starting, ready: a worker. started, progress, finished: a run. lost: a worker was
     ended by the watchdog or ended by itself; its run has finished (`error` or `timeout`) just before.
     """
 
@@ -127,6 +127,7 @@ class _Campaign:
         if place.process is None and self._pending:
             place.process = Process(place.setup, self._inbox)
             place.ends_at = time.monotonic() + START
+            self._tell(Event("starting", place.number))
         elif place.ready and place.job is None and self._pending:
             self._give(place)
         elif time.monotonic() >= place.ends_at:

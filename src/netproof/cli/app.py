@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from netproof._version import __version__
-from netproof.cli import bounds, demo, doctor, inspect, methods, robust, verify
+from netproof.cli import bench, bounds, demo, doctor, inspect, methods, report, robust, verify
 from netproof.cli.output import print_err, print_out
 from netproof.cli.supervisor import WorkerBug
 from netproof.errors import NetproofError
@@ -37,6 +37,8 @@ for command in (
     robust.robust,
     bounds.bounds,
     inspect.inspect,
+    bench.bench,
+    report.report,
     methods.methods,
     doctor.doctor,
     demo.demo,

@@ -19,7 +19,7 @@ from netproof.cli.verify import EXIT_INTERRUPTED
 from netproof.cli.worker import Job
 from netproof.core.cpu import affinity_cpus, available_cpus, cgroup_quota
 
-PACKAGES = ("torch", "numpy", "onnx", "onnxruntime", "highspy", "typer", "rich", "pillow")
+PACKAGES = ("torch", "numpy", "onnx", "onnxruntime", "highspy", "typer", "rich", "pillow", "matplotlib", "jinja2")
 GIB = 2**30
 
 

@@ -1,0 +1,173 @@
+"""A campaign as people see it: a line for each run that ended, and on a terminal a live table below."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from netproof.campaign.run import Event
+from netproof.campaign.store import Result
+from netproof.campaign.summary import VERDICTS
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.table import Table
+
+    from netproof.campaign.jobs import Job
+
+COLOURS = {"unsat": "green", "sat": "magenta", "timeout": "yellow", "unknown": "yellow", "error": "red"}
+OPPOSITE = {"sat": "unsat", "unsat": "sat"}
+
+
+class View:
+    """Watches a campaign. `with View(…) as view: run(…, on_event=view.on_event)`"""
+
+    def __init__(self, *, total: int, methods: list[str], quiet: bool) -> None:
+        self._total, self._quiet = total, quiet
+        self._began = time.monotonic()
+        self._counts: dict[str, Counter[str]] = {method: Counter() for method in methods}
+        self._at: dict[int, tuple[str, Job | None, float]] = {}  # worker → what it does, at which job, since when
+        self._said: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)  # instance → verdict → method
+        self.ended = self.kept = 0
+        self._console = _console()
+        self._live = self._make_live()
+
+    def __enter__(self) -> View:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def on_event(self, event: Event) -> None:
+        if event.worker is not None:
+            self._at[event.worker] = self._where(event)
+        if event.kind == "kept" and event.result is not None:
+            self.kept += 1
+            self._count(event.result)
+        elif event.kind == "finished" and event.result is not None:
+            self.ended += 1
+            self._count(event.result)
+            self._say(self._line(event.result))
+        elif event.kind == "lost":
+            self._say(f"[yellow]worker {(event.worker or 0) + 1}: {_safe(event.text)}; a new one takes its place[/]")
+        if event.result is not None:
+            self._check(event.result)
+
+    def note(self, text: str) -> None:
+        """A word that concerns the whole."""
+        self._say(f"netproof: {_safe(text)}")
+
+    def _where(self, event: Event) -> tuple[str, Job | None, float]:
+        if event.kind == "progress":
+            _, job, since = self._at[event.worker or 0]
+            domains = event.progress.get("domains") or 0
+            return event.progress["phase"] + (f", {domains} domains" if domains else ""), job, since
+        does = {"starting": "starting", "started": "reading", "lost": "lost"}.get(event.kind, "waiting")
+        return does, event.job if event.kind == "started" else None, time.monotonic()
+
+    def _count(self, result: Result) -> None:
+        counts = self._counts[result.method]
+        counts[result.verdict] += 1
+        counts["solved"] += result.solved
+        counts["wrong"] += result.wrong
+
+    def _line(self, result: Result) -> str:
+        """`  3/18  auto  demo: digits-fc.onnx fc-5-breaks.vnnlib  sat  0.01 s`"""
+        done = f"{self.ended + self.kept:>{len(str(self._total))}}/{self._total}"
+        files = f"{Path(result.onnx).name} {Path(result.vnnlib).name}"
+        why = result.error or (result.reason if not result.solved else "")
+        why = f"  ({_safe(why)})" if why else ""
+        verdict = f"[{COLOURS[result.verdict]}]{result.verdict}[/]"
+        return (
+            f"{done}  {result.method}  {_safe(result.benchmark)}: {_safe(files)}  {verdict}  {result.total:.2f} s{why}"
+        )
+
+    def _check(self, result: Result) -> None:
+        """Red where an answer is against what is known, or against another method's."""
+        if not result.solved:
+            return
+        name = _safe(f"{result.benchmark}: {result.onnx} {result.vnnlib}")
+        if result.wrong:
+            self._say(
+                f"[bold red]CONTRADICTION: {name}: known to be {result.truth}, {result.verdict} by {result.method}[/]"
+            )
+        self._said[result.instance][result.verdict] = result.method
+        other = OPPOSITE[result.verdict]
+        if other in self._said[result.instance]:
+            by = self._said[result.instance][other]
+            self._say(f"[bold red]CONTRADICTION: {name}: {other} by {by}, {result.verdict} by {result.method}[/]")
+
+    def _say(self, line: str) -> None:
+        if not self._quiet:
+            self._console.print(line, soft_wrap=True, highlight=False)
+
+    def _make_live(self) -> Live | None:
+        from rich.live import Live
+
+        if self._quiet or not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+            return None
+        return Live(get_renderable=self.tables, console=self._console, refresh_per_second=4, transient=True)
+
+    def tables(self) -> Group:
+        """What each worker is at, and the counts of each method so far."""
+        from rich.console import Group
+
+        return Group(self._workers(), self._methods())
+
+    def _workers(self) -> Table:
+        from rich import box
+        from rich.table import Table
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for name in ("worker", "method", "instance", "at"):
+            table.add_column(name, no_wrap=True, overflow="ellipsis")
+        table.add_column("seconds", justify="right", no_wrap=True)
+        for number, (phase, job, since) in self._at.items():
+            took = f"{time.monotonic() - since:.0f}"
+            if job is None:
+                table.add_row(str(number + 1), "", "", phase, took)
+            else:
+                limit = f" of {job.timeout:g}" if job.timeout is not None else ""
+                files = f"{job.instance.onnx.name} {job.instance.vnnlib.name}"
+                table.add_row(str(number + 1), job.method, _safe(files), phase, took + limit)
+        return table
+
+    def _methods(self) -> Table:
+        from rich import box
+        from rich.table import Table
+
+        left = self._total - self.ended - self.kept
+        title = f"{self.ended + self.kept} of {self._total} runs, {left} to go, {time.monotonic() - self._began:.0f} s"
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+        table.add_column("method", no_wrap=True)
+        for name in ("solved", *VERDICTS, "wrong"):
+            table.add_column(name, justify="right")
+        for method, counts in self._counts.items():
+            cells = [f"{counts[name]}" for name in ("solved", *VERDICTS)]
+            wrong = f"[bold red]{counts['wrong']}[/]" if counts["wrong"] else "0"
+            table.add_row(method, *cells, wrong)
+        return table
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def _safe(text: str) -> str:
+    """Brackets in file names and messages are no markup."""
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,64 @@
+"""Results on disk."""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from netproof.campaign.instances import read_folder
+from netproof.campaign.jobs import Job
+from netproof.campaign.store import APPLICATION, SCHEMA, Store
+from netproof.errors import UsageError
+from support.campaign import a_result, make_set
+
+
+def test_what_is_added_is_there_for_others(tmp_path: Path) -> None:
+    """Also while the writer is still open: that is what write-ahead logging gives."""
+    result = dataclasses.replace(
+        a_result(), seconds={"load": 0.5}, lower_bound=0.25, witness="((X_0 0.5))\n", truth="unsat"
+    )
+    with Store(tmp_path / "new" / "results.sqlite") as store:
+        store.add(result)
+        store.add(a_result("q.vnnlib", timeout=None))
+        with Store(store.path, create=False) as reader:
+            assert reader.results() == store.results() == [result, a_result("q.vnnlib", timeout=None)]
+        mode = sqlite3.connect(store.path).execute("PRAGMA journal_mode").fetchone()
+    assert mode == ("wal",)
+
+
+def test_the_latest_answer_counts_and_an_error_is_none(tmp_path: Path) -> None:
+    job = Job(read_folder(make_set(tmp_path, "unsat"))[0], "auto")
+    with Store(tmp_path / "results.sqlite") as store:
+        assert store.done(job) is None
+        for verdict, total in (("error", 1.0), ("unsat", 2.0), ("timeout", 3.0), ("error", 4.0)):
+            store.add(dataclasses.replace(a_result(verdict=verdict, total=total), key=job.key))
+        done = store.done(job)
+        assert done is not None
+        assert (done.verdict, done.total) == ("timeout", 3.0)
+        assert len(store.results()) == 4
+
+
+def test_a_file_that_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("not a database, but long enough to look at\n" * 20)
+    with pytest.raises(UsageError, match="cannot be kept"):
+        Store(tmp_path / "text")
+    other = sqlite3.connect(tmp_path / "other")
+    other.execute("CREATE TABLE t (x)")
+    other.close()
+    with pytest.raises(UsageError, match="not results of netproof"):
+        Store(tmp_path / "other")
+    with pytest.raises(UsageError, match="no results there"):
+        Store(tmp_path / "missing", create=False)
+
+
+def test_another_form_is_refused(tmp_path: Path) -> None:
+    Store(tmp_path / "results.sqlite").close()
+    connection = sqlite3.connect(tmp_path / "results.sqlite")
+    assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION,)
+    connection.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+    connection.close()
+    with pytest.raises(UsageError, match=f"results in form {SCHEMA + 1}, not {SCHEMA}"):
+        Store(tmp_path / "results.sqlite")

@@ -1,0 +1,65 @@
+"""What results say together."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from netproof.campaign.summary import contradictions, latest, summaries
+from support.campaign import a_result
+
+
+def test_the_last_result_of_a_configuration_counts() -> None:
+    runs = latest([a_result(verdict="error"), a_result(method="lirpa"), a_result(verdict="unsat", total=3.0)])
+    assert [(run.label, run.result.verdict, run.result.total) for run in runs] == [
+        ("auto", "unsat", 3.0),
+        ("lirpa", "unsat", 1.0),
+    ]
+
+
+def test_configurations_of_one_method_are_told_apart_by_what_differs() -> None:
+    results = [
+        a_result(),
+        a_result(options={"steps": 9}),
+        a_result(options={"steps": 9}, seed=1),
+        a_result(method="lirpa"),
+    ]
+    labels = [run.label for run in latest(results)]
+    assert labels == ["auto (steps=5, seed=0)", "auto (steps=9, seed=0)", "auto (steps=9, seed=1)", "lirpa"]
+    newer = dataclasses.replace(a_result(), versions={"netproof": "0.2.0"})
+    assert [run.label for run in latest([a_result(), newer])] == ["auto (netproof=0.1.0)", "auto (netproof=0.2.0)"]
+
+
+def test_summary() -> None:
+    results = [
+        a_result("1", "unsat", total=1.0, domains=10, truth="unsat"),
+        a_result("2", "sat", total=2.0, domains=0, truth="unsat"),
+        a_result("3", "timeout", total=9.0, domains=80),
+        a_result("4", "error", total=100.0),
+        a_result("5", "unknown", total=4.0, domains=30, truth="sat"),
+        a_result("1", benchmark="other"),
+    ]
+    one, other = summaries(latest(results))
+    assert (one.benchmark, one.method, one.instances, one.solved) == ("set", "auto", 5, 2)
+    assert one.counts == {"unsat": 1, "sat": 1, "timeout": 1, "unknown": 1, "error": 1}
+    assert (one.wrong, one.checked) == (1, 2)
+    assert (one.mean, one.median, one.longest, one.domains) == (4.0, 3.0, 9.0, 30.0)
+    assert (other.benchmark, other.instances) == ("other", 1)
+
+
+def test_no_figures_of_errors_alone() -> None:
+    (only,) = summaries(latest([a_result(verdict="error")]))
+    assert (only.mean, only.median, only.longest, only.domains) == (None, None, None, None)
+
+
+def test_contradictions() -> None:
+    results = [
+        a_result("1", "sat", truth="unsat"),
+        a_result("2", "sat"),
+        a_result("2", "unsat", method="lirpa"),
+        a_result("3", "timeout", truth="sat"),
+        a_result("3", "sat", method="lirpa", truth="sat"),
+    ]
+    assert contradictions(latest(results)) == [
+        "set: onnx/m.onnx 1: known to be unsat, but sat by auto",
+        "set: onnx/m.onnx 2: sat by auto, but unsat by lirpa",
+    ]

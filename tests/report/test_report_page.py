@@ -1,0 +1,137 @@
+"""The page: everything is inside, and nothing of what it shows is taken for markup."""
+
+from __future__ import annotations
+
+import csv
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from netproof.campaign.store import Result
+from netproof.campaign.summary import latest
+from netproof.errors import UsageError
+from netproof.report.campaign import write_report
+from netproof.report.files import file_name, write_vnncomp
+from netproof.report.page import Picture, Section, Table, page
+from support.campaign import a_result
+
+VOID = {"meta", "img"}
+
+
+class Balanced(HTMLParser):
+    """Fails on a tag that is not closed where it should be."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.links: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_page_is_whole_and_safe() -> None:
+    section = Section(
+        "A <b>title</b>",
+        text="1 < 2",
+        warnings=["no & none"],
+        items=["one"],
+        tables=[
+            Table(("name", "s"), [("x", "1"), ("y", "2")], marked=frozenset({(1, 1)})),
+            Table(("name",), [("z",)], caption="more", folded=True),
+        ],
+        pictures=[Picture(b"<svg/>", 'says "hello"')],
+    )
+    text = page("Report", [section], text="about")
+    seen = Balanced(text)
+    assert "A <b>title</b>" in seen.text
+    assert "1 < 2" in seen.text
+    assert '<td class="bad">2</td>' in text
+    assert "<td>1</td>" in text
+    assert "<details><summary>more</summary>" in text
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
+    assert "overflow-x: auto" in text
+    assert seen.links
+    assert all(link.startswith("data:image/svg+xml;base64,") for link in seen.links)
+    assert "http" not in text
+
+
+def some_results() -> list[Result]:
+    return [
+        a_result("p.vnnlib", "unsat", total=0.5, truth="unsat"),
+        a_result("p.vnnlib", "timeout", method="lirpa", total=20.0, truth="unsat"),
+        a_result("q.vnnlib", "sat", total=1.5, truth="unsat"),
+        a_result("q.vnnlib", "error", method="lirpa", error="the worker was <killed>"),
+        a_result("p.vnnlib", "unsat", benchmark="other/set", total=2.0),
+    ]
+
+
+def test_report(tmp_path: Path) -> None:
+    path = write_report(some_results(), tmp_path / "report", title="a campaign")
+    seen = Balanced(path.read_text())
+    names = {file.name for file in path.parent.iterdir()}
+    plots = {"cactus.png", "cactus-set.png", "cactus-other_set.png", "scatter-auto-lirpa.png"}
+    assert names == plots | {"index.html", "runs.csv", "summary.csv"}
+    assert "3 instances, 5 runs, from 2026-01-01T10:00 to 2026-01-01T10:00 UTC." in " ".join(seen.text)
+    assert "the worker was <killed>" in seen.text
+    assert "Contradiction: set: onnx/m.onnx q.vnnlib: known to be unsat, but sat by auto" in seen.text
+    assert "timeout 20.00 s" in seen.text
+    assert len(seen.links) == len(plots)
+
+
+def test_csv_files(tmp_path: Path) -> None:
+    write_report(some_results(), tmp_path)
+    runs = list(csv.DictReader((tmp_path / "runs.csv").open()))
+    assert [run["verdict"] for run in runs] == ["unsat", "timeout", "sat", "error", "unsat"]
+    assert runs[0]["onnx_sha256"] == "1"
+    assert runs[0]["versions"] == '{"netproof": "0.1.0"}'
+    one, two, three = csv.DictReader((tmp_path / "summary.csv").open())
+    assert (one["benchmark"], one["method"], one["solved"], one["wrong"], one["mean_s"]) == (
+        "set",
+        "auto",
+        "2",
+        "1",
+        "1",
+    )
+    assert (two["timeout"], two["error"], two["mean_s"], two["mean_domains"]) == ("1", "1", "20", "10")
+    assert three["benchmark"] == "other/set"
+
+
+def test_vnncomp(tmp_path: Path) -> None:
+    paths = write_vnncomp(latest(some_results()), tmp_path)
+    assert [path.name for path in paths] == ["results-auto.csv", "results-lirpa.csv"]
+    assert paths[1].read_text() == (
+        "set,onnx/m.onnx,p.vnnlib,0.0,timeout,20.000000\nset,onnx/m.onnx,q.vnnlib,0.0,error,1.000000\n"
+    )
+    (only,) = write_vnncomp(latest(some_results()[:1]), tmp_path)
+    assert only.name == "results.csv"
+
+
+def test_names_of_files_are_plain() -> None:
+    for label in ("auto (steps=5, seed=0)", "a/b", "../x", "é ü"):
+        assert re.fullmatch(r"[A-Za-z0-9._=-]+", f"x{file_name(label)}")
+        assert "/" not in file_name(label)
+
+
+def test_nothing_to_report(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no results yet"):
+        write_report([], tmp_path / "report")
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "report").write_text("a file")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_report(some_results(), tmp_path / "report")
