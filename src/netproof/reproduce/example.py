@@ -134,7 +134,7 @@ def example(out: str | Path) -> Path:
         for n in tree
     ]
     output.csv(("tree", "node", "parent", "neuron", "side", "bound", "lp", "split_on", "proved_by"), rows, "tree")
-    pictures = output.panels(_panels(found))
+    pictures = output.panels(_panels(found), columns=3)
     sections = [
         Section("The network", items=_network_words()),
         Section("Bounds", _bounds_words(found), tables=[_bounds_table(found)], pictures=pictures[:1]),

@@ -52,7 +52,9 @@ class Output:
 
     def csv(self, header: Sequence[str], rows: Iterable[Sequence[Any]], more: str = "") -> Path:
         with self._writable():
-            return files.write_csv(Path(f"{self.path(more)}.csv"), [tuple(header), *(map(cell, row) for row in rows)])
+            return files.write_csv(
+                Path(f"{self.path(more)}.csv"), [tuple(header), *([cell(value) for value in row] for row in rows)]
+            )
 
     def panels(self, panels: Sequence[Panel], more: str = "", columns: int = 2) -> list[Picture]:
         with self._writable():

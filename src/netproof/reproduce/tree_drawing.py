@@ -47,7 +47,7 @@ def draw_tree(axes: Axes, nodes: Sequence[TreeNode]) -> None:
         if node.parent is not None:
             start = at[node.parent]
             axes.plot([start[0], depth], [start[1], row], color="#777777", linewidth=1, zorder=1)
-            middle = (0.5 * (start[0] + depth), 0.5 * (start[1] + row))
+            middle = (0.56 * start[0] + 0.44 * depth, 0.56 * start[1] + 0.44 * row)
             said = f"{node.neuron} {node.side.replace('>=', '≥').replace('<=', '≤')}"
             axes.text(
                 *middle,
