@@ -163,7 +163,7 @@ class _Climb:
     def run(self, steps: int, deadline: Deadline, progress: Progress) -> None:
         schedule = Schedule(steps, patience=NEVER)
         never = torch.full((1,), torch.inf, device=self.root.device)
-        phase = "optimise" if self.start.neurons else "fixed"
+        phase = "all slopes" if self.start.neurons else "slopes alone"
 
         def evaluate(params: Params, subset: Tensor | None) -> Tensor:
             bounded = self._bounded(params)
@@ -175,6 +175,9 @@ class _Climb:
             return [project_slopes(self.root.search, p) for p in params]
 
         first = [self.start.output, *self.start.neurons.values()]
+        if self.root.count == 0:  # nothing is relaxed, so there is nothing to choose
+            self.best, self.values = first, [float(self._bounded(first).bound)] * (steps + 1)
+            return
         _, self.best = ascend(evaluate, project, first, schedule, never, deadline)
 
     def _bounded(self, params: Params) -> Bounded:
@@ -197,7 +200,9 @@ class _Climb:
 
         Evaluated on the best bounds of the layers before, slopes give at least what they gave in their own step.
         """
-        root, proof = self.root, self.root.proof
+        proof = self.root.proof
+        if self.root.count == 0:
+            return self.whole
         lower, upper = [t.double() for t in self.batch.lower], [t.double() for t in self.batch.upper]
         for k, slopes in self.own.items():
             layer = proof.layers[k]
@@ -205,7 +210,7 @@ class _Climb:
             lower[k] = lower[k].fmax(found.lower.minimum(self.lower[k].double()))
             upper[k] = upper[k].fmin(found.upper.maximum(self.upper[k].double()))
         low, high = float32_down(torch.cat(lower, 1)), float32_up(torch.cat(upper, 1))
-        return replace(self.whole, lower=low, upper=high) if root.count else self.whole
+        return replace(self.whole, lower=low, upper=high)
 
     @torch.no_grad()
     def confirmed(self) -> float:

@@ -13,7 +13,18 @@ from netproof.campaign.store import Result
 from netproof.report.page import Section, Table
 from netproof.reproduce.drawing import Panel
 from netproof.reproduce.output import Output, shown
-from netproof.reproduce.rows import HEADER, SETS, SOURCES, Published, Row, cells, our_row, paper_rows, published_row
+from netproof.reproduce.rows import (
+    HEADER,
+    SETS,
+    SOURCES,
+    Published,
+    Row,
+    cells,
+    our_row,
+    paper_rows,
+    paper_speedups,
+    published_row,
+)
 from netproof.reproduce.table1 import how, warnings
 
 if TYPE_CHECKING:
@@ -51,13 +62,14 @@ def lines_of(
 ) -> list[Line]:
     """By set the four rows of ours, then the paper's four."""
     lines: list[Line] = []
+    paper, printed = paper_rows(2), paper_speedups()
     for name in sets:
         here = [r for r in results if r.benchmark == name]
         rows = [published_row(BASELINE, name, published[name][BASELINE])]
         for title, method in ROWS.items():
             rows.append(our_row(title, name, [r for r in here if r.method == method]))
         lines += _with_speedups(rows)
-        lines += _with_speedups([row for row in paper_rows(2) if row.set == name])
+        lines += [Line(row, printed[row.method, name]) for row in paper if row.set == name]
     return lines
 
 
