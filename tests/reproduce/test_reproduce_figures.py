@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from netproof.errors import UsageError
 from netproof.reproduce.example import CONFLICT, LAYERS, Example, compute, example, network, problem_of
@@ -106,14 +107,13 @@ def test_each_stage_is_tighter_and_none_is_wrong(found: Example) -> None:
     assert bounds[0] < bounds[1] < bounds[2] < 0 < found.minimum
     points = np.stack(np.meshgrid(*[np.linspace(-1, 1, 41)] * 2), -1).reshape(-1, 1, 2)
     graph = problem_of(LAYERS).graph
-    import torch
-
     values = graph.values(torch.from_numpy(points))
     for stage in found.stages:
         for node, layer in zip(graph.nonlinear, stage.neurons, strict=True):
             h = values[graph.nodes[node].inputs[0]].flatten(1)
             for j, (low, high) in enumerate(layer):
-                assert low <= float(h[:, j].min()) and float(h[:, j].max()) <= high
+                assert low <= float(h[:, j].min())
+                assert float(h[:, j].max()) <= high
     first, optimised = found.stages[1].neurons[1], found.stages[2].neurons[1]
     assert any(b[0] > a[0] + 0.1 or b[1] < a[1] - 0.1 for a, b in zip(first, optimised, strict=True))
 

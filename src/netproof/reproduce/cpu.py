@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -134,31 +135,33 @@ def _panel(name: str, points: Sequence[Point], places: Sequence[str]) -> Panel:
 
 
 def _draw(axes: Axes, points: Sequence[Point], places: Sequence[str]) -> None:
+    """Ours as bars, the published means as lines across, the paper's as markers in a column of their own."""
     ours = {p.place: p.row.mean_s for p in points if p.row.source == "ours" and p.row.mean_s is not None}
     for place, seconds in ours.items():
-        at = places.index(place)
-        gpu = place == "GPU"
-        axes.bar(
-            at, seconds, width=0.6, color="#777777" if gpu else "#c8d8e8", edgecolor="black", hatch="//" if gpu else ""
-        )
+        at, gpu = places.index(place), place == "GPU"
+        shade, hatch = ("#777777", "//") if gpu else ("#c8d8e8", "")
+        label = None if at else next(p.row.label for p in points if p.row.source == "ours")
+        axes.bar(at, seconds, width=0.6, color=shade, hatch=hatch, edgecolor="black", label=label)
         axes.annotate(f"{seconds:.2f}", (at, seconds), ha="center", va="bottom", fontsize=9.5)
-    styles = {"GNN-online": ("--", "#009e73"), "BaBSR": ("-.", "#d55e00"), "Fast and Complete": ("-", "#0072b2")}
+    styles = {
+        "GNN-online": ("--", "s", "#009e73"),
+        "BaBSR": ("-.", "^", "#d55e00"),
+        "Fast and Complete": ("-", "o", "#0072b2"),
+    }
     for p in points:
-        if p.row.source != "ours" and p.row.mean_s is not None:
-            line, colour = styles[p.row.method]
-            thin = p.row.source == "paper"
-            axes.axhline(
-                p.row.mean_s,
-                linestyle=":" if thin else line,
-                color=colour,
-                linewidth=1.2 if thin else 2,
-                label=f"{p.row.label}: {p.row.mean_s:.4g} s",
-            )
+        if p.row.source == "ours" or p.row.mean_s is None:
+            continue
+        line, marker, colour = styles[p.row.method]
+        label = f"{p.row.label}: {p.row.mean_s:.4g} s"
+        if p.row.source == "published":
+            axes.axhline(p.row.mean_s, linestyle=line, color=colour, linewidth=2, label=label)
+        else:
+            axes.plot([len(places)], [p.row.mean_s], marker, color=colour, markeredgecolor="black", label=label)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_xticks(range(len(places)), places)
-    low, high = axes.get_ylim()
-    axes.set(
-        xlim=(-0.6, len(places) - 0.4), ylim=(low, high * 1.5), xlabel="measured on", ylabel="mean time, seconds (log)"
-    )
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, fontsize=8.5)
+    axes.set_xticks(range(len(places) + 1), [*places, "paper"])
+    every = [p.row.mean_s for p in points if p.row.mean_s]
+    least, most = 10.0 ** math.floor(math.log10(min(every)) - 0.3), max(every) * 2
+    axes.set(xlim=(-0.6, len(places) + 0.6), ylim=(least, most))
+    axes.set(xlabel="measured on; right: the paper's values", ylabel="mean time, seconds (log)")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, fontsize=9, handlelength=3.5)

@@ -190,7 +190,7 @@ def draw_figures(axes: Axes, rows: Sequence[Row], sets: Sequence[str], what: str
     axes.set_xlim(-0.3, len(sets) - 0.7)
     axes.set_ylabel("mean time, seconds (log)" if what == "mean_s" else "mean branches (log)")
     axes.set_xlabel("set of properties")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, fontsize=8.5, frameon=False)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, fontsize=8.5, frameon=False, handlelength=3.2)
 
 
 __all__ = ["PUBLISHED", "default_methods", "draw_figures", "rows_of", "warnings", "write"]
