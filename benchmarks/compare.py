@@ -22,9 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import options
-from instances import Instance, find_sets, read_set
+from instances import read_sets, unpacked
 from tables import say, spread, table
 
+from netproof.campaign.instances import Instance
 from netproof.errors import UsageError
 
 GRACE = 30.0  # seconds past its limit after which a command is asked to end,
@@ -135,7 +136,7 @@ class Runs:
         return "agree" if len(only) == 2 else f"{only[0]} only" if only else "neither"
 
     def row(self) -> list[str]:
-        label = f"{self.instance.folder.name}: {Path(self.instance.vnnlib).stem}"
+        label = f"{self.instance.benchmark}: {self.instance.vnnlib.stem}"
         return [
             label,
             *(cell for name in ("netproof", "rival") for cell in (self.verdict(name), spread(self.seconds[name]))),
@@ -168,10 +169,10 @@ def total(every: list[Runs]) -> list[str]:
     return [f"median of {len(both)} decided by both", *cells, "", spread(ratios), *last]
 
 
-def measure(given: argparse.Namespace, instance: Instance, commands: list[Command], repeats: int) -> Runs:
-    runs, limit = Runs(instance), given.timeout or instance.timeout
+def measure(instance: Instance, limit: float, commands: list[Command], repeats: int) -> Runs:
+    runs = Runs(instance)
     with tempfile.TemporaryDirectory() as folder:
-        onnx, vnnlib = instance.unpacked(Path(folder))
+        onnx, vnnlib = unpacked(instance, Path(folder))
         values = {"onnx": str(onnx), "vnnlib": str(vnnlib), "timeout": f"{limit:g}"}
         for repeat in range(repeats):
             for command in commands if repeat % 2 == 0 else reversed(commands):
@@ -211,15 +212,15 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     given = arguments()
-    instances = [instance for folder in find_sets(given.folder) for instance in read_set(folder, given.first)]
+    instances = read_sets(given.folder, given.first, given.timeout)
     commands = [Command("netproof", netproof_command(given)), Command("rival", given.rival, given.rival_result)]
     header = ["instance", "netproof", "netproof s", "rival", "rival s", "verdicts", "rival/netproof"]
     if given.baseline:
         commands.append(Command("baseline", given.baseline))
         header.append("above baseline s")
     if given.warm_up:
-        measure(given, instances[0], commands, repeats=1)
-    every = [measure(given, instance, commands, given.repeats) for instance in instances]
+        measure(*instances[0], commands, repeats=1)
+    every = [measure(instance, limit, commands, given.repeats) for instance, limit in instances]
     print(table([header, *(runs.row() for runs in every), total(every)]))
     if given.baseline:
         print(f"\nbaseline: {spread([s for runs in every for s in runs.seconds['baseline']])} s")

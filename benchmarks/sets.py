@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import options
-from instances import Instance, find_sets, read_set, replays, second_look
+from instances import read_sets, replays, second_look
 from tables import say, table
 
 import netproof
+from netproof.campaign.instances import Instance
 from netproof.cli.clock import process_started
 from netproof.methods import method_info
 
@@ -65,8 +66,8 @@ class Result:
 
     def row(self) -> tuple[Any, ...]:
         """Of --csv."""
-        at, truth = self.instance, "/".join(sorted({truth for _, truth in self.instance.truths}))
-        start = (at.folder.name, at.onnx, at.vnnlib, self.method, self.status, self.reason, f"{self.seconds:.3f}")
+        at, truth = self.instance, self.instance.truth or ""
+        start = (at.benchmark, *at.names, self.method, self.status, self.reason, f"{self.seconds:.3f}")
         if self.verdict is None:
             return (*start, *[""] * 6, truth)
         stats, bounds = self.verdict.stats, (self.verdict.lower_bound, self.verdict.upper_bound)
@@ -103,7 +104,7 @@ class Runner:
 
     def _verify(self, result: Result, deadline: netproof.Deadline) -> netproof.Verdict:
         self._thread = threading.get_ident()
-        files = (result.instance.folder / name for name in (result.instance.onnx, result.instance.vnnlib))
+        files = (result.instance.onnx, result.instance.vnnlib)
         told = {"progress": lambda progress: setattr(result, "phase", progress.phase)}
         return netproof.verify(*files, method=result.method, deadline=deadline, **told, **self._arguments)
 
@@ -123,23 +124,22 @@ def contradictions(results: list[Result]) -> Iterator[str]:
             yield f"{result.instance}: the counterexample of {result.method} does not replay"
     for instance in dict.fromkeys(result.instance for result in results):
         methods = {"sat": ", ".join(by[instance, "sat"]), "unsat": ", ".join(by[instance, "unsat"])}
-        said = [f"{truth} by {who}" for who, truth in instance.truths]
+        truth = instance.truth
         if all(methods.values()):
             yield f"{instance}: the methods disagree: sat by {methods['sat']}, unsat by {methods['unsat']}"
-        if len({truth for _, truth in instance.truths}) > 1:
-            yield f"{instance}: what is known is contradictory: {', '.join(said)}"
-        for who, truth in instance.truths:
-            other = "unsat" if truth == "sat" else "sat"
-            if methods[other]:
-                look = f"; {second_look(instance)}" if who == "known.csv" else ""
-                yield f"{instance}: {truth} by {who}, {other} by {methods[other]}{look}"
+        if truth is None and instance.told_by:
+            yield f"{instance}: what is known is {instance.told_by}"
+        other = {"sat": "unsat", "unsat": "sat"}.get(truth or "", "")
+        if other and methods[other]:
+            look = f"; {second_look(instance)}" if instance.told_by == "known.csv" else ""
+            yield f"{instance}: {truth} by {instance.told_by}, {other} by {methods[other]}{look}"
 
 
 def summaries(results: list[Result]) -> str:
     """The table: one line a set and method."""
     groups: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in results:
-        groups[result.instance.folder.name, result.method].append(result)
+        groups[result.instance.benchmark, result.method].append(result)
     header = ("set", "method", "instances", "solved", *STATUSES, "checked", *COLUMNS)
     return table([header, *((*key, *summary(group)) for key, group in groups.items())], names=2)
 
@@ -147,7 +147,7 @@ def summaries(results: list[Result]) -> str:
 def summary(group: list[Result]) -> list[str]:
     """Means are over the instances that gave a verdict, time-outs included at the seconds they took."""
     status = Counter(result.status for result in group)
-    checked = sum(result.decided and bool(result.instance.truths) for result in group)
+    checked = sum(result.decided and result.instance.truth is not None for result in group)
     counts = (len(group), status["sat"] + status["unsat"], *(status[s] for s in STATUSES), checked)
     seconds = [r.seconds for r in group if r.verdict is not None]
     stats = [r.verdict.stats for r in group if r.verdict is not None]
@@ -176,7 +176,7 @@ def arguments() -> argparse.Namespace:
     return given
 
 
-def run_all(given: argparse.Namespace, instances: list[Instance]) -> Iterator[Result]:
+def run_all(given: argparse.Namespace, instances: list[tuple[Instance, float]]) -> Iterator[Result]:
     runner = Runner(
         device=given.device,
         threads=given.threads,
@@ -185,9 +185,9 @@ def run_all(given: argparse.Namespace, instances: list[Instance]) -> Iterator[Re
         options=dict(given.set),
     )
     if given.warm_up:
-        say(f"warm-up: {runner.run(instances[0], given.method[0], given.timeout or instances[0].timeout)}")
-    for instance, method in itertools.product(instances, given.method):
-        result = runner.run(instance, method, given.timeout or instance.timeout)
+        say(f"warm-up: {runner.run(instances[0][0], given.method[0], instances[0][1])}")
+    for (instance, limit), method in itertools.product(instances, given.method):
+        result = runner.run(instance, method, limit)
         say(str(result))
         yield result
 
@@ -213,7 +213,7 @@ def start_up(device: str) -> str:
 
 def main() -> int:
     given = arguments()
-    instances = [instance for folder in find_sets(given.folder) for instance in read_set(folder, given.first)]
+    instances = read_sets(given.folder, given.first, given.timeout)
     for method in given.method:
         method_info(method).options(dict(given.set))  # a wrong field is an error before anything has run
     ready = start_up(given.device)

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import instances
 import options
 import torch
 from floor import Peak, Work, describe, measured_peak, work_of
-from instances import Instance, read_row
 from tables import count, say, short, table
 
 import netproof
@@ -27,6 +27,7 @@ from netproof.bounds.bounder import Bounds
 from netproof.bounds.condense import Condensed
 from netproof.bounds.root import Root
 from netproof.build import resolve_device
+from netproof.campaign.instances import Instance
 from netproof.core.cpu import available_cpus
 from netproof.methods import method_info
 from netproof.problem.domains import Domains
@@ -153,9 +154,9 @@ def read_instances(names: list[str]) -> dict[str, Instance]:
         name = rest.pop(0)
         if Path(name.removesuffix(".gz")).suffix == ".onnx" and rest:
             spec = rest.pop(0)
-            found[Path(spec).name.split(".vnnlib")[0]] = Instance(Path(), name, spec, 0.0, ())
+            found[Path(spec).name.split(".vnnlib")[0]] = Instance("", Path(name), Path(spec), None, None)
         else:
-            found[name] = read_row(name)
+            found[name] = instances.read_row(name)
     return found
 
 
@@ -178,7 +179,7 @@ def load(given: argparse.Namespace) -> dict[str, tuple[Any, Any]]:
     """Networks and properties by name; what is wrong with the arguments is an error here, before anything has run."""
     for batch in given.batch:
         method_info(given.method).options({**dict(given.set), "batch": str(batch)})
-    return {name: instance.load() for name, instance in read_instances(given.instance).items()}
+    return {name: instances.load(instance) for name, instance in read_instances(given.instance).items()}
 
 
 def runs(given: argparse.Namespace, loaded: dict[str, tuple[Any, Any]]) -> Iterator[tuple[Run, Run | None]]:

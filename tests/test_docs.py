@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import netproof
+from netproof.demo import copy_data
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -33,6 +38,31 @@ def test_specifications_are_read(text: str, tmp_path: Path) -> None:
     path = tmp_path / "spec.vnnlib"
     path.write_text(text, encoding="utf-8")
     assert netproof.load_property(path).disjuncts
+
+
+def test_benchmarking_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commands give the table that it shows, up to seconds, and its script runs on what they leave."""
+    monkeypatch.chdir(tmp_path)
+    copy_data(tmp_path / "digits")  # as the demo does, which has its own tests
+    commands = [line for block in blocks("benchmarking.md", "sh") for line in block.splitlines()]
+    assert commands.pop(0) == "netproof demo --out digits"
+    tables = []
+    for command in commands:
+        words = [sys.executable, "-m", *shlex.split(command), "--device", "cpu", "--threads", "1"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        tables.append([line.split()[:10] for line in done.stdout.splitlines()])
+    (shown,) = blocks("benchmarking.md", "text")
+    assert tables[0] == [line.split()[:10] for line in shown.splitlines()]
+    page = (tmp_path / "campaign" / "report" / "index.html").read_text(encoding="utf-8")
+    assert "lirpa (steps=5, seed=1, attack=False)" in page
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks("benchmarking.md", "python")), encoding="utf-8")
+    names = runpy.run_path(str(script))
+    assert len(names["results"]) == 20
+    assert names["slowest"].verdict in ("unsat", "sat")
+    assert "(X_0 " in next(result.witness for result in names["results"] if result.verdict == "sat")
 
 
 def test_quickstart_proves_and_breaks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,7 +72,7 @@ def test_wheel_holds_what_it_should(wheel: Path) -> None:
         f"netproof/{path.relative_to(package)}" for path in (package / "demo" / "data").rglob("*") if path.is_file()
     }
     assert data, "the demo's data is missing from the checkout"
-    assert code | data | {"netproof/py.typed"} <= names
+    assert code | data | {"netproof/py.typed", "netproof/report/page.html"} <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from netproof.campaign.instances import read_folder
 from netproof.campaign.jobs import Job
 from netproof.campaign.run import Event, WorkerFailed, run, setups
 from netproof.campaign.store import Result, Store
+from netproof.errors import UsageError
 from support.campaign import calls, make_set
 
 
@@ -46,7 +48,8 @@ def test_answers_are_kept_with_all_that_belongs_to_them(fake: Path) -> None:
     assert "T" in holds.started <= holds.finished
     assert holds.total > 0
     assert results[3].total >= 0.5
-    assert [e.kind for e in events[:4]] == ["starting", "ready", "started", "finished"]
+    assert [e.kind for e in events[:5]] == ["starting", "ready", "started", "progress", "finished"]
+    assert events[3].progress == {"kind": "progress", "phase": "search", "domains": 7, "bound": None}
     assert len(calls(fake, "load")) == 1, "the network stays loaded"
 
 
@@ -111,6 +114,38 @@ def test_what_is_stored_is_not_run_again_but_errors_are(fake: Path) -> None:
     (fake / "calls.txt").unlink()
     _, events = run_all(fake, jobs_of(folder))
     assert [e.kind for e in events] == ["kept"] * 3, "no worker is started for nothing"
+
+
+def test_what_is_known_today_counts_for_what_is_stored(fake: Path) -> None:
+    """A mended known.csv, or a folder with another name, is no reason to run anything again."""
+    folder = make_set(fake / "set", "sat")
+    (folder / "known.csv").write_text("onnx,vnnlib,truth\na.onnx,0-sat.vnnlib,unsat\n")
+    assert run_all(fake, jobs_of(folder))[0][0].wrong
+    (folder / "known.csv").write_text("onnx,vnnlib,truth\na.onnx,0-sat.vnnlib,sat\n")
+    moved = folder.rename(fake / "moved")
+    for _ in range(2):
+        (result,), events = run_all(fake, jobs_of(moved))
+        assert [e.kind for e in events] == ["kept"]
+        assert (result.benchmark, result.truth, result.wrong) == ("moved", "sat", False)
+    with Store(fake / "results.sqlite") as store:
+        assert [r.benchmark for r in store.results()] == ["set", "moved"]
+
+
+def test_a_campaign_that_was_stopped_for_a_while_blames_nobody(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Ctrl-Z does: the answer was there in time, and only this process did not look."""
+    monkeypatch.setattr(campaign, "AWAY", 0.5)
+
+    def on_event(event: Event) -> None:
+        if event.kind == "started":
+            time.sleep(2.0)
+
+    (result,), _ = run_all(fake, jobs_of(make_set(fake / "set", "unsat:1")), grace=0.1, on_event=on_event)
+    assert result.verdict == "unsat"
+
+
+def test_no_workers_are_refused(fake: Path) -> None:
+    with pytest.raises(UsageError, match="0 workers are too few"):
+        run_all(fake, jobs_of(make_set(fake / "set", "unsat")), workers=0)
 
 
 def test_two_workers_share_the_work(fake: Path) -> None:

@@ -63,3 +63,8 @@ def test_contradictions() -> None:
         "set: onnx/m.onnx 1: known to be unsat, but sat by auto",
         "set: onnx/m.onnx 2: sat by auto, but unsat by lirpa",
     ]
+
+
+def test_a_mended_property_is_another_question() -> None:
+    mended = dataclasses.replace(a_result("1", "unsat", method="lirpa"), vnnlib_sha256="3")
+    assert contradictions(latest([a_result("1", "sat"), mended])) == []

@@ -116,8 +116,15 @@ def test_vnncomp(tmp_path: Path) -> None:
     assert paths[1].read_text() == (
         "set,onnx/m.onnx,p.vnnlib,0.0,timeout,20.000000\nset,onnx/m.onnx,q.vnnlib,0.0,error,1.000000\n"
     )
+
+
+def test_vnncomp_leaves_no_file_of_a_name_that_no_longer_fits(tmp_path: Path) -> None:
     (only,) = write_vnncomp(latest(some_results()[:1]), tmp_path)
     assert only.name == "results.csv"
+    write_vnncomp(latest(some_results()), tmp_path)
+    two = write_vnncomp(latest([*some_results(), a_result(seed=1)]), tmp_path)
+    assert len(two) == 3
+    assert set(tmp_path.iterdir()) == set(two)
 
 
 def test_names_of_files_are_plain() -> None:

@@ -41,7 +41,7 @@ def test_lines_differ_without_colour() -> None:
 
 
 def test_scatter_puts_the_unsolved_on_the_border() -> None:
-    pairs = [(1.0, 2.0, "unsat"), (0.001, None, "sat"), (None, None, "")]
+    pairs = [(1.0, 2.0, "unsat"), (0.0, None, "sat"), (None, None, "")]
     figure = plots.scatter(pairs, ("auto", "lirpa"), limit=30.0)
     assert line_of(figure, "unsat") == ([1.0], [2.0])
     assert line_of(figure, "sat") == ([plots.LEAST], [60.0])

@@ -6,6 +6,7 @@ so a worker may crash, hang or be killed, and only the run that it was at is tou
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import math
 import queue
@@ -19,12 +20,13 @@ from netproof.campaign.jobs import Job
 from netproof.campaign.process import Heard, Process, Setup
 from netproof.campaign.store import Result, Store
 from netproof.core.cpu import available_cpus
-from netproof.errors import NetproofError
+from netproof.errors import NetproofError, UsageError
 
 GRACE = 5.0  # seconds past its limit after which a run's worker is ended
 START = 300.0  # seconds a worker may take to be ready
 STARTS = 3  # workers that may fail to start, one after another in one place
 TICK = 0.1  # seconds between looks at the clock
+AWAY = 2.0  # seconds between looks that only a process that was stopped lets pass
 
 
 class Stop(Protocol):
@@ -66,9 +68,11 @@ def run(
     `stop.is_set()` ends the campaign: runs under way are given up without a trace, and their jobs have no result.
     Raises WorkerFailed where workers do not start.
     """
+    if workers < 1:
+        raise UsageError(f"{workers} workers are too few", remedy="give 1 or more")
     results: dict[int, Result] = {}
     for index, job in enumerate(jobs):
-        kept = None if rerun else store.done(job)
+        kept = None if rerun else _kept(job, store)
         if kept is not None:
             results[index] = kept
             on_event(Event("kept", job=job, result=kept))
@@ -76,6 +80,29 @@ def run(
     if pending:
         _Campaign(pending, store, results, min(workers, len(pending)), on_event, grace).run(stop)
     return [results[index] for index in sorted(results)]
+
+
+def _kept(job: Job, store: Store) -> Result | None:
+    """What the store has; under the names of today and with what is known today, should those have changed."""
+    found = store.done(job)
+    if found is None:
+        return None
+    current = dataclasses.replace(found, **_names(job))
+    if current != found:
+        store.add(current)
+    return current
+
+
+def _names(job: Job) -> dict[str, Any]:
+    """What may change of an instance while its files stay the same."""
+    onnx, vnnlib = job.instance.names
+    return {
+        "benchmark": job.instance.benchmark,
+        "folder": str(job.instance.folder or ""),
+        "onnx": onnx,
+        "vnnlib": vnnlib,
+        "truth": job.instance.truth,
+    }
 
 
 @dataclass
@@ -113,14 +140,23 @@ class _Campaign:
         self._places = [_Place(i, setup) for i, setup in enumerate(setups([job for _, job in pending], workers))]
 
     def run(self, stop: Stop | None) -> None:
+        looked = time.monotonic()
         try:
             while (self._pending or any(p.job for p in self._places)) and not (stop is not None and stop.is_set()):
+                self._excuse(time.monotonic() - looked)
+                looked = time.monotonic()
                 for place in self._places:
                     self._attend(place)
                 self._hear()
         finally:
             for place in self._places:
                 self._end(place)
+
+    def _excuse(self, away: float) -> None:
+        """This process was stopped for a while (Ctrl-Z): answers may lie there unread, so nobody is late for it."""
+        if away > AWAY:
+            for place in self._places:
+                place.ends_at += away
 
     def _attend(self, place: _Place) -> None:
         """Give the place what it lacks: a worker, or a job; and end a worker that is late."""
@@ -248,17 +284,10 @@ def result_of(
     found = dict(answer)
     if job.timeout is not None and found["total"] > job.timeout and found["verdict"] in ("sat", "unsat", "unknown"):
         found |= {"verdict": "timeout", "reason": f"{found['verdict']}, but after the limit"}
-    onnx, vnnlib = job.instance.names
-    hashes = job.hashes
     return Result(
         key=job.key,
-        benchmark=job.instance.benchmark,
-        folder=str(job.instance.folder or ""),
-        onnx=onnx,
-        onnx_sha256=hashes[0],
-        vnnlib=vnnlib,
-        vnnlib_sha256=hashes[1],
-        truth=job.instance.truth,
+        onnx_sha256=job.hashes[0],
+        vnnlib_sha256=job.hashes[1],
         method=job.method,
         options=job.all_options,
         timeout=job.timeout,
@@ -269,6 +298,7 @@ def result_of(
         versions=versions,
         started=started,
         finished=_now(),
+        **_names(job),
         **found,
     )
 

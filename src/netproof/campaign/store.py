@@ -139,9 +139,14 @@ class Store:
         return self._select("ORDER BY id")
 
     def done(self, job: Job) -> Result | None:
-        """The latest answer to this very job, if it has one; an error is none."""
-        marks = ", ".join("?" * len(DONE))
-        found = self._select(f"WHERE key = ? AND verdict IN ({marks}) ORDER BY id DESC LIMIT 1", job.key, *DONE)
+        """The latest answer to this very job, if it has one; an error is none.
+
+        The same files may lie in several benchmarks: the answer given there comes first.
+        """
+        wanted = f"key = ? AND verdict IN ({', '.join('?' * len(DONE))})"
+        order = "benchmark = ? AND onnx = ? AND vnnlib = ? DESC, id DESC"
+        names = (job.instance.benchmark, *job.instance.names)
+        found = self._select(f"WHERE {wanted} ORDER BY {order} LIMIT 1", job.key, *DONE, *names)
         return found[0] if found else None
 
     def _select(self, rest: str, *values: str) -> list[Result]:

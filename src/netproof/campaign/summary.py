@@ -109,21 +109,28 @@ def _summary(benchmark: str, label: str, group: Sequence[Result]) -> Summary:
 
 
 def contradictions(runs: Iterable[Run]) -> list[str]:
-    """Verdicts against what is known, and configurations that answer sat and unsat to one question."""
-    said: dict[tuple[str, str, str], dict[str, list[str]]] = defaultdict(lambda: {"sat": [], "unsat": []})
-    truths: dict[tuple[str, str, str], str] = {}
+    """Verdicts against what is known, and configurations that answer sat and unsat to one question.
+
+    One question: the same files with the same contents, so that a property that was mended is another one.
+    """
+    groups: dict[tuple[str, ...], list[Run]] = defaultdict(list)
     for run in runs:
         if run.result.solved:
-            said[run.result.instance][run.result.verdict].append(run.label)
-            if run.result.truth is not None:
-                truths[run.result.instance] = run.result.truth
+            groups[*run.result.instance, run.result.onnx_sha256, run.result.vnnlib_sha256].append(run)
+    return [
+        line
+        for (benchmark, onnx, vnnlib, *_), group in groups.items()
+        for line in _quarrels(group, f"{benchmark}: {onnx} {vnnlib}")
+    ]
+
+
+def _quarrels(group: Sequence[Run], name: str) -> list[str]:
+    by = {word: ", ".join(run.label for run in group if run.result.verdict == word) for word in ("sat", "unsat")}
+    wrong = [run for run in group if run.result.wrong]
     found = []
-    for instance, by in said.items():
-        name = f"{instance[0]}: {instance[1]} {instance[2]}"
-        if all(by.values()):
-            found.append(f"{name}: sat by {', '.join(by['sat'])}, but unsat by {', '.join(by['unsat'])}")
-        truth = truths.get(instance)
-        other = {"sat": "unsat", "unsat": "sat"}.get(truth or "", "")
-        if other and by[other]:
-            found.append(f"{name}: known to be {truth}, but {other} by {', '.join(by[other])}")
+    if all(by.values()):
+        found.append(f"{name}: sat by {by['sat']}, but unsat by {by['unsat']}")
+    if wrong:
+        labels = ", ".join(run.label for run in wrong)
+        found.append(f"{name}: known to be {wrong[0].result.truth}, but {wrong[0].result.verdict} by {labels}")
     return found

@@ -153,7 +153,7 @@ class Worker:
             nonlocal last
             if time.monotonic() - last >= TELL_EVERY:
                 last = time.monotonic()
-                bound = None if progress.lower_bound is None else float(progress.lower_bound)
+                bound = _finite(progress.lower_bound)
                 self._send(
                     {"kind": "progress", "phase": progress.phase, "domains": int(progress.domains), "bound": bound}
                 )

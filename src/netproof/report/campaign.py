@@ -28,6 +28,8 @@ def write_report(results: Sequence[Result], folder: Path, *, title: str = "netpr
         raise UsageError("no results yet", file=str(folder.parent), remedy="run `netproof bench` first")
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for old in (*folder.glob("cactus*.png"), *folder.glob("scatter-*.png")):
+            old.unlink()
         files.write_runs(runs, folder / "runs.csv")
         files.write_summary(summaries(runs), folder / "summary.csv")
         return files.write_text(folder / "index.html", page(title, sections(runs, folder), text=_about(runs)))

@@ -24,6 +24,7 @@ def write_vnncomp(runs: Iterable[Run], folder: Path) -> list[Path]:
     """`results.csv`, or with several methods a `results-METHOD.csv` each, as VNN-COMP's scoring reads them.
 
     Columns, without a header: category, onnx, vnnlib, seconds of preparation (there is none), result, seconds.
+    A file of an earlier call whose name no longer fits is removed.
     """
     groups: dict[str, list[Result]] = {}
     for run in runs:
@@ -33,6 +34,9 @@ def write_vnncomp(runs: Iterable[Run], folder: Path) -> list[Path]:
         path = folder / ("results.csv" if len(groups) == 1 else f"results-{file_name(label)}.csv")
         rows = [(r.benchmark, r.onnx, r.vnnlib, "0.0", r.verdict, f"{r.total:.6f}") for r in results]
         paths.append(write_csv(path, rows))
+    methods = {result.method for results in groups.values() for result in results}
+    for stale in {folder / "results.csv", *(folder / f"results-{method}.csv" for method in methods)} - set(paths):
+        stale.unlink(missing_ok=True)
     return paths
 
 
