@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from command import HANG
+from command import HANG, wait_for
 from test_cli_start import imported_after
 
 from netproof.cli.app import run as obey
@@ -22,18 +23,23 @@ SUFFIXES = ("csv", "png", "pdf", "html")
 CPU = ("--device", "cpu", "--threads", "1")
 
 
-def run(*arguments: str | Path, cwd: Path) -> tuple[int, str, str]:
+def start(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
     """With a stand-in for the engine in the workers."""
-    done = subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-m", "netproof", "reproduce", *map(str, arguments)],
         cwd=cwd,
         env={**os.environ, "COLUMNS": "200", **environment(cwd)},
-        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=HANG,
-        check=False,
     )
-    return done.returncode, done.stdout, done.stderr
+
+
+def run(*arguments: str | Path, cwd: Path) -> tuple[int, str, str]:
+    with start(*arguments, cwd=cwd) as process:
+        out, err = process.communicate(timeout=HANG)
+    return process.returncode, out, err
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -67,6 +73,23 @@ def test_table1_and_again(tmp_path: Path) -> None:
     assert "4 of 4 were there already" in err
     assert len(calls(tmp_path)) == asked
     assert "published" not in again
+
+
+def test_an_interrupted_table_goes_on(tmp_path: Path) -> None:
+    make_sets(tmp_path / "data", "unsat", "hang", names=("oval_wide",))
+    which = ("--set-name", "oval_wide", "--method", "lirpa", *CPU)
+    command = ("table1", "--data", "data", "--out", "out", *which)
+    process = start(*command, cwd=tmp_path)
+    wait_for(lambda: len(calls(tmp_path)) == 2)  # the first is answered, the second hangs, this time only
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=HANG)
+    assert process.returncode == 130
+    assert "interrupted: 1 of 2 runs are kept" in err
+    assert not (tmp_path / "out" / "table1.html").exists()
+    code, _, err = run(*command, cwd=tmp_path)
+    assert code == 0, err
+    assert "1 of 2 were there already" in err
+    assert calls(tmp_path) == ["0-unsat.vnnlib", "1-hang.vnnlib", "1-hang.vnnlib"]
 
 
 def test_table2_takes_two_properties_and_says_the_order(tmp_path: Path) -> None:
