@@ -97,11 +97,12 @@ def differences(lines: Sequence[Line]) -> list[str]:
 
 
 WHY = (
-    "Why the order may differ: optimised slopes cost most of their time at the root, before the first split, where"
-    " every intermediate neuron has slopes of its own. Fixed slopes start to split at once and pay with many times the"
-    " branches, each far cheaper. Where some thousand such branches finish a proof, they win by the clock though they"
-    " lose by the count; where the bound stays far from a proof they do not finish at all. The paper has unoptimised"
-    " slopes slower than BaBSR on every set; it does not say how its intermediate bounds are computed in that row."
+    "Why the order may differ: on the wide and deep networks optimised slopes cost most of their time at the root,"
+    " where every intermediate neuron has slopes of its own. Fixed slopes start to split at once and pay with many"
+    " times the branches, each far cheaper. Where some thousand such branches finish a proof, they win by the clock"
+    " though they lose by the count; where the bound stays far from a proof they do not finish at all. The paper has"
+    " unoptimised slopes slower than BaBSR on every set; it does not say how the intermediate bounds of that row are"
+    " computed."
 )
 
 
