@@ -31,6 +31,7 @@ ORDER = (
     "demo",
     "campaign",
     "report",
+    "reproduce",
     "cli",
     "__main__",
     "__init__",

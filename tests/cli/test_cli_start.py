@@ -11,7 +11,7 @@ import pytest
 from command import HANG, HERE, SOURCE, run
 
 HEAVY = ("torch", "onnx", "onnxruntime", "highspy", "numpy", "matplotlib", "jinja2")
-COMMANDS = ("verify", "robust", "bounds", "inspect", "bench", "report", "methods", "doctor", "demo")
+COMMANDS = ("verify", "robust", "bounds", "inspect", "bench", "report", "reproduce", "methods", "doctor", "demo")
 
 
 def imported_after(code: str) -> set[str]:

@@ -1,6 +1,6 @@
 """Projected gradient ascent (Adam) on a batch of independent bounds, best point kept, settled ones dropped.
 
-Equation (8) of the paper, with its inner min read as max: the slopes are chosen to make the lower bound greatest.
+Equation (9) of the paper, with its min over α read as max: the slopes are chosen to make the lower bound greatest.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from netproof._version import __version__
-from netproof.cli import bench, bounds, demo, doctor, inspect, methods, report, robust, verify
+from netproof.cli import bench, bounds, demo, doctor, inspect, methods, report, reproduce, robust, verify
 from netproof.cli.output import print_err, print_out
 from netproof.cli.supervisor import WorkerBug
 from netproof.errors import NetproofError
@@ -44,6 +44,7 @@ for command in (
     demo.demo,
 ):
     app.command()(command)
+app.add_typer(reproduce.app, name="reproduce")
 
 
 def _print_version(wanted: bool) -> None:

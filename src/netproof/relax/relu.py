@@ -1,4 +1,4 @@
-"""max(h, a·h): ReLU with a = 0, leaky ReLU with a < 1. Equation (4) of the paper, for any a."""
+"""max(h, a·h): ReLU with a = 0, leaky ReLU with a < 1. Equation (5) of the paper, for any a."""
 
 from __future__ import annotations
 

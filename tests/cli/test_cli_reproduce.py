@@ -1,0 +1,178 @@
+"""`netproof reproduce` as a user meets it: all files, resuming, bad input, and a start that is cheap."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import HANG, wait_for
+from test_cli_start import imported_after
+
+from netproof.cli.app import run as obey
+from support.asking import gaussian
+from support.campaign import calls, environment
+from support.paper_sets import make_sets
+
+TARGETS = ("table1", "table2", "cpu", "bounds", "relaxations", "example")
+SUFFIXES = ("csv", "png", "pdf", "html")
+CPU = ("--device", "cpu", "--threads", "1")
+
+
+def start(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
+    """With a stand-in for the engine in the workers."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "netproof", "reproduce", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "200", **environment(cwd)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(*arguments: str | Path, cwd: Path) -> tuple[int, str, str]:
+    with start(*arguments, cwd=cwd) as process:
+        out, err = process.communicate(timeout=HANG)
+    return process.returncode, out, err
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_help_imports_nothing_heavy(target: str) -> None:
+    assert imported_after(f"from netproof.cli.app import run; run(['reproduce', {target!r}, '--help'])") == set()
+
+
+def test_table1_and_again(tmp_path: Path) -> None:
+    make_sets(tmp_path / "data", "unsat", "slow:0.5", names=("oval_deep",))
+    which = ("--set-name", "oval_deep", "--method", "lirpa", "--method", "auto")
+    command = ("table1", "--data", "data", "--out", "out", *which, *CPU)
+    code, out, err = run(*command, "--published", cwd=tmp_path)
+    assert code == 0, err
+    assert "4/4" in err
+    assert all((tmp_path / "out" / f"table1.{suffix}").is_file() for suffix in SUFFIXES)
+    assert [line.split()[1:3] for line in out.splitlines() if line.startswith("oval_deep")][:2] == [
+        ["ours", "lirpa"],
+        ["ours", "auto"],
+    ]
+    (ours, *_) = rows_of(tmp_path / "out" / "table1.csv")
+    assert (ours["source"], ours["mean_branches"], ours["timed_out_percent"]) == ("ours", "40", "50")
+    assert float(ours["mean_s"]) >= 0.25  # the second one at its limit
+    asked = len(calls(tmp_path))
+    code, again, err = run(*command, cwd=tmp_path)
+    assert code == 0, err
+    assert "4 of 4 were there already" in err
+    assert len(calls(tmp_path)) == asked
+    assert "published" not in again
+
+
+def test_an_interrupted_table_goes_on(tmp_path: Path) -> None:
+    make_sets(tmp_path / "data", "unsat", "hang", names=("oval_wide",))
+    which = ("--set-name", "oval_wide", "--method", "lirpa", *CPU)
+    command = ("table1", "--data", "data", "--out", "out", *which)
+    process = start(*command, cwd=tmp_path)
+    wait_for(lambda: len(calls(tmp_path)) == 2)  # the first is answered, the second hangs, this time only
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=HANG)
+    assert process.returncode == 130
+    assert "interrupted: 1 of 2 runs are kept" in err
+    assert not (tmp_path / "out" / "table1.html").exists()
+    code, _, err = run(*command, cwd=tmp_path)
+    assert code == 0, err
+    assert "1 of 2 were there already" in err
+    assert calls(tmp_path) == ["0-unsat.vnnlib", "1-hang.vnnlib", "1-hang.vnnlib"]
+
+
+def test_table2_takes_two_properties_and_says_the_order(tmp_path: Path) -> None:
+    make_sets(tmp_path / "data", "unsat", "unsat", "unsat", names=("oval_wide",))
+    code, out, err = run("table2", "--data", "data", "--set-name", "oval_wide", "--out", "out", *CPU, cwd=tmp_path)
+    assert code == 0, err
+    assert len(calls(tmp_path)) == 6
+    assert [line.split()[1] for line in out.splitlines()[1:]] == ["published", *["ours"] * 3, *["paper"] * 4]
+    assert all((tmp_path / "out" / f"table2.{suffix}").is_file() for suffix in SUFFIXES)
+
+
+def test_cpu_on_the_cores_that_are_asked_for(tmp_path: Path) -> None:
+    make_sets(tmp_path / "data", "unsat", names=("oval_base_easy", "oval_wide", "oval_deep"))
+    code, out, err = run("cpu", "--data", "data", "--out", "out", *CPU, cwd=tmp_path)
+    assert code == 0, err
+    assert len(calls(tmp_path)) == 3
+    assert "1 core" in out
+    assert all((tmp_path / "out" / f"cpu.{suffix}").is_file() for suffix in SUFFIXES)
+
+
+def test_bounds_of_one_instance_and_of_a_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "data" / "oval_base_easy"
+    folder.mkdir(parents=True)
+    model = gaussian(0, (3, 6, 6, 1)).save(folder / "m.onnx")
+    spec = folder / "p.vnnlib"
+    inputs = "".join(
+        f"(declare-const X_{i} Real)\n(assert (>= X_{i} -0.5))\n(assert (<= X_{i} 0.5))\n" for i in range(3)
+    )
+    spec.write_text(f"{inputs}(declare-const Y_0 Real)\n(assert (<= Y_0 0.0))\n")
+    (folder / "instances.csv").write_text("m.onnx,p.vnnlib,60\n")
+    common = ["--steps", "30", *CPU]
+    files = ("--model", str(model), "--spec", str(spec))
+    assert obey(["reproduce", "bounds", *files, "--out", str(tmp_path / "one"), *common]) == 0
+    assert "stays under the LP on the best intermediate bounds on 1 of 1" in capsys.readouterr().out
+    assert all((tmp_path / "one" / f"bounds.{suffix}").is_file() for suffix in SUFFIXES)
+    steps = rows_of(tmp_path / "one" / "bounds.csv")
+    assert [int(row["step"]) for row in steps] == list(range(31))
+    assert all(float(row["bound"]) <= float(row["lp_optimised"]) + 1e-4 for row in steps)
+    whole = ["reproduce", "bounds", "--data", str(tmp_path / "data"), "--all", "--out", str(tmp_path / "all"), *common]
+    assert obey(whole) == 0
+    capsys.readouterr()
+    summary = rows_of(tmp_path / "all" / "bounds-summary.csv")
+    assert obey(whole) == 0  # kept, so the seconds are the same to the last digit
+    assert rows_of(tmp_path / "all" / "bounds-summary.csv") == summary
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("table3",), "table3"),
+        (("table1", "--out", "o"), "--data"),
+        (("table1", "--data", "."), "--out"),
+        (("table1", "--data", "gone", "--out", "o"), "gone"),
+        (("table1", "--data", ".", "--out", "o"), "oval_base_easy"),
+        (("table1", "--data", ".", "--out", "o", "--set-name", "easy"), "'easy'"),
+        (("table1", "--data", ".", "--out", "o", "--method", "lirpq"), "did you mean 'lirpa'"),
+        (("table1", "--data", ".", "--out", "o", "--first", "0"), "--first"),
+        (("table1", "--data", ".", "--out", "o", "--timeout", "-1"), "--timeout"),
+        (("table2", "--data", ".", "--out", "o", "--published"), "--published"),
+        (("cpu", "--data", ".", "--out", "o", "--threads", "many"), "--threads"),
+        (("bounds", "--out", "o"), "--data"),
+        (("bounds", "--out", "o", "--model", "gone.onnx", "--spec", "p.vnnlib"), "gone.onnx"),
+        (("bounds", "--out", "o", "--model", "m.onnx", "--data", "."), "--model"),
+        (("bounds", "--out", "o", "--data", "data", "--set-name", "oval_wide", "--index", "7"), "0 to 0"),
+        (("bounds", "--out", "o", "--data", "data", "--set-name", "oval_wide", "--steps", "0"), "--steps"),
+        (("relaxations", "--out", "o", "--lower", "1"), "--lower"),
+        (("relaxations", "--out", "file"), "--out cannot be written"),
+        (("example", "--out", "file"), "--out cannot be written"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: tuple[str, ...],
+    word: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    make_sets(tmp_path / "data", "unsat", names=("oval_wide",))
+    (tmp_path / "file").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert obey(["reproduce", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+    assert said.err.startswith("netproof: error: ")
+    assert word in said.err
