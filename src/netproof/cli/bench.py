@@ -126,7 +126,7 @@ def _campaign(
     from netproof.cli.campaign_view import View
 
     view = View(total=len(jobs), methods=methods, quiet=quiet)
-    with _stop_on_signals() as stop, view:
+    with stop_on_signals() as stop, view:
         for instance in dict.fromkeys(job.instance for job in jobs):
             if instance.truth is None and instance.told_by:
                 view.note(f"{instance}: what is known is {instance.told_by}")
@@ -139,7 +139,7 @@ def _campaign(
 
 
 @contextlib.contextmanager
-def _stop_on_signals() -> Iterator[threading.Event]:
+def stop_on_signals() -> Iterator[threading.Event]:
     """The first Ctrl-C asks the campaign to stop; a second one does not wait."""
     stop = threading.Event()
 

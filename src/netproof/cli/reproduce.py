@@ -273,13 +273,13 @@ def _run(groups: Mapping[str, list[Job]], out: str, methods: list[str], quiet: b
     from netproof.campaign.lock import alone_in
     from netproof.campaign.run import run
     from netproof.campaign.store import NAME, Store
-    from netproof.cli.bench import _stop_on_signals
+    from netproof.cli.bench import stop_on_signals
     from netproof.cli.campaign_view import View
 
     total = sum(len(jobs) for jobs in groups.values())
     view = View(total=total, methods=methods, quiet=quiet)
     results: dict[str, list[Result]] = {}
-    with alone_in(Path(out)), Store(Path(out) / NAME) as store, _stop_on_signals() as stop:
+    with alone_in(Path(out)), Store(Path(out) / NAME) as store, stop_on_signals() as stop:
         with view:
             for name, jobs in groups.items():
                 results[name] = run(jobs, store, workers=1, on_event=view.on_event, stop=stop)

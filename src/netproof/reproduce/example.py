@@ -159,7 +159,8 @@ def _network_words() -> list[str]:
         for name, (weight, bias) in zip(names, LAYERS, strict=True)
     ]
     return [
-        "The weights of the paper's example are in its drawing only, so these are our own: same shape, same course.",
+        "The weights of the paper's example are in its drawing only, so these are our own: the same shape, and picked "
+        "from random ones such that no bound proves the whole set and two splits do.",
         *said,
         "x in [−1, 1]²; to show: f(x) > 0.",
     ]
