@@ -38,6 +38,7 @@ from netproof.problem.witness import confirm
 from netproof.search.goals import Decide
 from netproof.search.loop import Method, Search
 
+COLUMNS = "set vnnlib rule status branches seconds failures"
 RULES = ("babsr", "gnn", "gnn-online", "random")
 
 
@@ -168,7 +169,7 @@ def main() -> int:
     results: list[Result] = []
     with given.csv.open("w", newline="") if given.csv else open(os.devnull, "w") as file:
         rows = csv.writer(file)
-        rows.writerow("set vnnlib rule status branches seconds failures".split())
+        rows.writerow(COLUMNS.split())
         for instance in instances:
             for rule in given.rule:
                 result = runner.run(instance, rule)

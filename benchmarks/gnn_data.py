@@ -24,10 +24,11 @@ from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
 from netproof.branching.features import at_minimiser, features
 from netproof.branching.gnn_net import Links
+from netproof.branching.worth import gains
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
 from netproof.model.graph import Graph
-from netproof.problem.domains import Domains, split
+from netproof.problem.domains import Domains, concatenate, split
 from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.search.frontier import Frontier
 
@@ -52,7 +53,7 @@ class Labelled:
     links: Links
     features: Tensor  # (n, U, COUNT) float16
     tried: Tensor  # (n, K) int64: the neurons that were split, −1 past the last
-    gains: Tensor  # (n, K, 2) float32: what each child gains, 1 where it is proved; active, inactive
+    gains: Tensor  # (n, K, 2) float32: what each child gains over more steps without a split; active, inactive
     babsr: Tensor  # (n,) int64: that rule's choice, one of those tried
     held_out: bool
 
@@ -85,7 +86,7 @@ def images(sets: Sequence[Instance], excluded: set[str], every: int) -> list[Ima
 
 
 def mixtures(every: Sequence[Image], random: torch.Generator) -> Iterator[Image]:
-    """Without end: an image, or a mixture of it with another of the same network and use. Large networks come seldom."""
+    """Without end: an image, or a mixture of it with another of the same network and use. Large ones come seldom."""
     sizes = torch.tensor([sum(node.size for node in image.graph.nodes) for image in every], dtype=torch.float64)
     while True:
         one, other = (every[i] for i in torch.multinomial(sizes**-2, 2, generator=random).tolist())
@@ -108,7 +109,7 @@ def hard_box(image: Image, device: torch.device, random: torch.Generator) -> Pro
     label = int(y.argmax())
     target = int(torch.randint(len(y) - 1, (), generator=random))
     target += target >= label
-    share = 0.2 + 0.8 * float(torch.rand((), generator=random, dtype=torch.float64))
+    share = 0.1 + 0.9 * float(torch.rand((), generator=random, dtype=torch.float64))
     margin = float(y[label] - y[target])
     low, high = 0.0, MOST_RADIUS * float(image.x.max() - image.x.min())
     for _ in range(HALVINGS):
@@ -186,9 +187,10 @@ class Generator:
             zero = torch.zeros(len(index), dtype=torch.float64, device=self.device)
             parts.append(self.bounder.bound(root, domains.select(index), zero, NEVER, Clock()))
         names = ("empty", "coef", "point")
-        columns = zip(*(part.domains.tensors() for part in parts), strict=True)
-        together = Domains(*(torch.cat(list(column)) for column in columns))
-        return Bounds(together, *(torch.cat([getattr(part, name) for part in parts]) for name in names))
+        return Bounds(
+            concatenate([part.domains for part in parts]),
+            *(torch.cat([getattr(part, name) for part in parts]) for name in names),
+        )
 
     def _labels(self, root: Root, bounds: Bounds) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Features (n, U, COUNT), tried (n, K), gains (n, K, 2) and BaBSR's choice (n,)."""
@@ -198,13 +200,13 @@ class Generator:
         origin = torch.arange(n, device=self.device).repeat_interleave(k)
         real = tried.flatten() >= 0
         children = split(bounds.domains.select(origin[real]), tried.flatten()[real][:, None])
-        value = self._bound(root, children).domains.bound.clamp(max=0)
-        before = bounds.domains.bound[origin[real]]
-        gain = (1 - value.view(-1, 2) / before.clamp(max=-1e-9)[:, None]).clamp(0, 1)
-        gains = torch.zeros(n * k, 2, device=self.device)
-        gains[real] = gain.float()
+        # A child starts from its parent's slopes and improves on them, and so would the parent: that is no gain.
+        every = self._bound(root, concatenate([bounds.domains, children])).domains.bound
+        after, value = every[:n], every[n:].view(-1, 1, 2)
+        found = torch.zeros(n * k, 2, device=self.device)
+        found[real] = gains(value, after[origin[real]])[:, 0]
         best = torch.where(bounds.domains.unstable, babsr, -torch.inf).argmax(1)
-        return features(root, bounds, babsr).half(), tried, gains.view(n, k, 2), best
+        return features(root, bounds, babsr).half(), tried, found.view(n, k, 2), best
 
     def _tried(self, root: Root, bounds: Bounds, babsr: Tensor) -> Tensor:
         """(n, K): the likely neurons and some others, each once."""

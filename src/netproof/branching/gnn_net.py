@@ -47,17 +47,21 @@ class Links:
 
 
 class BranchingNet(nn.Module):
-    """Scores of neurons, as a correction to BaBSR's. Half of an embedding's channels travel with the sign of a weight, half with its size."""
+    """Scores of neurons, as a correction to BaBSR's.
+
+    Half of an embedding's channels travel with the sign of a weight, half with its size.
+    """
 
     def __init__(self, width: int = WIDTH) -> None:
         super().__init__()
         self.embed = nn.Sequential(nn.Linear(COUNT, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
         self.forwards = nn.Linear(2 * width, width)
         self.backwards = nn.Linear(2 * width, width)
-        self.score = nn.Sequential(nn.Linear(COUNT + 3 * width, 2 * width), nn.ReLU(), nn.Linear(2 * width, 1))
-        nn.init.zeros_(self.score[-1].weight)  # untrained it is BaBSR
-        nn.init.zeros_(self.score[-1].bias)
-        self.half = width // 2
+        last = nn.Linear(2 * width, 1)
+        nn.init.zeros_(last.weight)  # untrained it is BaBSR
+        nn.init.zeros_(last.bias)
+        self.score = nn.Sequential(nn.Linear(COUNT + 3 * width, 2 * width), nn.ReLU(), last)
+        self.with_sign = width // 2
 
     def forward(self, links: Links, features: Tensor) -> Tensor:
         """(domain, U, COUNT) -> scores (domain, U)."""
@@ -97,12 +101,15 @@ class BranchingNet(nn.Module):
 
     def _carry(self, signed: Tensor, size: Tensor, embedded: Tensor) -> Tensor:
         """Messages (to, domain, p) of embeddings (from, domain, p) along links (to, from)."""
-        flat = (part.flatten(1) for part in embedded.split([self.half, embedded.shape[-1] - self.half], -1))
-        told = [(link @ part).view(len(link), embedded.shape[1], -1) for link, part in zip((signed, size), flat, strict=True)]
+        flat = (part.flatten(1) for part in embedded.split([self.with_sign, embedded.shape[-1] - self.with_sign], -1))
+        told = [
+            (link @ part).view(len(link), embedded.shape[1], -1)
+            for link, part in zip((signed, size), flat, strict=True)
+        ]
         return torch.cat(told, -1)
 
     def domains_at_once(self, neurons: int, device: torch.device) -> int:
-        return max(1, BUDGET[device.type] // (4 * 12 * 2 * self.half * max(1, neurons)))
+        return max(1, BUDGET[device.type] // (4 * 12 * 2 * self.with_sign * max(1, neurons)))
 
     @torch.no_grad()
     def scores(self, links: Links, features: Tensor) -> Tensor:
