@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -129,6 +130,6 @@ def load_weights(path: Path = WEIGHTS) -> BranchingNet:
             state = {name: torch.from_numpy(stored[name]) for name in stored.files}
         net = BranchingNet(state["forwards.weight"].shape[0])
         net.load_state_dict(state)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, BadZipFile) as error:
         raise UsageError(f"not the weights of a branching network: {error}", file=str(path)) from error
     return net
