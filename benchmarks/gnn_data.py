@@ -89,7 +89,7 @@ def mixtures(every: Sequence[Image], random: torch.Generator) -> Iterator[Image]
     """Without end: an image, or a mixture of it with another of the same network and use. Large ones come seldom."""
     sizes = torch.tensor([sum(node.size for node in image.graph.nodes) for image in every], dtype=torch.float64)
     while True:
-        one, other = (every[i] for i in torch.multinomial(sizes**-2, 2, generator=random).tolist())
+        one, other = (every[i] for i in torch.multinomial(sizes**-2, 2, replacement=True, generator=random).tolist())
         share = float(torch.rand((), generator=random, dtype=torch.float64))
         alike = one.graph is other.graph and one.held_out == other.held_out
         yield replace(one, x=(1 - share / 3) * one.x + share / 3 * other.x) if alike and share > 0.3 else one

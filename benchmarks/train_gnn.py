@@ -64,17 +64,21 @@ def train(
 ) -> int:
     """The expected regret of choosing in proportion to exp(score); a step takes a few boxes.
 
-    Returns the epochs done before `limit` (a time).
+    The step size falls until all epochs are done or `limit` (a time) is reached. Returns the epochs done.
     """
     ready = []
     for part in data:
         cost, tried = targets(part)
         ready.append((moved(part.links, device), part.features, cost.to(device), tried.to(device)))
     per_step = min(4, len(ready))
-    steps = math.ceil(len(ready) / per_step)
     optimiser = torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=1e-3)
-    plan = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=epochs * steps)
+    began = time.monotonic()
     for epoch in range(epochs):
+        done = max(epoch / epochs, (time.monotonic() - began) / max(1e-9, limit - began))
+        if done >= 1:
+            return epoch
+        for group in optimiser.param_groups:
+            group["lr"] = rate * min(1.0, 10 * (done + 1 / epochs), 0.01 + 1.4 * (1 - done))
         for some in torch.randperm(len(ready), generator=random).split(per_step):
             loss = torch.zeros((), device=device)
             for i in some.tolist():
@@ -88,9 +92,6 @@ def train(
             loss.backward()
             torch.nn.utils.clip_grad_norm_(net.parameters(), 5.0)
             optimiser.step()
-            plan.step()
-        if time.monotonic() > limit:
-            return epoch + 1
     return epochs
 
 
@@ -128,7 +129,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=options.writable, default=Path("gnn.npz"), metavar="FILE", help="the weights")
     parser.add_argument("--minutes", type=options.above_zero, default=4.0, help="for everything (default: 4)")
     parser.add_argument("--domains", type=options.positive, metavar="N", help="label no more sub-domains than this")
-    parser.add_argument("--epochs", type=options.positive, default=120, help="(default: 120)")
+    parser.add_argument("--epochs", type=options.positive, default=200, help="(default: 200)")
     parser.add_argument("--width", type=options.positive, default=24, help="of an embedding (default: 24)")
     parser.add_argument("--data", type=options.writable, metavar="FILE", help="keep the labels there, or reuse them")
     parser.add_argument("--batch", type=options.positive, default=16, help="sub-domains split a round (default: 16)")
@@ -145,7 +146,7 @@ class Course:
 
     def __init__(self, given: argparse.Namespace) -> None:
         self._given = given
-        self._device = resolve_device(given.device)
+        self.device = resolve_device(given.device)
         torch.set_num_threads(available_cpus() if given.threads is None else given.threads)
         use_strict_float32()
         self._random = generator(given.seed)
@@ -160,7 +161,7 @@ class Course:
     def label(self, guide: Brancher, until: float, most: int | None) -> list[Labelled]:
         given = self._given
         how = Generator(
-            self._device, self._random, Lirpa(), guide, batch=given.batch, each=given.each, top=given.tried, spread=4
+            self.device, self._random, Lirpa(), guide, batch=given.batch, each=given.each, top=given.tried, spread=4
         )
 
         def enough(count: int) -> bool:
@@ -170,9 +171,9 @@ class Course:
 
     def fit(self, data: Sequence[Labelled], until: float) -> BranchingNet:
         torch.manual_seed(self._given.seed)
-        net = BranchingNet(self._given.width).to(self._device)
+        net = BranchingNet(self._given.width).to(self.device)
         own = [part for part in data if not part.held_out]
-        done = train(net, own, self._device, self._random, self._given.epochs, 3e-3, until)
+        done = train(net, own, self.device, self._random, self._given.epochs, 3e-3, until)
         say(f"{done} epochs on {sum(map(len, own))} sub-domains of {len(own)} boxes")
         save_weights(net, self._given.out)
         return net
@@ -204,7 +205,7 @@ def main() -> int:
     if not test:
         say("no held-out image was met: give more --minutes")
         return 0
-    print(table(accuracy(net, test, course._device)))
+    print(table(accuracy(net, test, course.device)))
     return 0
 
 

@@ -90,7 +90,7 @@ def _lirpa(batch: int | None, steps: int, root_steps: int, neuron_steps: int) ->
 
 
 def _gnn() -> tuple[Field, ...]:
-    weak = Field("weak", float, 0.1, "a choice of the network worth less is compared with BaBSR's, 0: none", 0.0, 1.0)
+    weak = Field("weak", float, 0.2, "a choice of the network worth less is compared with BaBSR's, 0: none", 0.0, 1.0)
     return (*_lirpa(None, 10, 100, 20), weak)
 
 

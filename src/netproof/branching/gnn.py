@@ -64,7 +64,7 @@ class Gnn(Brancher):
     """A brancher serves one run: what `online` learns is its own, and is forgotten with it."""
 
     weights: Path = WEIGHTS
-    weak: float = 0.1  # 0: the network's choice always stands
+    weak: float = 0.2  # 0: the network's choice always stands
     online: bool = False
     rate: float = 1e-4  # step size of a lesson
     memory: Memory = field(default_factory=Memory, init=False, repr=False)
