@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -15,9 +16,11 @@ import pytest
 import torch
 
 from netproof.bounds.bounder import Clock
+from netproof.branching.gnn_net import load_weights
 from netproof.build import build_method
 from netproof.core.deadline import Deadline
 from netproof.demo import Instance
+from netproof.errors import UsageError
 from netproof.methods import method_info
 from netproof.model.load import load_network
 from netproof.problem.reduce import reduce
@@ -26,7 +29,7 @@ from netproof.problem.vnnlib import load_property
 from support.api import module
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ("sets", "throughput", "compare", "scaling", "capture", "tree_size")
+SCRIPTS = ("sets", "throughput", "compare", "scaling", "capture", "tree_size", "branching", "train_gnn")
 ENGINE = ("--device", "cpu", "--threads", "1")
 SHORT = ("--domains", "8", "--repeats", "1", "--width", "8", "--depth", "2", *ENGINE)
 Demo = dict[str, tuple[Path, Path, Instance]]
@@ -110,6 +113,43 @@ def test_sets_sees_a_contradiction(run: Run, instances: Path) -> None:
     code, _, out, _ = run("sets", str(instances), *ENGINE)
     assert code == 1
     assert "unsat by known.csv, sat by auto" in out
+
+
+def test_branching(run: Run, instances: Path, tmp_path: Path) -> None:
+    rules = [word for rule in ("babsr", "gnn", "random") for word in ("--rule", rule)]
+    options = ("--csv", str(tmp_path / "rows.csv"), "--set", "root_steps=0", "--set", "neuron_steps=0")
+    code, table, _, err = run("branching", str(instances), *rules, *options, *ENGINE)
+    assert code == 0
+    assert [row["rule"] for row in table] == ["babsr", "gnn", "random"]
+    assert {row["solved"] for row in table} == {"2 of 2"}
+    assert table[0]["of babsr"] == "1.000"
+    assert all(float(row["mean branches"]) > 0 for row in table)
+    assert [row["followed"] for row in table][::2] == ["-", "-"]
+    assert err.count("unsat") == err.count(": sat") == 3
+    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 7
+
+
+def test_train_gnn_labels_trains_and_writes_weights(run: Run, instances: Path, tmp_path: Path) -> None:
+    lines = (instances / "instances.csv").read_text()
+    (instances / "instances.csv").write_text(lines * 2)  # one image in four is held out
+    where = ("--exclude", str(instances), "--data", str(tmp_path / "data.pt"))
+    how = ("--domains", "40", "--epochs", "3", "--width", "8", "--minutes", "2", "--batch", "4", *ENGINE)
+    files = [tmp_path / "first.npz", tmp_path / "second.npz"]
+    for file in files:  # the second time from the labels of the first
+        code, _, _, err = run("train_gnn", str(instances), "--out", str(file), *where, *how)
+        assert code == 0
+        assert "3 epochs on" in err
+    assert load_weights(files[0]).forwards.weight.shape == (8, 16)
+    assert float(load_weights(files[1]).score[2].weight.detach().abs().max()) > 0, "it is not what it began as"
+
+
+def test_images_of_excluded_sets_are_not_learnt_from(script: Callable[[str], ModuleType], instances: Path) -> None:
+    data, sets = script("gnn_data"), script("instances")
+    some = sets.read_set(instances, None)
+    renamed = [replace(one, vnnlib=f"net-img{i}-eps0.1.vnnlib") for i, one in enumerate(some)]
+    assert data.numbers(renamed) == {"0", "1"}
+    with pytest.raises(UsageError, match="no instances to learn from"):
+        data.images(renamed, {"0", "1"}, 4)
 
 
 def test_throughput(run: Run, demo: Demo) -> None:

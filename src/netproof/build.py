@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 
@@ -11,6 +12,7 @@ from netproof.bounds.beta import Beta
 from netproof.bounds.lirpa import Lirpa
 from netproof.branching.babsr import Babsr
 from netproof.branching.filtered import Filtered
+from netproof.branching.gnn import Gnn
 from netproof.errors import DeviceError, UsageError
 from netproof.search.loop import Method
 
@@ -26,6 +28,9 @@ def build_method(name: str, options: Mapping[str, int | float | bool | None], de
     """A method's parts, with its fields."""
     if name == "bdd":
         return _bdd(dict(options), device)
+    if name in ("gnn", "gnn-online"):
+        rule = Gnn(weak=float(options["weak"] or 0.0), online=name == "gnn-online")
+        return replace(_lirpa(dict(options), device), brancher=rule)
     return (_beta if name in ("auto", "beta", "input-split") else _lirpa)(dict(options), device)
 
 

@@ -89,6 +89,11 @@ def _lirpa(batch: int | None, steps: int, root_steps: int, neuron_steps: int) ->
     )
 
 
+def _gnn() -> tuple[Field, ...]:
+    weak = Field("weak", float, 0.2, "a choice of the network worth less is compared with BaBSR's, 0: none", 0.0, 1.0)
+    return (*_lirpa(None, 10, 100, 20), weak)
+
+
 def _beta() -> tuple[Field, ...]:
     return (
         Field("batch", int, None, "n: sub-domains picked a round (none: by device)", 1, 1 << 20),
@@ -127,6 +132,8 @@ METHODS: dict[str, MethodInfo] = {
         MethodInfo("lirpa-single", "the same, one sub-domain at a time", _lirpa(1, 10, 100, 20)),
         MethodInfo("lirpa-fixed", "the same, slopes not optimised", _lirpa(None, 0, 0, 0)),
         MethodInfo("bdd", "Lagrangian decomposition, batched, with BaBSR", _bdd()),
+        MethodInfo("gnn", "as lirpa, branching by a graph network trained on strong branching", _gnn()),
+        MethodInfo("gnn-online", "the same, and it goes on learning during the run", _gnn()),
     )
 }
 

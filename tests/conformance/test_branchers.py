@@ -14,12 +14,18 @@ from netproof.bounds.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
 from netproof.branching.filtered import Filtered
+from netproof.branching.gnn import Gnn
+from netproof.branching.random import Random
 from netproof.problem.domains import split
 from support.asking import bound_of, first_problem, knotted, root_of
 
 BRANCHERS: dict[str, Brancher] = {
     "babsr": Babsr(),
     "filtered": Filtered(),
+    "gnn": Gnn(),
+    "gnn, BaBSR wherever it is better": Gnn(weak=1.0),
+    "gnn, online": Gnn(online=True),
+    "random": Random(),
 }
 
 every_brancher = pytest.mark.parametrize("brancher", BRANCHERS.values(), ids=BRANCHERS)

@@ -29,7 +29,7 @@ from support.asking import ask, at_most, bound_of, dense, problem_of, root_of, w
 from support.random_graphs import TinyNetwork, rows_tensor
 
 every_method = pytest.mark.parametrize("method", METHODS)
-SLOPES_ALONE = [m for m in METHODS if m.startswith("lirpa")]  # the others see conflicts between splits
+SLOPES_ALONE = [m for m in METHODS if m.startswith(("lirpa", "gnn"))]  # the others see conflicts between splits
 SIGNS = [m for m in METHODS if m not in ("auto", "input-split")]  # the others split the input of such networks first
 splits_neurons = pytest.mark.parametrize("method", SIGNS)
 slopes_alone = pytest.mark.parametrize("method", SLOPES_ALONE)

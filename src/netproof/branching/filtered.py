@@ -40,28 +40,28 @@ class Filtered(Brancher):
         real = tried >= 0
         chunk = max(1, scope.packed.climbs_that_fit() // (2 * k))
         parts = torch.arange(count, device=tried.device).split(chunk)
-        every = [self._children(scope, domains.select(i), tried[i].clamp(min=0)) for i in parts]
+        every = [children(scope, domains.select(i), tried[i].clamp(min=0)) for i in parts]
         values = torch.cat(every)  # (domain, k, 2)
         missing = values.clamp(max=0)  # past a proof nothing counts
         worth = torch.where(real, missing.amax(2) + 0.1 * missing.amin(2), -torch.inf)
         order = worth.sort(dim=1, descending=True, stable=True).indices
         return torch.cat([tried.gather(1, order), domains.candidates[:, k:]], 1)
 
-    @staticmethod
-    def _children(scope: Scope, domains: Domains, neurons: Tensor) -> Tensor:
-        """The bounds of both children for each neuron (domain, k): (domain, k, 2)."""
-        net, (count, k) = scope.packed, neurons.shape
-        lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
-        slopes = within(lines, domains.slopes.float())
-        seed = Seeds.of(net, domains.target, scope.valid).mix(domains.weights)
-        origin = torch.arange(count, device=neurons.device).repeat_interleave(2 * k)
-        at = neurons.repeat_interleave(2, dim=1).reshape(-1, 1)
-        active = torch.tensor([1.0, 0.0], device=neurons.device).repeat(count * k)[:, None]
-        leak = scope.leaks[at]
-        fixed = active + (1 - active) * leak
-        slope = lines.slope[origin].scatter_(1, at, fixed)
-        none = torch.zeros_like(fixed)
-        changed = Packed(slope, lines.intercept[origin].scatter_(1, at, none), slope, slope, lines.sign[origin])
-        chosen = slopes[origin].scatter_(1, at, fixed)
-        value = pull(net, seed[origin], changed, chosen, domains.multipliers.float()[origin]).value
-        return value.view(count, k, 2)
+
+def children(scope: Scope, domains: Domains, neurons: Tensor) -> Tensor:
+    """The bounds of both children for each neuron (domain, k): (domain, k, 2)."""
+    net, (count, k) = scope.packed, neurons.shape
+    lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
+    slopes = within(lines, domains.slopes.float())
+    seed = Seeds.of(net, domains.target, scope.valid).mix(domains.weights)
+    origin = torch.arange(count, device=neurons.device).repeat_interleave(2 * k)
+    at = neurons.repeat_interleave(2, dim=1).reshape(-1, 1)
+    active = torch.tensor([1.0, 0.0], device=neurons.device).repeat(count * k)[:, None]
+    leak = scope.leaks[at]
+    fixed = active + (1 - active) * leak
+    slope = lines.slope[origin].scatter_(1, at, fixed)
+    none = torch.zeros_like(fixed)
+    changed = Packed(slope, lines.intercept[origin].scatter_(1, at, none), slope, slope, lines.sign[origin])
+    chosen = slopes[origin].scatter_(1, at, fixed)
+    value = pull(net, seed[origin], changed, chosen, domains.multipliers.float()[origin]).value
+    return value.view(count, k, 2)
