@@ -17,7 +17,7 @@ from pathlib import Path
 
 import options
 import torch
-from instances import Instance, find_sets, read_set
+from instances import Instance, find_sets, load, read_folder
 from tables import say, table
 
 from netproof.branching.babsr import Babsr
@@ -67,7 +67,7 @@ class Runner:
         use_strict_float32()
 
     def run(self, instance: Instance, rule: str) -> Result:
-        network, property = instance.load()
+        network, property = load(instance)
         deadline, stats = Deadline(self._given.timeout), Stats()
         began, statuses = time.perf_counter(), []
         brancher = self._rule(rule)
@@ -116,11 +116,11 @@ class Fresh:
 def summaries(results: list[Result], rules: list[str]) -> str:
     """One line a set and rule, and one a rule for all sets; means over the instances that every rule solves."""
     unsolved = {result.instance for result in results if not result.solved}
-    groups = [*dict.fromkeys(result.instance.folder.name for result in results)]
+    groups = [*dict.fromkeys(result.instance.benchmark for result in results)]
     header = ["set", "rule", "solved", "compared", "mean branches", "median", f"of {rules[0]}", "mean s", "followed"]
     lines = [header]
     for name in [*groups, *(["all"] if len(groups) > 1 else [])]:
-        mine = [result for result in results if name in (result.instance.folder.name, "all")]
+        mine = [result for result in results if name in (result.instance.benchmark, "all")]
         lines.extend(line(name, rule, rules[0], mine, unsolved) for rule in rules)
     return table(lines, names=2)
 
@@ -149,6 +149,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("folder", nargs="+", help="a set, or a folder of sets")
     parser.add_argument("--rule", action="append", choices=RULES, help="may be repeated; the first is the measure")
     parser.add_argument("--method", default="lirpa", help="whose bounder and search (default: lirpa)")
+    parser.add_argument("--skip", type=options.positive, default=0, metavar="N", help="leave out a set's first N")
     parser.add_argument("--first", type=options.positive, metavar="N", help="only the first N instances of each set")
     parser.add_argument("--timeout", type=options.above_zero, default=60.0, metavar="S", help="(default: 60)")
     parser.add_argument("--weights", type=Path, default=WEIGHTS, metavar="FILE", help="(default: the package's)")
@@ -165,7 +166,9 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     given = arguments()
     runner = Runner(given)
-    instances = [instance for folder in find_sets(given.folder) for instance in read_set(folder, given.first)]
+    instances = [
+        instance for folder in find_sets(given.folder) for instance in read_folder(folder)[given.skip :][: given.first]
+    ]
     results: list[Result] = []
     with given.csv.open("w", newline="") if given.csv else open(os.devnull, "w") as file:
         rows = csv.writer(file)
@@ -174,7 +177,7 @@ def main() -> int:
             for rule in given.rule:
                 result = runner.run(instance, rule)
                 results.append(result)
-                at = (instance.folder.name, instance.vnnlib, rule, result.status)
+                at = (instance.benchmark, instance.names[1], rule, result.status)
                 rows.writerow((*at, result.branches, f"{result.seconds:.3f}", result.failures))
                 say(f"{instance} · {rule}: {result.status}, {result.branches} branches in {result.seconds:.2f} s")
     print(summaries(results, given.rule))

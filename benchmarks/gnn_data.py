@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from instances import Instance
+from instances import Instance, load
 from torch import Tensor
 
 from netproof.bounds.bounder import Bounder, Bounds, Clock
@@ -63,7 +63,7 @@ class Labelled:
 
 def numbers(sets: Iterable[Instance]) -> set[str]:
     """The image numbers in the names of properties."""
-    return {found[1] for instance in sets if (found := re.search(r"img(\d+)", instance.vnnlib))}
+    return {found[1] for instance in sets if (found := re.search(r"img(\d+)", instance.vnnlib.name))}
 
 
 def images(sets: Sequence[Instance], excluded: set[str], every: int) -> list[Image]:
@@ -71,7 +71,7 @@ def images(sets: Sequence[Instance], excluded: set[str], every: int) -> list[Ima
     graphs: dict[str, Graph] = {}
     found: list[Image] = []
     for i, instance in enumerate(one for one in sets if not numbers([one]) & excluded):
-        network, property = instance.load()
+        network, property = load(instance)
         graph = graphs.setdefault(network.sha256, network.graph)
         box = property.disjuncts[0].box
         centre = [(float(low) + float(high)) / 2 for low, high in zip(box.lower, box.upper, strict=True)]

@@ -16,7 +16,7 @@ from pathlib import Path
 import options
 import torch
 from gnn_data import Generator, Labelled, generate, images, numbers
-from instances import find_sets, read_set
+from instances import find_sets, read_folder
 from tables import say, table
 from torch import Tensor
 
@@ -150,9 +150,9 @@ class Course:
         torch.set_num_threads(available_cpus() if given.threads is None else given.threads)
         use_strict_float32()
         self._random = generator(given.seed)
-        sets = [instance for folder in find_sets(given.folder) for instance in read_set(folder, given.first)]
+        sets = [instance for folder in find_sets(given.folder) for instance in read_folder(folder)[: given.first]]
         others = find_sets(EXCLUDED if given.exclude is None else given.exclude)
-        self._images = images(sets, numbers(i for folder in others for i in read_set(folder, None)), every=4)
+        self._images = images(sets, numbers(i for folder in others for i in read_folder(folder)), every=4)
         self._began = time.monotonic()
 
     def time_at(self, share: float) -> float:
