@@ -147,7 +147,7 @@ class TriangleLP:
         valid = task.rows.valid[task.target].numpy()
         y = self._network.columns[-1]
         t, first = len(domain.cost), len(domain.row_lower)
-        least, most = _range(coef, offset, domain.lower[y], domain.upper[y])
+        least, most = row_range(coef, offset, domain.lower[y], domain.upper[y])
         count, outputs = coef.shape
         index = first + np.arange(count)
         rows = Entries(np.repeat(index, outputs), np.tile(y, count), coef.reshape(-1))
@@ -203,7 +203,7 @@ def _fit_hinges(program: LinearProgram, hinges: Hinges) -> None:
     program.upper[hinges.after] = np.fmin(program.upper[hinges.after], most)
 
 
-def _range(coef: Floats, offset: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+def row_range(coef: Floats, offset: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
     """Outer bounds of coef·y − offset, (row,), for y in a box (output,)."""
     with np.errstate(invalid="ignore"):
         ends = [np.where(coef == 0, 0.0, coef * side) for side in (lower, upper)]
