@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 
 import torch
 
+from netproof.bounds.babsr_lp import BabsrLP
 from netproof.bounds.beta import Beta
 from netproof.bounds.lirpa import Lirpa
 from netproof.branching.babsr import Babsr
 from netproof.branching.filtered import Filtered
 from netproof.errors import DeviceError, UsageError
-from netproof.search.loop import Method
+from netproof.search.loop import Method, Search
+from netproof.search.mip import MipSearch
 
 BATCH = {"cpu": 32, "cuda": 400}
 BETA_BATCH = {"cpu": 64, "cuda": 4096}
@@ -21,7 +24,20 @@ BETA_FILL = {"cpu": 8, "cuda": 256}  # a GPU bounds hundreds in the time of one
 
 def build_method(name: str, options: Mapping[str, int | float | bool | None], device: torch.device) -> Method:
     """A method's parts, with its fields."""
-    return (_beta if name in ("auto", "beta", "input-split") else _lirpa)(dict(options), device)
+    if name == "babsr-lp":
+        return _babsr_lp(dict(options))
+    return (_lirpa if name.startswith("lirpa") else _beta)(dict(options), device)
+
+
+def search_of(name: str) -> type[Search] | type[MipSearch]:
+    """What searches one problem by that method."""
+    return MipSearch if name == "mip" else Search
+
+
+def _babsr_lp(o: dict[str, int | float | bool | None]) -> Method:
+    """Every bound is an LP's already, so none takes turns besides."""
+    never = sys.maxsize
+    return Method(BabsrLP(again=bool(o["again"])), Babsr(), batch=1, lp_threshold=never, patience=never)
 
 
 def _beta(o: dict[str, int | float | bool | None], device: torch.device) -> Method:

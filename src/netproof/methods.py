@@ -103,6 +103,10 @@ def _beta() -> tuple[Field, ...]:
     )
 
 
+def _babsr_lp() -> tuple[Field, ...]:
+    return (Field("again", bool, True, "bound the neurons after a split again, by fixed slopes"),)
+
+
 METHODS: dict[str, MethodInfo] = {
     m.name: m
     for m in (
@@ -112,6 +116,8 @@ METHODS: dict[str, MethodInfo] = {
         MethodInfo("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed", _lirpa(None, 10, 100, 20)),
         MethodInfo("lirpa-single", "the same, one sub-domain at a time", _lirpa(1, 10, 100, 20)),
         MethodInfo("lirpa-fixed", "the same, slopes not optimised", _lirpa(None, 0, 0, 0)),
+        MethodInfo("babsr-lp", "one sub-domain at a time, each bounded by its LP", _babsr_lp()),
+        MethodInfo("mip", "a MIP solver; what it claims is then proved by beta, or is unknown", _beta()),
     )
 }
 

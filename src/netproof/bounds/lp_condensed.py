@@ -5,9 +5,9 @@ positive and the negative part of what it reads; on l <= h <= u the hull of its 
 
     p >= 0,   w >= 0,   p/u + w/|l| <= 1,
 
-the triangle relaxation, whatever the slope below 0: max(h, a·h) = p − a·w. A split h >= 0 only sets the upper bound of w
-to 0, and h <= 0 that of p, so that a parent's optimal basis is a start for its children. Measured on networks of three
-thousand neurons: a fifth of a second from nothing, a few hundredths from the parent.
+the triangle relaxation, whatever the slope below 0: max(h, a·h) = p − a·w. A split h >= 0 only sets the upper bound of
+w to 0, and h <= 0 that of p, so that a parent's optimal basis is a start for its children. Measured on a network of
+three thousand neurons: a fifth of a second from nothing, a few hundredths from the parent.
 
 All coefficients are the condensed forms', taken as exact; what they may be off by widens the row. So the program holds
 for the real network, and its duals are worth what `lp_check` says.
@@ -62,7 +62,8 @@ class CondensedLP:
     """
 
     def __init__(self, root: Root, deadline: Deadline) -> None:
-        self._root = root
+        self._condensed, self._rows = root.condensed, root.problem.rows  # not the root itself, which may be its key
+        self._output = root.intervals.of[-1]
         self._net, self.places = _build(root, deadline)
         self._targets: dict[int, Target] = {}
 
@@ -101,18 +102,12 @@ class CondensedLP:
 
     def _with_rows(self, target: int) -> Target:
         """Add the column t and, for each valid row, form·v − t <= error − constant."""
-        root, condensed, base = self._root, self._root.condensed, self._net.program
-        rows = root.problem.rows
+        base, rows = self._net.program, self._rows
         valid = rows.valid[target].numpy()
-        forms = condensed.rows[target].cpu().numpy()[valid]
-        error = condensed.error[target].cpu().numpy()[valid] * INFLATE
-        last = root.intervals.of[-1]
-        least, most = row_range(
-            rows.coef[target].numpy()[valid],
-            rows.offset[target].numpy()[valid],
-            last.lower.flatten().cpu().numpy(),
-            last.upper.flatten().cpu().numpy(),
-        )
+        forms = self._condensed.rows[target].cpu().numpy()[valid]
+        error = self._condensed.error[target].cpu().numpy()[valid] * INFLATE
+        coef, offset = rows.coef[target].numpy()[valid], rows.offset[target].numpy()[valid]
+        least, most = row_range(coef, offset, _flat(self._output.lower), _flat(self._output.upper))
         t, first = len(base.cost), len(base.row_lower)
         index = first + np.arange(len(forms), dtype=np.int64)
         slack = Entries(index, np.full(len(forms), t), -np.ones(len(forms)))

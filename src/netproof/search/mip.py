@@ -1,0 +1,120 @@
+"""MIPplanet: the network as a mixed-integer program, decided by a solver; then its answer is checked.
+
+A MIP solver computes in floating point with tolerances, and shows no tree that could be checked. So its word decides
+nothing here. A solution is a point, evaluated and replayed as any other. "No solution" is a claim: the search that the
+method is built with has to prove it in what is left of the time, and where it cannot, the verdict is not `unsat`. The
+seconds of the solver count as `search`, those of the proof as `confirm`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from netproof.bounds.babsr_lp import BabsrLP
+from netproof.bounds.bounder import Bounds, Clock
+from netproof.bounds.lp_condensed import CondensedLP
+from netproof.bounds.lp_model import Floats
+from netproof.bounds.mip_model import solve_mip
+from netproof.bounds.root import Root
+from netproof.core.deadline import Deadline, DeadlineExpired
+from netproof.core.verdict import Stats
+from netproof.problem.problem import Problem
+from netproof.search.goals import Goal, Judge
+from netproof.search.loop import REPORT_EVERY, Method, Outcome, Search, SecondLook
+
+CLAIMS = {
+    "holds": "the MIP solver says that it holds",
+    "violated": "the MIP solver says that it is violated, by a point that is no violation when replayed",
+    "failed": "the MIP solver gave up",
+}
+
+
+class MipSearch:
+    """One problem, as a `Search` of it; `method` is the search that checks what the solver claims."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        method: Method,
+        goal: Goal,
+        device: torch.device,
+        workers: int,
+        deadline: Deadline,
+        stats: Stats,
+        report: Callable[[str, float, int], None] = lambda phase, bound, frontier: None,
+        second_look: SecondLook | None = None,
+    ) -> None:
+        self._problem, self._method, self._goal, self._device = problem, method, goal, device
+        self._workers, self._deadline, self._stats, self._report = workers, deadline, stats, report
+        self._clock = Clock()
+        self._bound = float("-inf")  # proved at the root
+        self._told = 0.0
+
+    def run(self) -> Outcome:
+        began = time.monotonic()
+        self._report("root", self._bound, 0)
+        targets = torch.arange(len(self._problem.disjuncts), device=self._device)
+        threshold = self._goal.thresholds(targets)
+        first = BabsrLP().root(self._problem, threshold, self._device, self._deadline, self._clock)
+        self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
+        self._stats.seconds["confirm"] += self._clock.confirm
+        if first is None:
+            return Outcome("timeout", "the root was not bounded in time", self._bound, "")
+        root, bounds = first
+        self._bound = float(bounds.domains.bound.min())
+        open_targets = targets[~self._goal.proved(bounds.domains)].tolist()
+        if not open_targets:
+            return Outcome("proved", "", self._bound, "root")
+        began = time.monotonic()
+        claim = self._solve(root, bounds, open_targets)
+        self._stats.seconds["search"] += time.monotonic() - began
+        if claim == "found":
+            return Outcome("found", "", self._bound, "search")
+        if claim == "stopped":
+            return Outcome("timeout", "the MIP solver was still at work", self._bound, "")
+        return self._confirm(CLAIMS[claim])
+
+    def _solve(self, root: Root, bounds: Bounds, targets: list[int]) -> str:
+        """What the solver claims of all targets together: the worst of what it claims of each; or "found"."""
+        judge = Judge(root.search.graph, root.rows)
+        try:
+            lp = CondensedLP(root, self._deadline)
+        except DeadlineExpired:
+            return "stopped"
+        worst = "holds"
+        for target in targets:
+
+            def offer(x: Floats, target: int = target) -> bool:
+                point = torch.from_numpy(x).view(root.search.graph.input.shape).float().to(self._device)
+                return self._goal.offer(judge, point[None], torch.tensor([target], device=self._device))
+
+            sides = bounds.domains.lower[target], bounds.domains.upper[target]
+            claim = solve_mip(lp, target, sides, offer, self._tick, self._deadline)
+            self._stats.domains += claim.nodes
+            if claim.status in ("found", "stopped"):
+                return claim.status
+            worst = claim.status if claim.status != "holds" else worst
+        return worst
+
+    def _tick(self, nodes: int) -> None:
+        if time.monotonic() - self._told > REPORT_EVERY:
+            self._told = time.monotonic()
+            self._report("search", self._bound, nodes)
+
+    def _confirm(self, claim: str) -> Outcome:
+        """The solver's claim, by a search whose every bound is checked."""
+        began, stats = time.monotonic(), Stats()
+        parts = (self._problem, self._method, self._goal, self._device, self._workers, self._deadline, stats)
+        outcome = Search(*parts, self._report).run()
+        self._stats.seconds["confirm"] += time.monotonic() - began
+        self._stats.leaf_lps += stats.leaf_lps
+        self._stats.lps += stats.lps
+        if outcome.status == "timeout":
+            return replace(outcome, reason=f"{claim}; there was no time to confirm it")
+        if outcome.status == "undecided":
+            return replace(outcome, reason=f"{claim}; it could not be confirmed: {outcome.reason}")
+        return outcome
