@@ -161,7 +161,7 @@ def _build(root: Root, deadline: Deadline) -> tuple[Net, Places]:
 def _trunk(root: Root, program: Program, x: Ints, p: Ints, w: Ints, deadline: Deadline) -> tuple[Ints, Ints]:
     """y = W x, as columns (Y,) to add and to take off: the first neurons' own y is p − w."""
     trunk, graph = root.condensed.trunk, root.proof.graph
-    if trunk.node == 0:
+    if trunk.node == 0 or trunk.count == 0:
         return x[trunk.index.cpu().numpy()], np.full(trunk.count, -1)
     direct = root.condensed.direct
     bounds = root.intervals.of[trunk.node]
