@@ -10,7 +10,7 @@ import torch
 from netproof.bounds.babsr_lp import BabsrLP
 from netproof.bounds.beta import Beta
 from netproof.bounds.lirpa import Lirpa
-from netproof.branching.babsr import Babsr
+from netproof.branching.babsr import Babsr, BabsrOriginal
 from netproof.branching.filtered import Filtered
 from netproof.errors import DeviceError, UsageError
 from netproof.search.loop import Method, Search
@@ -37,7 +37,7 @@ def search_of(name: str) -> type[Search] | type[MipSearch]:
 def _babsr_lp(o: dict[str, int | float | bool | None]) -> Method:
     """Every bound is an LP's already, so none takes turns besides."""
     never = sys.maxsize
-    return Method(BabsrLP(again=bool(o["again"])), Babsr(), batch=1, lp_threshold=never, patience=never)
+    return Method(BabsrLP(again=bool(o["again"])), BabsrOriginal(), batch=1, lp_threshold=never, patience=never)
 
 
 def _beta(o: dict[str, int | float | bool | None], device: torch.device) -> Method:

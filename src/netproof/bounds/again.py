@@ -16,11 +16,9 @@ from netproof.numerics import INFLATE, float32_down, float32_up, gamma
 from netproof.problem.domains import Domains
 
 
-def fixed_slopes(root: Root, lower: Tensor, upper: Tensor) -> Tensor:
-    """CROWN's choice (domain, U) for bounds (domain, U)."""
-    layers = root.search.layers
-    parts = [layer.relaxation.initial(lower[:, layer.packed], upper[:, layer.packed]) for layer in layers]
-    return torch.cat([lower[:, :0], *parts], 1)
+def parallel_slopes(root: Root, domains: Domains) -> Tensor:
+    """(domain, U): each neuron's lower line parallel to its upper one, as Wong and Kolter have it."""
+    return packed_lines(root.packed, domains.lower, domains.upper, domains.splits, proof=False).slope
 
 
 @torch.no_grad()
@@ -61,7 +59,7 @@ def _bounds(
     start = layer.start
     low, high = lower[:, :start].double(), upper[:, :start].double()
     lines = packed_lines(before, low, high, splits[:, :start], proof=True)
-    slopes = within(lines, fixed_slopes(root, lower, upper)[:, :start].double())
+    slopes = within(lines, lines.slope)  # parallel to the upper line
     forms = root.condensed.matrix[start + neurons, : before.base + start]
     error = charges.forms[start + neurons]
     found = []

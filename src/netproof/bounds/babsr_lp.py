@@ -1,7 +1,7 @@
 """Bounds by LP in every sub-domain, as BaBSR has them (Bunel et al. 2020): no gradient, no batch.
 
-The neurons' bounds come from backward passes with fixed slopes, the better of these, of intervals and of the parent's,
-and after a split all that it can move are bounded again. On them the triangle LP is solved from the parent's basis, and
+The neurons' bounds come from backward passes with fixed slopes, the better of these, of intervals and of the parent's;
+after a split all that it can move are bounded again. On them the triangle LP is solved from the parent's basis, and
 no further than to a proof. What its duals prove is evaluated in float64 (`lp_check`); its claimed value is never taken.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netproof.bounds.again import bound_again, fixed_slopes
+from netproof.bounds.again import bound_again, parallel_slopes
 from netproof.bounds.beta import confirm_packed
 from netproof.bounds.bounder import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.climb import Start
@@ -79,7 +79,7 @@ class BabsrLP(Bounder):
     def _bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Backward with fixed slopes first; the LP where that is not enough."""
         began = time.monotonic()
-        slopes = fixed_slopes(root, domains.lower, domains.upper)
+        slopes = parallel_slopes(root, domains)
         bounds = confirm_packed(root, domains, Start(slopes, None, domains.weights.clamp(min=1e-6).log()))
         clock.confirm += time.monotonic() - began
         empty = (domains.lower > domains.upper).any(1)
@@ -87,7 +87,7 @@ class BabsrLP(Bounder):
         bound, point, weights = bounds.domains.bound.clone(), bounds.point.clone(), bounds.domains.weights.clone()
         for i in open_.nonzero()[:, 0].tolist():
             solved = self._solve(root, bounds.domains.select(slice(i, i + 1)), float(threshold[i]), deadline, clock)
-            bound[i] = bound[i].fmax(torch.tensor(solved.bound, dtype=torch.float64))
+            bound[i] = max(float(bound[i]), solved.bound)
             empty[i] = solved.bound == np.inf
             if solved.point is not None:
                 point[i] = torch.from_numpy(solved.point).view(point.shape[1:]).to(point)
