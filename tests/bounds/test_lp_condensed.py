@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from netproof.bounds import lp_solve
 from netproof.bounds.again import bound_again
 from netproof.bounds.babsr_lp import BabsrLP
 from netproof.bounds.bounder import Clock, root_domains
@@ -232,3 +233,24 @@ def test_parents_bases_are_forgotten_and_roots_with_them() -> None:
     del found, root, bounds, children
     gc.collect()
     assert len(bounder._open) == 0
+
+
+def test_interior_point_and_simplex_agree_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(4):
+        root = root_at(first_problem(knotted(seed, (3, 6, 5, 2))))
+        lp = CondensedLP(root, Deadline())
+        children = bound_again(root, split(root_domains(root), torch.tensor([[0, 1]])), Deadline())
+        for i in range(len(children)):
+            program = lp.program(0, children.lower[i], children.upper[i])
+            found = []
+            for size in (lp_solve.CONDENSED_SIZE, 0):
+                monkeypatch.setattr(lp_solve, "CONDENSED_SIZE", size)
+                answer, basis = solve_from(program, lp.layout(0), None, math.inf, Deadline())
+                assert answer.duals is not None
+                assert answer.infeasible or basis is not None
+                cost = program.cost * (not answer.infeasible)
+                found.append((answer.infeasible, lagrangian_bound(replace(program, cost=cost), answer.duals)))
+            monkeypatch.undo()
+            (empty, first), (empty_too, second) = found
+            assert empty == empty_too
+            assert (first > 0 and second > 0) if empty else first == pytest.approx(second, abs=1e-6)

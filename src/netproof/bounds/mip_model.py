@@ -21,6 +21,7 @@ from netproof.bounds.lp_model import Entries, Floats, Layout, LinearProgram
 from netproof.bounds.lp_solve import highs_lp, new_solver
 from netproof.core.deadline import Deadline
 
+EARLY = 0.5  # seconds before the deadline that the solver is to stop: presolve and heuristics look at the clock seldom
 DONE = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
 
 
@@ -44,7 +45,7 @@ def solve_mip(
 
     tick: told the number of nodes from time to time.
     """
-    solver = new_solver(deadline.remaining(), {"mip_rel_gap": 0.0})
+    solver = new_solver(max(0.0, deadline.remaining() - EARLY), {"mip_rel_gap": 0.0})
     model = _highs_mip(lp, lp.program(target, *bounds), *bounds)
     if deadline.expired or solver.passModel(model) == highspy.HighsStatus.kError:
         return Claim("stopped" if deadline.expired else "failed", 0)
@@ -66,6 +67,8 @@ def solve_mip(
     status, nodes = solver.getModelStatus(), max(0, int(solver.getInfo().mip_node_count))
     if found.is_set() or deadline.expired:
         return Claim("found" if found.is_set() else "stopped", nodes)
+    if status == highspy.HighsModelStatus.kTimeLimit:
+        return Claim("stopped", nodes)
     if status not in DONE:
         return Claim("failed", nodes)
     return Claim("holds" if status == highspy.HighsModelStatus.kInfeasible else "violated", nodes)
