@@ -70,7 +70,10 @@ class MipSearch:
         if not open_targets:
             return Outcome("proved", "", self._bound, "root")
         began = time.monotonic()
-        claim = self._solve(root, bounds, open_targets)
+        judge = Judge(root.search.graph, root.rows)
+        if self._goal.offer(judge, bounds.point[open_targets], targets[open_targets]):
+            return Outcome("found", "", self._bound, "search")
+        claim = self._solve(root, bounds, judge, open_targets)
         self._stats.seconds["search"] += time.monotonic() - began
         if claim == "found":
             return Outcome("found", "", self._bound, "search")
@@ -78,9 +81,8 @@ class MipSearch:
             return Outcome("timeout", "the MIP solver was still at work", self._bound, "")
         return self._confirm(CLAIMS[claim])
 
-    def _solve(self, root: Root, bounds: Bounds, targets: list[int]) -> str:
+    def _solve(self, root: Root, bounds: Bounds, judge: Judge, targets: list[int]) -> str:
         """What the solver claims of all targets together: the worst of what it claims of each; or "found"."""
-        judge = Judge(root.search.graph, root.rows)
         try:
             lp = CondensedLP(root, self._deadline)
         except DeadlineExpired:
