@@ -141,7 +141,7 @@ def claiming(status: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mip, "solve_mip", lambda *_: Claim(status, 0))
 
 
-@pytest.mark.parametrize("claim", ["holds", "violated", "failed"])
+@pytest.mark.parametrize("claim", ["holds", "violated"])
 def test_a_false_claim_is_not_believed(claim: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     claiming(claim, monkeypatch)
     for seed in (1, 2):
@@ -157,6 +157,12 @@ def test_a_claim_that_cannot_be_proved_is_unknown(
     verdict = answer(holds(1), tmp_path, "mip", options=WEAK)
     assert verdict.status == Status.UNKNOWN
     assert verdict.reason.startswith(f"{words}; it could not be confirmed: ")
+
+
+def test_a_solver_that_gives_up_claims_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claiming("failed", monkeypatch)
+    verdict = answer(holds(1), tmp_path, "mip")
+    assert (verdict.status, verdict.reason) == (Status.UNKNOWN, "the MIP solver gave up")
 
 
 def test_without_time_to_prove_it_a_claim_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

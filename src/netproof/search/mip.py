@@ -29,7 +29,12 @@ from netproof.search.loop import REPORT_EVERY, Method, Outcome, Search, SecondLo
 CLAIMS = {
     "holds": "the MIP solver says that it holds",
     "violated": "the MIP solver says that it is violated, by a point that is no violation when replayed",
-    "failed": "the MIP solver gave up",
+}
+
+ENDS = {
+    "found": ("found", ""),
+    "stopped": ("timeout", "the MIP solver was still at work"),
+    "failed": ("undecided", "the MIP solver gave up"),
 }
 
 
@@ -57,8 +62,7 @@ class MipSearch:
     def run(self) -> Outcome:
         began = time.monotonic()
         self._report("root", self._bound, 0)
-        targets = torch.arange(len(self._problem.disjuncts), device=self._device)
-        threshold = self._goal.thresholds(targets)
+        threshold = self._goal.thresholds(torch.arange(len(self._problem.disjuncts), device=self._device))
         first = BabsrLP().root(self._problem, threshold, self._device, self._deadline, self._clock)
         self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
         self._stats.seconds["confirm"] += self._clock.confirm
@@ -66,38 +70,38 @@ class MipSearch:
             return Outcome("timeout", "the root was not bounded in time", self._bound, "")
         root, bounds = first
         self._bound = float(bounds.domains.bound.min())
-        open_targets = targets[~self._goal.proved(bounds.domains)].tolist()
-        if not open_targets:
+        still_open = bounds.select((~self._goal.proved(bounds.domains)).nonzero()[:, 0])
+        if len(still_open.domains) == 0:
             return Outcome("proved", "", self._bound, "root")
         began = time.monotonic()
-        judge = Judge(root.search.graph, root.rows)
-        if self._goal.offer(judge, bounds.point[open_targets], targets[open_targets]):
-            return Outcome("found", "", self._bound, "search")
-        claim = self._solve(root, bounds, judge, open_targets)
+        claim = self._solve(root, still_open)
         self._stats.seconds["search"] += time.monotonic() - began
-        if claim == "found":
-            return Outcome("found", "", self._bound, "search")
-        if claim == "stopped":
-            return Outcome("timeout", "the MIP solver was still at work", self._bound, "")
-        return self._confirm(CLAIMS[claim])
+        if claim in CLAIMS:
+            return self._confirm(CLAIMS[claim])
+        # Where the solver did not finish there is nothing to confirm: another search's answer would not be its own.
+        status, reason = ENDS[claim]
+        return Outcome(status, reason, self._bound, "search" if status == "found" else "")
 
-    def _solve(self, root: Root, bounds: Bounds, judge: Judge, targets: list[int]) -> str:
-        """What the solver claims of all targets together: the worst of what it claims of each; or "found"."""
+    def _solve(self, root: Root, bounds: Bounds) -> str:
+        """What the solver claims of all targets together, or how it ended with the first that it does not decide."""
+        judge, target = Judge(root.search.graph, root.rows), bounds.domains.target
+        if self._goal.offer(judge, bounds.point, target):
+            return "found"
         try:
             lp = CondensedLP(root, self._deadline)
         except DeadlineExpired:
             return "stopped"
         worst = "holds"
-        for target in targets:
+        for i, which in enumerate(target.tolist()):
 
-            def offer(x: Floats, target: int = target) -> bool:
+            def offer(x: Floats, i: int = i) -> bool:
                 point = torch.from_numpy(x).view(root.search.graph.input.shape).float().to(self._device)
-                return self._goal.offer(judge, point[None], torch.tensor([target], device=self._device))
+                return self._goal.offer(judge, point[None], target[i : i + 1])
 
-            sides = bounds.domains.lower[target], bounds.domains.upper[target]
-            claim = solve_mip(lp, target, sides, offer, self._tick, self._deadline)
+            sides = bounds.domains.lower[i], bounds.domains.upper[i]
+            claim = solve_mip(lp, which, sides, offer, self._tick, self._deadline)
             self._stats.domains += claim.nodes
-            if claim.status in ("found", "stopped"):
+            if claim.status not in CLAIMS:
                 return claim.status
             worst = claim.status if claim.status != "holds" else worst
         return worst
