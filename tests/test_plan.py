@@ -49,7 +49,7 @@ def test_balls_are_not_split() -> None:
     assert way("auto", [ball]) is Way.SIGNS
 
 
-@pytest.mark.parametrize("method", ["beta", "lirpa", "lirpa-single", "lirpa-fixed"])
+@pytest.mark.parametrize("method", ["beta", "lirpa", "lirpa-single", "lirpa-fixed", "babsr-lp", "mip"])
 def test_other_methods_are_what_they_say(method: str) -> None:
     assert way(method, [problem(2)]) is Way.SIGNS
     assert way("input-split", [problem(FEW_INPUTS + 20)]) is Way.INPUTS

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from netproof.build import build_method, resolve_device
+from netproof.build import build_method, resolve_device, search_of
 from netproof.core.cpu import available_cpus
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Status, Verdict, Witness
@@ -40,7 +40,7 @@ from netproof.search.attack import QUICK, Pgd
 from netproof.search.goals import Decide
 from netproof.search.hand_over import OpenBoxes, hand_over
 from netproof.search.input_split import BATCH, InputSplit, SplitOptions, SplitResult
-from netproof.search.loop import Outcome, Search, SecondLook
+from netproof.search.loop import Outcome, SecondLook
 
 LONG_SEARCH = {"cpu": 512, "cuda": 4096}  # sub-domains after which a second, longer attack has its turn
 SMALL = 2048  # entries over all nodes: below this a second thread costs more than it brings
@@ -268,7 +268,9 @@ class _Run:
         method = build_method(self.info.name, self.options, self.device)
         report = self.report(index, count)
         look = self._second_look(problem, goal) if attack else None
-        search = Search(problem, method, goal, self.device, self.threads, self.deadline, self.stats, report, look)
+        search = search_of(self.info.name)(
+            problem, method, goal, self.device, self.threads, self.deadline, self.stats, report, look
+        )
         outcome = search.run()
         search.discard()
         return outcome

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import torch
 
+from netproof.bounds.babsr_lp import BabsrLP
 from netproof.bounds.bdd import Bdd
 from netproof.bounds.beta import Beta
 from netproof.bounds.lirpa import Lirpa
-from netproof.branching.babsr import Babsr
+from netproof.branching.babsr import Babsr, BabsrOriginal
 from netproof.branching.filtered import Filtered
 from netproof.branching.gnn import Gnn
 from netproof.errors import DeviceError, UsageError
-from netproof.search.loop import Method
+from netproof.search.loop import Method, Search
+from netproof.search.mip import MipSearch
 
 BATCH = {"cpu": 32, "cuda": 400}
 BETA_BATCH = {"cpu": 64, "cuda": 4096}
@@ -24,17 +27,20 @@ BDD_BATCH = {"cpu": 32, "cuda": 400}
 BDD_FILL = {"cpu": 4, "cuda": 128}
 
 
-def build_method(name: str, options: Mapping[str, int | float | bool | None], device: torch.device) -> Method:
+Options = Mapping[str, int | float | bool | None]
+
+
+def build_method(name: str, options: Options, device: torch.device) -> Method:
     """A method's parts, with its fields."""
-    if name == "bdd":
-        return _bdd(dict(options), device)
-    if name in ("gnn", "gnn-online"):
-        rule = Gnn(weak=float(options["weak"] or 0.0), online=name == "gnn-online")
-        return replace(_lirpa(dict(options), device), brancher=rule)
-    return (_beta if name in ("auto", "beta", "input-split") else _lirpa)(dict(options), device)
+    return BUILDERS[name](options, device)
 
 
-def _beta(o: dict[str, int | float | bool | None], device: torch.device) -> Method:
+def search_of(name: str) -> type[Search] | type[MipSearch]:
+    """What searches one problem by that method."""
+    return MipSearch if name == "mip" else Search
+
+
+def _beta(o: Options, device: torch.device) -> Method:
     batch = o["batch"] if o["batch"] is not None else BETA_BATCH[device.type]
     bounder = Beta(
         root_steps=int(o["root_steps"] or 0),
@@ -56,7 +62,7 @@ def _beta(o: dict[str, int | float | bool | None], device: torch.device) -> Meth
     )
 
 
-def _lirpa(o: dict[str, int | float | bool | None], device: torch.device) -> Method:
+def _lirpa(o: Options, device: torch.device) -> Method:
     """Algorithm 1 of the paper."""
     batch = o["batch"] if o["batch"] is not None else BATCH[device.type]
     bounder = Lirpa(
@@ -77,7 +83,7 @@ def _lirpa(o: dict[str, int | float | bool | None], device: torch.device) -> Met
     )
 
 
-def _bdd(o: dict[str, int | float | bool | None], device: torch.device) -> Method:
+def _bdd(o: Options, device: torch.device) -> Method:
     """Lagrangian decomposition: no LP but at the leaves."""
     batch = int(o["batch"] if o["batch"] is not None else BDD_BATCH[device.type])
     bounder = Bdd(
@@ -91,6 +97,35 @@ def _bdd(o: dict[str, int | float | bool | None], device: torch.device) -> Metho
     )
     fill = min(BDD_FILL[device.type], batch)
     return Method(bounder, Babsr(), batch=batch, lp_threshold=None, leaf_lp=bool(o["leaf_lp"]), fill=fill)
+
+
+def _gnn(o: Options, device: torch.device) -> Method:
+    return replace(_lirpa(o, device), brancher=Gnn(weak=float(o["weak"] or 0.0)))
+
+
+def _gnn_online(o: Options, device: torch.device) -> Method:
+    return replace(_lirpa(o, device), brancher=Gnn(weak=float(o["weak"] or 0.0), online=True))
+
+
+def _babsr_lp(o: Options, device: torch.device) -> Method:
+    """Every bound is an LP's already, so none takes turns besides."""
+    never = sys.maxsize
+    return Method(BabsrLP(again=bool(o["again"])), BabsrOriginal(), batch=1, lp_threshold=never, patience=never)
+
+
+BUILDERS: dict[str, Callable[[Options, torch.device], Method]] = {
+    "auto": _beta,
+    "beta": _beta,
+    "input-split": _beta,
+    "lirpa": _lirpa,
+    "lirpa-single": _lirpa,
+    "lirpa-fixed": _lirpa,
+    "bdd": _bdd,
+    "gnn": _gnn,
+    "gnn-online": _gnn_online,
+    "babsr-lp": _babsr_lp,
+    "mip": _beta,  # the search that proves what the solver claims
+}
 
 
 def resolve_device(name: str) -> torch.device:

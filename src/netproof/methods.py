@@ -122,6 +122,10 @@ def _bdd() -> tuple[Field, ...]:
     )
 
 
+def _babsr_lp() -> tuple[Field, ...]:
+    return (Field("again", bool, True, "bound the neurons after a split again, by fixed slopes"),)
+
+
 METHODS: dict[str, MethodInfo] = {
     m.name: m
     for m in (
@@ -134,6 +138,8 @@ METHODS: dict[str, MethodInfo] = {
         MethodInfo("bdd", "Lagrangian decomposition, batched, with BaBSR", _bdd()),
         MethodInfo("gnn", "as lirpa, branching by a graph network trained on strong branching", _gnn()),
         MethodInfo("gnn-online", "the same, and it goes on learning during the run", _gnn()),
+        MethodInfo("babsr-lp", "one sub-domain at a time, each bounded by its LP", _babsr_lp()),
+        MethodInfo("mip", "a MIP solver; what it claims is then proved by beta, or is unknown", _beta()),
     )
 }
 

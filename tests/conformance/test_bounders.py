@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from netproof.bounds.babsr_lp import BabsrLP
 from netproof.bounds.bdd import Bdd
 from netproof.bounds.beta import Beta
 from netproof.bounds.bounder import Bounder, Bounds, Clock
@@ -47,6 +48,8 @@ BOUNDERS: dict[str, Bounder] = {
     "bdd, nothing climbed": Bdd(root_steps=0, steps=0),
     "bdd, wild steps": Bdd(root_steps=20, steps=10, rate=50.0, child_rate=50.0),
     "lirpa, wild steps": Lirpa(root_steps=20, neuron_steps=10, steps=10, rate=5.0, child_rate=5.0),
+    "babsr-lp": BabsrLP(),
+    "babsr-lp, neurons kept": BabsrLP(again=False),
 }
 
 every_bounder = pytest.mark.parametrize("bounder", BOUNDERS.values(), ids=BOUNDERS)

@@ -11,7 +11,7 @@ from torch import Tensor
 from netproof.bounds.bounder import Bounds
 from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.root import Root
-from netproof.branching.babsr import Babsr
+from netproof.branching.babsr import Babsr, BabsrOriginal
 from netproof.branching.brancher import Brancher
 from netproof.branching.filtered import Filtered
 from netproof.branching.gnn import Gnn
@@ -21,6 +21,7 @@ from support.asking import bound_of, first_problem, knotted, root_of
 
 BRANCHERS: dict[str, Brancher] = {
     "babsr": Babsr(),
+    "babsr, original": BabsrOriginal(),
     "filtered": Filtered(),
     "gnn": Gnn(),
     "gnn, BaBSR wherever it is better": Gnn(weak=1.0),
@@ -106,3 +107,20 @@ def test_useless_coefficients_leave_no_unstable_neuron_out(brancher: Brancher, p
     for root, bounds in situations(3):
         bad = replace(bounds, coef=torch.full_like(bounds.coef, poison))
         check(brancher.choose(root, bad, 4), bad, 4)
+
+
+def test_the_original_rule_takes_the_first_layer_only_where_no_other_neuron_loses_anything() -> None:
+    later = first = 0
+    for root, bounds in situations():
+        start = root.search.layers[0].count
+        for i, (neuron,) in enumerate(BabsrOriginal().choose(root, bounds, 1).tolist()):
+            if neuron < 0:
+                continue
+            low, high = bounds.domains.lower[i, start:], bounds.domains.upper[i, start:]
+            loses = bounds.domains.unstable[i, start:] & (bounds.coef[i, start:] * low * high / (high - low) > 1e-4)
+            if bool(loses.any()):
+                assert neuron >= start
+            first += neuron < start
+            later += neuron >= start
+    assert first > 0
+    assert later > 0

@@ -27,7 +27,7 @@ BRIEF = {"root_steps": "20", "neuron_steps": "5", "steps": "5"}
 
 
 def brief(method: str) -> dict[str, str]:
-    return {} if method == "lirpa-fixed" else BRIEF
+    return {} if method in ("lirpa-fixed", "babsr-lp") else BRIEF
 
 
 # --- planted counterexamples ---

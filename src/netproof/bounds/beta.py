@@ -125,12 +125,12 @@ class Beta(Bounder):
             margin = (threshold + SEARCH_MARGIN * (1 + threshold.abs())).float()
             _, start = climb(net, seeds, lines, start, schedule, margin, deadline)
         began = time.monotonic()
-        bounds = _confirm(scope, domains, start)
+        bounds = confirm_packed(scope, domains, start)
         clock.confirm += time.monotonic() - began
         return bounds
 
 
-def _confirm(scope: Scope, domains: Domains, found: Start) -> Bounds:
+def confirm_packed(scope: Scope, domains: Domains, found: Start) -> Bounds:
     """What the parameters found are worth in float64, with rounding charged."""
     net = scope.condensed
     lines = packed_lines(net, domains.lower.double(), domains.upper.double(), domains.splits, proof=True)

@@ -22,10 +22,11 @@ from netproof.bounds.lp_check import clip_signs, lagrangian_bound
 from netproof.bounds.lp_model import Entries, Floats, Layout, LinearProgram
 from netproof.bounds.lp_network import Bounds, Hinges, flat_bounds, network_program
 from netproof.bounds.lp_solve import solve
-from netproof.core.deadline import Deadline
+from netproof.core.deadline import Deadline, DeadlineExpired
+from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.numerics import UNDERFLOW, gamma
-from netproof.problem.problem import InputSet, Rows
+from netproof.problem.problem import InputSet, Problem, Rows
 
 # What a domain knows more than the root, each (lower, upper) flat and confirmed: for a nonlinear node's index
 # the bounds of its input (a ReLU split clamps one of them at 0), for index 0 the box of the network's input.
@@ -146,7 +147,7 @@ class TriangleLP:
         valid = task.rows.valid[task.target].numpy()
         y = self._network.columns[-1]
         t, first = len(domain.cost), len(domain.row_lower)
-        least, most = _range(coef, offset, domain.lower[y], domain.upper[y])
+        least, most = row_range(coef, offset, domain.lower[y], domain.upper[y])
         count, outputs = coef.shape
         index = first + np.arange(count)
         rows = Entries(np.repeat(index, outputs), np.tile(y, count), coef.reshape(-1))
@@ -202,7 +203,7 @@ def _fit_hinges(program: LinearProgram, hinges: Hinges) -> None:
     program.upper[hinges.after] = np.fmin(program.upper[hinges.after], most)
 
 
-def _range(coef: Floats, offset: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+def row_range(coef: Floats, offset: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
     """Outer bounds of coef·y − offset, (row,), for y in a box (output,)."""
     with np.errstate(invalid="ignore"):
         ends = [np.where(coef == 0, 0.0, coef * side) for side in (lower, upper)]
@@ -240,3 +241,17 @@ def solve_many(
         return [one(task) for task in tasks]
     with ThreadPoolExecutor(min(workers, len(tasks))) as pool:
         return list(pool.map(one, tasks))
+
+
+def lp_bound(problem: Problem, target: int, intervals: Sequence[Interval], deadline: Deadline) -> float:
+    """What the triangle LP built on the given bounds of every node proves of min max_j r_j; −inf out of time.
+
+    intervals: confirmed, one a node in the graph's order, as a root's `intervals.of`; the LP's value, less rounding.
+    """
+    sides = [(one.lower.cpu(), one.upper.cpu()) for one in intervals]
+    try:
+        lp = TriangleLP(problem.graph, problem.input_set, sides, deadline)
+    except DeadlineExpired:
+        return -math.inf
+    (outcome,) = solve_many(lp, [LPTask(problem.rows, target, {})], workers=1, deadline=deadline)
+    return outcome.bound

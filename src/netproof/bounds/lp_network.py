@@ -80,6 +80,32 @@ def network_program(graph: Graph, inputs: InputSet, bounds: Bounds, deadline: De
     return _Builder(graph, bounds).build(inputs, deadline)
 
 
+def add_input_set(program: Program, inputs: InputSet, lower: Floats, upper: Floats) -> Ints:
+    """The input's columns (input,), no wider than lower and upper.
+
+    A box; around it the ball's own box; for ℓ1 also distances e >= |x − centre| with Σe <= radius. An ℓ2 ball is not
+    linear: only its box is used, so the relaxation there is weaker.
+    """
+    lower = np.fmax(lower, inputs.lower.reshape(-1).numpy())
+    upper = np.fmin(upper, inputs.upper.reshape(-1).numpy())
+    if inputs.centre is not None:
+        centre = inputs.centre.reshape(-1).numpy()
+        lower = np.maximum(lower, np.nextafter(centre - inputs.radius, -np.inf))
+        upper = np.minimum(upper, np.nextafter(centre + inputs.radius, np.inf))
+    x = program.add_columns(lower, upper)
+    if inputs.centre is None or inputs.p != 1:
+        return x
+    infinite = np.full(len(x), np.inf)
+    far = program.add_columns(np.zeros(len(x)), np.full(len(x), inputs.radius))
+    for sign, side in ((-1.0, -centre), (1.0, centre)):  # e − x >= −centre, e + x >= centre
+        rows = program.add_rows(side, infinite)
+        program.add_entries(rows, far, 1.0)
+        program.add_entries(rows, x, sign)
+    (total,) = program.add_rows(np.array([-np.inf]), np.array([inputs.radius]))
+    program.add_entries(np.full(len(x), total), far, 1.0)
+    return x
+
+
 class _Builder:
     def __init__(self, graph: Graph, bounds: Bounds) -> None:
         self.graph = graph
@@ -118,28 +144,7 @@ class _Builder:
         return live
 
     def _input(self, inputs: InputSet) -> None:
-        """A box; around it the ball's own box; for ℓ1 also distances e >= |x − centre| with Σe <= radius.
-
-        An ℓ2 ball is not linear: only its box is used, so the relaxation there is weaker.
-        """
-        lower = np.fmax(self.bounds.lower[0], inputs.lower.reshape(-1).numpy())
-        upper = np.fmin(self.bounds.upper[0], inputs.upper.reshape(-1).numpy())
-        if inputs.centre is not None:
-            centre = inputs.centre.reshape(-1).numpy()
-            lower = np.maximum(lower, np.nextafter(centre - inputs.radius, -np.inf))
-            upper = np.minimum(upper, np.nextafter(centre + inputs.radius, np.inf))
-        x = self.program.add_columns(lower, upper)
-        self.columns[0] = x
-        if inputs.centre is None or inputs.p != 1:
-            return
-        infinite = np.full(len(x), np.inf)
-        far = self.program.add_columns(np.zeros(len(x)), np.full(len(x), inputs.radius))
-        for sign, side in ((-1.0, -centre), (1.0, centre)):  # e − x >= −centre, e + x >= centre
-            rows = self.program.add_rows(side, infinite)
-            self.program.add_entries(rows, far, 1.0)
-            self.program.add_entries(rows, x, sign)
-        (total,) = self.program.add_rows(np.array([-np.inf]), np.array([inputs.radius]))
-        self.program.add_entries(np.full(len(x), total), far, 1.0)
+        self.columns[0] = add_input_set(self.program, inputs, self.bounds.lower[0], self.bounds.upper[0])
 
     def _affine(self, node: Node, wanted: Ints) -> None:
         """value − W x = b, within the radius of folded weights; copies take over the columns they copy."""

@@ -1,0 +1,250 @@
+"""babsr-lp and mip: what a solver claims decides nothing, and what they do when it fails, lies or runs out of time."""
+
+from __future__ import annotations
+
+import csv
+import threading
+import time
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import netproof
+from netproof.api import Progress
+from netproof.bounds import babsr_lp
+from netproof.bounds.lp import LPOutcome, TriangleLP
+from netproof.bounds.lp_model import Floats
+from netproof.bounds.lp_solve import NOTHING, Answer
+from netproof.bounds.mip_model import Claim
+from netproof.core.deadline import Deadline
+from netproof.core.verdict import Status, Verdict
+from netproof.demo import Instance
+from netproof.model.load import load_network
+from netproof.search import mip
+from support.api import below, constant_property, least_of, module
+from support.asking import ask, at_most, dense, knotted, sharpened, whole_box
+from support.random_graphs import Question
+
+Demo = dict[str, tuple[Path, Path, Instance]]
+RIVALS = ("babsr-lp", "mip")
+every_rival = pytest.mark.parametrize("method", RIVALS)
+MARGIN = Fraction(1, 50)
+WEAK = {"steps": "0", "root_steps": "0", "leaf_lp": "false", "probes": "0"}  # a search that proves next to nothing
+
+
+def holds(seed: int, widths: Sequence[int] = (3, 4, 3, 2)) -> Question:
+    return sharpened(knotted(seed, widths), [MARGIN])
+
+
+def breaks(seed: int) -> Question:
+    return sharpened(knotted(seed, (3, 4, 3, 2)), [-MARGIN])
+
+
+def answer(question: Question, folder: Path, method: str, **how: Any) -> Verdict:
+    return ask(question.network, question.property, folder, method=method, attack=False, **how)
+
+
+# --- babsr-lp ---
+
+
+def test_one_sub_domain_at_a_time_two_a_split_and_no_other_lps(tmp_path: Path) -> None:
+    verdict = answer(holds(1), tmp_path, "babsr-lp")
+    assert verdict.status == Status.UNSAT
+    assert verdict.stats.domains == 2 * verdict.stats.rounds > 0
+    assert verdict.stats.lps == verdict.stats.leaf_lps == 0
+
+
+def test_it_is_complete_without_an_lp_of_leaves(tmp_path: Path) -> None:
+    """Every leaf of |x + y| + |x − y| >= |2x| is feasible, so it is their values that prove."""
+    weight = [[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [2.0, 0.0], [-2.0, 0.0]]
+    network = dense((weight, [0.0] * 6), ([[1.0, 1.0, 1.0, 1.0, -1.0, -1.0]], [0.0]))
+    verdict = ask(network, at_most(whole_box([-1, -1], [1, 1]), network, "-1/100"), tmp_path, method="babsr-lp")
+    assert verdict.status == Status.UNSAT
+    assert verdict.stats.domains > 0
+    assert verdict.stats.leaf_lps == 0
+
+
+def test_bounding_neurons_again_saves_branches(tmp_path: Path) -> None:
+    counts = []
+    for again in ("true", "false"):
+        options = {"again": again}
+        runs = [answer(holds(seed, (3, 6, 6, 5, 2)), tmp_path, "babsr-lp", options=options) for seed in range(1, 4)]
+        assert {run.status for run in runs} == {Status.UNSAT}
+        counts.append(sum(run.stats.domains for run in runs))
+    assert counts[0] < counts[1]
+
+
+def test_a_solver_that_always_fails_leaves_it_to_the_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(babsr_lp, "solve_from", lambda *_: (NOTHING, None))
+    verdict = answer(holds(1), tmp_path, "babsr-lp")
+    assert verdict.status == Status.UNSAT
+    assert verdict.stats.leaf_lps > 0
+    monkeypatch.setattr(TriangleLP, "solve", lambda *_: LPOutcome("failed"))
+    assert answer(holds(1), tmp_path, "babsr-lp").status == Status.UNKNOWN
+
+
+def lying(answer_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solver's duals replaced, its basis kept."""
+    real = babsr_lp.solve_from
+
+    def solve(*how: Any) -> Any:
+        found, basis = real(*how)
+        return answer_of(found, len(how[0].row_lower)), basis
+
+    monkeypatch.setattr(babsr_lp, "solve_from", solve)
+
+
+def random_duals(found: Answer, rows: int) -> Answer:
+    return Answer(False, found.point, np.random.default_rng(0).normal(scale=10.0, size=rows))
+
+
+def empty_everywhere(found: Answer, rows: int) -> Answer:
+    duals: Floats = np.ones(rows) if found.duals is None else found.duals
+    return Answer(True, None, duals)
+
+
+@pytest.mark.parametrize("lie", [random_duals, empty_everywhere])
+def test_a_solver_that_lies_proves_nothing_false(lie: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lying(lie, monkeypatch)
+    for seed in range(1, 5):
+        assert answer(breaks(seed), tmp_path, "babsr-lp").status != Status.UNSAT
+        assert answer(holds(seed), tmp_path, "babsr-lp").status != Status.SAT
+
+
+# --- mip ---
+
+
+def test_the_solver_and_the_proof_are_told_apart(tmp_path: Path) -> None:
+    verdict = answer(holds(2), tmp_path, "mip")
+    assert verdict.status == Status.UNSAT
+    assert verdict.decided_by in ("search", "leaf")
+    assert verdict.stats.seconds["search"] > 0
+    assert verdict.stats.seconds["confirm"] > 0
+    assert verdict.lower_bound is not None
+    assert 0 < verdict.lower_bound <= MARGIN + 1e-5
+
+
+def test_its_solutions_are_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A violation is found by the solver itself: no search follows."""
+    monkeypatch.setattr(mip.MipSearch, "_confirm", lambda *_: pytest.fail("nothing was left to confirm"))
+    for seed in range(4):
+        verdict = answer(breaks(seed), tmp_path, "mip")
+        assert verdict.status == Status.SAT
+        assert verdict.decided_by == "search"
+
+
+def claiming(status: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mip, "solve_mip", lambda *_: Claim(status, 0))
+
+
+@pytest.mark.parametrize("claim", ["holds", "violated"])
+def test_a_false_claim_is_not_believed(claim: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claiming(claim, monkeypatch)
+    for seed in (1, 2):
+        assert answer(breaks(seed), tmp_path, "mip").status == Status.SAT
+        assert answer(holds(seed), tmp_path, "mip").status == Status.UNSAT
+
+
+@pytest.mark.parametrize(("claim", "words"), list(mip.CLAIMS.items()))
+def test_a_claim_that_cannot_be_proved_is_unknown(
+    claim: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claiming(claim, monkeypatch)
+    verdict = answer(holds(1), tmp_path, "mip", options=WEAK)
+    assert verdict.status == Status.UNKNOWN
+    assert verdict.reason.startswith(f"{words}; it could not be confirmed: ")
+
+
+def test_a_solver_that_gives_up_claims_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claiming("failed", monkeypatch)
+    verdict = answer(holds(1), tmp_path, "mip")
+    assert (verdict.status, verdict.reason) == (Status.UNKNOWN, "the MIP solver gave up")
+
+
+def test_without_time_to_prove_it_a_claim_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadline = Deadline(3600)
+
+    def solve(*_: Any) -> Claim:
+        monkeypatch.setattr(deadline, "_end", time.monotonic())
+        return Claim("holds", 5)
+
+    monkeypatch.setattr(mip, "solve_mip", solve)
+    verdict = answer(holds(1), tmp_path, "mip", deadline=deadline)
+    assert verdict.status == Status.TIMEOUT
+    assert verdict.reason == "the MIP solver says that it holds; there was no time to confirm it"
+    assert verdict.stats.domains == 5
+
+
+def test_what_the_root_proves_needs_no_solver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mip, "solve_mip", lambda *_: pytest.fail("there was nothing to solve"))
+    verdict = answer(sharpened(knotted(1), [Fraction(100)]), tmp_path, "mip")
+    assert (verdict.status, verdict.decided_by) == (Status.UNSAT, "root")
+
+
+# --- the clock ---
+
+
+def run_for_long(method: str, **how: Any) -> Verdict:
+    """A hundred neurons, and a margin that takes either rival minutes to prove."""
+    net = module(8, 32, 32, 32, 2, seed=1)
+    property = constant_property((below(0, least_of(net, -1, 1, 8) - 0.05),), n=8)
+    network = load_network(net, example_shape=(1, 8))
+    return netproof.verify(network, property, method=method, device="cpu", threads=1, attack=False, **how)
+
+
+@every_rival
+def test_it_ends_at_the_deadline(method: str) -> None:
+    verdict = run_for_long(method, timeout=1.0)
+    assert verdict.status == Status.TIMEOUT
+    assert verdict.witness is None
+
+
+@every_rival
+def test_it_ends_when_it_is_cancelled(method: str) -> None:
+    """No time limit to go by: a solver at work must see it by itself."""
+    deadline = Deadline()
+    told: list[Progress] = []
+
+    def progress(step: Progress) -> None:
+        told.append(step)
+        if step.phase == "search" and not deadline.cancelled:
+            thread = threading.Thread(target=deadline.cancel)
+            thread.start()
+            thread.join()
+
+    verdict = run_for_long(method, progress=progress, deadline=deadline)
+    assert (verdict.status, verdict.reason) == (Status.UNKNOWN, "interrupted")
+    assert told[-1].phase == "search"
+
+
+# --- against what is known ---
+
+
+@every_rival
+def test_the_bundled_instances(method: str, demo: Demo) -> None:
+    for name in ("fc-4-needs-splits", "fc-5-breaks"):
+        model, spec, instance = demo[name]
+        verdict = netproof.verify(model, spec, method=method, device="cpu", threads=1, timeout=20)
+        assert verdict.status in (instance.expected, Status.TIMEOUT), name
+
+
+@pytest.mark.benchmark
+@pytest.mark.slow
+@every_rival
+@pytest.mark.parametrize("folder", ["sat_relu", "acasxu_2023"])
+def test_nothing_contradicts_the_truth(method: str, folder: str, benchmarks: Path) -> None:
+    """Three instances of either kind for some seconds each; undecided is no contradiction, but not all may be."""
+    with (benchmarks / folder / "known.csv").open(newline="", encoding="utf-8") as file:
+        known = list(csv.DictReader(file))
+    decided = 0
+    for truth in ("sat", "unsat"):
+        for row in [row for row in known if row["truth"] == truth][:3]:
+            files = benchmarks / folder / row["onnx"], benchmarks / folder / row["vnnlib"]
+            verdict = netproof.verify(*files, method=method, device="cpu", threads=1, timeout=10, attack=False)
+            assert verdict.status in (truth, Status.TIMEOUT, Status.UNKNOWN), row["vnnlib"]
+            decided += verdict.status == truth
+    assert decided > 0
