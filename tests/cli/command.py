@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -28,7 +29,13 @@ def start(*arguments: str, engine: str = "unsat", cwd: Path, **more: str) -> sub
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=_hear_hangups,
     )
+
+
+def _hear_hangups() -> None:
+    """The tests may themselves run under nohup, which children inherit."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def run(*arguments: str, engine: str = "unsat", cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:

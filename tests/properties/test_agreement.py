@@ -77,7 +77,7 @@ def test_verdicts_agree_on_knotted_networks(method: str, tmp_path: Path) -> None
     assert lps >= 10 or method in ("auto", "input-split", "babsr-lp", "mip")
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_all_methods_agree_with_the_attack_on_or_off(seed: int, tmp_path: Path) -> None:
     question = sharpened(knotted(900 + seed), HOLDS if seed % 2 else (-MARGIN,))
     for method in METHODS:
@@ -87,7 +87,7 @@ def test_all_methods_agree_with_the_attack_on_or_off(seed: int, tmp_path: Path) 
             assert verdict.status == (Status.UNSAT if seed % 2 else Status.SAT)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(questions(neurons=6, inputs=3))
 def test_verdicts_agree_on_what_hypothesis_thinks_of(tmp_path: Path, question: Question) -> None:
     for method in METHODS:
