@@ -146,7 +146,7 @@ def test_train_gnn_labels_trains_and_writes_weights(run: Run, instances: Path, t
 def test_images_of_excluded_sets_are_not_learnt_from(script: Callable[[str], ModuleType], instances: Path) -> None:
     data, sets = script("gnn_data"), script("instances")
     some = sets.read_folder(instances)
-    renamed = [replace(one, vnnlib=f"net-img{i}-eps0.1.vnnlib") for i, one in enumerate(some)]
+    renamed = [replace(one, vnnlib=Path(f"net-img{i}-eps0.1.vnnlib")) for i, one in enumerate(some)]
     assert data.numbers(renamed) == {"0", "1"}
     with pytest.raises(UsageError, match="no instances to learn from"):
         data.images(renamed, {"0", "1"}, 4)

@@ -30,9 +30,9 @@ from support.random_graphs import TinyNetwork, rows_tensor
 
 every_method = pytest.mark.parametrize("method", METHODS)
 SLOPES_ALONE = [m for m in METHODS if m.startswith(("lirpa", "gnn"))]  # the others see conflicts between splits
-LPS_ALONE = ["babsr-lp", "bdd"]  # whose every bound is an LP's or tends to it, so that no leaf needs one
+LPS_ALONE = ["babsr-lp"]  # whose every bound is an LP's, so that no leaf needs one; bounds of bdd tend to it
 # The others split the input of such networks first.
-SIGNS = [m for m in METHODS if m not in ("auto", "input-split", *LPS_ALONE)]
+SIGNS = [m for m in METHODS if m not in ("auto", "input-split", "bdd", *LPS_ALONE)]
 splits_neurons = pytest.mark.parametrize("method", SIGNS)
 slopes_alone = pytest.mark.parametrize("method", SLOPES_ALONE)
 either_attack = pytest.mark.parametrize("attack", [True, False], ids=["attack", "no attack"])
