@@ -39,7 +39,7 @@ FILES = sorted(
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_module_and_file_exists(name: str) -> None:
-    home = ROOT if name.startswith("tests/") else ROOT / "src" / "netproof"
+    home = ROOT if name.startswith(("tests/", "benchmarks/")) else ROOT / "src" / "netproof"
     assert (home / name).is_file()
 
 
