@@ -136,6 +136,18 @@ def test_bounds_of_one_instance_and_of_a_set(tmp_path: Path, capsys: pytest.Capt
     assert rows_of(tmp_path / "all" / "bounds-summary.csv") == summary
 
 
+def test_interrupted_bounds_say_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("netproof.reproduce.bounds.compute", stop)
+    make_sets(tmp_path / "data", "unsat", names=("oval_base_easy",))
+    assert obey(["reproduce", "bounds", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out"), *CPU]) == 130
+    assert "interrupted: 0 of 1 curves are kept" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [

@@ -203,14 +203,16 @@ def bounds(
     from netproof.reproduce import bounds as page
 
     curves: list[Curve] = []
-    for place, question in enumerate(questions):
-        title = f"{place + 1}/{len(questions)}  {question.name}"
-        curve = _curve(output, question, steps, engine, title, quiet)
-        curves.append(curve)
-        if not quiet:
-            crossed = "never crossed" if curve.crossing is None else f"crossed at step {curve.crossing}"
-            under = "stays under" if curve.stays_under else "PASSES"
-            print_err(f"{title}  {crossed}, {under} the second LP  {curve.seconds:.1f} s")
+    try:
+        for place, question in enumerate(questions):
+            title = f"{place + 1}/{len(questions)}  {question.name}"
+            curves.append(_curve(output, question, steps, engine, title, quiet))
+            if not quiet:
+                print_err(f"{title}  {_course(curves[-1])}")
+    except KeyboardInterrupt:
+        kept = f"{len(curves)} of {len(questions)} curves are kept in {out}"
+        print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
+        return EXIT_INTERRUPTED
     path = page.write(output, curves)
     print_out(f"{page.said(curves)}\n")
     return _done(path, quiet)
@@ -359,6 +361,12 @@ def _curve(output: Any, question: Question, steps: int, engine: options.Engine, 
             raise UsageError(f"not finished in {engine.timeout:g} s", file=question.name, remedy=remedy)
         page.keep(path, curve)
     return curve
+
+
+def _course(curve: Curve) -> str:
+    crossed = "never crossed" if curve.crossing is None else f"crossed at step {curve.crossing}"
+    under = "stays under" if curve.stays_under else "PASSES"
+    return f"{crossed}, {under} the second LP  {curve.seconds:.1f} s"
 
 
 class _Line:
