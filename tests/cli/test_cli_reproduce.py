@@ -136,6 +136,17 @@ def test_bounds_of_one_instance_and_of_a_set(tmp_path: Path, capsys: pytest.Capt
     assert rows_of(tmp_path / "all" / "bounds-summary.csv") == summary
 
 
+def test_an_interrupted_figure_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("netproof.reproduce.example.example", stop)
+    assert obey(["reproduce", "example", "--out", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "netproof: interrupted\n"
+
+
 def test_interrupted_bounds_say_what_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from netproof._version import __version__
 from netproof.cli import bench, bounds, demo, doctor, inspect, methods, report, reproduce, robust, verify
@@ -25,8 +26,20 @@ EXIT_BUG, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 # Typer exports this one and not its base; click, on which older versions rest, need not be importable.
 CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
 
+
+class _Commands(TyperGroup):
+    def invoke(self, context: Any) -> Any:
+        """A command that does not handle Ctrl-C itself ends with a word; typer alone would end it silently."""
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:
+            print_err("netproof: interrupted")
+            return EXIT_INTERRUPTED
+
+
 app = typer.Typer(
     name="netproof",
+    cls=_Commands,
     help="Does this network satisfy this property on a whole input set? A proof, or a counterexample.",
     add_completion=False,
     pretty_exceptions_enable=False,
