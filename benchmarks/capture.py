@@ -20,7 +20,7 @@ from scaling import Bench, seconds_of
 from tables import say, table
 
 import netproof
-from netproof.bounds.climb import Seeds, Start, climb
+from netproof.bounds.climb import Seeds, Start, climb, first_logits
 from netproof.bounds.dual import packed_lines
 from netproof.bounds.optimise import Schedule
 from netproof.bounds.root import Root
@@ -39,7 +39,7 @@ def climb_of(root: Root, domains: Domains, steps: int) -> Callable[[], Any]:
     """The climb that bounds these sub-domains, none of which is ever settled."""
     net = root.packed
     lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
-    start = Start(domains.slopes.float(), domains.multipliers.float(), domains.weights.clamp(min=0.02).log())
+    start = Start(domains.slopes.float(), domains.multipliers.float(), first_logits(domains.weights))
     never = torch.full((len(domains),), torch.inf, device=domains.bound.device)
     seeds = Seeds.of(net, domains.target, root.valid)
     return lambda: climb(net, seeds, lines, start, Schedule(steps, 0.1), never, Deadline())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import torch
 
 from netproof.bounds.babsr_lp import BabsrLP
 from netproof.bounds.bdd import Bdd
 from netproof.bounds.beta import Beta
+from netproof.bounds.bounder import Bounder
 from netproof.bounds.lirpa import Lirpa
 from netproof.branching.babsr import Babsr, BabsrOriginal
 from netproof.branching.filtered import Filtered
@@ -23,7 +24,6 @@ BATCH = {"cpu": 32, "cuda": 400}
 BETA_BATCH = {"cpu": 64, "cuda": 4096}
 BETA_MOST = {"cpu": 64, "cuda": 16384}
 BETA_FILL = {"cpu": 8, "cuda": 256}  # a GPU bounds hundreds in the time of one
-BDD_BATCH = {"cpu": 32, "cuda": 400}
 BDD_FILL = {"cpu": 4, "cuda": 128}
 
 
@@ -40,19 +40,17 @@ def search_of(name: str) -> type[Search] | type[MipSearch]:
     return MipSearch if name == "mip" else Search
 
 
+def _with_fields(kind: type[Bounder], o: Options) -> Bounder:
+    """The bounder's fields are the method's options of the same names."""
+    own = {field.name for field in fields(kind) if field.init}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in o.items() if name in own})
+
+
 def _beta(o: Options, device: torch.device) -> Method:
     batch = o["batch"] if o["batch"] is not None else BETA_BATCH[device.type]
-    bounder = Beta(
-        root_steps=int(o["root_steps"] or 0),
-        neuron_steps=int(o["neuron_steps"] or 0),
-        steps=int(o["steps"] or 0),
-        rate=float(o["rate"] or 0.0),
-        child_rate=float(o["child_rate"] or 0.0),
-        renew=int(o["renew"] or 0),
-    )
     brancher = Filtered(int(o["probes"] or 0))
     return Method(
-        bounder,
+        _with_fields(Beta, o),
         brancher,
         batch=int(batch or 1),
         lp_threshold=None,
@@ -65,16 +63,8 @@ def _beta(o: Options, device: torch.device) -> Method:
 def _lirpa(o: Options, device: torch.device) -> Method:
     """Algorithm 1 of the paper."""
     batch = o["batch"] if o["batch"] is not None else BATCH[device.type]
-    bounder = Lirpa(
-        root_steps=int(o["root_steps"] or 0),
-        neuron_steps=int(o["neuron_steps"] or 0),
-        steps=int(o["steps"] or 0),
-        refresh=int(o["refresh"] or 0),
-        rate=float(o["rate"] or 0.0),
-        child_rate=float(o["child_rate"] or 0.0),
-    )
     return Method(
-        bounder,
+        _with_fields(Lirpa, o),
         Babsr(),
         batch=int(batch or 1),
         lp_threshold=int(o["lp_threshold"] or 1),
@@ -85,18 +75,9 @@ def _lirpa(o: Options, device: torch.device) -> Method:
 
 def _bdd(o: Options, device: torch.device) -> Method:
     """Lagrangian decomposition: no LP but at the leaves."""
-    batch = int(o["batch"] if o["batch"] is not None else BDD_BATCH[device.type])
-    bounder = Bdd(
-        root_steps=int(o["root_steps"] or 0),
-        neuron_steps=int(o["neuron_steps"] or 0),
-        steps=int(o["steps"] or 0),
-        refresh=int(o["refresh"] or 0),
-        rate=float(o["rate"] or 0.0),
-        child_rate=float(o["child_rate"] or 0.0),
-        proximal=bool(o["proximal"]),
-    )
+    batch = int(o["batch"] if o["batch"] is not None else BATCH[device.type])
     fill = min(BDD_FILL[device.type], batch)
-    return Method(bounder, Babsr(), batch=batch, lp_threshold=None, leaf_lp=bool(o["leaf_lp"]), fill=fill)
+    return Method(_with_fields(Bdd, o), Babsr(), batch=batch, lp_threshold=None, leaf_lp=bool(o["leaf_lp"]), fill=fill)
 
 
 def _gnn(o: Options, device: torch.device) -> Method:
@@ -110,7 +91,7 @@ def _gnn_online(o: Options, device: torch.device) -> Method:
 def _babsr_lp(o: Options, device: torch.device) -> Method:
     """Every bound is an LP's already, so none takes turns besides."""
     never = sys.maxsize
-    return Method(BabsrLP(again=bool(o["again"])), BabsrOriginal(), batch=1, lp_threshold=never, patience=never)
+    return Method(_with_fields(BabsrLP, o), BabsrOriginal(), batch=1, lp_threshold=never, patience=never)
 
 
 BUILDERS: dict[str, Callable[[Options, torch.device], Method]] = {

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from netproof.bounds import lp as lp_module
 from netproof.bounds import lp_solve
 from netproof.bounds.interval import interval_bounds
-from netproof.bounds.lirpa import Lirpa
-from netproof.bounds.lp import DomainBounds, LPTask, TriangleLP, lp_bound, solve_many
+from netproof.bounds.lp import DomainBounds, LPTask, TriangleLP, solve_many
 from netproof.bounds.lp_check import lagrangian_bound
 from netproof.bounds.region import Region
 from netproof.core.deadline import Deadline
@@ -25,7 +24,6 @@ from netproof.model.graph import Graph, Node
 from netproof.model.nonlinear import LeakyRelu
 from netproof.model.ops import Affine, Input
 from netproof.problem.problem import InputSet, Rows
-from support.asking import first_problem, knotted, root_of
 from support.exact import enumerate_minimum, rows_of
 from support.random_graphs import (
     NetworkBuilder,
@@ -307,15 +305,3 @@ def test_each_lp_gets_the_smaller_of_its_limit_and_what_is_left(monkeypatch: pyt
     assert all(limit <= 5.0 for limit in limits[: len(limits) // 2])
     assert all(limit <= 3.0 for limit in limits[len(limits) // 2 :])
     assert limits
-
-
-def test_the_bound_on_given_intervals_is_the_lps_value_and_rises_with_them() -> None:
-    problem = first_problem(knotted(3))
-    loose = interval_bounds(problem.graph, Region.of(problem.input_set, CPU, torch.float64)).of
-    tight = root_of(Lirpa(), problem)[0].intervals.of
-    found = [lp_bound(problem, 0, intervals, Deadline()) for intervals in (loose, tight)]
-    pairs = [(one.lower, one.upper) for one in tight]
-    lp = TriangleLP(problem.graph, problem.input_set, pairs)
-    assert found[1] == lp.solve(LPTask(problem.rows, 0, {})).bound
-    assert found[0] < found[1] - 1e-3
-    assert lp_bound(problem, 0, tight, Deadline(0.0)) == -math.inf

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.again import bound_again, parallel_slopes
-from netproof.bounds.beta import confirm_packed
 from netproof.bounds.bounder import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.climb import Start
+from netproof.bounds.confirm_packed import confirm_packed
 from netproof.bounds.lp_check import clip_signs, lagrangian_bound
 from netproof.bounds.lp_condensed import CondensedLP
 from netproof.bounds.lp_model import Floats

@@ -9,21 +9,21 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.bounder import Bounder, Bounds, Clock, root_domains
-from netproof.bounds.climb import Seeds
+from netproof.bounds.climb import Seeds, first_logits
 from netproof.bounds.condense import Condensed
+from netproof.bounds.confirm_packed import as_kept, confirmed
 from netproof.bounds.decomposition import Hull, prove, solve
 from netproof.bounds.dual import packed_lines, pull, within
 from netproof.bounds.optimise import Schedule
 from netproof.bounds.prices import Prices, Rule, climb_prices
+from netproof.bounds.relaxed import initial_slopes
 from netproof.bounds.renew import renew
 from netproof.bounds.root import Root, build_root
 from netproof.core.deadline import Deadline
-from netproof.numerics import INFLATE, SEARCH_MARGIN, gamma
+from netproof.numerics import SEARCH_MARGIN
 from netproof.problem.domains import Domains
 from netproof.problem.problem import Problem
 
-MOST = 6e4  # of a price, which is kept as a float16
-LEAST_WEIGHT = 0.02  # that a row starts with: from next to nothing it would take many steps to come back
 NEURON_RATE = 0.25  # step size of the neurons' own slopes at the root
 
 
@@ -91,10 +91,10 @@ def _bound(root: Root, domains: Domains, rule: Rule, threshold: Tensor, deadline
 
 def _start(net: Condensed, seeds: Seeds, hull: Hull, domains: Domains) -> tuple[Prices, Tensor]:
     """The parent's prices or the linear bound's, by which is better, and the size (domain, U) of a layer's."""
-    logits = domains.weights.clamp(min=LEAST_WEIGHT).log()
+    logits = first_logits(domains.weights)
     seed = seeds.mix(seeds.weights(logits))
     lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
-    linear = pull(net, seed, lines, within(lines, _fixed_slopes(net, domains)), None)
+    linear = pull(net, seed, lines, within(lines, initial_slopes(net.layers, domains.lower, domains.upper)), None)
     parent = domains.multipliers.float()
     better = solve(net, seed, hull, parent).value > linear.value
     scale = torch.empty_like(parent)
@@ -103,35 +103,11 @@ def _start(net: Condensed, seeds: Seeds, hull: Hull, domains: Domains) -> tuple[
     return Prices(torch.where(better[:, None], parent, linear.before), logits), scale
 
 
-def _fixed_slopes(net: Condensed, domains: Domains) -> Tensor:
-    """(domain, U), as CROWN chooses them."""
-    slopes = torch.empty_like(domains.lower)
-    for layers, packed in net.alike:
-        slopes[:, packed] = layers[0].relaxation.initial(domains.lower[:, packed], domains.upper[:, packed])
-    return slopes
-
-
 def _confirm(root: Root, domains: Domains, found: Prices) -> Bounds:
     """What the prices found are worth in float64, with rounding charged."""
     net = root.condensed
-    assert net.charges is not None
     hull = Hull.of(net, domains.lower.double(), domains.upper.double())
     seeds = Seeds.of(net, domains.target, root.valid)
     weights = seeds.weights(found.logits.double())
     proof = prove(net, seeds.mix(weights), hull, found.rho.double())
-    off = (weights * net.error[domains.target]).sum(1)  # of the rows themselves, and of their mix
-    if seeds.free:
-        off = off + (weights * (seeds.forms.abs() @ net.charges.seed)).sum(1)
-    bound = proof.value - off * INFLATE - proof.value.abs() * gamma(4)
-    return Bounds(
-        replace(
-            domains,
-            multipliers=found.rho.clamp(-MOST, MOST).half(),
-            weights=weights.float(),
-            bound=domains.bound.fmax(bound),  # what held for the parent holds here; a NaN never wins
-            settled=domains.depth,
-        ),
-        torch.zeros(len(domains), dtype=torch.bool, device=root.device),
-        proof.after.float(),
-        net.region.minimiser(proof.at_input).float(),
-    )
+    return confirmed(root, replace(domains, multipliers=as_kept(found.rho)), seeds, weights, proof)

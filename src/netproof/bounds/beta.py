@@ -13,24 +13,22 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.bounder import Bounder, Bounds, Clock, root_domains
-from netproof.bounds.climb import Seeds, Start, climb
-from netproof.bounds.condense import Condensed
-from netproof.bounds.dual import Pulled, packed_lines, pull, within
+from netproof.bounds.climb import Seeds, Start, climb, first_logits
+from netproof.bounds.confirm_packed import confirm_packed
+from netproof.bounds.dual import packed_lines
 from netproof.bounds.optimise import Schedule
 from netproof.bounds.renew import renew
 from netproof.bounds.root import Deepen, Root, build_root
 from netproof.bounds.scope import Scope
 from netproof.core.deadline import Deadline
-from netproof.numerics import INFLATE, SEARCH_MARGIN, gamma
+from netproof.numerics import SEARCH_MARGIN
 from netproof.problem.domains import Domains
 from netproof.problem.problem import Problem
 
-MOST = 6e4  # of a multiplier, which is kept as a float16
 MIN_LEVELS = 6  # splits between two renewals of the neurons' bounds, at least
 TRIALS = 4  # sub-domains on which a renewal is tried,
 TRIAL_AFTER = 64  # once the search has cost so many times as much as one
 WORTH = 0.2  # of the distance to a proof that a renewal must gain there for others to follow
-LEAST_WEIGHT = 0.02  # that a row starts with: from next to nothing it would take many steps to come back
 
 
 @dataclass(frozen=True)
@@ -116,9 +114,7 @@ class Beta(Bounder):
         clock: Clock,
     ) -> Bounds:
         net = scope.packed
-        start = Start(
-            domains.slopes.float(), domains.multipliers.float(), domains.weights.clamp(min=LEAST_WEIGHT).log()
-        )
+        start = Start(domains.slopes.float(), domains.multipliers.float(), first_logits(domains.weights))
         if schedule.steps > 0 and scope.count > 0:
             lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
             seeds = Seeds.of(net, domains.target, scope.valid)
@@ -128,36 +124,3 @@ class Beta(Bounder):
         bounds = confirm_packed(scope, domains, start)
         clock.confirm += time.monotonic() - began
         return bounds
-
-
-def confirm_packed(scope: Scope, domains: Domains, found: Start) -> Bounds:
-    """What the parameters found are worth in float64, with rounding charged."""
-    net = scope.condensed
-    lines = packed_lines(net, domains.lower.double(), domains.upper.double(), domains.splits, proof=True)
-    seeds = Seeds.of(net, domains.target, scope.valid)
-    weights = seeds.weights(found.logits.double())
-    beta = None if found.multipliers is None else found.multipliers.double()
-    pulled = pull(net, seeds.mix(weights), lines, within(lines, found.slopes.double()), beta)
-    bound = _less(net, pulled, seeds, weights, net.error[domains.target])
-    return Bounds(
-        replace(
-            domains,
-            slopes=found.slopes.half(),
-            multipliers=domains.multipliers if found.multipliers is None else found.multipliers.clamp(max=MOST).half(),
-            weights=weights.float(),
-            bound=domains.bound.fmax(bound),  # what held for the parent holds here; a NaN never wins
-            settled=domains.depth,
-        ),
-        torch.zeros(len(domains), dtype=torch.bool, device=scope.device),
-        pulled.after.float(),
-        net.region.minimiser(pulled.at_input).float(),
-    )
-
-
-def _less(net: Condensed, pulled: Pulled, seeds: Seeds, weights: Tensor, error: Tensor) -> Tensor:
-    """The value less what the rows themselves may be off by, and the rounding of their mix."""
-    assert net.charges is not None
-    off = (weights * error).sum(1)
-    if seeds.free:
-        off = off + (weights * (seeds.forms.abs() @ net.charges.seed)).sum(1)
-    return pulled.value - off * INFLATE - pulled.value.abs() * gamma(4)

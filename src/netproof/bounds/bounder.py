@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from netproof.bounds.relaxed import initial_slopes
 from netproof.bounds.root import Deepen, Root
 from netproof.core.deadline import Deadline
 from netproof.problem.domains import Domains
@@ -68,9 +69,7 @@ def root_domains(root: Root) -> Domains:
     count, device = root.rows.coef.shape[0], root.device
     lower = torch.cat(root.lower) if root.lower else torch.zeros(0, device=device)
     upper = torch.cat(root.upper) if root.upper else torch.zeros(0, device=device)
-    layers = zip(root.search.layers, root.lower, root.upper, strict=True)
-    first = [layer.relaxation.initial(lo, hi) for layer, lo, hi in layers]
-    output = torch.cat(first) if first else torch.zeros(0, device=device)
+    output = initial_slopes(root.search.layers, lower[None], upper[None])
     valid = root.rows.valid.float()
     return Domains(
         target=torch.arange(count, device=device),

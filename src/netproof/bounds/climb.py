@@ -13,6 +13,7 @@ from netproof.bounds.optimise import Schedule
 from netproof.core.deadline import Deadline
 from netproof.numerics import INFLATE, gamma
 
+LEAST_WEIGHT = 0.02  # that a row starts with: from next to nothing it would take many steps to come back
 LOOK = 4  # steps between two looks at what is settled: a look waits for the device
 
 
@@ -52,6 +53,11 @@ class Start:
     slopes: Tensor  # (domain, U)
     multipliers: Tensor | None  # (domain, U), None where nothing is split
     logits: Tensor  # (domain, row)
+
+
+def first_logits(weights: Tensor) -> Tensor:
+    """Where the rows' weights (domain, row) are climbed from."""
+    return weights.clamp(min=LEAST_WEIGHT).log()
 
 
 def climb(

@@ -22,11 +22,10 @@ from netproof.bounds.lp_check import clip_signs, lagrangian_bound
 from netproof.bounds.lp_model import Entries, Floats, Layout, LinearProgram
 from netproof.bounds.lp_network import Bounds, Hinges, flat_bounds, network_program
 from netproof.bounds.lp_solve import solve
-from netproof.core.deadline import Deadline, DeadlineExpired
-from netproof.core.forms import Interval
+from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
 from netproof.numerics import UNDERFLOW, gamma
-from netproof.problem.problem import InputSet, Problem, Rows
+from netproof.problem.problem import InputSet, Rows
 
 # What a domain knows more than the root, each (lower, upper) flat and confirmed: for a nonlinear node's index
 # the bounds of its input (a ReLU split clamps one of them at 0), for index 0 the box of the network's input.
@@ -241,17 +240,3 @@ def solve_many(
         return [one(task) for task in tasks]
     with ThreadPoolExecutor(min(workers, len(tasks))) as pool:
         return list(pool.map(one, tasks))
-
-
-def lp_bound(problem: Problem, target: int, intervals: Sequence[Interval], deadline: Deadline) -> float:
-    """What the triangle LP built on the given bounds of every node proves of min max_j r_j; −inf out of time.
-
-    intervals: confirmed, one a node in the graph's order, as a root's `intervals.of`; the LP's value, less rounding.
-    """
-    sides = [(one.lower.cpu(), one.upper.cpu()) for one in intervals]
-    try:
-        lp = TriangleLP(problem.graph, problem.input_set, sides, deadline)
-    except DeadlineExpired:
-        return -math.inf
-    (outcome,) = solve_many(lp, [LPTask(problem.rows, target, {})], workers=1, deadline=deadline)
-    return outcome.bound

@@ -40,6 +40,12 @@ class Layer:
         return slice(self.start, self.start + self.count)
 
 
+def initial_slopes(layers: Sequence[Layer], lower: Tensor, upper: Tensor) -> Tensor:
+    """CROWN's lower slopes (domain, U) for bounds (domain, U) of h."""
+    parts = [layer.relaxation.initial(lower[:, layer.packed], upper[:, layer.packed]) for layer in layers]
+    return torch.cat([lower[:, :0], *parts], 1)
+
+
 @dataclass(eq=False)
 class Relaxed:
     graph: Graph

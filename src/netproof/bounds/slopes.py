@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from netproof.bounds.joint import Batch
 from netproof.bounds.optimise import Params
+from netproof.bounds.relaxed import initial_slopes
 from netproof.bounds.root import Root
 from netproof.problem.domains import Domains
 
@@ -35,11 +35,7 @@ class Slopes:
     @classmethod
     def fixed(cls, root: Root, domains: Domains, batch: Batch) -> Slopes:
         """CROWN's choice for the bounds at hand, the same in every pass."""
-        parts = [
-            layer.relaxation.initial(domains.lower[:, layer.packed], domains.upper[:, layer.packed])
-            for layer in root.search.layers
-        ]
-        every = torch.cat(parts, 1)
+        every = initial_slopes(root.search.layers, domains.lower, domains.upper)
         again = [k for k, chosen in enumerate(batch.refresh) if chosen is not None]
         return cls(every, {k: every[:, None, None, : root.slopes[k].shape[2]].expand(-1, 2, -1, -1) for k in again})
 

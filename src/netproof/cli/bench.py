@@ -14,6 +14,7 @@ import typer
 
 from netproof.cli import options
 from netproof.cli.output import print_err, print_out
+from netproof.cli.verify import EXIT_INTERRUPTED
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from netproof.campaign.jobs import Job
     from netproof.campaign.store import Result, Store
 
-EXIT_WRONG, EXIT_INTERRUPTED = 1, 130
+EXIT_WRONG = 1
 
 
 def bench(

@@ -12,6 +12,7 @@ import typer
 
 from netproof.cli import options
 from netproof.cli.output import print_err, print_out
+from netproof.cli.verify import EXIT_INTERRUPTED
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from netproof.reproduce.bounds import Question
     from netproof.reproduce.curve import Curve
 
-EXIT_INTERRUPTED = 130
 SETS = ("oval_base_easy", "oval_base_med", "oval_base_hard", "oval_wide", "oval_deep")
 
 app = typer.Typer(

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 5.2, 4.0  # inches a panel; with type of 11 points it can be read where a phone shows it 9 cm wide
 GRID = "#dddddd"
-GREYS = ("#000000", "#777777")
 
 
 @dataclass(frozen=True)
