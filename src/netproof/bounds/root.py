@@ -254,6 +254,7 @@ class _Neurons:
             candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),
             settled=torch.zeros(count, dtype=torch.int64, device=device),
             renewed=torch.zeros(count, dtype=torch.int64, device=device),
+            level=torch.zeros(count, dtype=torch.int64, device=device),
         )
         return value.index_copy(0, places, self._deepen(part, domains)) if count else value
 

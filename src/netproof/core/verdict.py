@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+CONTRADICTION = "contradiction"  # the reason of a verdict whose evidence speaks against itself: a bug in netproof
+
 
 class Status(StrEnum):
     """VNN-COMP's words. `unsat`: no violation exists, so the property holds."""
@@ -61,6 +63,10 @@ class Verdict:
     decided_by: str = ""  # "attack", "root", "search", "leaf" or "input set"
     arithmetic: str = "real"
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.status == Status.SAT) != (self.witness is not None):
+            raise ValueError("`sat` and a witness go together")
 
     def __bool__(self) -> bool:
         raise TypeError("a Verdict is not a yes or no: compare verdict.status with 'unsat' or 'sat'")
