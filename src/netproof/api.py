@@ -22,7 +22,8 @@ from netproof.case import save_case
 from netproof.conclude import Evidence
 from netproof.core.cpu import available_cpus
 from netproof.core.deadline import Deadline
-from netproof.core.verdict import CONTRADICTION, Stats, Verdict
+from netproof.core.reasons import CONTRADICTION
+from netproof.core.verdict import Stats, Verdict
 from netproof.errors import UsageError
 from netproof.gather import Gather
 from netproof.methods import method_info

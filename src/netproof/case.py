@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from netproof._version import __version__
-from netproof.core.verdict import CONTRADICTION, Verdict
+from netproof.core.reasons import CONTRADICTION
+from netproof.core.verdict import Verdict
 from netproof.model.network import Network
 from netproof.problem.property import Disjunct, Property
 

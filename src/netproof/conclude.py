@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from netproof.core.verdict import CONTRADICTION, Stats, Status, Verdict, Witness
+from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED
+from netproof.core.verdict import Stats, Status, Verdict, Witness
 from netproof.model.network import Network
 from netproof.problem.problem import Problem
 from netproof.problem.property import Property
@@ -117,12 +118,12 @@ class Evidence:
     def _answer(self, cancelled: bool) -> tuple[Status, str, str]:
         """The status, its reason and what decided, where there is no witness and no contradiction."""
         if self._all_proved and self._nothing:
-            empty = "input set is empty" if self._property.disjuncts else "no output can violate the property"
+            empty = EMPTY if self._property.disjuncts else "no output can violate the property"
             return Status.UNSAT, empty, "input set"
         if self._all_proved:
             return Status.UNSAT, "", self._decided_by
         if self._stopped and cancelled:
-            return Status.UNKNOWN, "interrupted", ""
+            return Status.UNKNOWN, INTERRUPTED, ""
         return (Status.TIMEOUT if self._stopped else Status.UNKNOWN), self._reason, ""
 
     def _sat(self, witness: Witness, stats: Stats) -> Verdict:
@@ -163,10 +164,10 @@ class Evidence:
             return f"of disjunct {over} more is proved than there is: {float(self._proved[over]):.17g} of its input set"
         if self._all_proved and self.lower < 0:
             return f"everything is proved, with a bound of {self.lower:.17g}"
-        if seen is not None and self.lower > seen.upper:
-            return f"the proved bound is {self.lower:.17g}, the value at a point at most {seen.upper:.17g}"
         if seen is not None and self._all_proved and seen.violates:
             return f"everything is proved, and a point violates disjunct {seen.disjunct}"
+        if seen is not None and self.lower > seen.upper:
+            return f"the proved bound is {self.lower:.17g}, the value at a point at most {seen.upper:.17g}"
         if not self._all_proved and not self._stopped and not self._reason:
             return "nothing is open, yet not everything is proved"
         return ""

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from netproof.core.reasons import CONTRADICTION
 from netproof.errors import NetproofError
 
 WARM = ("conv-3-holds", "fc-4-needs-splits")  # bundled questions: a convolution, and one that takes a search
@@ -168,6 +169,7 @@ def _plain(verdict: Any, loaded: float) -> dict[str, Any]:
         from netproof.problem.witness import format_witness
 
         text = format_witness(verdict.witness).rstrip("\n") + "\n"
+    wrong = verdict.details.get(CONTRADICTION)
     return {
         "verdict": str(verdict.status),
         "reason": verdict.reason,
@@ -180,6 +182,7 @@ def _plain(verdict: Any, loaded: float) -> dict[str, Any]:
         "rounds": int(stats.rounds),
         "peak_memory": int(stats.peak_memory),
         "witness": text,
+        "error": "" if wrong is None else f"{wrong['what']}; the case is kept in {wrong['saved']}",
     }
 
 

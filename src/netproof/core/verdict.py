@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-CONTRADICTION = "contradiction"  # the reason of a verdict whose evidence speaks against itself: a bug in netproof
-
 
 class Status(StrEnum):
     """VNN-COMP's words. `unsat`: no violation exists, so the property holds."""
