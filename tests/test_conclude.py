@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import netproof
-from netproof import gather
+from netproof import gather, ranges
 from netproof.conclude import Evidence
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import Stats, Status, Verdict, Witness
@@ -234,6 +234,30 @@ def test_a_lost_sub_domain_is_no_proof(method: str, tmp_path: Path, monkeypatch:
     assert case["method"] == method
     assert len(case["violations"]) == 1
     assert netproof.load_network(saved / "model.onnx").output_shape == (1, 1)
+
+
+def test_a_range_with_a_lost_sub_domain_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    question, push = hard("1/100"), Frontier.push
+    path = question.network.save(tmp_path / "network.onnx")
+
+    def lose(self: Frontier, domains: Domains) -> None:
+        push(self, domains.select(slice(0, max(0, len(domains) - 1))))
+
+    def exact() -> ranges.OutputBounds:
+        return netproof.bounds(path, question.property, method="exact", device="cpu", threads=1)
+
+    assert exact().exact
+    monkeypatch.setattr(Frontier, "push", lose)
+    with pytest.raises(RuntimeError, match=CONTRADICTION):
+        exact()
+
+
+def test_a_range_whose_ends_are_crossed_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = identity().save(tmp_path / "identity.onnx")
+    interval = ranges._interval
+    monkeypatch.setattr(ranges, "_interval", lambda *asked: interval(*asked) + 5)
+    with pytest.raises(RuntimeError, match=CONTRADICTION):
+        netproof.bounds(path, two_boxes(), method="ibp", device="cpu", threads=1)
 
 
 @pytest.mark.parametrize("method", SEARCHES)
