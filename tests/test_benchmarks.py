@@ -29,7 +29,7 @@ from netproof.problem.vnnlib import load_property
 from support.api import module
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ("sets", "throughput", "compare", "scaling", "capture", "tree_size", "branching", "train_gnn")
+SCRIPTS = ("sets", "throughput", "compare", "versions", "scaling", "capture", "tree_size", "branching", "train_gnn")
 ENGINE = ("--device", "cpu", "--threads", "1")
 SHORT = ("--domains", "8", "--repeats", "1", "--width", "8", "--depth", "2", *ENGINE)
 Demo = dict[str, tuple[Path, Path, Instance]]
@@ -210,6 +210,38 @@ def number(text: str) -> float:
 
 
 # --- what they say of wrong arguments ---
+
+
+def test_versions(run: Run, instances: Path, tmp_path: Path) -> None:
+    source = ROOT / "src"
+    versions = ("--old", str(source), "--new", str(source))
+    code, table, out, _ = run("versions", str(instances), *versions, "--repeats", "2", "--timeout", "60", *ENGINE)
+    assert (table[0]["instances"], table[0]["old solved"], table[0]["new solved"]) == ("2", "2", "2")
+    assert 0.01 < float(table[0]["new/old"]) < 100
+    assert "changed" not in out
+    assert code in (0, 1)  # a busy machine may well call itself slower than itself
+    code, _, _, err = run("versions", str(instances), "--old", str(tmp_path), "--new", str(source), *ENGINE)
+    assert (code, "was asked for" in err) == (2, True)
+
+
+def test_the_interval_of_a_ratio(script: Callable[[str], ModuleType]) -> None:
+    """Seven repeats of a tenth more and less: exp(±2.447 · s/√7) around 1."""
+    interval = script("versions").interval
+    ratio, low, high = interval([0.1, -0.1, 0.1, -0.1, 0.1, -0.1, 0.0])
+    assert (ratio, low * high) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert high == pytest.approx(1.0969, abs=1e-3)
+    assert interval([0.5])[1:] == (0.0, float("inf"))  # one repeat says nothing
+
+
+def test_a_changed_verdict_and_a_slower_version_show(script: Callable[[str], ModuleType]) -> None:
+    tally = script("versions").Tally()
+    tally.seconds["set"] = [{"old": {"a": 1.0}, "new": {"a": 1.2 + 0.001 * i}} for i in range(7)]
+    for version, word in (("old", "unsat"), ("new", "sat")):
+        tally.verdicts["set", "a"][version].add(word)
+    row, slower = tally.row("set")
+    assert slower
+    assert row[6].startswith("1.2")
+    assert tally.changed() == ["set: a: old unsat, new sat"]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
