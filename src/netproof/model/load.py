@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from netproof.errors import ModelError, UsageError
 from netproof.model.evaluate import cross_check
@@ -18,6 +19,7 @@ from netproof.numerics import generator
 
 MODULE = "<torch module>"
 EXPORT_OPSET = 17
+PROBED = 1 << 25  # numbers in all layers at all points of the first comparison
 
 
 def load_network(
@@ -39,7 +41,7 @@ def load_network(
             remedy="give a path to an ONNX file or a torch.nn.Module",
         )
     network = from_file(file)
-    cross_check(network, _probes(network.input_shape))
+    cross_check(network, _probes(network))
     return network
 
 
@@ -59,13 +61,16 @@ def from_file(file: OnnxFile) -> Network:
         input_name=reading.input_name,
         input_dtype=reading.input_dtype,
         model=file.data,
+        external=file.external,
     )
 
 
-def _probes(shape: tuple[int, ...]) -> torch.Tensor:
-    """Zero, and seeded points of [0, 1] and [-1, 1]: (5, *input)."""
+def _probes(network: Network) -> Tensor:
+    """Seeded points of [-1, 1] and [0, 1], and zero: (n, *input), fewer where the network is large."""
+    shape = network.input_shape
     random = torch.rand(4, *shape, generator=generator(0), dtype=torch.float64)
-    return torch.cat([torch.zeros(1, *shape, dtype=torch.float64), random[:2], 2.0 * random[2:] - 1.0])
+    points = torch.cat([2.0 * random[2:] - 1.0, random[:2], torch.zeros(1, *shape, dtype=torch.float64)])
+    return points[: max(1, PROBED // sum(node.size for node in network.graph.nodes))]
 
 
 def _exported(module: torch.nn.Module, example_shape: tuple[int, ...] | None) -> OnnxFile:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from netproof.core.limits import LARGEST, entries
 from netproof.errors import ModelError, UnsupportedOp
 from netproof.model import onnx_arithmetic, onnx_conv, onnx_moves  # noqa: F401 (they register converters)
 from netproof.model.constant import Constant
@@ -118,6 +119,10 @@ class _Reader:
                     place=place,
                     remedy="export with a fixed shape; only the leading batch axis may be symbolic",
                 )
+        if entries(shape) > LARGEST:
+            raise self.error(
+                f"its shape {shape} is larger than {LARGEST} numbers", place=place, remedy="export a smaller input"
+            )
         if 0 in shape:
             raise self.error(f"it has size zero: {shape}", place=place, remedy="export with the real input shape")
         return tuple(shape)
@@ -148,7 +153,7 @@ class _Reader:
 
     def read(self) -> Reading:
         shape = self.input_shape()
-        builder = Builder(shape, self.input.name)
+        builder = Builder(shape, self.input.name, LARGEST + len(self.file.data))
         self.values[self.input.name] = Ref(0, shape)
         for node in self.order:
             self._convert(node, builder)
@@ -238,7 +243,7 @@ class _Reader:
 
     def unsupported(self) -> Iterator[UnsupportedOp]:
         """Convert what can be; a node behind one that failed is judged by its operator alone."""
-        builder = Builder(self.input_shape(), self.input.name)
+        builder = Builder(self.input_shape(), self.input.name, LARGEST + len(self.file.data))
         self.values[self.input.name] = Ref(0, self.input_shape())
         for node in self.order:
             try:
