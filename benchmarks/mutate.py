@@ -2,8 +2,8 @@
 
 Mutant number i of a seed is always the same. Each is read in this process as `verify` would read it, and a network is
 compared with onnxruntime; what ends in anything but success or an error that netproof words itself is a fault. It is
-kept as a file, and so is the traceback. Some mutants can go through the command as well, where 0 and 2 are the only exit
-codes that a file may cause, and 2 comes with one line.
+kept as a file, and so is the traceback. Some mutants can go through the command as well, where 0 and 2 are the only
+exit codes that a file may cause, and 2 comes with one line.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TELL_EVERY = 5000
 COMMAND_LIMIT = 120.0  # seconds
 SPECIAL = {  # bytes that mean something there
     "onnx": bytes((0x00, 0x01, 0x02, 0x08, 0x0A, 0x10, 0x12, 0x7F, 0x80, 0xFF)),
-    "vnnlib": b" \t\r\n;()|\"<>=+-*/.0123456789eEXY_andorst",
+    "vnnlib": b' \t\r\n;()|"<>=+-*/.0123456789eEXY_andorst',
 }
 
 
@@ -102,7 +102,7 @@ class Bench:
             tally.refused += 1
             if "\n" in str(error):
                 self._fault(tally, path, number, "several lines", str(error))
-        except Exception as error:  # noqa: BLE001 (whatever it is, finding it is what this is for)
+        except Exception as error:  # whatever it is, finding it is what this is for
             last = traceback.extract_tb(error.__traceback__)[-1]
             kind = f"{type(error).__name__}_{Path(last.filename).name}_{last.lineno}"
             self._fault(tally, path, number, kind, "".join(traceback.format_exception(error)))
@@ -228,7 +228,8 @@ def report(bench: Bench, given: argparse.Namespace, seconds: float) -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak *= 1 if sys.platform == "darwin" else 1024
     print(f"{given.mutants / seconds:.0f} mutants a second; peak resident memory {peak / 1e9:.2f} GB, in this process")
-    print(f"seed {given.seed}, mutants {given.start} to {given.start + given.mutants - 1}; netproof {netproof.__version__}")
+    last = given.start + given.mutants - 1
+    print(f"seed {given.seed}, mutants {given.start} to {last}; netproof {netproof.__version__}")
     faults: collections.Counter[str] = collections.Counter()
     for tally in (*bench.tallies.values(), bench.commands):
         faults.update(tally.faults)

@@ -13,7 +13,8 @@ from onnx import numpy_helper
 from netproof.core.files import read_bounded
 from netproof.errors import ModelError
 from netproof.model.constant import Constant
-from netproof.model.external import ExternalFile, draw_in, model_data, parse_proto
+from netproof.model.external import ExternalFile, model_data
+from netproof.model.onnx_external import draw_in, parse_proto
 
 OPSETS = range(8, 22)
 FLOATS = {
@@ -124,7 +125,8 @@ def read_tensor(tensor: onnx.TensorProto, name: str, file: OnnxFile) -> Constant
             remedy="export the model again",
         ) from error
     if kind in FLOATS:
-        value = value.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused below
+            value = value.astype(np.float64)
         if not np.isfinite(value).all():
             raise ModelError(
                 "holds NaN or infinity", file=file.path, place=place, remedy="repair or retrain the weights"

@@ -41,6 +41,7 @@ class Reading:
     input_name: str
     input_dtype: str  # "float32", "float16" or "float64"
     output_name: str
+    runnable: bytes  # the model for onnxruntime
 
 
 def read_graph(file: OnnxFile) -> Reading:
@@ -170,7 +171,21 @@ class _Reader:
         self.notes += [f"{kind} weights are read exactly" for kind in kinds if kind != "float32"]
         kind = FLOATS[self.input.type.tensor_type.elem_type]
         graph = simplify(builder.nodes, result.index)
-        return Reading(graph, tuple(kinds), tuple(self.notes), self.input.name, kind, self.output.name)
+        return Reading(
+            graph, tuple(kinds), tuple(self.notes), self.input.name, kind, self.output.name, self._runnable()
+        )
+
+    def _runnable(self) -> bytes:
+        """The model without the nodes that the output does not need: onnxruntime would run them, however large."""
+        made = {name for node in self.order for name in node.output}
+        alive = [node for node in self.proto.node if not made.isdisjoint(node.output)]
+        if len(alive) == len(self.proto.node):
+            return self.file.data
+        model = onnx.ModelProto()
+        model.CopyFrom(self.file.model)
+        del model.graph.node[:]
+        model.graph.node.extend(alive)
+        return bytes(model.SerializeToString())
 
     def _name(self, node: onnx.NodeProto) -> str:
         return str(node.name or next((name for name in node.output if name), node.op_type))
