@@ -21,6 +21,8 @@ from netproof.errors import NetproofError, UsageError
 if TYPE_CHECKING:
     from netproof.core.verdict import Verdict
 
+HASH_WAIT = 0.2  # seconds: a late answer is worse than a missing hash
+EXTERNAL_WAIT = 10.0  # but an answer that does not say for which weights is worse still
 PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "total")
 
 
@@ -136,24 +138,31 @@ class Hashes:
     def __init__(self, paths: Iterable[str]) -> None:
         self._found: dict[str, str] = {}
         self._external: list[dict[str, str]] | None = None
+        self._patience = 0.0
         self._thread = threading.Thread(target=self._run, args=(tuple(paths),), daemon=True)
         self._thread.start()
 
     def _run(self, paths: tuple[str, ...]) -> None:
+        from netproof.model.external import external_files, may_have_external
+
+        with contextlib.suppress(NetproofError):  # what is wrong with the model, the work says
+            more = may_have_external(Path(paths[0]))
+            self._patience = EXTERNAL_WAIT if more else 0.0
+            self._external = [] if not more else None
         for path in paths:
             with contextlib.suppress(OSError), open(path, "rb") as file:
                 self._found[path] = hashlib.file_digest(file, "sha256").hexdigest()
-        with contextlib.suppress(NetproofError):  # what is wrong with the model, the work says
-            from netproof.model.external import external_files
-
-            self._external = [dataclasses.asdict(file) for file in external_files(Path(paths[0]))]
+        with contextlib.suppress(NetproofError):
+            if self._external is None:
+                self._external = [dataclasses.asdict(file) for file in external_files(Path(paths[0]))]
 
     def of_model(self, path: str) -> dict[str, Any]:
         """As `of`, with the files beside the model that its weights come from."""
         return {**self.of(path), "external": self._external}
 
     def of(self, path: str) -> dict[str, str | None]:
-        self._thread.join(timeout=0.2)  # a late answer is worse than a missing hash
+        self._thread.join(timeout=HASH_WAIT)
+        self._thread.join(timeout=self._patience)
         return {"path": path, "sha256": self._found.get(path)}
 
 

@@ -46,14 +46,22 @@ def model_data(raw: bytes, path: str) -> bytes:
         ) from error
 
 
+def may_have_external(path: Path) -> bool:
+    """Whether the model at `path` needs a closer look: every external tensor has the key `location`."""
+    return b"location" in _content(path)
+
+
 def external_files(path: Path) -> tuple[ExternalFile, ...]:
     """The external files of the model at `path` as they lie there now."""
-    try:
-        data = model_data(read_bounded(path), str(path))
-    except OSError as error:
-        raise ModelError(f"cannot be read: {error.strerror}", file=str(path), remedy="check the file") from error
-    if b"location" not in data:  # the key that every such tensor has: nearly all models need not be parsed
+    if not may_have_external(path):  # nearly all models, which need not be parsed then
         return ()
     from netproof.model.onnx_external import named_files
 
-    return named_files(data, str(path))
+    return named_files(_content(path), str(path))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return model_data(read_bounded(path), str(path))
+    except OSError as error:
+        raise ModelError(f"cannot be read: {error.strerror}", file=str(path), remedy="check the file") from error
