@@ -30,6 +30,7 @@ from netproof.methods import method_info
 from netproof.model.evaluate import cross_check
 from netproof.model.load import load_network
 from netproof.model.network import Network
+from netproof.model.torch_module import compare
 from netproof.numerics import generator, use_strict_float32
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
@@ -157,7 +158,9 @@ class _Run:
         for problem in problems[:4]:
             inputs = problem.input_set
             share = torch.rand((2, *inputs.lower.shape), generator=generator(self.seed), dtype=torch.float64)
-            cross_check(network, inputs.lower + share * (inputs.upper - inputs.lower))
+            points = inputs.lower + share * (inputs.upper - inputs.lower)
+            cross_check(network, points)
+            compare(network, points)
 
     def decide(self, network: Network, property: Property, problems: Sequence[Problem], attack: bool) -> Verdict:
         """Gather evidence the way the method does, and say what follows from it."""

@@ -155,14 +155,6 @@ def test_cycle(tmp_path: Path) -> None:
     fails(model.save(tmp_path / "net.onnx"), "depends on itself")
 
 
-def test_external_data_missing(tmp_path: Path) -> None:
-    path = tmp_path / "net.onnx"
-    onnx.save(small_net().proto(), path, save_as_external_data=True, location="w.bin", size_threshold=0)
-    assert any("sha256" in note for note in load_network(path).notes)
-    (tmp_path / "w.bin").unlink()
-    fails(path, "its external data cannot be read")
-
-
 def test_data_that_do_not_fit_their_shape(tmp_path: Path) -> None:
     model = small_net().proto()
     model.graph.initializer[0].dims[0] = 7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import math
@@ -15,11 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof._version import __version__
-from netproof.errors import UsageError
+from netproof.errors import NetproofError, UsageError
 
 if TYPE_CHECKING:
     from netproof.core.verdict import Verdict
 
+HASH_WAIT = 0.2  # seconds: a late answer is worse than a missing hash
+EXTERNAL_WAIT = 10.0  # but an answer that does not say for which weights is worse still
 PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "total")
 
 
@@ -75,7 +78,7 @@ def document(
     method: str,
     device: str,
     seed: int,
-    model: Mapping[str, str | None],
+    model: Mapping[str, Any],
     property: Mapping[str, str | None],
     accelerator: Mapping[str, str | None],
 ) -> dict[str, Any]:
@@ -127,20 +130,39 @@ def _finite(value: Any) -> Any:
 
 
 class Hashes:
-    """SHA-256 of files, computed beside the work; a file that is gone or not yet read has none."""
+    """SHA-256 of files, computed beside the work; a file that is gone or not yet read has none.
+
+    The first of them is the model, which may need further files beside it.
+    """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._found: dict[str, str] = {}
+        self._external: list[dict[str, str]] | None = None
+        self._patience = 0.0
         self._thread = threading.Thread(target=self._run, args=(tuple(paths),), daemon=True)
         self._thread.start()
 
     def _run(self, paths: tuple[str, ...]) -> None:
+        from netproof.model.external import external_files, may_have_external
+
+        with contextlib.suppress(NetproofError):  # what is wrong with the model, the work says
+            more = may_have_external(Path(paths[0]))
+            self._patience = EXTERNAL_WAIT if more else 0.0
+            self._external = [] if not more else None
         for path in paths:
             with contextlib.suppress(OSError), open(path, "rb") as file:
                 self._found[path] = hashlib.file_digest(file, "sha256").hexdigest()
+        with contextlib.suppress(NetproofError):
+            if self._external is None:
+                self._external = [dataclasses.asdict(file) for file in external_files(Path(paths[0]))]
+
+    def of_model(self, path: str) -> dict[str, Any]:
+        """As `of`, with the files beside the model that its weights come from."""
+        return {**self.of(path), "external": self._external}
 
     def of(self, path: str) -> dict[str, str | None]:
-        self._thread.join(timeout=0.2)  # a late answer is worse than a missing hash
+        self._thread.join(timeout=HASH_WAIT)
+        self._thread.join(timeout=self._patience)
         return {"path": path, "sha256": self._found.get(path)}
 
 

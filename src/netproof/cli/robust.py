@@ -232,7 +232,7 @@ class _Run:
             method=method,
             device=device,
             seed=self.engine.seed,
-            model=hashes.of(model),
+            model=hashes.of_model(model),
             property=hashes.of(self.question.image),
             accelerator=last.get("accelerator") or {},
         )

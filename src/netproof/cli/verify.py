@@ -207,7 +207,7 @@ def _document(found: Answer, engine: options.Engine, asked: tuple[str, str], has
         method=found.method,
         device=found.device,
         seed=engine.seed,
-        model=hashes.of(model),
+        model=hashes.of_model(model),
         property=hashes.of(spec),
         accelerator=found.accelerator or {},
     )

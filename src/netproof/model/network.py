@@ -10,11 +10,14 @@ from typing import TypeVar
 import numpy as np
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
+from torch import Tensor
 
 from netproof.errors import ModelError
+from netproof.model.external import ExternalFile, identity
 from netproof.model.graph import Graph
 
 T = TypeVar("T")
+Reference = Callable[[Tensor], Tensor]  # (batch, *input) -> (batch, *output)
 
 _RUNTIME_ERRORS = (
     ort_errors.EPFail,
@@ -43,6 +46,13 @@ class Network:
     input_name: str
     input_dtype: str  # "float32", "float16" or "float64"
     model: bytes  # serialised ONNX, unpacked, all weights inside
+    external: tuple[ExternalFile, ...] = ()  # the files beside it that its weights were drawn from
+    reference: Reference | None = None  # of a torch module: the module itself
+
+    @property
+    def identity(self) -> str:
+        """What tells it from other networks: a hash over the file and its external files."""
+        return identity(self.sha256, self.external)
 
     @cached_property
     def _session(self) -> onnxruntime.InferenceSession:

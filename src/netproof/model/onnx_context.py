@@ -9,7 +9,6 @@ One operator is one registration:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -18,7 +17,8 @@ import numpy as np
 import onnx
 import torch
 
-from netproof.errors import UnsupportedOp
+from netproof.core.limits import LARGEST, entries
+from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.constant import Constant
 from netproof.model.graph import Node
 from netproof.model.onnx_file import OnnxFile, read_tensor
@@ -34,7 +34,8 @@ class Ref:
 
 
 Value = Constant | Ref
-LARGEST = 1 << 28  # entries of one node
+TOO_LARGE = f"layers and folded constants may come to {LARGEST} numbers"
+MOST_AXES = 1024  # numbers in a list of axes, sizes or pads: more than any runtime takes
 _ATTRIBUTES = {
     onnx.AttributeProto.FLOAT,
     onnx.AttributeProto.INT,
@@ -61,8 +62,10 @@ def converts(*operators: str) -> Callable[[Converter], Converter]:
 class Builder:
     """Nodes in topological order, each shape found by running the op on an empty batch."""
 
-    def __init__(self, shape: tuple[int, ...], name: str) -> None:
+    def __init__(self, shape: tuple[int, ...], name: str, room: int = LARGEST) -> None:
+        """`room`: how many numbers the nodes and the constants that are folded may come to."""
         self.nodes = [Node(0, Input(), (), shape, name)]
+        self.room = room
 
     def add(self, op: Op, inputs: Sequence[Ref], name: str) -> Ref:
         empty = [torch.zeros(0, *ref.shape, dtype=torch.float64) for ref in inputs]
@@ -96,6 +99,7 @@ class Context:
         if found.type not in _ATTRIBUTES:
             self.refuse(f"attribute {name!r} has an unknown type", "check it with onnx.checker")
         value = onnx.helper.get_attribute_value(found)
+        self._check_finite(found, value)
         if isinstance(value, onnx.TensorProto):
             return read_tensor(value, f"{self.name}.{name}", self.file)
         if isinstance(value, bytes):
@@ -104,6 +108,16 @@ class Context:
         if default is not None and not isinstance(value, type(default)):
             self.refuse(f"attribute {name!r} is not of type {type(default).__name__}", "export the model again")
         return value
+
+    def _check_finite(self, found: onnx.AttributeProto, value: Any) -> None:
+        floats = {onnx.AttributeProto.FLOAT, onnx.AttributeProto.FLOATS}
+        if found.type in floats and not np.isfinite(value).all():
+            raise ModelError(
+                f"attribute {found.name!r} holds NaN or infinity",
+                file=self.file.path,
+                place=f"node {self.name!r}",
+                remedy="repair or retrain the weights",
+            )
 
     def input(self, position: int) -> Value | None:
         """None where the node leaves an optional input out."""
@@ -135,6 +149,8 @@ class Context:
             return None
         if found.is_float:
             self.refuse(f"input {position} must hold integers")
+        if found.value.size > MOST_AXES:
+            self.refuse(f"input {position} lists {found.value.size} sizes or axes", "check it with onnx.checker")
         return [int(v) for v in np.atleast_1d(found.value).reshape(-1)]
 
     def attr_or_input(self, name: str, position: int) -> list[int] | None:
@@ -152,9 +168,21 @@ class Context:
             result = self._builder.add(op, inputs, self.name)
         except RuntimeError as error:  # torch's word for shapes that do not fit
             self.refuse(f"its inputs do not fit: {str(error).splitlines()[0]}", "check it with onnx.checker")
-        if math.prod(result.shape) > LARGEST:
-            self.refuse(f"its result of shape {result.shape} is too large to verify")
+        self.claim(result.shape)
         return result
+
+    def fits(self, *sizes: int, what: str = "its sizes") -> None:
+        """Refuse numbers that no array within the limit can have, before they are computed with."""
+        if any(abs(size) > LARGEST for size in sizes):
+            self.refuse(f"{what} go beyond {LARGEST}", TOO_LARGE)
+
+    def claim(self, shape: Sequence[int]) -> None:
+        """Refuse a result of this shape, before it is made, where all of them together would be too large."""
+        count = entries(shape)
+        if count > self._builder.room:
+            size = "x".join(map(str, shape))
+            self.refuse(f"its result of shape {size} makes the network too large", TOO_LARGE)
+        self._builder.room -= count
 
     def refuse(self, why: str, remedy: str | None = None) -> NoReturn:
         raise UnsupportedOp(self.op, node=self.name, why=why, file=self.file.path, remedy=remedy)

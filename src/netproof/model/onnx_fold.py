@@ -17,6 +17,7 @@ from netproof.model.constant import Constant
 from netproof.model.onnx_arithmetic import broadcast
 from netproof.model.onnx_context import Context, Value
 from netproof.model.onnx_file import FLOATS, INTEGERS
+from netproof.model.onnx_size import claim_result
 
 MOVES = {
     "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
@@ -48,6 +49,8 @@ def fold(c: Context) -> list[Value]:
     """The outputs of a node all of whose inputs are constants."""
     inputs = [None if v is None else c.constant(i) for i, v in enumerate(c.inputs)]
     floats = any(v is not None and v.is_float for v in inputs)
+    if c.op in ("Cast", "Reciprocal"):
+        c.claim(c.constant(0).shape)
     if c.op == "Cast":
         return [_cast(c)]
     if c.op == "Dropout":
@@ -58,7 +61,7 @@ def fold(c: Context) -> list[Value]:
         return [_finite(c, constant.divide(constant.constant(1.0), c.constant(0)))]
     if floats and c.op in ARITHMETIC:
         operands = [c.constant(i) for i in range(1 if c.op == "Sqrt" else 2)]
-        broadcast(c, *(operand.shape for operand in operands))
+        c.claim(broadcast(c, *(operand.shape for operand in operands)))
         return [_finite(c, ARITHMETIC[c.op](*operands))]
     if c.op in MOVES or (c.op in INTEGER_ONLY | COMPARISONS and not floats):
         return list(_exactly(c, inputs))
@@ -91,8 +94,10 @@ def _exactly(c: Context, inputs: list[Constant | None]) -> list[Constant]:
 
 def _evaluate(c: Context, arrays: list[np.ndarray | None]) -> list[np.ndarray]:
     """One node, run on arrays in place of its inputs."""
+    there = [array for array in arrays if array is not None]
     try:
-        moved = _moved(c, [array for array in arrays if array is not None])
+        claim_result(c, there)
+        moved = _moved(c, there)
         outputs = _reference(c, arrays) if moved is None else [moved]
     except (ValueError, IndexError, RuntimeError, TypeError, AttributeError, OverflowError) as error:
         c.refuse(f"its constant inputs do not fit: {error}", "export the model again")
@@ -156,9 +161,17 @@ def _cast(c: Context) -> Constant:
 def _constant_of_shape(c: Context) -> Constant:
     fill = c.attr("value")
     shape = c.integers(0) or []
-    if fill is None:
-        return Constant(np.zeros(shape))
-    return Constant(np.full(shape, fill.value.reshape(-1)[0], dtype=fill.value.dtype))
+    if any(size < 0 for size in shape):
+        c.refuse(f"a size is negative in shape {shape}", "export the model again")
+    if fill is not None and fill.value.size != 1:
+        c.refuse("its value is not one number", "check it with onnx.checker")
+    c.claim(shape)
+    try:
+        if fill is None:
+            return Constant(np.zeros(shape))
+        return Constant(np.full(shape, fill.value.reshape(-1)[0], dtype=fill.value.dtype))
+    except ValueError as error:  # more axes than numpy has
+        c.refuse(f"shape {shape[:8]} cannot be made: {error}", "export the model again")
 
 
 def constant_attribute(c: Context) -> Constant:

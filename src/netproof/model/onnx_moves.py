@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ from netproof.model.onnx_file import FLOATS
 
 
 def reshape(c: Context, x: Ref, shape: Sequence[int]) -> Ref:
-    if np.prod(shape, dtype=np.int64) != np.prod(x.shape, dtype=np.int64):
+    if math.prod(shape) != math.prod(x.shape):
         c.refuse(f"shape {x.shape} cannot become {tuple(shape)}")
     return x if x.shape == tuple(shape) else c.emit(Reshape(x.shape, tuple(shape)), x)
 
@@ -66,8 +67,8 @@ def _reshape(c: Context) -> Value:
             c.refuse(f"shape {shape} copies an axis that the input {x.shape} does not have")
         shape = [x.shape[axis] if size == 0 else size for axis, size in enumerate(shape)]
     if -1 in shape:
-        known = int(np.prod([size for size in shape if size != -1], dtype=np.int64))
-        shape[shape.index(-1)] = int(np.prod(x.shape, dtype=np.int64)) // max(known, 1)
+        known = math.prod(size for size in shape if size != -1)
+        shape[shape.index(-1)] = math.prod(x.shape) // max(known, 1)
     return reshape(c, x, shape)
 
 
@@ -76,7 +77,7 @@ def _flatten(c: Context) -> Value:
     x = c.node(0)
     axis = int(c.attr("axis", 1))
     axis = axis + len(x.shape) if axis < 0 else axis
-    return reshape(c, x, (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:]))))
+    return reshape(c, x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
 @converts("Squeeze")
@@ -151,7 +152,9 @@ def _gather(c: Context) -> Value:
 def _split(c: Context) -> list[Value]:
     x = c.node(0)
     axis = c.axis(int(c.attr("axis", 0)), len(x.shape))
-    parts = int(c.attr("num_outputs", 0)) or len(c.proto.output)
+    parts = len(c.proto.output)
+    if int(c.attr("num_outputs", parts)) != parts:
+        c.refuse(f"num_outputs does not say {parts}, as many as its outputs are", "check it with onnx.checker")
     sizes = c.attr_or_input("split", 1)
     if sizes is None:
         chunk = -(-x.shape[axis] // parts)
@@ -191,6 +194,7 @@ def pad(c: Context, x: Ref, before: Sequence[int], after: Sequence[int], value: 
         return x
     if any(size + b + a <= 0 for size, b, a in zip(x.shape, before, after, strict=True)):
         c.refuse("it crops everything", "zero-size tensors cannot be verified")
+    c.fits(*before, *after, what="its pads")
     fill = torch.tensor(value, dtype=torch.float64) if value else None
     return c.emit(Pad(x.shape, tuple(before), tuple(after), fill), x)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from netproof.core.limits import LARGEST, entries
 from netproof.errors import ModelError, UnsupportedOp
 from netproof.model import onnx_arithmetic, onnx_conv, onnx_moves  # noqa: F401 (they register converters)
 from netproof.model.constant import Constant
@@ -40,6 +41,7 @@ class Reading:
     input_name: str
     input_dtype: str  # "float32", "float16" or "float64"
     output_name: str
+    runnable: bytes  # the model for onnxruntime
 
 
 def read_graph(file: OnnxFile) -> Reading:
@@ -118,6 +120,10 @@ class _Reader:
                     place=place,
                     remedy="export with a fixed shape; only the leading batch axis may be symbolic",
                 )
+        if entries(shape) > LARGEST:
+            raise self.error(
+                f"its shape {shape} is larger than {LARGEST} numbers", place=place, remedy="export a smaller input"
+            )
         if 0 in shape:
             raise self.error(f"it has size zero: {shape}", place=place, remedy="export with the real input shape")
         return tuple(shape)
@@ -148,7 +154,7 @@ class _Reader:
 
     def read(self) -> Reading:
         shape = self.input_shape()
-        builder = Builder(shape, self.input.name)
+        builder = Builder(shape, self.input.name, LARGEST + len(self.file.data))
         self.values[self.input.name] = Ref(0, shape)
         for node in self.order:
             self._convert(node, builder)
@@ -165,7 +171,21 @@ class _Reader:
         self.notes += [f"{kind} weights are read exactly" for kind in kinds if kind != "float32"]
         kind = FLOATS[self.input.type.tensor_type.elem_type]
         graph = simplify(builder.nodes, result.index)
-        return Reading(graph, tuple(kinds), tuple(self.notes), self.input.name, kind, self.output.name)
+        return Reading(
+            graph, tuple(kinds), tuple(self.notes), self.input.name, kind, self.output.name, self._runnable()
+        )
+
+    def _runnable(self) -> bytes:
+        """The model without the nodes that the output does not need: onnxruntime would run them, however large."""
+        made = {name for node in self.order for name in node.output}
+        alive = [node for node in self.proto.node if not made.isdisjoint(node.output)]
+        if len(alive) == len(self.proto.node):
+            return self.file.data
+        model = onnx.ModelProto()
+        model.CopyFrom(self.file.model)
+        del model.graph.node[:]
+        model.graph.node.extend(alive)
+        return bytes(model.SerializeToString())
 
     def _name(self, node: onnx.NodeProto) -> str:
         return str(node.name or next((name for name in node.output if name), node.op_type))
@@ -238,7 +258,7 @@ class _Reader:
 
     def unsupported(self) -> Iterator[UnsupportedOp]:
         """Convert what can be; a node behind one that failed is judged by its operator alone."""
-        builder = Builder(self.input_shape(), self.input.name)
+        builder = Builder(self.input_shape(), self.input.name, LARGEST + len(self.file.data))
         self.values[self.input.name] = Ref(0, self.input_shape())
         for node in self.order:
             try:

@@ -145,7 +145,7 @@ def exact(value: Any, what: str = "the number") -> Fraction:
 
 
 def _text(text: str) -> Fraction:
-    parts = [decimal(part.strip()) for part in text.split("/")]
+    parts = [decimal(part.strip(" \t\r\n")) for part in text.split("/")]
     numbers = [part for part in parts if part is not None]
     if len(numbers) < len(parts) or len(parts) > 2:
         raise ValueError("not a number")
