@@ -24,7 +24,7 @@ from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Status, Verdict, Witness
 from netproof.errors import UsageError
 from netproof.methods import method_info
-from netproof.model.evaluate import cross_check
+from netproof.model.cross_check import cross_check
 from netproof.model.load import load_network
 from netproof.model.network import Network
 from netproof.numerics import generator, use_strict_float32

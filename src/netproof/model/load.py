@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from netproof.errors import ModelError, UsageError
-from netproof.model.evaluate import cross_check
+from netproof.model.cross_check import cross_check
 from netproof.model.network import Network
 from netproof.model.onnx_file import OnnxFile, parse, read_file
 from netproof.model.onnx_reader import read_graph
@@ -49,6 +49,7 @@ def from_file(file: OnnxFile) -> Network:
     graph = reading.graph
     return Network(
         graph=graph,
+        trace=reading.trace,
         path=file.path,
         sha256=file.sha256,
         input_shape=graph.input.shape,
@@ -58,7 +59,7 @@ def from_file(file: OnnxFile) -> Network:
         notes=reading.notes,
         input_name=reading.input_name,
         input_dtype=reading.input_dtype,
-        model=file.data,
+        model=reading.model,
     )
 
 

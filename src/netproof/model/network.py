@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
+import onnx
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
 from netproof.errors import ModelError
 from netproof.model.graph import Graph
+from netproof.model.trace import Trace
 
 T = TypeVar("T")
 
@@ -30,9 +32,18 @@ _RUNTIME_ERRORS = (
 )
 
 
+def _options() -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # what goes wrong is raised; it need not be logged as well
+    return options
+
+
 @dataclass(frozen=True, eq=False)
 class Network:
     graph: Graph  # float64, on the CPU
+    trace: Trace  # how the graph came about
     path: str  # of the file that was read, for messages; "<torch module>" for a module
     sha256: str  # of the file as it lies on disk
     input_shape: tuple[int, ...]  # the file's own, a symbolic batch counted as 1
@@ -42,28 +53,47 @@ class Network:
     notes: tuple[str, ...]  # what the user should know about how the file was read
     input_name: str
     input_dtype: str  # "float32", "float16" or "float64"
-    model: bytes  # serialised ONNX, unpacked, all weights inside
+    model: bytes  # serialised ONNX, unpacked, all weights inside, with the one input
+    agreed: set[str] = field(init=False, default_factory=set)  # what was compared with onnxruntime once and for all
 
     @cached_property
     def _session(self) -> onnxruntime.InferenceSession:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 4  # what goes wrong is raised; it need not be logged as well
-        providers = ["CPUExecutionProvider"]
+        return self._opened(self.model, _options())
+
+    @cached_property
+    def _plain_session(self) -> onnxruntime.InferenceSession:
+        """Every tensor of the trace is an output, and each node is run as the file has it."""
+        model = onnx.ModelProto()
+        model.ParseFromString(self.model)
+        names = {name for step in self.trace.steps for name, _ in (*step.inputs, *step.outputs)}
+        names.update(stored.tensor for stored in self.trace.constants)
+        del model.graph.output[:]
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(names))
+        options = _options()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.add_session_config_entry("session.disable_prepacking", "1")  # it is asked a few times only
+        return self._opened(model.SerializeToString(), options)
+
+    def _opened(self, model: bytes, options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
         return self._asked(
             lambda: onnxruntime.InferenceSession(
-                self.model,
+                model,
                 options,
-                providers=providers,
+                providers=["CPUExecutionProvider"],
                 enable_fallback=0,  # it would print on stdout
             )
         )
 
+    def _feed(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        return {self.input_name: np.asarray(x, dtype=self.input_dtype).reshape(self.input_shape)}
+
+    def tensors(self, x: np.ndarray, names: Sequence[str]) -> list[np.ndarray]:
+        """These tensors of the file as onnxruntime computes them at x: (*input_shape), one node at a time."""
+        return self._asked(lambda: self._plain_session.run(list(names), self._feed(x)))
+
     def replay(self, x: np.ndarray) -> np.ndarray:
         """onnxruntime's answer on the CPU to x: (*input_shape), in the file's own types."""
-        feed = {self.input_name: np.asarray(x, dtype=self.input_dtype).reshape(self.input_shape)}
-        output = np.asarray(self._asked(lambda: self._session.run(None, feed)[0]))
+        output = np.asarray(self._asked(lambda: self._session.run(None, self._feed(x))[0]))
         if output.shape != self.output_shape:
             raise ModelError(
                 f"onnxruntime's output has shape {output.shape}, netproof's {self.output_shape}",

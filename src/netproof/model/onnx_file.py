@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import torch
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 from onnx import numpy_helper
 from onnx.external_data_helper import load_external_data_for_model, uses_external_data
@@ -158,4 +159,5 @@ def read_tensor(tensor: onnx.TensorProto, name: str, file: OnnxFile) -> Constant
             raise ModelError(
                 "holds NaN or infinity", file=file.path, place=place, remedy="repair or retrain the weights"
             )
+        return Constant(value, dtype=getattr(torch, FLOATS[kind]))
     return Constant(value)
