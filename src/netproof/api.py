@@ -163,10 +163,12 @@ class _Run:
         """Threads for a network of this size; and it must agree with onnxruntime on the set itself, not only near 0."""
         entries = sum(node.size for node in network.graph.nodes)
         torch.set_num_threads(self.threads if entries > SMALL else 1)
-        for problem in problems[:4]:
-            inputs = problem.input_set
+        points = []
+        for inputs in (problem.input_set for problem in problems[:4]):
             share = torch.rand((2, *inputs.lower.shape), generator=generator(self.seed), dtype=torch.float64)
-            cross_check(network, inputs.lower + share * (inputs.upper - inputs.lower))
+            points.append(inputs.lower + share * (inputs.upper - inputs.lower))
+        if points:
+            cross_check(network, torch.cat(points))
 
     def decide(self, network: Network, property: Property, problems: Sequence[Problem], attack: bool) -> Verdict:
         """The way that the method takes with such problems."""

@@ -43,8 +43,8 @@ class Constant:
 
     def moved(self, move: Callable[[np.ndarray], np.ndarray]) -> Constant:
         """The constant with its entries elsewhere, its bounds with them."""
-        parts = (None if part is None else np.ascontiguousarray(move(part)) for part in (self.radius, self.slack))
-        return Constant(np.ascontiguousarray(move(self.value)), *parts, self.dtype)
+        radius, slack = (None if k is None else np.ascontiguousarray(move(k)) for k in (self.radius, self.slack))
+        return Constant(np.ascontiguousarray(move(self.value)), radius, slack, self.dtype)
 
 
 Bound = Callable[[Constant], np.ndarray | None]  # one of the two below
@@ -134,14 +134,16 @@ def subtract(a: Constant, b: Constant) -> Constant:
 
 
 def multiply(a: Constant, b: Constant) -> Constant:
-    if b.shape == () and not loose(radius, b) and not loose(slack, b) and b.value == 1.0:  # as the factors of nearly every Gemm are
+    if (
+        b.shape == () and not loose(radius, b) and not loose(slack, b) and b.value == 1.0
+    ):  # as the factors of nearly every Gemm are
         return a
     with np.errstate(all="ignore"):
         product = a.value * b.value
         exact = _in_range(a.value, b.value) & (_product_error(a.value, b.value, product) == 0.0)
 
         def inherited(ra: Widths, rb: Widths) -> Widths:
-            return np.abs(a.value) * rb + np.abs(b.value) * ra + ra * rb
+            return np.asarray(np.abs(a.value) * rb + np.abs(b.value) * ra + ra * rb)
 
         return _with(product, exact, inherited, a, b)
 

@@ -23,6 +23,7 @@ that session answers, `unsat` never rests on it, and the comparison would say no
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
@@ -57,8 +58,8 @@ def cross_check(network: Network, points: Tensor) -> None:
     left = list(network.trace.steps)
     for scale in _SCALES:
         done: set[Step] = set()
-        for tensors, telling in _answers(network, left, points * scale) if left else ():
-            done.update(step for step in left if _agrees(network, step, tensors, telling))
+        for answers, telling in _answers(network, left, points * scale) if left else ():
+            done.update(step for step in left if _agrees(network, step, answers, telling))
         left = [step for step in left if step not in done]
     if not left:
         return
@@ -71,9 +72,7 @@ def cross_check(network: Network, points: Tensor) -> None:
 
 
 def _disagree(network: Network, place: str, what: str) -> NoReturn:
-    raise ModelError(
-        f"netproof and onnxruntime disagree {what}", file=network.path, place=place, remedy=_REMEDY
-    )
+    raise ModelError(f"netproof and onnxruntime disagree {what}", file=network.path, place=place, remedy=_REMEDY)
 
 
 # --- once for a network -------------------------------------------------------------------------------------
@@ -179,54 +178,70 @@ def _within(network: Network, place: str, ours: Tensor, theirs: Tensor, allowed:
 # --- at points ----------------------------------------------------------------------------------------------
 
 
-def _answers(network: Network, steps: list[Step], points: Tensor) -> Iterator[tuple[Mapping[str, np.ndarray], Tensor]]:
-    """onnxruntime's tensors of the steps, (batch, *shape), for a few points at a time, and which of these tell much.
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """One of onnxruntime's tensors at a few points."""
+
+    value: Tensor  # (batch, *shape), float64
+    dtype: torch.dtype | None  # of onnxruntime's own numbers; None where they are not floats
+    finite: Tensor  # (batch,)
+
+    @staticmethod
+    def of(runs: Sequence[np.ndarray]) -> _Answer:
+        found = np.stack(runs)
+        dtype = getattr(torch, found.dtype.name, None)
+        finite = np.isfinite(found).reshape(len(found), -1).all(1)
+        return _Answer(
+            torch.from_numpy(found.astype(np.float64)), dtype if dtype in UNIT else None, torch.from_numpy(finite)
+        )
+
+
+def _answers(network: Network, steps: list[Step], points: Tensor) -> Iterator[tuple[Mapping[str, _Answer], Tensor]]:
+    """onnxruntime's tensors of the steps, for a few points at a time, and which of these points tell much.
 
     The origin does not: it shows the biases alone. It counts only where there is no other point.
     """
     telling = ~_whole(points == 0.0)
     telling = telling if bool(telling.any()) else ~telling
     names = sorted({name for step in steps for name, _ in (*step.inputs, *step.outputs)})
-    entries = sum(node.size for node in network.trace.nodes)
-    size = max(1, _TOGETHER // entries)
+    size = max(1, _TOGETHER // sum(node.size for node in network.trace.nodes))
     for some, which in zip(points.split(size), telling.split(size), strict=True):
         runs = [network.tensors(point.numpy(), names) for point in some]
-        yield {name: np.stack(found) for name, found in zip(names, zip(*runs, strict=True), strict=True)}, which
+        yield {name: _Answer.of(found) for name, found in zip(names, zip(*runs, strict=True), strict=True)}, which
 
 
-def _agrees(network: Network, step: Step, tensors: Mapping[str, np.ndarray], telling: Tensor) -> bool:
+def _agrees(network: Network, step: Step, answers: Mapping[str, _Answer], telling: Tensor) -> bool:
     """Compare one step; whether a telling point had numbers throughout, and not overflow, to compare it at."""
-    given = {index: torch.from_numpy(tensors[tensor].astype(np.float64)) for tensor, index in step.inputs}
-    rows = torch.stack([_whole(x.isfinite()) for x in given.values()]).all(0)
+    rows = torch.stack([answers[tensor].finite for tensor, _ in step.inputs]).all(0)
     if not bool(rows.any()):
         return False
-    given = {index: x[rows] for index, x in given.items()}
-    full = telling[rows]
+    given = {index: answers[tensor].value[rows] for tensor, index in step.inputs}
+    known = telling[rows]
     for tensor, index in step.outputs:
-        full = full & _output(network, step, given, index, tensors[tensor][rows.numpy()])
-    return bool(full.any())
+        theirs = answers[tensor]
+        part = _Answer(theirs.value[rows], theirs.dtype, theirs.finite[rows])
+        known = known & _output(network, step, given, index, part)
+    return bool(known.any())
 
 
-def _output(
-    network: Network, step: Step, given: Mapping[int, Tensor], index: int, answer: np.ndarray
-) -> Tensor:
-    """Compare one output of a step, whose inputs are finite; at which points it is finite: (batch,)."""
-    place = f"node {step.name!r} ({step.op})"
-    dtype = getattr(torch, answer.dtype.name, None)
-    if dtype not in UNIT:
-        _disagree(network, place, f"on its type: onnxruntime's is {answer.dtype}")
+def _output(network: Network, step: Step, given: Mapping[int, Tensor], index: int, theirs: _Answer) -> Tensor:
+    """Compare one output of a step whose inputs are finite; at which points all of it could be compared: (batch,)."""
+    place, dtype = f"node {step.name!r} ({step.op})", theirs.dtype
+    if dtype is None:
+        _disagree(network, place, "on its type: onnxruntime's are not floats")
     slack = network.trace.slack
     runtime = Arithmetic(dtype, lambda node: slack.get(node.index), _EXTRA_ROUNDINGS)
     ours, error = _part(network, place, network.trace.nodes, given, index, runtime)
     allowed = error * (1.0 + UNIT[torch.float64] / UNIT[dtype])  # ours is rounded too
-    theirs = torch.from_numpy(answer.astype(np.float64))
-    # A float overflows when a partial sum does; the error is at least a rounding of all magnitudes in it.
-    overflow = ~theirs.isfinite() & (ours.abs() + allowed / UNIT[dtype] >= torch.finfo(dtype).max)
-    _within(network, place, ours, torch.where(overflow, ours, theirs), allowed)
-    return _whole(~overflow & allowed.isfinite())
+    value = theirs.value
+    if not bool(theirs.finite.all()) and value.shape == ours.shape:
+        # A float overflows where a partial sum does; the error is at least one rounding of all magnitudes in it.
+        overflow = ~value.isfinite() & (ours.abs() + allowed / UNIT[dtype] >= torch.finfo(dtype).max)
+        value = torch.where(overflow, ours, value)
+    _within(network, place, ours, value, allowed)
+    return theirs.finite & _whole(allowed.isfinite())
 
 
 def _whole(entries: Tensor) -> Tensor:
     """At which points all entries are true: (batch, ...) -> (batch,)."""
     return entries.reshape(entries.shape[0], -1).all(1)
-

@@ -39,11 +39,11 @@ def scale(c: Context, x: Ref, mult: Constant | None, add: Constant | None = None
         if not constant.loose(bound, mult, add):
             return None
         factor = constant.bound_tensor(bound, mult)
-        return Scale(torch.zeros((), dtype=torch.float64) if factor is None else factor, constant.bound_tensor(bound, add))
+        return Scale(
+            torch.zeros((), dtype=torch.float64) if factor is None else factor, constant.bound_tensor(bound, add)
+        )
 
-    op = Scale(
-        None if mult is None else mult.tensor(), None if add is None else add.tensor(), around(constant.radius)
-    )
+    op = Scale(None if mult is None else mult.tensor(), None if add is None else add.tensor(), around(constant.radius))
     return c.emit(op, x, slack=around(constant.slack))
 
 

@@ -21,8 +21,8 @@ import torch
 from netproof.errors import UnsupportedOp
 from netproof.model.constant import Constant
 from netproof.model.graph import Node
-from netproof.model.onnx_file import OnnxFile, read_tensor
 from netproof.model.nonlinear import Relu
+from netproof.model.onnx_file import OnnxFile, read_tensor
 from netproof.model.ops import Affine, Input, Op
 from netproof.numerics import UNIT
 

@@ -185,7 +185,7 @@ def _rounded(c: Context, source: Constant, kind: str) -> Constant:
 
 
 def _constant_of_shape(c: Context) -> Constant:
-    fill = c.attr("value")
+    fill: Constant | None = c.attr("value")
     shape = c.integers(0) or []
     if fill is None:
         return Constant(np.zeros(shape))

@@ -195,9 +195,7 @@ def _pad(c: Context) -> Value:
     return pad(c, x, before, after, value, width)
 
 
-def pad(
-    c: Context, x: Ref, before: Sequence[int], after: Sequence[int], value: float = 0.0, width: float = 0.0
-) -> Ref:
+def pad(c: Context, x: Ref, before: Sequence[int], after: Sequence[int], value: float = 0.0, width: float = 0.0) -> Ref:
     """A frame of `value`, which a runtime may hold up to `width` away from it."""
     if not any(before) and not any(after):
         return x

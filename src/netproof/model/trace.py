@@ -47,7 +47,7 @@ class Stored:
 
 def digest(value: np.ndarray) -> bytes:
     """Of the numbers as float64; the sign of a zero does not count."""
-    return hashlib.blake2b(np.ascontiguousarray(value, dtype=np.float64) + 0.0).digest()
+    return hashlib.blake2b((value.astype(np.float64) + 0.0).data).digest()
 
 
 @dataclass(frozen=True, eq=False)
