@@ -40,8 +40,8 @@ from netproof.numerics import UNIT, generator
 # Roundings of a term beyond those of its sum: a factor applied to it late, a rounded reciprocal for a quotient.
 _EXTRA_ROUNDINGS = 2
 
-# Where a step overflows at every point, it is compared at points that are so much smaller.
-_SCALES = (1.0, 2.0**-32, 2.0**-64, 2.0**-96, 2.0**-120)
+# The size of a step's own inputs where it must be run alone: the second one for weights near the largest float32.
+_SIZES = (1.0, 2.0**-20)
 
 # Entries of all tensors at the points that are compared together.
 _TOGETHER = 1 << 22
@@ -55,20 +55,13 @@ def cross_check(network: Network, points: Tensor) -> None:
         if part not in network.agreed:  # these do not depend on the points
             compare(network)
             network.agreed.add(part)
-    left = list(network.trace.steps)
-    for scale in _SCALES:
-        done: set[Step] = set()
-        for answers, telling in _answers(network, left, points * scale) if left else ():
-            done.update(step for step in left if _agrees(network, step, answers, telling))
-        left = [step for step in left if step not in done]
-    if not left:
-        return
-    raise ModelError(
-        "onnxruntime overflows there or before at every point that was tried, so that the reading cannot be compared",
-        file=network.path,
-        place=f"node {left[0].name!r}",
-        remedy="scale the weights so that float32 holds every value",
-    )
+    done: set[Step] = set()
+    for answers, telling in _answers(network, points):
+        done.update(step for step in network.trace.steps if _agrees(network, step, answers, telling))
+    for step in network.trace.steps:
+        if step not in done and step.name not in network.agreed:
+            _alone(network, step)
+            network.agreed.add(step.name)
 
 
 def _disagree(network: Network, place: str, what: str) -> NoReturn:
@@ -141,7 +134,7 @@ def _same(network: Network, node: Node, sources: tuple[int, ...], index: int) ->
     inputs = {i: given[source] for i, source in zip(node.inputs, sources, strict=True)}
     ours, error = _part(network, place, network.graph.nodes, inputs, node.index, AS_STORED)
     theirs, allowed = _part(network, place, network.trace.nodes, given, index, AS_STORED)
-    _within(network, place, ours, theirs, error + allowed)
+    _within(network, place, ours, theirs, error, allowed)
 
 
 def _random(network: Network, sources: Sequence[int]) -> dict[int, Tensor]:
@@ -165,9 +158,10 @@ def _part(
         _disagree(network, place, "on what it is computed from")
 
 
-def _within(network: Network, place: str, ours: Tensor, theirs: Tensor, allowed: Tensor) -> None:
+def _within(network: Network, place: str, ours: Tensor, theirs: Tensor, *errors: Tensor) -> None:
     if ours.shape != theirs.shape:
         _disagree(network, place, f"on its shape: {tuple(ours.shape[1:])} against {tuple(theirs.shape[1:])}")
+    allowed = torch.stack(errors).sum(0) if len(errors) > 1 else errors[0]
     bad = ~((ours - theirs).abs() <= allowed)
     if bool(bad.any()):
         worst = int(bad.flatten().int().argmax())
@@ -196,14 +190,16 @@ class _Answer:
         )
 
 
-def _answers(network: Network, steps: list[Step], points: Tensor) -> Iterator[tuple[Mapping[str, _Answer], Tensor]]:
-    """onnxruntime's tensors of the steps, for a few points at a time, and which of these points tell much.
+def _answers(network: Network, points: Tensor) -> Iterator[tuple[Mapping[str, _Answer], Tensor]]:
+    """onnxruntime's tensors of all steps, for a few points at a time, and which of these points tell much.
 
     The origin does not: it shows the biases alone. It counts only where there is no other point.
     """
     telling = ~_whole(points == 0.0)
     telling = telling if bool(telling.any()) else ~telling
-    names = sorted({name for step in steps for name, _ in (*step.inputs, *step.outputs)})
+    names = sorted({name for step in network.trace.steps for name, _ in (*step.inputs, *step.outputs)})
+    if not names:  # the output is a constant
+        return
     size = max(1, _TOGETHER // sum(node.size for node in network.trace.nodes))
     for some, which in zip(points.split(size), telling.split(size), strict=True):
         runs = [network.tensors(point.numpy(), names) for point in some]
@@ -222,6 +218,27 @@ def _agrees(network: Network, step: Step, answers: Mapping[str, _Answer], tellin
         part = _Answer(theirs.value[rows], theirs.dtype, theirs.finite[rows])
         known = known & _output(network, step, given, index, part)
     return bool(known.any())
+
+
+def _alone(network: Network, step: Step) -> None:
+    """Compare a step that overflow hid at every point: onnxruntime runs its node alone, at random inputs."""
+    shapes = {name: network.trace.nodes[index].shape for name, index in step.inputs}
+    random = np.random.default_rng(0)
+    names = [*shapes, *(name for name, _ in step.outputs)]
+    for size in _SIZES:
+        runs = []
+        for _ in range(2):
+            inputs = {name: size * random.normal(size=shape) for name, shape in shapes.items()}
+            runs.append(network.run_alone(step, inputs))
+        answers = {name: _Answer.of([run[name] for run in runs]) for name in names}
+        if _agrees(network, step, answers, torch.ones(len(runs), dtype=torch.bool)):
+            return
+    raise ModelError(
+        "onnxruntime overflows there whatever its input, so that the reading cannot be compared",
+        file=network.path,
+        place=f"node {step.name!r} ({step.op})",
+        remedy="scale the weights so that float32 holds every value",
+    )
 
 
 def _output(network: Network, step: Step, given: Mapping[int, Tensor], index: int, theirs: _Answer) -> Tensor:

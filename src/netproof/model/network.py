@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -14,7 +14,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
 from netproof.errors import ModelError
 from netproof.model.graph import Graph
-from netproof.model.trace import Trace
+from netproof.model.trace import Step, Trace
 
 T = TypeVar("T")
 
@@ -90,6 +90,29 @@ class Network:
     def tensors(self, x: np.ndarray, names: Sequence[str]) -> list[np.ndarray]:
         """These tensors of the file as onnxruntime computes them at x: (*input_shape), one node at a time."""
         return self._asked(lambda: self._plain_session.run(list(names), self._feed(x)))
+
+    def run_alone(self, step: Step, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """One node of the file, run at inputs of its own; its tensors by name, these inputs among them."""
+        model = onnx.ModelProto()
+        model.ParseFromString(self.model)
+        node = next(node for node in model.graph.node if step.outputs[0][0] in node.output)
+        constants = sorted({name for name in node.input if name and name not in inputs})
+        held = self.tensors(np.zeros(self.input_shape), [*inputs, *constants])
+        taken = {name: inputs[name].astype(like.dtype) for name, like in zip(inputs, held, strict=False)}
+        graph = onnx.helper.make_graph(
+            [node],
+            "step",
+            [
+                onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+                for name, x in taken.items()
+            ],
+            [onnx.ValueInfoProto(name=name) for name, _ in step.outputs],
+            [onnx.numpy_helper.from_array(k, name) for name, k in zip(constants, held[len(taken) :], strict=True)],
+        )
+        model.graph.CopyFrom(graph)
+        session = self._opened(model.SerializeToString(), _options())
+        names = [name for name, _ in step.outputs]
+        return {**taken, **dict(zip(names, self._asked(lambda: session.run(names, taken)), strict=True))}
 
     def replay(self, x: np.ndarray) -> np.ndarray:
         """onnxruntime's answer on the CPU to x: (*input_shape), in the file's own types."""
