@@ -42,6 +42,7 @@ from netproof.search.hand_over import OpenBoxes, hand_over
 from netproof.search.input_split import BATCH, InputSplit, SplitOptions, SplitResult
 from netproof.search.loop import Outcome, SecondLook
 
+PINNED = "an input pinned to a value that float32 cannot hold was rounded to the nearest float32"
 LONG_SEARCH = {"cpu": 512, "cuda": 4096}  # sub-domains after which a second, longer attack has its turn
 SMALL = 2048  # entries over all nodes: below this a second thread costs more than it brings
 
@@ -306,8 +307,8 @@ class _Run:
         low, high = rounding_gap(network, property.disjuncts[index], witness)
         sure = confirmed(property.disjuncts[index], high)
         details = {} if sure else {"real_rows": {"lower": list(low), "upper": list(high)}}
-        reason = "" if sure else "within rounding"
-        return self.verdict(Status.SAT, reason, witness=witness, decided_by=decided_by, details=details)
+        reasons = ([] if sure else ["within rounding"]) + ([PINNED] if witness.note else [])
+        return self.verdict(Status.SAT, "; ".join(reasons), witness=witness, decided_by=decided_by, details=details)
 
     def _stopped(self, reason: str, lower: float | None) -> Verdict:
         if self.deadline.cancelled:

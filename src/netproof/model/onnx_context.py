@@ -117,6 +117,8 @@ class Context:
         if isinstance(value, bytes):
             value = value.decode(errors="replace")
         value = value if isinstance(value, int | float | str) else list(value)
+        if not all(math.isfinite(v) for v in (value if isinstance(value, list) else [value]) if isinstance(v, float)):
+            self.refuse(f"attribute {name!r} holds NaN or infinity", "repair or retrain the weights")
         if default is not None and not isinstance(value, type(default)):
             self.refuse(f"attribute {name!r} is not of type {type(default).__name__}", "export the model again")
         return value

@@ -1,0 +1,108 @@
+"""The errors that `evaluate` and its parts give really bound."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx_models import Model, small_net
+
+from netproof.model.affine import Linear
+from netproof.model.evaluate import Arithmetic, evaluate, evaluate_part
+from netproof.model.graph import Graph
+from netproof.model.nonlinear import LeakyRelu, Relu
+
+
+def exactly(graph: Graph, x: list[Fraction]) -> list[Fraction]:
+    """A chain of Linear, Relu and LeakyRelu in rational arithmetic."""
+    for node in graph.nodes[1:]:
+        op = node.op
+        if isinstance(op, Linear):
+            assert op.bias is not None
+            x = [
+                sum((Fraction(w) * v for w, v in zip(row, x, strict=True)), Fraction(b))
+                for row, b in zip(op.weight.tolist(), op.bias.tolist(), strict=True)
+            ]
+        elif isinstance(op, Relu):
+            x = [max(v, Fraction(0)) for v in x]
+        else:
+            assert isinstance(op, LeakyRelu)
+            x = [v if v >= 0 else v * Fraction(op.alpha) for v in x]
+    return x
+
+
+def chain(seed: int, scale: float) -> Model:
+    model = Model((1, 4), seed=seed)
+    wide = np.float32(scale)
+    model.add("Gemm", "x", wide * model.weights(4, 6), model.weights(6), out="a").add("Relu", "a", out="b")
+    model.add("Gemm", "b", model.weights(6, 5), wide * model.weights(5), out="c")
+    model.add("LeakyRelu", "c", alpha=0.1, out="d")
+    return model.add("Gemm", "d", model.weights(5, 3), model.weights(3))
+
+
+def float_error(graph: Graph, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """How far a runtime's output in this type may be, when it has the graph's very constants."""
+    return evaluate_part(graph.nodes, {0: x}, graph.output.index, Arithmetic(dtype, lambda node: None))[1]
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), scale=st.sampled_from([1.0, 1e-6, 1e6]))
+def test_errors_bound_the_distance_to_exact_arithmetic(seed: int, scale: float) -> None:
+    network = chain(seed, scale).network()
+    points = np.random.default_rng(seed).normal(size=(3, 1, 4)).astype(np.float32)
+    x = torch.from_numpy(points).double()
+    values, errors = evaluate(network.graph, x)
+    single = float_error(network.graph, x, torch.float32)
+    for i, point in enumerate(points):
+        exact = exactly(network.graph, [Fraction(float(v)) for v in point.flat])
+        answer = network.tensors(point, ["y"])[0]
+        for j, truth in enumerate(exact):
+            assert abs(Fraction(float(values[i, 0, j])) - truth) <= Fraction(float(errors[i, 0, j]))
+            assert abs(Fraction(float(answer[0, j])) - truth) <= Fraction(float(single[i, 0, j]))
+
+
+def test_errors_are_small_and_grow_with_the_unit() -> None:
+    network = small_net().network()
+    x = torch.randn(2, 1, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    _, errors = evaluate(network.graph, x)
+    assert (errors > 0).all()
+    assert (errors < 1e-13).all()
+    single = float_error(network.graph, x, torch.float32)
+    assert (single > 1e6 * errors).all()
+    assert (single < 1e-4).all()
+    assert (float_error(network.graph, x, torch.float16) > 1e3 * single).all()
+
+
+def test_data_movements_round_nothing() -> None:
+    network = Model((2, 3)).add("Transpose", "x", out="t").add("Flatten", "t").network()
+    _, errors = evaluate(network.graph, torch.randn(2, 2, 3, dtype=torch.float64))
+    assert (errors == 0).all()
+
+
+def test_a_part_is_evaluated_from_what_is_given() -> None:
+    network = small_net().network()
+    x = torch.randn(2, 1, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    values = network.graph.values(x)
+    exact = Arithmetic(torch.float64, lambda node: None)
+    value, error = evaluate_part(network.graph.nodes, {1: values[1]}, 3, exact)
+    assert torch.equal(value, values[3])
+    whole = evaluate_part(network.graph.nodes, {0: x}, 3, exact)[1]
+    assert (error < whole).all()  # what is given is taken as exact
+    value, error = evaluate_part(network.graph.nodes, {2: values[2]}, 2, exact)
+    assert torch.equal(value, values[2])
+    assert (error == 0).all()
+    with pytest.raises(KeyError):
+        evaluate_part(network.graph.nodes, {3: values[3]}, 2, exact)
+
+
+def test_long_sums_in_half_precision_have_a_bound() -> None:
+    model = Model((1, 3000))
+    network = model.add("MatMul", "x", model.weights(3000, 2)).network()
+    x = torch.ones(1, 1, 3000, dtype=torch.float64)
+    half = float_error(network.graph, x, torch.float16)
+    assert half.isfinite().all()
+    assert (half > 1e3 * float_error(network.graph, x, torch.float32)).all()
