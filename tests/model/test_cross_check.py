@@ -26,6 +26,8 @@ from netproof.model.load import from_file
 from netproof.model.network import Network
 from netproof.model.onnx_file import parse
 from netproof.model.ops import Op
+from support.awkward import awkward_numbers
+from support.random_graphs import random_network, seeded
 
 
 def points(network: Network, scale: float = 1.0, seed: int = 0) -> torch.Tensor:
@@ -364,6 +366,20 @@ def test_random_models_are_accepted(seed: int) -> None:
     network = random_model(seed).network()
     for scale in (1.0, 1e-5, 1e5):
         cross_check(network, points(network, scale, seed))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_small_and_awkward_networks_are_accepted(seed: int) -> None:
+    """Residual sums, concatenations and slices; and thirds, 1e8 beside −1e8, and 1e-12."""
+    network = read(random_network(seeded(seed)).model)
+    cross_check(network, points(network, 3.0, seed))
+    numbers = awkward_numbers(np.random.default_rng(seed))
+    model = Model((1, 3))
+    model.add("Gemm", "x", numbers(4, 3).astype(np.float32), numbers(4).astype(np.float32), transB=1, out="a")
+    model.add("LeakyRelu", "a", alpha=0.1, out="h").add("Mul", "h", numbers(1, 4).astype(np.float32), out="s")
+    model.add("Gemm", "s", numbers(4, 4).astype(np.float32), out="b").add("Relu", "b", out="r")
+    network = model.add("Sub", "r", "h").network()
+    cross_check(network, points(network, 3.0, seed))
 
 
 @pytest.mark.parametrize("slope", [1.0, 4096.0, 1e7])

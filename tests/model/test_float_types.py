@@ -45,7 +45,9 @@ ROUNDED: dict[str, Callable[[], Model]] = {
 
 @pytest.mark.parametrize("name", ROUNDED)
 def test_a_cast_that_rounds_is_refused_by_name(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedOp, match=r"node 'Cast_\d': unsupported operator Cast: it .*(rounds|other than)") as e:
+    with pytest.raises(
+        UnsupportedOp, match=r"node 'Cast_\d': unsupported operator Cast: it .*(rounds|other than)"
+    ) as e:
         load_network(ROUNDED[name]().save(tmp_path / "net.onnx"))
     assert "\n" not in str(e.value)
 
@@ -105,7 +107,9 @@ def test_a_constant_that_cannot_be_rounded_is_refused(model: Model, why: str, tm
 
 
 @pytest.mark.parametrize("kind", [HALF, DOUBLE])
-def test_a_wrong_constant_in_another_type_is_refused(kind: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_constant_in_another_type_is_refused(
+    kind: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Batch normalisation, pooling and a convolution as onnxruntime computes them in that type."""
     model = Model((1, 2, 4), kind=kind)
     floats = np.float16 if kind == HALF else np.float64
