@@ -27,7 +27,7 @@ from netproof.core.verdict import Stats, Verdict
 from netproof.errors import UsageError
 from netproof.gather import Gather
 from netproof.methods import method_info
-from netproof.model.evaluate import cross_check
+from netproof.model.cross_check import cross_check
 from netproof.model.load import load_network
 from netproof.model.network import Network
 from netproof.model.torch_module import compare
@@ -155,12 +155,13 @@ class _Run:
         """Threads for a network of this size; and it must agree with onnxruntime on the set itself, not only near 0."""
         entries = sum(node.size for node in network.graph.nodes)
         torch.set_num_threads(self.threads if entries > SMALL else 1)
-        for problem in problems[:4]:
-            inputs = problem.input_set
+        points = []
+        for inputs in (problem.input_set for problem in problems[:4]):
             share = torch.rand((2, *inputs.lower.shape), generator=generator(self.seed), dtype=torch.float64)
-            points = inputs.lower + share * (inputs.upper - inputs.lower)
-            cross_check(network, points)
-            compare(network, points)
+            points.append(inputs.lower + share * (inputs.upper - inputs.lower))
+        if points:
+            cross_check(network, torch.cat(points))
+            compare(network, torch.cat(points))
 
     def decide(self, network: Network, property: Property, problems: Sequence[Problem], attack: bool) -> Verdict:
         """Gather evidence the way the method does, and say what follows from it."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED
+from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, PINNED, ROUNDING
 from netproof.core.verdict import Stats, Status, Verdict, Witness
 from netproof.model.network import Network
 from netproof.problem.problem import Problem
@@ -135,7 +135,7 @@ class Evidence:
         sure = confirmed(disjunct, high)
         return Verdict(
             Status.SAT,
-            "" if sure else "within rounding",
+            "; ".join(([] if sure else [ROUNDING]) + ([PINNED] if witness.note else [])),
             witness,
             upper_bound=_finite(self.upper),
             stats=stats,

@@ -19,6 +19,9 @@ UNIT = {torch.float16: 2.0**-11, torch.float32: 2.0**-24, torch.float64: 2.0**-5
 # Every product that underflows in float64 adds at most 2^-1074; 1e-290 covers 1e33 of them.
 UNDERFLOW = 1e-290
 
+# What one operation may lose below the normal numbers, in a runtime that flushes them to zero too.
+TINY = {torch.float16: 2.0**-14, torch.float32: 2.0**-126, torch.float64: UNDERFLOW}
+
 # Slack on the error terms themselves, which are computed in float64 too.
 INFLATE = 1.0 + 1e-6
 

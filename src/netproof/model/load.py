@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from netproof.errors import UsageError
-from netproof.model.evaluate import cross_check
+from netproof.model.cross_check import cross_check
 from netproof.model.network import Network
 from netproof.model.onnx_file import OnnxFile, read_file
 from netproof.model.onnx_reader import read_graph
@@ -50,6 +50,7 @@ def from_file(file: OnnxFile) -> Network:
     graph = reading.graph
     return Network(
         graph=graph,
+        trace=reading.trace,
         path=file.path,
         sha256=file.sha256,
         input_shape=graph.input.shape,
@@ -59,7 +60,7 @@ def from_file(file: OnnxFile) -> Network:
         notes=reading.notes,
         input_name=reading.input_name,
         input_dtype=reading.input_dtype,
-        model=reading.runnable,
+        model=reading.model,
         external=file.external,
     )
 

@@ -21,8 +21,10 @@ from netproof.core.limits import LARGEST, entries
 from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.constant import Constant
 from netproof.model.graph import Node
+from netproof.model.nonlinear import Relu
 from netproof.model.onnx_file import OnnxFile, read_tensor
-from netproof.model.ops import Input, Op
+from netproof.model.ops import Affine, Input, Op
+from netproof.numerics import UNIT
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Ref:
 
     index: int
     shape: tuple[int, ...]
+    kind: str = "float32"  # of the file's tensor: "float32", "float16" or "float64"
 
 
 Value = Constant | Ref
@@ -62,17 +65,30 @@ def converts(*operators: str) -> Callable[[Converter], Converter]:
 class Builder:
     """Nodes in topological order, each shape found by running the op on an empty batch."""
 
-    def __init__(self, shape: tuple[int, ...], name: str, room: int = LARGEST) -> None:
+    def __init__(self, shape: tuple[int, ...], name: str, kind: str = "float32", room: int = LARGEST) -> None:
         """`room`: how many numbers the nodes and the constants that are folded may come to."""
         self.nodes = [Node(0, Input(), (), shape, name)]
         self.room = room
+        self.kinds = [kind]  # the coarsest type that holds every value of the node as a runtime computes it
+        self.slack: dict[int, Affine] = {}  # of nodes whose constants a runtime rounds: how far its own may lie
 
-    def add(self, op: Op, inputs: Sequence[Ref], name: str) -> Ref:
+    def add(self, op: Op, inputs: Sequence[Ref], name: str, slack: Affine | None = None) -> Ref:
         empty = [torch.zeros(0, *ref.shape, dtype=torch.float64) for ref in inputs]
         shape = tuple(op.forward(*empty).shape[1:])
         node = Node(len(self.nodes), op, tuple(ref.index for ref in inputs), shape, name)
         self.nodes.append(node)
-        return Ref(node.index, shape)
+        self.kinds.append(self._kind(op, inputs))
+        if slack is not None:
+            self.slack[node.index] = slack
+        return Ref(node.index, shape, inputs[0].kind)
+
+    def _kind(self, op: Op, inputs: Sequence[Ref]) -> str:
+        exact = isinstance(op, Relu) or (isinstance(op, Affine) and not op.fan and op.offset() is None)
+        return finest(*(self.kinds[ref.index] for ref in inputs)) if exact else inputs[0].kind
+
+
+def finest(*kinds: str) -> str:
+    return min(kinds, key=lambda kind: UNIT[getattr(torch, kind)])
 
 
 class Context:
@@ -163,9 +179,14 @@ class Context:
             self.refuse(f"axis {axis} is out of range for {rank} axes")
         return axis % rank
 
-    def emit(self, op: Op, *inputs: Ref) -> Ref:
+    def held_by(self, ref: Ref) -> str:
+        """The coarsest type that holds every value of the node; a type that the file cast it to may be finer."""
+        return self._builder.kinds[ref.index]
+
+    def emit(self, op: Op, *inputs: Ref, slack: Affine | None = None) -> Ref:
+        """Add a node. A runtime's own constants may lie up to `slack` from those of the op."""
         try:
-            result = self._builder.add(op, inputs, self.name)
+            result = self._builder.add(op, inputs, self.name, slack)
         except RuntimeError as error:  # torch's word for shapes that do not fit
             self.refuse(f"its inputs do not fit: {str(error).splitlines()[0]}", "check it with onnx.checker")
         self.claim(result.shape)

@@ -106,16 +106,20 @@ def convolve(c: Context, x: Ref, weight: Constant, bias: Constant | None, window
     _unfolded(c, weight.shape, kernel.result[1:], groups)
     spatial = kernel.result[1:] if len(x.shape) == 4 else kernel.result[2:]
     out_shape = (x.shape[0], kernel.result[0], *spatial)
-    error = None
-    if weight.radius is not None or (bias is not None and bias.radius is not None):
-        slack = np.zeros_like(weight.value) if weight.radius is None else weight.radius
-        error = Conv(
-            kernel_of(slack, window, padding, groups, x.shape),
-            None if bias is None else bias.radius_tensor(),
-            x.shape,
-            out_shape,
-        )
-    return c.emit(Conv(kernel, None if bias is None else bias.tensor(), x.shape, out_shape, error), x)
+
+    def around(bound: constant.Bound) -> Conv | None:
+        if not constant.loose(bound, weight, bias):
+            return None
+        widths = kernel_of(_widths(bound, weight), window, padding, groups, x.shape)
+        return Conv(widths, constant.bound_tensor(bound, bias), x.shape, out_shape)
+
+    op = Conv(kernel, None if bias is None else bias.tensor(), x.shape, out_shape, around(constant.radius))
+    return c.emit(op, x, slack=around(constant.slack))
+
+
+def _widths(bound: constant.Bound, weight: Constant) -> np.ndarray:
+    found = bound(weight)
+    return np.zeros_like(weight.value) if found is None else found
 
 
 def _groups(c: Context, x: Ref, channels: int, filters: int) -> int:
@@ -177,13 +181,15 @@ def _transposed(
     c.fits(entries(out_shape), what="the entries of its result")
     _unfolded(c, weight.shape, x.shape[2:], groups)
     kernel = kernel_of(weight.value, window, padding, groups, out_shape)
-    error = None
-    if weight.radius is not None or (bias is not None and bias.radius is not None):
-        slack = np.zeros_like(weight.value) if weight.radius is None else weight.radius
-        radius = None if bias is None else bias.radius_tensor()
-        error = ConvTranspose(kernel_of(slack, window, padding, groups, out_shape), radius, x.shape, out_shape)
-    op = ConvTranspose(kernel, None if bias is None else bias.tensor(), x.shape, out_shape, error)
-    y = c.emit(op, x)
+
+    def around(bound: constant.Bound) -> ConvTranspose | None:
+        if not constant.loose(bound, weight, bias):
+            return None
+        widths = kernel_of(_widths(bound, weight), window, padding, groups, out_shape)
+        return ConvTranspose(widths, constant.bound_tensor(bound, bias), x.shape, out_shape)
+
+    op = ConvTranspose(kernel, None if bias is None else bias.tensor(), x.shape, out_shape, around(constant.radius))
+    y = c.emit(op, x, slack=around(constant.slack))
     if window.symmetric:
         return y
     return pad(c, y, [0, 0, *(-b for b in window.before)], [0, 0, *(-a for a in window.after)])

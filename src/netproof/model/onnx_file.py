@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import torch
 from onnx import numpy_helper
 
 from netproof.core.files import read_bounded
@@ -131,4 +132,5 @@ def read_tensor(tensor: onnx.TensorProto, name: str, file: OnnxFile) -> Constant
             raise ModelError(
                 "holds NaN or infinity", file=file.path, place=place, remedy="repair or retrain the weights"
             )
+        return Constant(value, dtype=getattr(torch, FLOATS[kind]))
     return Constant(value)

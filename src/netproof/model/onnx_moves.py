@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
-from netproof.model.constant import Constant
+from netproof.model.constant import Constant, bound_tensor, loose, slack
 from netproof.model.moves import Concat, Index, Pad, Reshape, Transpose
 from netproof.model.onnx_arithmetic import broadcast, expand
-from netproof.model.onnx_context import Context, Ref, Value, converts
+from netproof.model.onnx_context import Context, Ref, Value, converts, finest
 from netproof.model.onnx_file import FLOATS
 
 
@@ -51,10 +52,17 @@ def _dropout(c: Context) -> Value:
 
 @converts("Cast")
 def _cast(c: Context) -> Value:
-    if c.attr("to") not in FLOATS:
-        c.refuse("it casts a value that depends on the input to a type that is not a float")
-    c.notes.append(f"Cast at node {c.name!r} is read as the identity on real numbers")
-    return c.node(0)
+    """The identity, which it is where the new type holds every value of the old one."""
+    x, target = c.node(0), c.attr("to")
+    if target not in FLOATS:
+        c.refuse("it casts a value that depends on the input to a type other than float16, float32 or float64")
+    held = c.held_by(x)
+    if finest(held, FLOATS[target]) != FLOATS[target]:
+        c.refuse(
+            f"it rounds values from {held} to {FLOATS[target]}, which no bound accounts for",
+            "export the model in one float type, without mixed precision",
+        )
+    return replace(x, kind=FLOATS[target])
 
 
 @converts("Reshape")
@@ -186,17 +194,23 @@ def _pad(c: Context) -> Value:
     for position, axis in enumerate(axes):
         before[c.axis(axis, rank)] = pads[position]
         after[c.axis(axis, rank)] = pads[position + len(axes)]
-    return pad(c, x, before, after, value)
+    width = 0.0 if fill is None or fill.slack is None else float(fill.slack.max())
+    return pad(c, x, before, after, value, width)
 
 
-def pad(c: Context, x: Ref, before: Sequence[int], after: Sequence[int], value: float = 0.0) -> Ref:
+def pad(c: Context, x: Ref, before: Sequence[int], after: Sequence[int], value: float = 0.0, width: float = 0.0) -> Ref:
+    """A frame of `value`, which a runtime may hold up to `width` away from it."""
     if not any(before) and not any(after):
         return x
     if any(size + b + a <= 0 for size, b, a in zip(x.shape, before, after, strict=True)):
         c.refuse("it crops everything", "zero-size tensors cannot be verified")
     c.fits(*before, *after, what="its pads")
-    fill = torch.tensor(value, dtype=torch.float64) if value else None
-    return c.emit(Pad(x.shape, tuple(before), tuple(after), fill), x)
+
+    def filled(number: float) -> Pad:
+        fill = torch.tensor(number, dtype=torch.float64) if number else None
+        return Pad(x.shape, tuple(before), tuple(after), fill)
+
+    return c.emit(filled(value), x, slack=filled(width) if width else None)
 
 
 @converts("Concat")
@@ -213,4 +227,13 @@ def _concat(c: Context) -> Value:
     parts = tuple(v.tensor() if isinstance(v, Constant) else None for v in values)
     if len(branches) == 1 and len(parts) == 1:
         return branches[0]
-    return c.emit(Concat(axis, tuple(v.shape[axis] for v in values), parts), *branches)
+    op = Concat(axis, tuple(v.shape[axis] for v in values), parts)
+    if not loose(slack, *(v for v in values if isinstance(v, Constant))):
+        return c.emit(op, *branches)
+    widths = tuple(None if isinstance(v, Ref) else _widths(v) for v in values)
+    return c.emit(op, *branches, slack=replace(op, parts=widths))
+
+
+def _widths(part: Constant) -> torch.Tensor:
+    found = bound_tensor(slack, part)
+    return part.tensor() * 0.0 if found is None else found
