@@ -60,8 +60,8 @@ def evaluate(graph: Graph, x: Tensor) -> tuple[Tensor, Tensor]:
 def float_error(graph: Graph, x: Tensor, dtype: torch.dtype) -> Tensor:
     """How far an evaluation in `dtype` may be from the exact value at x: (batch, *input) -> (batch, *output).
 
-    It holds for any order of summation in direct sums, and x must be representable in `dtype`. Constants that were folded
-    here in float64 with a radius, a coarser arithmetic folds with a wider one.
+    It holds for any order of summation in direct sums, and x must be representable in `dtype`. Constants that were
+    folded here in float64 with a radius, a coarser arithmetic folds with a wider one.
     """
     arithmetic = Arithmetic(dtype, _radius, FOLDED, UNIT[dtype] / UNIT[torch.float64])
     return evaluate_part(graph.nodes, {0: x.to(torch.float64)}, graph.output.index, arithmetic)[1]
