@@ -57,9 +57,13 @@ class Ball:
         size = coef.abs()
         if not self.cut:
             return -self.radius * self._dual_norm(size)
-        reach = self._reach(coef)
-        on_ball = torch.minimum(size, self._most(size, reach))
-        return -self.radius * self._dual_norm(on_ball) - ((size - on_ball) * reach).sum(1)
+        taken = self.taken(coef)
+        return -self.radius * self._dual_norm(taken) - ((size - taken) * self._reach(coef)).sum(1)
+
+    def taken(self, coef: Tensor) -> Tensor:
+        """|u| of the best split of coef (n, input): what the ball takes of |w|, the box has the rest."""
+        size = coef.abs()
+        return torch.minimum(size, self._most(size, self._reach(coef))) if self.cut else size
 
     def furthest(self, coef: Tensor) -> Tensor:
         """d where coef·d is least, up to rounding: (n, input)."""
