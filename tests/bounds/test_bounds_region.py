@@ -10,6 +10,7 @@ import pytest
 import torch
 from scipy.optimize import linprog
 
+from netproof.bounds.ball import Ball
 from netproof.bounds.region import Region
 from netproof.core.forms import LinearForm
 from netproof.problem.problem import InputSet
@@ -213,3 +214,25 @@ def test_the_charge_covers_the_rounding_of_least(p: int | None) -> None:
         assert value - abs(c) @ exact(region.charge()) <= true
         above += value > true
     assert above > 5
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_the_ball_about_a_centre_in_the_box_holds_the_set_exactly(p: int) -> None:
+    """Its sides reach the box's in rationals, and its radius is no smaller than what the moved centre leaves."""
+    inexact = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        centre = rng.uniform(-1, 1, (1, 6)) * 10.0 ** rng.integers(-4, 1, (1, 6))
+        low = centre + rng.uniform(-0.3, 0.03, (1, 6))
+        high = np.maximum(low, centre + rng.uniform(-0.03, 0.3, (1, 6)))
+        inputs = InputSet(*(torch.from_numpy(t) for t in (low, high, centre)), 0.9, p)
+        about, ball = Ball.of(inputs)
+        moved, radius = abs(exact(about) - exact(centre)), Fraction(ball.radius)
+        if p == 1:
+            assert radius >= Fraction(0.9) - sum(moved)
+        else:
+            assert radius**2 >= Fraction(0.9) ** 2 - moved @ moved
+        for mine, true in ((ball.below, exact(about) - exact(low)), (ball.above, exact(high) - exact(about))):
+            assert all(exact(mine) >= [min(value, radius) for value in true])
+            inexact += sum(Fraction(float(value)) != value for value in true)
+    assert inexact > 100

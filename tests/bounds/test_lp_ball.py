@@ -12,7 +12,7 @@ import torch
 
 from netproof.bounds.ball import Ball
 from netproof.bounds.lp_ball import solve_in_ball
-from netproof.bounds.lp_check import lagrangian_bound
+from netproof.bounds.lp_check import _share_with_ball, lagrangian_bound
 from netproof.bounds.lp_model import Layout, LinearProgram, Program, RoundBall
 from netproof.bounds.lp_solve import Answer, solve
 from netproof.problem.problem import InputSet
@@ -106,3 +106,26 @@ def test_the_rounding_of_the_balls_share_is_charged() -> None:
         assert Fraction(bound) <= dot
         assert (dot - Fraction(bound)) ** 2 >= square
         assert bound == pytest.approx(float(dot) - math.sqrt(square), rel=1e-9, abs=1e-9)
+
+
+def test_every_rounding_of_the_share_is_on_the_safe_side() -> None:
+    """The part left for the box is off by no more than is charged, and the norm that is taken off is no smaller."""
+    inexact = shorter = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        cost = rng.uniform(-1, 1, 40) * 10.0 ** rng.uniform(-3, 1, 40)
+        program = program_of(cost, np.zeros((1, 40)), np.ones(1), rng.uniform(-1, 1, 40), 1.5, side=1.2)
+        assert program.ball is not None
+        left, wider, terms = _share_with_ball(program.ball, cost, np.zeros(40))
+        taken = np.copysign(program.ball.shape.taken(torch.from_numpy(cost)[None])[0].numpy(), cost)
+        for own, mine, rest, slack in zip(*(t.tolist() for t in (cost, taken, left, wider)), strict=True):
+            off = abs(Fraction(own) - Fraction(mine) - Fraction(rest))
+            assert off <= Fraction(slack)
+            inexact += off > 0
+        square = Fraction(program.ball.shape.radius) ** 2 * sum(Fraction(v) ** 2 for v in taken.tolist())
+        unit = Fraction(1, 2**53)
+        assert (Fraction(-terms[-1]) * (1 + unit)) ** 2 >= square  # the product's own rounding is charged later
+        plain = float(np.linalg.norm(taken))
+        shorter += (Fraction(plain) * Fraction(program.ball.shape.radius)) ** 2 < square
+    assert inexact > 20
+    assert shorter > 30

@@ -88,7 +88,8 @@ class Ball:
         if self.p == 1:
             return size.amax(1)
         top = _top(size)
-        return torch.linalg.vector_norm(size / top, dim=1) * top[:, 0]
+        norm: Tensor = torch.linalg.vector_norm(size / top, dim=1) * top[:, 0]
+        return norm
 
     def _most(self, size: Tensor, reach: Tensor) -> Tensor:
         """What the ball takes of each |w| at most, (n, input) or (n, 1)."""
@@ -106,7 +107,8 @@ class Ball:
         """
         tiny = torch.finfo(size.dtype).tiny
         if not self.cut:
-            return torch.linalg.vector_norm(size, dim=1, keepdim=True).clamp(min=tiny)
+            norm: Tensor = torch.linalg.vector_norm(size, dim=1, keepdim=True)
+            return norm.clamp(min=tiny)
         share = self._share(reach)
         meets, order = torch.where(size > 0, share / size, torch.inf).sort(dim=1)  # 1/μ when each meets the box
         square = share.gather(1, order).square()
