@@ -51,7 +51,7 @@ class RoundBall:
 
 @dataclass(frozen=True, eq=False)
 class LinearProgram:
-    """min cost·x subject to row_lower <= A x <= row_upper and lower <= x <= upper, with some columns in a ball if any."""
+    """min cost·x subject to row_lower <= A x <= row_upper and lower <= x <= upper, and some of x in a ball, if any."""
 
     cost: Floats  # (col,)
     lower: Floats  # (col,)
