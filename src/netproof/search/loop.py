@@ -308,6 +308,4 @@ class Search:
     def _why_undecided(self) -> str:
         if not self._method.leaf_lp:
             return "left, which only an LP can decide, and leaf_lp is off"
-        if self._problem.input_set.p == 2:
-            return "left: their LPs see the box around the ℓ2 ball, not the ball"
         return "within rounding of a violation"
