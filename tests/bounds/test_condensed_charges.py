@@ -31,7 +31,7 @@ from netproof.problem.domains import Domains, concatenate, split
 from netproof.problem.problem import Problem
 from support.asking import CPU
 from support.awkward import GraphBuilder
-from support.problems import box_problem, packed_values, random_points, random_relus, targets_of
+from support.problems import box_problem, folded_neurons, packed_values, random_points, random_relus, targets_of
 from support.rational import Exact, exact, exact_values
 
 HAIR = 2.0**-40  # below 0, where a lopsided neuron begins: it is unstable, and all but linear
@@ -61,7 +61,7 @@ def only(net: Condensed, *names: str, trunk: bool = False) -> Condensed:
     """The same with all charges gone but these."""
     charges = net.charges
     assert charges is not None
-    gone = {n: torch.zeros_like(getattr(charges, n)) for n in ("before", "after", "seed") if n not in names}
+    gone = {n: torch.zeros_like(getattr(charges, n)) for n in ("before", "after", "seed", "lost") if n not in names}
     free = Charge(*([torch.zeros_like(t) for t in part] for part in (charges.trunk.weight, charges.trunk.magnitude)))
     return replace(net, charges=replace(charges, **gone, trunk=charges.trunk if trunk else free))
 
@@ -165,13 +165,15 @@ def without_form_errors(root: Root) -> Condensed:
 
 
 def test_products_with_the_forms_are_charged() -> None:
-    """h = v·z_1 − v·z_2 is all but 0, its products are not."""
-    v = np.random.default_rng(0).uniform(0.5, 1, (6, 1))
-    root = plain_root(lopsided(np.ones((2, 1)), np.hstack([v, -v])))
-    net, domains = only(without_form_errors(root), "before"), root_domains(root).select(torch.zeros(10, dtype=torch.int64))
+    """h = v·z_1 − w·z_2 is small, its products are not, and those of different neurons cancel."""
+    v = np.append(np.random.default_rng(0).uniform(0.5, 1, 5), -3.0)
+    root = plain_root(lopsided(np.ones((2, 1)), np.stack([v, -v * (1 + 2.0**-25)], 1)))
+    whole = root_domains(root).select(torch.zeros(20, dtype=torch.int64))
+    net = only(without_form_errors(root), "before")
     assert net.count == 8
-    lines, slopes = lines_of(net, domains), torch.ones(10, 8, dtype=torch.float64)
-    after = torch.cat([torch.zeros(10, 2, dtype=torch.float64), random_forms(1, 10, 6)], 1)
+    lines, slopes = lines_of(net, whole), torch.ones(20, 8, dtype=torch.float64)
+    after = torch.cat([torch.zeros(20, 2, dtype=torch.float64), random_forms(1, 20, 6)], 1)
+    after[:, 7] = after[:, 2:7] @ torch.from_numpy(v[:5]) / 3.0
     assert_below(net, cancelled(net, after, lines, slopes), lines, slopes)
 
 
@@ -193,19 +195,14 @@ def test_the_way_from_the_trunk_to_the_input_is_charged() -> None:
     assert above > 0
 
 
-def test_slopes_outside_the_sound_range_are_clamped() -> None:
-    """Above 1 for an unstable neuron, 0 for one that a split made active: neither is a line below it."""
-    root = plain_root(box_problem(random_relus(3, (6, 5), 1), -1.0, 1.0))
-    whole = root_domains(root)
-    domains = concatenate([whole, split(whole, torch.tensor([[0, 1, 2]]))])
-    points = random_points(root.problem, 400, 1)
-    h, value = packed_values(root, points), root.problem.graph.forward(points)[:, 0, 0]
-    for slope in (1.5, -0.5, 0.0):
-        start = Start(torch.full(domains.slopes.shape, slope), None, torch.zeros(len(domains), 1))
-        found = confirm_packed(root, domains, start).domains.bound
-        for bound, splits in zip(found, domains.splits, strict=True):
-            inside = (h * splits.sign() >= 0).all(1)
-            assert bool((bound <= value[inside] + 1e-9).all())
+@pytest.mark.parametrize(("slope", "beside"), [(1.5, -1.5), (-0.5, 0.5)])
+def test_slopes_outside_the_sound_range_are_clamped(slope: float, beside: float) -> None:
+    """relu(x) + c·x on [−1, 1] reaches −1/2; a line of slope −c below the ReLU would leave nothing of it."""
+    build = GraphBuilder(1, 1)
+    build.sum(build.relu(0), build.linear(0, np.array([[beside]])))
+    root = plain_root(box_problem(build.finish(), -1.0, 1.0))
+    start = Start(torch.full((1, 1), slope), None, torch.zeros(1, 1))
+    assert float(confirm_packed(root, root_domains(root), start).domains.bound) <= -0.5
 
 
 def test_a_chord_is_lifted_in_a_proof() -> None:
@@ -224,12 +221,13 @@ def test_a_chord_is_lifted_in_a_proof() -> None:
 
 
 def folded_rows(seed: int) -> Problem:
-    """y = Σ s_i z_i with active z_i of size 10 that cancel: at a point, nothing but rounding is left."""
+    """y = Σ s_i z_i with active z_i of size 10, two layers from the input, that cancel: nothing is left but rounding."""
     rng = np.random.default_rng(seed)
-    x, weight, bias = rng.uniform(0.5, 1.0, 3), rng.normal(size=(8, 3)), 5 + rng.random(8)
+    x, weight, bias = rng.uniform(0.5, 1.0, 3), rng.normal(size=(8, 3)), 20 + rng.random(8)
     null = np.linalg.svd(np.hstack([weight, bias[:, None]]).T)[2][-1]  # Σ null_i (w_i·x + b_i) = 0 for any x
     build = GraphBuilder(1, 3)
-    build.linear(build.relu(build.linear(0, weight, bias)), np.stack([null, -null]))
+    first = build.relu(build.linear(0, np.eye(3), np.full(3, 3.0)))
+    build.linear(build.relu(build.linear(first, weight, bias)), np.stack([null, -null]))
     return box_problem(build.finish(), x, x, targets_of([[[1.0, 0.0]], [[0.0, 1.0]]]))
 
 
@@ -244,6 +242,18 @@ def test_the_rows_own_errors_are_taken_off(seed: int) -> None:
     bound = beta_bound(problem)
     value = exact_values(problem.graph, exact(problem.input_set.lower))[-1]
     assert all(exact(bound) <= value)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_errors_of_the_forms_on_the_way_are_charged(seed: int) -> None:
+    """A bound of relu(h), whose h is nothing but the rounding of what was folded into it."""
+    root = plain_root(folded_neurons(seed))
+    net, domains, layer = root.condensed, root_domains(root), root.proof.layers[1]
+    form = torch.zeros(layer.count, net.base + net.count, dtype=torch.float64)
+    form[:, net.base + layer.start :].fill_diagonal_(1.0)
+    value = pull(net, form, lines_of(net, domains), torch.ones(layer.count, net.count, dtype=torch.float64), None).value
+    corner = exact_values(root.problem.graph, exact(root.problem.input_set.upper))
+    assert all(exact(value) <= corner[layer.node][layer.index.numpy()])
 
 
 # --- what a bound is worth ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -22,8 +23,11 @@ from netproof.problem.domains import Domains, split
 from netproof.problem.problem import Problem
 from support.asking import CPU
 from support.awkward import GraphBuilder
-from support.problems import box_problem
+from support.problems import box_problem, folded_neurons
 from support.rational import Exact, exact, exact_values
+
+
+Way = Callable[[Root, Domains], tuple[Tensor, Tensor]]
 
 
 def plain_root(problem: Problem) -> Root:
@@ -103,19 +107,6 @@ def test_the_search_puts_renewed_bounds_where_they_belong() -> None:
 # --- folded neurons: their forms are off ---
 
 
-def folded(seed: int, count: int = 6) -> Problem:
-    """A switch relu(x_0), and neurons that read active ones of size 10 which cancel, and 2^-60 of the switch."""
-    rng = np.random.default_rng(seed)
-    x, weight, bias = rng.uniform(0.5, 1.0, 3), rng.normal(size=(10, 3)), 5 + rng.random(10)
-    null = np.linalg.svd(np.hstack([weight, bias[:, None]]).T)[2][-count:]  # null·(weight x + bias) = 0 for any x
-    build = GraphBuilder(1, 3)
-    first = build.relu(build.linear(0, np.vstack([[1.0, 0.0, 0.0], weight]), np.concatenate([[0.0], bias])))
-    build.linear(build.relu(build.linear(first, np.hstack([np.full((count, 1), 2.0**-60), null]))), np.ones((1, count)))
-    lower = x.copy()
-    lower[0] = -(2.0**-30)
-    return box_problem(build.finish(), lower, x)
-
-
 def at_the_corner(root: Root) -> Exact:
     """h of the second layer where x is largest."""
     layer = root.proof.layers[1]
@@ -145,8 +136,8 @@ def by_one_pass(root: Root, domains: Domains) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("way", [by_slopes, by_renewal, by_one_pass])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_neurons_own_error_is_taken_off(way, seed: int) -> None:  # type: ignore[no-untyped-def]
-    root = plain_root(folded(seed))
+def test_a_neurons_own_error_is_taken_off(way: Way, seed: int) -> None:
+    root = plain_root(folded_neurons(seed))
     assert [layer.count for layer in root.proof.layers] == [1, 6]
     lower, upper = way(root, root_domains(root))
     h = at_the_corner(root)

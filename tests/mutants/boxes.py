@@ -86,16 +86,16 @@ MUTANTS = (
     Mutant(
         "blocks-composition",
         "bounds/box_blocks.py",
-        "        error = error + here.flatten(1).abs() @ charge.weight[node.index].flatten() + UNDERFLOW\n",
-        "        error = error + UNDERFLOW\n",
+        "        error = error + here.flatten(1).abs() @ charge.weight[node.index].flatten()\n",
+        "",
         "composing affine ops rounds",
         CHARGES,
     ),
     Mutant(
         "blocks-composition-underflow",
         "bounds/box_blocks.py",
-        "charge.weight[node.index].flatten() + UNDERFLOW\n",
-        "charge.weight[node.index].flatten()\n",
+        "        error = error + underflow(charge.reach(node))\n",
+        "",
         "a product below 2^-1074 is lost whole",
         UNDERFLOWS,
     ),
@@ -190,7 +190,7 @@ MUTANTS = (
     Mutant(
         "blocks-error-not-taken-off",
         "bounds/box_blocks.py",
-        "        return LinearForm(pending[0], const - (error * INFLATE + self._terms * UNDERFLOW))\n",
+        "        return LinearForm(pending[0], const - (error * INFLATE + self._lost))\n",
         "        return LinearForm(pending[0], const)\n",
         "a pass is a proof only less what rounding may have gained",
         BOXES,
@@ -198,7 +198,7 @@ MUTANTS = (
     Mutant(
         "blocks-underflow",
         "bounds/box_blocks.py",
-        "const - (error * INFLATE + self._terms * UNDERFLOW))",
+        "const - (error * INFLATE + self._lost))",
         "const - error * INFLATE)",
         "a product below 2^-1074 is lost whole",
         UNDERFLOWS,
@@ -372,7 +372,7 @@ MUTANTS = (
     Mutant(
         "combined-underflow",
         "bounds/box_combine.py",
-        "* INFLATE) + UNDERFLOW\n",
+        "* INFLATE) + underflow(reach.sum(1))\n",
         "* INFLATE)\n",
         "a product below 2^-1074 is lost whole",
         UNDERFLOWS,

@@ -23,7 +23,7 @@ MUTANTS = (
     Mutant(
         "backward-node-charge",
         "bounds/backward.py",
-        "            const.charge(_dot(here.abs(), charge.weight[node.index], lead) + UNDERFLOW)\n",
+        "            const.charge(_dot(here.abs(), charge.weight[node.index], lead) + underflow(charge.reach(node)))\n",
         "            pass\n",
         "every step rounds its coefficients",
         BACKWARD,
@@ -31,7 +31,7 @@ MUTANTS = (
     Mutant(
         "backward-underflow",
         "bounds/backward.py",
-        "charge.weight[node.index], lead) + UNDERFLOW)",
+        "charge.weight[node.index], lead) + underflow(charge.reach(node)))",
         "charge.weight[node.index], lead))",
         "a product below 2^-1074 is lost whole",
         UNDERFLOWS,
@@ -141,6 +141,14 @@ MUTANTS = (
         "(magnitudes[0][0]) * (3 *",
         "a bound of h rounded out of the subnormals is larger than |h|, and so is its intercept",
         equivalent="1e-53 of the coefficient; of same-signed intercepts the sum is charged by its own size, too",
+    ),
+    Mutant(
+        "weight-underflow",
+        "bounds/interval.py",
+        "        return self._rounding(node) + UNDERFLOW\n",
+        "        return self._rounding(node)\n",
+        "the weights themselves may underflow",
+        equivalent="at most 2^-1070 of a coefficient: no case was found in which nothing else covers it",
     ),
     Mutant(
         "interval-overflow",

@@ -47,7 +47,15 @@ MUTANTS = (
         "UNDERFLOW = 1e-290",
         "UNDERFLOW = 0.0",
         "a product below 2^-1074 is lost whole",
-        ("model/test_model_evaluate.py", "bounds/test_underflow.py"),
+        ("bounds/test_underflow.py",),
+    ),
+    Mutant(
+        "underflow-of-small-values-only",
+        "numerics.py",
+        "    return UNDERFLOW * (1.0 + reach)\n",
+        "    return UNDERFLOW + 0 * reach\n",
+        "a coefficient that vanishes is multiplied by what it stands before, which may be large",
+        ("bounds/test_underflow.py",),
     ),
     Mutant(
         "down-stays",
