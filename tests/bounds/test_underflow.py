@@ -9,13 +9,12 @@ import pytest
 import torch
 
 from netproof.bounds import box_blocks
-from netproof.bounds.backward import Charge, backward
+from netproof.bounds.backward import backward
 from netproof.bounds.bounder import root_domains
 from netproof.bounds.box_blocks import compose
 from netproof.bounds.box_clip import clip
 from netproof.bounds.box_combine import combined
 from netproof.bounds.boxes import BoxBounder
-from netproof.bounds.decomposition import Hull, prove
 from netproof.bounds.dual import packed_lines, pull
 from netproof.bounds.interval import interval_bounds
 from netproof.bounds.lp import row_range
@@ -115,26 +114,6 @@ def test_the_condensed_network_pays_for_coefficients_that_vanish() -> None:
     form = torch.tensor([[0.0, 0.0, 0.0, SMALL]], dtype=torch.float64)
     value = pull(net, form, lines, torch.ones(1, 2, dtype=torch.float64), None).value
     assert Fraction(float(value)) <= Fraction(SMALL) ** 2 * Fraction(-(2.0**125))
-
-
-def test_prices_pay_for_terms_that_vanish() -> None:
-    """−ρ·u is 0 in floats."""
-    build = GraphBuilder(1, 1)
-    build.linear(build.relu(build.linear(0, np.ones((1, 1)))), np.ones((1, 1)))
-    root = build_root(box_problem(build.finish(), -SMALL, SMALL), CPU, Schedule(0), Deadline(None))
-    assert root is not None
-    net, domains = root.condensed, root_domains(root)
-    charges = net.charges
-    assert charges is not None
-    nothing = Charge(*([torch.zeros_like(t) for t in part] for part in (charges.trunk.weight, charges.trunk.magnitude)))
-    for name in ("before", "after", "seed", "lost"):
-        getattr(charges, name).zero_()
-    for mine, zero in zip((charges.trunk.weight, charges.trunk.magnitude), (nothing.weight, nothing.magnitude), strict=True):
-        mine[:] = zero
-    hull = Hull.of(net, domains.lower.double(), domains.upper.double())
-    rho = torch.full((1, 1), 2.0**-1000, dtype=torch.float64)
-    value = prove(net, torch.tensor([[0.0, -(2.0**-1000), 0.0]], dtype=torch.float64), hull, rho).value
-    assert Fraction(float(value)) <= -Fraction(2.0**-1000) * Fraction(float(domains.upper[0, 0]))
 
 
 def columns(cost: float, lower: float, upper: float, count: int, entries: Entries, rows: int = 0) -> LinearProgram:

@@ -129,7 +129,7 @@ MUTANTS = (
         "((own + steepest * self._slack[pre].cpu()) * INFLATE)",
         "((steepest * self._slack[pre].cpu()) * INFLATE)",
         "coefficient times line is rounded, and the sum of the intercepts",
-        CHARGES,
+        equivalent="the slack beside it charges as many roundings of |H||z| + |b| >= |h|",
     ),
     Mutant(
         "blocks-weight-slack",
@@ -169,7 +169,7 @@ MUTANTS = (
         "        error = torch.addmv(error, pending[0].abs(), self._input_weight)\n",
         "",
         "the dot products at the input are rounded",
-        CHARGES,
+        equivalent="the layer that reads the input, or the row that does, is charged as many roundings of |W||x|",
     ),
     Mutant(
         "blocks-node-charge",

@@ -390,7 +390,7 @@ MUTANTS = (
         "(size * gamma(net.count + 8) + net.count * UNDERFLOW) * INFLATE",
         "size * gamma(net.count + 8) * INFLATE",
         "a product below 2^-1074 is lost whole",
-        UNDERFLOWS,
+        equivalent="the pass through the trunk takes off as much, and so does `dual.proved`",
     ),
     Mutant(
         "prices-no-kink",

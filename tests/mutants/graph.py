@@ -83,7 +83,7 @@ MUTANTS = (
         "spread.clamp(min=0) * INFLATE + slack * 4 + UNDERFLOW",
         "spread.clamp(min=0) * INFLATE + slack * 4",
         "a product below 2^-1074 is lost whole",
-        UNDERFLOWS,
+        equivalent="the node's weight, taken four times, holds as much",
     ),
     Mutant(
         "interval-lopsided-radius",

@@ -336,7 +336,7 @@ MUTANTS = (
         "    error = error + op.fan * _TINY[dtype]\n",
         "",
         "a product that underflows is lost whole",
-        EVALUATE,
+        ("bounds/test_underflow.py",),
     ),
     Mutant(
         "evaluate-leaky",
