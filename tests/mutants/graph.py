@@ -246,7 +246,7 @@ MUTANTS = (
         "        bound = bound - (least.abs() + const.abs()) * gamma(4)\n",
         "        pass\n",
         "the offset's addition is rounded",
-        JOINT,
+        equivalent="one rounding of the parts, of which the mix of the rows and the form have four to spare",
     ),
     Mutant(
         "joint-mix-of-rows",

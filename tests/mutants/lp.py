@@ -267,7 +267,7 @@ MUTANTS = (
         "np.nextafter(error - forms[:, 0], math.inf)",
         "error - forms[:, 0]",
         "error less constant is rounded",
-        CHARGES,
+        equivalent="one rounding of the constant, of which its error already holds eight",
     ),
     Mutant(
         "lp-condensed-neuron-errors",
@@ -284,7 +284,7 @@ MUTANTS = (
         "        np.where(wide, np.nextafter(constant + error, math.inf), constant),\n",
         "        np.where(wide, constant - error, constant),\n        np.where(wide, constant + error, constant),\n",
         "constant ± error is rounded",
-        CHARGES,
+        equivalent="one rounding of the constant, of which its error already holds eight",
     ),
     Mutant(
         "lp-condensed-range-of-p",
