@@ -7,7 +7,7 @@ from mutants.mutant import Mutant
 CHARGES = ("bounds/test_condensed_charges.py",)
 CONDENSE = ("bounds/test_bounds_condense.py",)
 UNDERFLOWS = ("bounds/test_underflow.py",)
-DECOMPOSITION = ("bounds/test_decomposition.py", "bounds/test_condensed_charges.py")
+DECOMPOSITION = ("bounds/test_condensed_charges.py", "bounds/test_decomposition.py")
 RENEW = ("bounds/test_renewed_neurons.py",)
 
 MUTANTS = (

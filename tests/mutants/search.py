@@ -8,7 +8,7 @@ FRONTIER = ("search/test_frontier.py",)
 DOMAINS = ("search/test_domains.py",)
 BOX_FRONTIER = ("search/test_box_frontier.py",)
 BOX_SPLIT = ("search/test_box_frontier.py", "search/test_input_split.py")
-REPACK = ("search/test_ladder.py", "search/test_repack.py")
+REPACK = ("search/test_refine.py",)
 REFINE = ("search/test_refine.py",)
 LEAF = ("search/test_leaf.py",)
 
@@ -214,6 +214,14 @@ MUTANTS = (
         "torch.cat([getattr(p, f.name) for p in parts[:1]])",
         "what was given up is open, too",
         ("search/test_box_frontier.py", "search/test_input_split.py", "search/test_hand_over.py"),
+    ),
+    Mutant(
+        "box-halves-leave-a-gap",
+        "branching/input_split.py",
+        "            torch.cat([upper.scatter(1, axis, middle), upper]),\n",
+        "            torch.cat([upper.scatter(1, axis, low / 2 + middle / 2), upper]),\n",
+        "halves fill their parent",
+        BOX_FRONTIER,
     ),
     # --- a tighter root, neurons by branch and bound, leaves ---
     Mutant(
