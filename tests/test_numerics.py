@@ -128,6 +128,13 @@ def test_gamma_covers_a_sum_of_products_in_float32() -> None:
     assert worst > 0.1  # the bound is of the right size
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_the_unit_is_half_a_step_at_1(dtype: torch.dtype) -> None:
+    one = torch.ones((), dtype=dtype)
+    assert float(one + 2 * UNIT[dtype]) == 1 + 2 * UNIT[dtype]
+    assert float(one + UNIT[dtype]) == 1.0  # the largest that is rounded away
+
+
 def test_gamma_refuses_sums_beyond_the_analysis() -> None:
     with pytest.raises(ValueError, match="beyond the error analysis"):
         gamma(2**23, torch.float32)

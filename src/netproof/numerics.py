@@ -37,6 +37,11 @@ def gamma(n: int, dtype: torch.dtype = torch.float64) -> float:
     return nu / (1.0 - nu) * INFLATE
 
 
+def underflow(reach: Tensor) -> Tensor:
+    """What coefficients lose as their products underflow, where they multiply values whose sizes add up to `reach`."""
+    return UNDERFLOW * (1.0 + reach)
+
+
 def use_strict_float32() -> None:
     """TF32 off, deterministic kernels: float32 means float32 on every device."""
     torch.backends.cuda.matmul.allow_tf32 = False

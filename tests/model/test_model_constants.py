@@ -71,6 +71,34 @@ def test_radii_are_carried_through_a_second_operation(name: str, a: float, b: fl
         assert low <= value <= high
 
 
+WIDE = [(1.0, 0.5), (-3.0, 1.0), (2.0, 0.25)]
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("left", WIDE)
+@pytest.mark.parametrize("right", WIDE)
+def test_wide_radii_are_carried_to_the_ends(name: str, left: tuple[float, float], right: tuple[float, float]) -> None:
+    """However far from rounding: every combination of both operands' ends."""
+    computed, exact = EXACT[name]
+    a, b = (Constant(np.array(value), np.array(radius)) for value, radius in (left, right))
+    low, high = ends(computed(a, b))
+    for x in ends(a):
+        for y in ends(b):
+            assert low <= exact(x, y) <= high
+
+
+def test_the_root_of_a_wide_interval() -> None:
+    a = Constant(np.array(4.0), np.array(1.0))
+    low, high = ends(constant.square_root(a))
+    assert low**2 <= 3
+    assert high**2 >= 5
+
+
+def test_a_divisor_that_may_be_zero_says_nothing() -> None:
+    wide = Constant(np.array(1.0), np.array(2.0))
+    assert np.isinf(constant.divide(constant.constant(1.0), wide).radius)
+
+
 @given(a=st.floats(min_value=0.0, max_value=1e200))
 def test_square_roots(a: float) -> None:
     low, high = ends(constant.square_root(constant.constant(a)))

@@ -51,6 +51,16 @@ def test_in_proofs_the_upper_line_is_above_without_a_tolerance(leak: float, belo
     assert min(exact_gaps(leak, -below, high, slope, intercept)) >= 0
 
 
+@pytest.mark.parametrize("leak", LEAKS)
+def test_in_proofs_the_upper_line_is_above_however_its_products_round(leak: float) -> None:
+    """Three roundings the same way are rare, so many intervals are tried."""
+    rng = torch.Generator().manual_seed(0)
+    low, high = (torch.rand(4000, generator=rng, dtype=torch.float64) * 0.99 + 0.01 for _ in range(2))
+    slope, intercept = HingeRelaxation(leak).upper_line(-low, high, proof=True)
+    for below, above, s, t in zip(*(v.tolist() for v in (low, high, slope, intercept)), strict=True):
+        assert min(exact_gaps(leak, -below, above, *tensors(s, t))) >= 0
+
+
 @settings(max_examples=200)
 @given(st.sampled_from(LEAKS), st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
 def test_in_proofs_the_upper_line_is_nearly_the_chord(leak: float, below: float, high: float) -> None:

@@ -99,3 +99,24 @@ def random_relus(seed: int, widths: tuple[int, ...], outputs: int) -> Graph:
         node = build.relu(build.linear(node, rng.standard_normal((width, fan)), rng.normal(0, 0.3, width)))
     build.linear(node, rng.standard_normal((outputs, widths[-1])), np.zeros(outputs))
     return build.finish()
+
+
+def folded_neurons(seed: int, count: int = 6) -> Problem:
+    """Neurons of a third layer that are nothing but the rounding of what is folded into them.
+
+    They read active neurons of size 20 that cancel, and 2^-60 of a switch relu(x_0) in the first layer, which is the
+    one other neuron that is unstable.
+    """
+    rng = np.random.default_rng(seed)
+    x, weight, bias = rng.uniform(0.5, 1.0, 3), rng.normal(size=(10, 3)), 20 + rng.random(10)
+    null = np.linalg.svd(np.hstack([weight, bias[:, None]]).T)[2][-count:]  # null·(weight z + bias) = 0 for any z
+    build = GraphBuilder(1, 3)
+    first = build.relu(build.linear(0, np.vstack([np.eye(3)[0], np.eye(3)]), np.array([0.0, 3.0, 3.0, 3.0])))
+    mixed = np.zeros((11, 4))
+    mixed[0, 0], mixed[1:, 1:] = 1.0, weight
+    second = build.relu(build.linear(first, mixed, np.concatenate([[1.0], bias])))
+    third = build.linear(second, np.hstack([np.full((count, 1), 2.0**-60), null]))
+    build.linear(build.relu(third), np.ones((1, count)))
+    lower = x.copy()
+    lower[0] = -(2.0**-30)
+    return box_problem(build.finish(), lower, x)

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from netproof.core.forms import LinearForm
-from netproof.model.graph import Graph
+from netproof.model.graph import Graph, Node
 from netproof.model.ops import Affine, Input
-from netproof.numerics import INFLATE, UNDERFLOW, UNIT, gamma
+from netproof.numerics import INFLATE, UNIT, gamma, underflow
 from netproof.relax import Lines
 
 
@@ -33,6 +33,10 @@ class Charge:
 
     weight: list[Tensor]  # (*node) each
     magnitude: list[Tensor]  # (*node) each
+
+    def reach(self, node: Node) -> Tensor:
+        """The sizes of all that the node reads, added up."""
+        return torch.stack([self.magnitude[i].sum() for i in node.inputs or (node.index,)]).sum()
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +89,7 @@ def walk(
             arrived = here
             continue
         if charge is not None:
-            const.charge(_dot(here.abs(), charge.weight[node.index], lead) + UNDERFLOW)
+            const.charge(_dot(here.abs(), charge.weight[node.index], lead) + underflow(charge.reach(node)))
         if isinstance(node.op, Input):
             arrived = here
             continue

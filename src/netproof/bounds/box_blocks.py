@@ -21,7 +21,7 @@ from netproof.bounds.interval import Intervals
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
-from netproof.numerics import INFLATE, UNDERFLOW, UNIT, gamma
+from netproof.numerics import INFLATE, UNDERFLOW, UNIT, gamma, underflow
 from netproof.problem.problem import Rows
 from netproof.relax import relaxation_of
 
@@ -61,7 +61,8 @@ def compose(graph: Graph, hull: Intervals, start: int, coef: Tensor) -> Block:
         if not isinstance(node.op, Affine):
             found[node.index] = here.flatten(1)
             continue
-        error = error + here.flatten(1).abs() @ charge.weight[node.index].flatten() + UNDERFLOW
+        error = error + here.flatten(1).abs() @ charge.weight[node.index].flatten()
+        error = error + underflow(charge.reach(node))
         offset = node.op.offset()
         if offset is not None:
             term = here.flatten(1) @ offset.expand(node.shape).flatten()
@@ -82,6 +83,7 @@ class BlockNet(BoxNet):
         self._graph, self._device = graph, device
         self._terms = 4 * len(graph.nonlinear) + 16  # more than are ever added up for one number
         self._magnitude = [m.flatten() for m in hull.charge.magnitude]
+        self._lost = self._terms * float(underflow(torch.stack([m.sum() for m in self._magnitude]).sum()))
         self._block: dict[int, Block] = {}  # by the node that a nonlinear one reads
         self._absolute: dict[int, dict[int, Tensor]] = {}  # |H|
         self._slack: dict[int, Tensor] = {}  # rounding of H z + b, H's own error included
@@ -177,4 +179,4 @@ class BlockNet(BoxNet):
         if 0 not in pending:  # nothing here depends on the input
             pending[0] = const.new_zeros(len(const), self._graph.input.size)
         error = torch.addmv(error, pending[0].abs(), self._input_weight)
-        return LinearForm(pending[0], const - (error * INFLATE + self._terms * UNDERFLOW))
+        return LinearForm(pending[0], const - (error * INFLATE + self._lost))

@@ -30,7 +30,7 @@ from netproof.bounds.relaxed import Layer, Relaxed, one_hot
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
-from netproof.numerics import INFLATE, UNDERFLOW, UNIT, gamma
+from netproof.numerics import INFLATE, UNDERFLOW, UNIT, gamma, underflow
 from netproof.problem.problem import Rows
 from netproof.relax import Lines
 
@@ -91,6 +91,7 @@ class Charges:
     before: Tensor  # (U,) of the coefficient of h
     after: Tensor  # (U,) of the coefficient of z
     seed: Tensor  # (1 + Y + U,) of the form that a bound starts from
+    lost: Tensor  # (): what underflow may cost, whatever the coefficients
     trunk: Charge
     graph: Graph  # with constants, for the trunk's own pass
 
@@ -292,6 +293,7 @@ class Condenser:
             before=(error + unit * (matrix.abs() @ values) + 4 * UNIT[torch.float64] * most) * INFLATE + UNDERFLOW,
             after=3 * unit * steepest * most * INFLATE + UNDERFLOW,
             seed=unit * values * INFLATE,
+            lost=underflow(values.sum() + most.sum()),
             trunk=proof.charge,
             graph=proof.graph,
         )

@@ -59,5 +59,5 @@ def _less(net: Condensed, pulled: Pulled, seeds: Seeds, weights: Tensor, error: 
     assert net.charges is not None
     off = (weights * error).sum(1)
     if seeds.free:
-        off = off + (weights * (seeds.forms.abs() @ net.charges.seed)).sum(1)
+        off = off + (weights * (seeds.forms.abs() @ net.charges.seed)).sum(1) + net.charges.lost
     return pulled.value - off * INFLATE - pulled.value.abs() * gamma(4)

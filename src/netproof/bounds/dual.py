@@ -107,6 +107,7 @@ def proved(net: Condensed, seed: Tensor, at_base: Tensor, lost: Tensor, after: T
     form = trunk_bound(net, at_base[:, 1:])
     least = net.region.least(form)
     charge = before.abs() @ charges.before + after.abs() @ charges.after + seed.abs() @ charges.seed
+    charge = charge + charges.lost
     size = at_base[:, 0].abs() + lost.abs() + least.abs() + charge
     value = at_base[:, 0] + lost + least - charge * INFLATE - size * gamma(8)
     return Pulled(value, after, before, form.coef)

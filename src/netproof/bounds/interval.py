@@ -112,6 +112,10 @@ class Intervals:
         return Interval(least - least.abs() * pad, most + most.abs() * pad)
 
     def _weight(self, node: Node) -> Tensor:
+        """What a coefficient of this node may cost by rounding; what the weight itself lost to underflow included."""
+        return self._rounding(node) + UNDERFLOW
+
+    def _rounding(self, node: Node) -> Tensor:
         """γ·(|W||z_in| + |b|), plus what the folded weights themselves may be off by."""
         if isinstance(node.op, Input):
             return self.region.charge()

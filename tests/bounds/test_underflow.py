@@ -1,0 +1,161 @@
+"""Products below 2^-1074 are lost whole, and may be multiplied by something large later: every path has to pay for it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from netproof.bounds import box_blocks
+from netproof.bounds.backward import backward
+from netproof.bounds.bounder import root_domains
+from netproof.bounds.box_blocks import compose
+from netproof.bounds.box_clip import clip
+from netproof.bounds.box_combine import combined
+from netproof.bounds.boxes import BoxBounder
+from netproof.bounds.dual import packed_lines, pull
+from netproof.bounds.interval import interval_bounds
+from netproof.bounds.lp import row_range
+from netproof.bounds.lp_check import lagrangian_bound
+from netproof.bounds.lp_model import Entries, LinearProgram
+from netproof.bounds.optimise import Schedule
+from netproof.bounds.region import Region
+from netproof.bounds.root import build_root
+from netproof.core.deadline import Deadline
+from netproof.core.forms import LinearForm
+from netproof.model.affine import Scale
+from netproof.model.evaluate import evaluate
+from netproof.model.graph import Graph
+from netproof.problem.problem import InputSet
+from support.asking import CPU
+from support.awkward import GraphBuilder
+from support.problems import box_problem, targets_of
+from support.rational import exact, exact_values
+
+SMALL = 2.0**-538  # whose square is 0 in float64
+LARGE = 2.0**500  # and it times this is far from it
+
+
+def chain(*factors: float, relu: bool = False) -> Graph:
+    """x times each of the factors in turn."""
+    build = GraphBuilder(1, 1)
+    node = 0
+    for factor in factors:
+        node = build.add(Scale(torch.tensor([[factor]], dtype=torch.float64)), node)
+        node = build.relu(node) if relu and factor > 0 else node
+    return build.finish()
+
+
+def between(lower: float, upper: float) -> InputSet:
+    return InputSet(*(torch.full((1, 1), v, dtype=torch.float64) for v in (lower, upper)))
+
+
+def test_a_value_is_within_its_error() -> None:
+    graph = chain(SMALL, SMALL, LARGE)
+    value, error = evaluate(graph, torch.ones(1, 1, 1, dtype=torch.float64))
+    (truth,) = exact_values(graph, exact([1.0]))[-1]
+    assert float(value) == 0.0
+    assert abs(Fraction(float(value)) - truth) <= Fraction(float(error))
+
+
+def test_intervals_hold_what_was_lost() -> None:
+    graph = chain(SMALL, SMALL, LARGE)
+    found = interval_bounds(graph, Region.of(between(0.5, 1.0), CPU, torch.float64)).of
+    for interval, value in zip(found, exact_values(graph, exact([1.0])), strict=True):
+        assert exact(interval.lower)[0] <= value[0] <= exact(interval.upper)[0]
+
+
+def test_a_backward_pass_pays_for_coefficients_that_vanish() -> None:
+    graph = chain(LARGE, SMALL, -SMALL)
+    charge = interval_bounds(graph, Region.of(between(0.5, 1.0), CPU, torch.float64)).charge
+    form = backward(graph, graph.output.index, torch.ones(1, 1, 1, dtype=torch.float64), {}, charge=charge)
+    assert float(form.coef) == 0.0
+    assert Fraction(float(form.const)) <= exact_values(graph, exact([1.0]))[-1][0]
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("composed", [False, True])
+def test_bounds_of_boxes_pay_for_coefficients_that_vanish(
+    relu: bool, composed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else y = −2^-576 would be proved not to be below 0."""
+    if not composed:
+        monkeypatch.setattr(box_blocks, "COMPOSED", 0)
+    graph, hull = chain(SMALL, -SMALL, relu=relu), between(LARGE / 2, LARGE)
+    bounder = BoxBounder(graph, targets_of([[[1.0]]]), hull, CPU)
+    target = torch.zeros(1, dtype=torch.int64)
+    found = bounder.bound(hull.lower[0][None], hull.upper[0][None], target, bounder.unknown(1), Deadline(None))
+    assert Fraction(float(found.least)) <= exact_values(graph, exact([LARGE]))[-1][0] < 0
+
+
+def test_composing_pays_for_coefficients_that_vanish() -> None:
+    graph, hull = chain(SMALL, -SMALL), between(LARGE / 2, LARGE)
+    intervals = interval_bounds(graph, Region.of(hull, CPU, torch.float64))
+    block = compose(graph, intervals, graph.output.index, torch.ones(1, 1, 1, dtype=torch.float64))
+    value = exact(block.coef[0])[0] * Fraction(LARGE) + Fraction(float(block.const))
+    assert abs(value - exact_values(graph, exact([LARGE]))[-1][0]) <= Fraction(float(block.error))
+
+
+def test_the_condensed_network_pays_for_coefficients_that_vanish() -> None:
+    """With all charges gone but the one of underflow."""
+    build = GraphBuilder(1, 1)
+    first = build.relu(build.linear(0, np.array([[2.0**126]])))
+    build.linear(build.relu(build.linear(first, np.array([[SMALL]]))), np.ones((1, 1)))
+    root = build_root(box_problem(build.finish(), -0.5, 1.0), CPU, Schedule(0), Deadline(None))
+    assert root is not None
+    net, domains = root.condensed, root_domains(root)
+    charges = net.charges
+    assert charges is not None
+    for name in ("before", "after", "seed"):
+        getattr(charges, name).zero_()
+    lines = packed_lines(net, domains.lower.double(), domains.upper.double(), domains.splits, proof=True)
+    form = torch.tensor([[0.0, 0.0, 0.0, SMALL]], dtype=torch.float64)
+    value = pull(net, form, lines, torch.ones(1, 2, dtype=torch.float64), None).value
+    assert Fraction(float(value)) <= Fraction(SMALL) ** 2 * Fraction(-(2.0**125))
+
+
+def columns(cost: float, lower: float, upper: float, count: int, entries: Entries, rows: int = 0) -> LinearProgram:
+    sides = (np.full(count, v) for v in (cost, lower, upper))
+    return LinearProgram(*sides, np.zeros(rows), np.zeros(rows), entries)
+
+
+NO_ENTRIES = Entries(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+
+def test_duals_pay_for_terms_that_vanish() -> None:
+    bound = lagrangian_bound(columns(SMALL, -SMALL, SMALL, 400, NO_ENTRIES), np.zeros(0))
+    assert Fraction(bound) <= -400 * Fraction(SMALL) ** 2
+
+
+def test_duals_pay_for_reduced_costs_that_vanish() -> None:
+    zero = np.zeros(1, np.int64)
+    program = columns(0.0, -LARGE, LARGE, 1, Entries(zero, zero, np.array([SMALL])), rows=1)
+    assert Fraction(lagrangian_bound(program, np.array([SMALL]))) <= -(Fraction(SMALL) ** 2) * Fraction(LARGE)
+
+
+def test_the_range_of_a_row_pays_for_terms_that_vanish() -> None:
+    small = np.full((1, 4), SMALL)
+    least, most = row_range(small, np.zeros(1), -small[0], small[0])
+    assert Fraction(float(least[0])) <= -4 * Fraction(SMALL) ** 2
+    assert Fraction(float(most[0])) >= 4 * Fraction(SMALL) ** 2
+
+
+def test_clipping_pays_for_terms_that_vanish() -> None:
+    """SMALL·x_0 + 2^-1000 x_1 <= 0 on [−SMALL, 0] × [0, 1] holds up to x_1 = 2^-76."""
+    coef = torch.tensor([[[SMALL, 2.0**-1000]]], dtype=torch.float64)
+    lower, upper = torch.tensor([[[-SMALL, 0.0]], [[0.0, 1.0]]], dtype=torch.float64)
+    form = LinearForm(coef, torch.zeros(1, 1, dtype=torch.float64))
+    _, high = clip(lower, upper, form, torch.zeros(1, dtype=torch.float64), 1)
+    assert Fraction(float(high[0, 1])) >= Fraction(2.0**-76)
+
+
+def test_a_combination_pays_for_coefficients_that_vanish() -> None:
+    coef = torch.tensor([[[SMALL], [0.0]]], dtype=torch.float64)
+    weights = torch.tensor([[SMALL, 1.0]], dtype=torch.float64)
+    side = torch.full((1, 1), LARGE, dtype=torch.float64)
+    mixed, least = combined(LinearForm(coef, torch.zeros(1, 2, dtype=torch.float64)), weights, -side, side)
+    truth = -(Fraction(SMALL) ** 2) * Fraction(LARGE)
+    assert Fraction(float(least)) <= truth
+    assert exact(mixed.coef)[0] * -Fraction(LARGE) + Fraction(float(mixed.const)) <= truth

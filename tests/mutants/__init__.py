@@ -1,0 +1,19 @@
+"""Every term that a proof rests on, taken away one at a time: `make mutants` shows the test that notices."""
+
+from __future__ import annotations
+
+from mutants import boxes, condensed, graph, lp, problem, rounding, search, verdict
+from mutants.mutant import PACKAGE, TESTS, Mutant
+
+MUTANTS: tuple[Mutant, ...] = (
+    *rounding.MUTANTS,
+    *graph.MUTANTS,
+    *condensed.MUTANTS,
+    *boxes.MUTANTS,
+    *lp.MUTANTS,
+    *problem.MUTANTS,
+    *search.MUTANTS,
+    *verdict.MUTANTS,
+)
+
+__all__ = ["MUTANTS", "PACKAGE", "TESTS", "Mutant"]
