@@ -31,9 +31,9 @@ def make(seed: int) -> Case:
     """The question of a seed; the same for ever as long as this package is the same."""
     rng = np.random.default_rng([seed, 0])
     while True:
-        family = str(rng.choice(list(FAMILIES), p=list(WEIGHTS)))
+        family = str(rng.choice(list(FAMILIES), p=[share for share, _ in FAMILIES.values()]))
         try:
-            question, oracle = FAMILIES[family](rng)
+            question, oracle = FAMILIES[family][1](rng)
         except TooManyPiecesError:
             continue
         if _fits(question, oracle):
@@ -198,8 +198,8 @@ def _scales(rng: np.random.Generator) -> Made:
     """Weights from 1e-40 to 1e12, of which the output shows nothing."""
     k = sets.direction(rng, int(rng.integers(1, 4)))
     boxes = _sets(rng, k)
-    body = str(rng.choice(["dense", "dense", "doubled"]))
-    network = nets.rescaled(_grown(rng, boxes, k, body), rng, *((-12, 12) if rng.random() < 0.7 else (-38, 12)))
+    network = _grown(rng, boxes, k, str(rng.choice(["dense", "residual", "doubled"])))
+    network = nets.rescaled(network, rng) if rng.random() < 0.7 else nets.specked(network, rng)
     oracle = Oracle(network, k)
     return Question(oracle.network, k, asked(rng, oracle, boxes, lambda: (wide(rng), "span"))), oracle
 
@@ -212,8 +212,9 @@ def _pockets(rng: np.random.Generator) -> Made:
     grow = nets.Grower(rng, k, (low, high), 1, len(k))
     count = int(rng.integers(1, 4))
     steep = [10 ** rng.uniform(1, 4) / (high - low) for _ in range(count)]
-    last = nets.tents(grow, None, steep, rng.uniform(low, high, count), 10 ** rng.uniform(-1, 1, count))
-    oracle = Oracle(grow.layers[: last + 1], k)
+    heights = 10 ** rng.uniform(-1, 1, count)
+    nets.tents(grow, None, steep, rng.uniform(low, high, count), heights, rng.normal(scale=0.1, size=count))
+    oracle = Oracle(grow.finish(), k)
     disjuncts = _one_each(rng, oracle, boxes[0], int(rng.integers(count + 2)))
     return Question(oracle.network, k, disjuncts), oracle
 
@@ -240,9 +241,10 @@ def _lost(rng: np.random.Generator) -> Made:
     if many or rng.random() < 0.3:
         source = grow.relu(grow.gemm(0, np.array([k, k], dtype=np.float64), np.array([4.0 * np.ceil(high), 0.0])))
     steep = [float(rng.choice([64.0, 256.0, 1024.0])), float(rng.choice([4.0, 8.0, 16.0]))]
-    centres = rng.uniform(0.1 * low + 0, high, 2) * 0.8
-    last = nets.tents(grow, source, steep, centres, [float(rng.choice([1.0, 4.0])), float(rng.choice([1.0, 100.0]))])
-    oracle = Oracle(grow.layers[: last + 1], k)
+    centres = rng.uniform(0.8 * low, 0.8 * high, 2)
+    heights = [float(rng.choice([1.0, 4.0])), float(rng.choice([1.0, 100.0]))]
+    nets.tents(grow, source, steep, centres, heights, rng.normal(scale=0.1, size=2))
+    oracle = Oracle(grow.finish(), k)
     narrow, broad = (Disjunct(inputs, (Row({i: Fraction(1)}, Fraction(0)),)) for i in range(2))
     narrow = place(rng, oracle, narrow, violated=True, margin=float(rng.uniform(0.2, 0.6)), of=span(oracle, narrow))
     margin = float(10 ** rng.uniform(-8, -5.5))
@@ -251,6 +253,23 @@ def _lost(rng: np.random.Generator) -> Made:
     )
     pair = (narrow, broad) if rng.random() < 0.7 else (broad, narrow)
     return Question(oracle.network, k, pair), oracle
+
+
+def _edges(rng: np.random.Generator) -> Made:
+    """Outputs that a last ReLU keeps at 0 or above, asked about 0 itself with <= and <: a pocket may reach it."""
+    k = sets.direction(rng, int(rng.integers(1, 4)))
+    inputs = sets.box(rng, len(k), "plain")
+    low, high = sets.hull([reach(inputs, k)])
+    grow = nets.Grower(rng, k, (low, high), 1, len(k))
+    count = int(rng.integers(1, 3))
+    steep = 10 ** rng.uniform(1, 4, count) / (high - low)
+    offsets = rng.uniform(0.2, 1.8, count)  # the tents are 1 high
+    grow.relu(nets.tents(grow, None, steep, rng.uniform(low, high, count), [1.0] * count, offsets))
+    oracle = Oracle(grow.finish(), k)
+    rows = [Row({i: Fraction(1)}, Fraction(0), bool(rng.random() < 0.4)) for i in range(count)]
+    if rng.random() < 0.2:
+        return Question(oracle.network, k, (Disjunct(inputs, tuple(rows)),)), oracle
+    return Question(oracle.network, k, tuple(Disjunct(inputs, (row,)) for row in rows)), oracle
 
 
 def _cancelling(rng: np.random.Generator) -> Made:
@@ -274,14 +293,15 @@ def _cancelling(rng: np.random.Generator) -> Made:
     return Question(oracle.network, k, asked(rng, oracle, boxes, margins)), oracle
 
 
-FAMILIES: dict[str, Callable[[np.random.Generator], Made]] = {
-    "plain": _plain,
-    "boxes": _boxes,
-    "balls": _balls,
-    "ties": _ties,
-    "scales": _scales,
-    "pockets": _pockets,
-    "lost": _lost,
-    "cancelling": _cancelling,
+# By name: how often, and what makes it.
+FAMILIES: dict[str, tuple[float, Callable[[np.random.Generator], Made]]] = {
+    "plain": (0.18, _plain),
+    "boxes": (0.11, _boxes),
+    "balls": (0.11, _balls),
+    "ties": (0.15, _ties),
+    "scales": (0.09, _scales),
+    "pockets": (0.08, _pockets),
+    "lost": (0.12, _lost),
+    "edges": (0.06, _edges),
+    "cancelling": (0.1, _cancelling),
 }
-WEIGHTS = (0.2, 0.12, 0.12, 0.16, 0.1, 0.08, 0.12, 0.1)

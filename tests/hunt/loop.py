@@ -64,7 +64,7 @@ class Tally:
         return "\n".join(lines)
 
 
-OnFault = Callable[[Case, Run, Finding], None]
+OnFault = Callable[[Case, Run, Finding], bool]  # whether to go on
 
 
 def hunt(seeds: Iterable[int], on_fault: OnFault, *, until: float = float("inf"), timeout: float = 3.0) -> Tally:
@@ -80,6 +80,6 @@ def hunt(seeds: Iterable[int], on_fault: OnFault, *, until: float = float("inf")
             for run in runs_of(case, timeout=timeout):
                 finding = judge(asked, run)
                 tally.add(case.family, run, finding)
-                if finding.fault:
-                    on_fault(case, run, finding)
+                if finding.fault and not on_fault(case, run, finding):
+                    return tally
     return tally

@@ -24,7 +24,7 @@ class Grower(Builder):
         self.values: list[np.ndarray] = [np.zeros((GRID, 0))]  # (t, element); the input's are not needed
 
     def enter(self, slopes: np.ndarray) -> int:
-        """The first layer: elements slope·t + bias that turn within reach; a Gemm, or a kernel as large as the image."""
+        """The first layer: elements slope·t + bias that turn within reach; a Gemm, or a kernel of the image's size."""
         slopes = coarse(slopes)
         bias = -slopes * self.rng.choice(self.t, len(slopes))
         weight = np.outer(slopes, self.direction)
@@ -167,22 +167,41 @@ def doubled(grow: Grower, layers: int, width: int) -> int:
 BODIES = {"dense": dense, "convolved": convolved, "residual": residual, "joined": joined, "doubled": doubled}
 
 
-def rescaled(network: Network, rng: np.random.Generator, least: float, most: float) -> Network:
-    """Hidden neurons of a Gemm–hinge–Gemm chain multiplied by 10^u, and divided again: weights of every size."""
+def rescaled(network: Network, rng: np.random.Generator) -> Network:
+    """Hidden neurons of Gemm, hinge, Gemm multiplied by up to 1e±12 and divided again: weights of every size."""
     layers = list(network)
-    readers = {i: [p for p, layer in enumerate(layers) if i in layer.inputs] for i in range(len(layers))}
-    for place, layer in enumerate(layers):
-        if layer.kind != "gemm" or [layers[r].kind for r in readers[place]] not in (["relu"], ["leaky"]):
-            continue
-        (hinge,) = readers[place]
-        if [layers[r].kind for r in readers[hinge]] != ["gemm"]:
-            continue
-        (after,) = readers[hinge]
-        factor = 2.0 ** np.round(rng.uniform(least, most, layer.size) / np.log10(2.0))
-        weight, bias = (c.astype(np.float64) for c in layer.constants)
-        layers[place] = with_constants(layer, weight * factor[:, None], bias * factor)
+    for place, after in _chains(network):
+        factor = 2.0 ** rng.integers(-40, 40, layers[place].size)
+        weight, bias = (c.astype(np.float64) for c in layers[place].constants)
+        layers[place] = with_constants(layers[place], weight * factor[:, None], bias * factor)
         weight, bias = (c.astype(np.float64) for c in layers[after].constants)
         layers[after] = with_constants(layers[after], weight / factor, bias)
+    return tuple(layers)
+
+
+def _chains(network: Network) -> list[tuple[int, int]]:
+    """Places of Gemms with a hinge between them that nothing else reads."""
+    found = []
+    for after, layer in enumerate(network):
+        if layer.kind != "gemm" or network[layer.inputs[0]].kind not in HINGES:
+            continue
+        hinge = layer.inputs[0]
+        (place,) = network[hinge].inputs
+        alone = all(sum(at in other.inputs for other in network) == 1 for at in (place, hinge))
+        if network[place].kind == "gemm" and alone:
+            found.append((place, after))
+    return found
+
+
+def specked(network: Network, rng: np.random.Generator) -> Network:
+    """Some weights behind the first layer made as small as 1e-40, which float32 holds only as a subnormal."""
+    layers = list(network)
+    first = next(i for i, layer in enumerate(network) if layer.kind == "gemm")
+    for place, layer in enumerate(network):
+        if layer.kind == "gemm" and place != first:
+            weight, bias = (c.astype(np.float64) for c in layer.constants)
+            tiny = np.where(rng.random(weight.shape) < 0.3, 10.0 ** rng.uniform(-40, -10, weight.shape), 1.0)
+            layers[place] = with_constants(layer, weight * tiny, bias)
     return tuple(layers)
 
 
@@ -197,23 +216,25 @@ def with_constants(layer: Layer, weight: np.ndarray, bias: np.ndarray) -> Layer:
 
 
 def tents(
-    grow: Grower, source: int | None, steep: Sequence[float], centres: Sequence[float], heights: Sequence[float]
+    grow: Grower,
+    source: int | None,
+    steep: Sequence[float],
+    centres: Sequence[float],
+    heights: Sequence[float],
+    offsets: Sequence[float],
 ) -> int:
-    """One output a tent: offset − height·tent(steep·(t − centre)), a tent of three hinges, 1 at most and 1/steep wide.
+    """One output a tent: offset − height·tent(steep·(t − centre)), a tent of three hinges, 1 at most and 2/steep wide.
 
-    source: a layer whose first element is t plus a constant, or None for the input itself.
+    source: a hinge over a Gemm whose first element is t plus a bias, or None for the input itself.
     """
     slopes = np.repeat(coarse(np.asarray(steep, dtype=np.float64)), 3)
-    if source is None:
-        shift = 0.0
-        weight = np.outer(slopes, grow.direction)
-    else:
-        shift = float(grow.layers[source - 1].constants[1][0])
+    shift, weight = 0.0, np.outer(slopes, grow.direction)
+    if source is not None:
+        (gemm,) = grow.layers[source].inputs
+        shift = float(grow.layers[gemm].constants[1][0])
         weight = np.zeros((len(slopes), grow.size(source)))
         weight[:, 0] = slopes
     bias = -slopes * (np.repeat(centres, 3) + shift) + np.tile([1.0, 0.0, -1.0], len(steep))
-    place = grow.relu(grow.gemm(0 if source is None else source, weight, bias))
-    mix = np.zeros((len(steep), len(slopes)))
-    for i, height in enumerate(heights):
-        mix[i, 3 * i : 3 * i + 3] = -height * np.array([1.0, -2.0, 1.0])
-    return grow.gemm(place, mix, grow.rng.normal(scale=0.1, size=len(steep)))
+    place = grow.relu(grow.gemm(source or 0, weight, bias))
+    mix = np.kron(np.diag(heights), [[-1.0, 2.0, -1.0]])
+    return grow.gemm(place, mix, np.asarray(offsets))

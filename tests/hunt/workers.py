@@ -85,7 +85,7 @@ class Teller:
     def __init__(self, plan: Plan, say: Any) -> None:
         self._plan, self._say, self._began = plan, say, time.monotonic()
 
-    def __call__(self, case: Case, run: Run, finding: Finding) -> None:
+    def __call__(self, case: Case, run: Run, finding: Finding) -> bool:
         answers = answer_words([case.oracle.answer(d) for d in case.question.disjuncts])
         self._say(
             f"after {time.monotonic() - self._began:.0f} s, {finding.fault}: seed {case.seed} ({case.family}), {run}: "
@@ -97,6 +97,7 @@ class Teller:
             small = shrink(case.question, run, finding.fault, self._plan.shrink)
             save(folder / "small", small.question, small.oracle, case, run, small.finding)
         self._say(f"saved in {folder}")
+        return not self._plan.stop
 
 
 def _gather(workers: list[Any], inbox: Any, until: float) -> Tally:
