@@ -6,7 +6,8 @@ A plant replaces what it names. Where netproof no longer has that, planting fail
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -14,20 +15,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import netproof.api
+import netproof.api  # noqa: F401  what is patched must have been imported
 from netproof.bounds import dual
 from netproof.core.verdict import Witness
 from netproof.model.network import Network
-from netproof.problem import reduce, witness
+from netproof.problem import reduce, vnnlib, witness
 from netproof.problem.domains import Domains
-from netproof.problem.problem import Rows
-from netproof.problem.property import Disjunct, Property
+from netproof.problem.property import Disjunct, Property, Row
 from netproof.search import fallback, goals, ledger
+
+_replaced: list[tuple[Any, str, Any]] = []  # owner, name and what was there
 
 
 def plant(name: str) -> None:
     """Put one fault into the netproof of this process."""
     PLANTS[name]()
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """The same for a while."""
+    plant(name)
+    try:
+        yield
+    finally:
+        while _replaced:
+            setattr(*_replaced.pop())
 
 
 def f1_restored() -> None:
@@ -96,13 +109,13 @@ def stale_bound() -> None:
 
 
 def strictness_swapped() -> None:
-    """A violation that must lie below is taken to be one that may lie on it, and the other way round."""
+    """< is read as <=, and <= as <."""
 
-    def rows(disjuncts: Sequence[Disjunct], outputs: int, source: str = "") -> Rows:
-        found = real(disjuncts, outputs, source)
-        return replace(found, strict=found.valid & ~found.strict)
+    def compare(self: Any, *args: Any) -> Any:
+        found = real(self, *args)
+        return replace(found, strict=not found.strict) if isinstance(found, Row) else found
 
-    real = _swap(reduce, "rows", rows)
+    real = _swap(vnnlib._Reader, "_compare", compare)
 
 
 def unreplayed_witness() -> None:
@@ -138,6 +151,7 @@ PLANTS: dict[str, Callable[[], None]] = {
 def _swap(owner: Any, name: str, fault: Any) -> Any:
     """Replace an attribute that must be there; returns what it was."""
     real = getattr(owner, name)
+    _replaced.append((owner, name, real))
     setattr(owner, name, fault)
     return real
 
@@ -145,12 +159,9 @@ def _swap(owner: Any, name: str, fault: Any) -> Any:
 def _everywhere(home: ModuleType, name: str, fault: Any) -> Any:
     """Replace a function in its own module and in all that have imported it by name."""
     real = _swap(home, name, fault)
-    users = [m for m in list(sys.modules.values()) if getattr(m, name, None) is real]
+    users = [m for m in list(sys.modules.values()) if m.__dict__.get(name) is real]
     if not users:
         raise AttributeError(f"nobody imports {name} of {home.__name__}")
     for module in users:
-        setattr(module, name, fault)
+        _swap(module, name, fault)
     return real
-
-
-assert netproof.api  # what is patched must have been imported
