@@ -12,6 +12,8 @@ from netproof.model.constant import Constant
 from netproof.model.graph import Node
 from netproof.model.ops import Affine
 
+PART = 1 << 20  # numbers that are copied at a time
+
 Link = tuple[str, int]  # a tensor of the file, and the node of the graph that stands for it
 
 
@@ -46,8 +48,11 @@ class Stored:
 
 
 def digest(value: np.ndarray) -> bytes:
-    """Of the numbers as float64; the sign of a zero does not count."""
-    return hashlib.blake2b((value.astype(np.float64) + 0.0).data).digest()
+    """Of the numbers as float64; the sign of a zero does not count. In parts, since a constant may be large."""
+    flat, state = value.reshape(-1), hashlib.blake2b()
+    for start in range(0, flat.size, PART):
+        state.update((flat[start : start + PART].astype(np.float64) + 0.0).data)
+    return state.digest()
 
 
 @dataclass(frozen=True, eq=False)
