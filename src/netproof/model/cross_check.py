@@ -59,9 +59,10 @@ def cross_check(network: Network, points: Tensor) -> None:
     for answers, telling in _answers(network, points):
         done.update(step for step in network.trace.steps if _agrees(network, step, answers, telling))
     for step in network.trace.steps:
-        if step not in done and step.name not in network.agreed:
+        tensor, _ = step.outputs[0]
+        if step not in done and f"tensor {tensor}" not in network.agreed:
             _alone(network, step)
-            network.agreed.add(step.name)
+            network.agreed.add(f"tensor {tensor}")
 
 
 def _disagree(network: Network, place: str, what: str) -> NoReturn:
