@@ -36,10 +36,6 @@ class InputSet:
     radius: Fraction = Fraction(0)
     p: int = 0
 
-    def contains(self, x: Sequence[Fraction]) -> bool:
-        inside = all(lo <= v <= hi for lo, v, hi in zip(self.lower, x, self.upper, strict=True))
-        return inside and self.in_ball(x)
-
     def in_ball(self, x: Sequence[Fraction]) -> bool:
         if self.centre is None:
             return True
