@@ -35,9 +35,14 @@ def gamma(n: int, dtype: torch.dtype = torch.float64) -> float:
 
 
 def use_strict_float32() -> None:
-    """TF32 off, deterministic kernels: float32 means float32 on every device."""
-    torch.backends.cuda.matmul.allow_tf32 = False
+    """TF32 and bfloat16 off, deterministic kernels: float32 means float32 on every device.
+
+    torch has older and newer names for this; both must agree, or it refuses to say which holds.
+    """
+    torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
+    for part in (torch.backends.cudnn.conv, torch.backends.cudnn.rnn, torch.backends.mkldnn.conv):
+        part.fp32_precision = "ieee"
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from netproof.cli import options
-from netproof.cli.clock import process_started
+from netproof.cli.clock import command_started
 from netproof.cli.output import Outputs, print_err, print_out, to_json
 from netproof.cli.progress import Display, sender
 from netproof.cli.supervisor import Ending, supervise
@@ -36,7 +36,7 @@ def bounds(
     quiet: options.Quiet = False,
 ) -> int:
     """Bound every output from both sides. stdout: one line `Y_i lower upper` an output."""
-    started = process_started()
+    started = command_started()
     model, spec = options.model_and_spec(files)
     if method not in METHODS:
         raise UsageError(f"--method: unknown bound {method!r}", remedy="use " + ", ".join(METHODS))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from netproof.cli import options
-from netproof.cli.clock import process_started
+from netproof.cli.clock import command_started
 from netproof.cli.output import print_err, print_out
 from netproof.cli.supervisor import Ending, supervise
 from netproof.cli.verify import EXIT_INTERRUPTED
@@ -22,7 +22,7 @@ def inspect(
 ) -> int:
     """Show a network's operators, shapes and neurons, and every node that is not supported."""
     path = options.model_file(model)
-    outcome = supervise(functools.partial(_work, path=path), started=process_started())
+    outcome = supervise(functools.partial(_work, path=path), started=command_started())
     if outcome.ending == Ending.INTERRUPTED:
         print_err("netproof: interrupted")
         return EXIT_INTERRUPTED

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from netproof.cli import options, words
-from netproof.cli.clock import process_started
+from netproof.cli.clock import command_started
 from netproof.cli.output import Hashes, Outputs, blank_record, document, print_err, print_out, to_json
 from netproof.cli.progress import Display
 from netproof.cli.question import Question
@@ -61,7 +61,7 @@ def robust(
     Line 1 of stdout is the verdict at --eps; with --largest, lines 2 and 3 are the largest radius that was
     certified and the smallest that was broken.
     """
-    started = process_started()
+    started = command_started()
     model = options.model_file(model)
     question = read_question(image, eps, norm, mean, std, clip)
     if largest and question.eps == 0:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from netproof.cli import options, words
-from netproof.cli.clock import process_started
+from netproof.cli.clock import command_started
 from netproof.cli.output import (
     Hashes,
     Outputs,
@@ -57,7 +57,7 @@ def verify(
 
     Line 1 of stdout is unsat (it holds), sat (it does not), unknown or timeout; after sat, the witness.
     """
-    started = process_started()
+    started = command_started()
     model, spec = options.model_and_spec(files)
     engine = options.engine(
         method=method,

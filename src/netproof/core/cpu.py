@@ -7,12 +7,19 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+SMALL = 2048  # entries over all nodes: below this a second thread costs more than it brings
+
 
 def available_cpus() -> int:
     """The lesser of the affinity mask and the cgroup quota (rounded up), at least one."""
     affinity = affinity_cpus()
     quota = cgroup_quota()
     return affinity if quota is None else max(1, min(affinity, math.ceil(quota)))
+
+
+def threads_for(entries: int, threads: int, asked: int | None) -> int:
+    """How many threads are worth their while for a network with so many entries over all nodes."""
+    return threads if entries > SMALL else 1
 
 
 def affinity_cpus() -> int:

@@ -6,10 +6,12 @@ import hashlib
 import io
 import warnings
 from pathlib import Path
+from types import TracebackType
 
 import torch
 
-from netproof.errors import ModelError, UsageError
+from netproof.core.torch_state import callers_state, engine_state
+from netproof.errors import ModelError, NetproofError, UsageError
 from netproof.model.evaluate import cross_check
 from netproof.model.network import Network
 from netproof.model.onnx_file import OnnxFile, parse, read_file
@@ -20,6 +22,7 @@ MODULE = "<torch module>"
 EXPORT_OPSET = 17
 
 
+@engine_state()
 def load_network(
     source: str | Path | torch.nn.Module | Network, *, example_shape: tuple[int, ...] | None = None
 ) -> Network:
@@ -84,11 +87,31 @@ def _exported(module: torch.nn.Module, example_shape: tuple[int, ...] | None) ->
     modes = [(part, part.training) for part in module.modules()]
     try:
         module.eval()
-        data = _export(module, example)
+        with callers_state(), _Running(module):
+            data = _export(module, example)
     finally:
         for part, training in modes:
             part.training = training
     return parse(data, MODULE, hashlib.sha256(data).hexdigest())
+
+
+class _Running:
+    """Code of the user's runs inside: whatever it raises is theirs to mend, and is told as such."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._name = type(module).__name__
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, NetproofError):
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ModelError(
+                f"the module {self._name} raised {what}", file=MODULE, remedy="call it yourself on an input of that shape"
+            ) from error
 
 
 def _export(module: torch.nn.Module, example: torch.Tensor) -> bytes:
