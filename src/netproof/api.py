@@ -375,7 +375,9 @@ def _read_property(spec: Any) -> Property:
 def _limit(timeout: float | None, deadline: Deadline | None) -> Deadline:
     seconds = arguments.seconds(timeout)
     if deadline is not None and not isinstance(deadline, Deadline):
-        raise UsageError(f"deadline cannot be {arguments.shown(deadline)}", remedy="give a netproof.Deadline, or timeout=S")
+        raise UsageError(
+            f"deadline cannot be {arguments.shown(deadline)}", remedy="give a netproof.Deadline, or timeout=S"
+        )
     return deadline or Deadline(seconds)
 
 

@@ -6,7 +6,7 @@ import math
 import numbers
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,12 @@ def whole(value: Any, name: str, low: int | None = None, high: int | None = None
 
 def whole_numbers(values: Any, name: str, low: int | None = None, high: int | None = None) -> list[int]:
     """A list of integers, from any sequence of them."""
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise UsageError(f"{name} cannot be {shown(values)}", remedy=f"give a list of integers, as {name}=[3]")
     try:
-        found = list(values)
-    except (TypeError, ValueError, RuntimeError):  # an array without axes
-        raise UsageError(f"{name} cannot be {shown(values)}", remedy=f"give a list of integers, as {name}=[3]") from None
+        found = None if isinstance(values, str | bytes | Mapping) else list(values)
+    except (TypeError, ValueError, RuntimeError):  # no sequence, or an array without axes
+        found = None
+    if found is None:
+        raise UsageError(f"{name} cannot be {shown(values)}", remedy=f"give a list of integers, as {name}=[3]")
     return [whole(value, f"an entry of {name}", low, high) for value in found]
 
 

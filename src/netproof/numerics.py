@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,7 +42,8 @@ def use_strict_float32() -> None:
     """
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
-    for part in (torch.backends.cudnn.conv, torch.backends.cudnn.rnn, torch.backends.mkldnn.conv):
+    backends: Any = torch.backends
+    for part in (backends.cudnn.conv, backends.cudnn.rnn, backends.mkldnn.conv):
         part.fp32_precision = "ieee"
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True

@@ -11,10 +11,11 @@ import typer
 
 from netproof.cli import options, words
 from netproof.cli.clock import command_started
+from netproof.cli.exits import EXIT_INTERRUPTED
 from netproof.cli.output import print_err, print_out
 from netproof.cli.progress import Display, sender
 from netproof.cli.supervisor import Ending, supervise
-from netproof.cli.verify import EXIT_INTERRUPTED, prepare
+from netproof.cli.verify import prepare
 from netproof.cli.worker import Job
 from netproof.errors import UsageError
 

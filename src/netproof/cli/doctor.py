@@ -13,9 +13,9 @@ from typing import Any
 
 from netproof._version import __version__
 from netproof.cli.clock import command_started
+from netproof.cli.exits import EXIT_INTERRUPTED
 from netproof.cli.output import installed_version, print_out
 from netproof.cli.supervisor import Ending, supervise
-from netproof.cli.verify import EXIT_INTERRUPTED
 from netproof.cli.worker import Job
 from netproof.core.cpu import affinity_cpus, available_cpus, cgroup_quota
 

@@ -30,10 +30,17 @@ Set = Annotated[
 ]
 NoAttack = Annotated[bool, typer.Option("--no-attack", help="Do not look for counterexamples first.")]
 Seed = Annotated[int, typer.Option(metavar="N", help="The same seed gives the same run on one device.")]
-Json = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write everything known as JSON.")]
+Json = Annotated[
+    str | None,
+    typer.Option(
+        "--json", metavar="FILE", help="Write everything known as JSON; - for stdout, which then holds nothing else."
+    ),
+]
 WitnessFile = Annotated[
     str | None,
-    typer.Option("--witness", metavar="FILE", help="Save a counterexample: .npy for the array, else text."),
+    typer.Option(
+        "--witness", metavar="FILE", help="Save a counterexample: .npy the array, .png a picture of it, else text."
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Nothing on stderr but errors.")]
 

@@ -17,7 +17,6 @@ import torch
 from netproof.numerics import use_strict_float32
 
 
-
 class _Thread(threading.local):
     inside = False  # whether this thread is in a call already
 

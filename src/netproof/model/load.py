@@ -110,7 +110,9 @@ class _Running:
         if isinstance(error, Exception) and not isinstance(error, NetproofError):
             what = " ".join(f"{type(error).__name__}: {error}".split())
             raise ModelError(
-                f"the module {self._name} raised {what}", file=MODULE, remedy="call it yourself on an input of that shape"
+                f"the module {self._name} raised {what}",
+                file=MODULE,
+                remedy="call it yourself on an input of that shape",
             ) from error
 
 

@@ -71,6 +71,12 @@ class Builder:
         self.nodes.append(node)
         return Ref(node.index, shape)
 
+    def anything(self, shape: tuple[int, ...], name: str) -> Ref:
+        """A value of which nothing is known but its shape, in place of one that cannot be converted."""
+        node = Node(len(self.nodes), Input(), (), shape, name)
+        self.nodes.append(node)
+        return Ref(node.index, shape)
+
 
 class Context:
     """One ONNX node with its inputs resolved."""

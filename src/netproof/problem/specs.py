@@ -101,7 +101,9 @@ def _ball(x: Any, eps: Number, clip: Clip | None, p: int) -> InputRegion:
     centre, shape = _exact_array(x, "x")
     radius = _radius(eps)
     inside = _around(centre, shape, radius, clip)
-    away = (max(low - c, c - high, Fraction(0)) for low, c, high in zip(inside.lower, centre, inside.upper, strict=True))
+    away = (
+        max(low - c, c - high, Fraction(0)) for low, c, high in zip(inside.lower, centre, inside.upper, strict=True)
+    )
     if sum(distance**p for distance in away) > radius**p:
         raise UsageError("x is farther than eps from clip: the input set is empty", remedy="give x within clip")
     return InputRegion(inside, Ball(centre, radius, p), shape)
@@ -120,8 +122,8 @@ def _around(centre: Sequence[Fraction], shape: tuple[int, ...], eps: Fraction, c
 
 def _sides(clip: Any) -> Clip:
     try:
-        lower, upper = () if isinstance(clip, str | bytes) else clip
-    except (TypeError, ValueError):  # not to be unpacked, or not in two
+        lower, upper = clip
+    except (TypeError, ValueError):  # no sequence, or not of two
         raise UsageError(
             f"clip needs a lower and an upper bound, not {shown(clip)}", remedy="give clip=(0, 1)"
         ) from None
@@ -146,7 +148,7 @@ def _broadcast(side: Any, shape: tuple[int, ...]) -> Sequence[Fraction]:
     return values
 
 
-def _radius(eps: Number) -> Fraction:
+def _radius(eps: Any) -> Fraction:
     if isinstance(eps, list | tuple) or getattr(eps, "ndim", 0) > 0:
         raise UsageError(
             f"eps cannot be {shown(eps)}", remedy="give one number; for one an entry, netproof.box(x - eps, x + eps)"
