@@ -115,6 +115,7 @@ def bounds(
 
     method: "ibp", "crown", "alpha", "lp", or "exact" (the true minimum and maximum, by the complete search).
     """
+    method = arguments.word(method, "method", "alpha")
     run = _Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
     network = load_network(model, example_shape=spec.shape if isinstance(spec, InputRegion) else None)
     if isinstance(spec, InputRegion):
@@ -165,7 +166,7 @@ class _Run:
 
     def prepare(self, network: Network, problems: Sequence[Problem]) -> None:
         """Threads for a network of this size; and it must agree with onnxruntime on the set itself, not only near 0."""
-        torch.set_num_threads(threads_for(sum(node.size for node in network.graph.nodes), self.threads, self._asked))
+        torch.set_num_threads(threads_for(sum(node.size for node in network.graph.nodes), self._asked))
         for problem in problems[:4]:
             inputs = problem.input_set
             share = torch.rand((2, *inputs.lower.shape), generator=generator(self.seed), dtype=torch.float64)

@@ -18,7 +18,7 @@ from netproof.cli.picture import draw_counterexample
 from netproof.cli.robust import overall
 from netproof.cli.supervisor import soft_limit
 from netproof.cli.verify import known_so_far, prepare
-from netproof.core.cpu import available_cpus, cgroup_quota
+from netproof.core.cpu import available_cpus, busy_elsewhere, cgroup_quota, threads_for
 from netproof.errors import UsageError
 
 
@@ -142,6 +142,32 @@ def test_what_cannot_be_written_keeps_back_nothing_else(tmp_path: Path, capsys: 
 def test_the_worker_stops_before_the_limit() -> None:
     assert soft_limit(None) is None
     assert all(0 < soft_limit(limit) < limit for limit in (0.01, 1.0, 60.0, 1e6))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("entries", "asked", "busy", "threads"),
+    [
+        (100, None, 0, 1),  # too small for more
+        (100_000, None, 0, 4),
+        (100_000, None, 2, 4),  # there are processors for all
+        (100_000, None, 6, 2),
+        (100_000, None, 50, 1),
+        (100_000, 3, 50, 3),  # who asks gets it
+    ],
+)
+def test_threads_go_by_the_size_and_by_what_is_free(
+    entries: int, asked: int | None, busy: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("netproof.core.cpu.available_cpus", lambda: 4)
+    monkeypatch.setattr("netproof.core.cpu.busy_elsewhere", lambda: busy)
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert threads_for(entries, asked) == threads
+
+
+def test_what_else_runs_on_the_machine(tmp_path: Path) -> None:
+    assert busy_elsewhere(tmp_path, looks=1) == 0  # no /proc
+    (tmp_path / "loadavg").write_text("0.50 0.40 0.19 7/91 5474\n")
+    assert busy_elsewhere(tmp_path, looks=3) == 6  # without the one that asks
 
 
 def test_the_collector_works_again_after_the_imports() -> None:

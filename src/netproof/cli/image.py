@@ -82,6 +82,12 @@ def region(question: Question, centre: Centre) -> InputRegion:
         lower, upper = values - eps, values + eps
         if clip is not None:
             lower, upper = _each(lambda v: max(v, clip[0]), lower), _each(lambda v: min(v, clip[1]), upper)
+            if (lower > upper).any():
+                raise UsageError(
+                    "it lies farther than --eps from --clip: the input set is empty",
+                    file=question.image,
+                    remedy="give the range that its values have",
+                )
         return specs.box(centre.normalised(lower), centre.normalised(upper))
     if len(set(centre.std)) > 1:
         raise UsageError(

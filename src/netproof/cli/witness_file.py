@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 FORMS = {".npy": "npy", ".png": "png"}  # by suffix; any other is text, but for those of other pictures
+HALF_STEP = 1 / 510  # of grey
 OTHER_PICTURES = {".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".svg", ".pdf"}
 
 
@@ -98,8 +99,10 @@ def _png(values: np.ndarray) -> tuple[bytes, str]:
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
-    low, high = (0.0, 1.0) if values.min() >= 0 and values.max() <= 1 else (float(values.min()), float(values.max()))
-    scaled = (values.astype(np.float64) - low) / ((high - low) or 1.0)
+    low, high = float(values.min()), float(values.max())
+    if low >= -HALF_STEP and high <= 1 + HALF_STEP:  # rounding may lead out of [0, 1]
+        low, high = 0.0, 1.0
+    scaled = ((values.astype(np.float64) - low) / ((high - low) or 1.0)).clip(0, 1)
     note = f"in the picture {low:.6g} is black and {high:.6g} white, in 256 steps; .npy and .txt keep every digit"
     about = PngInfo()
     about.add_text("Description", f"counterexample by netproof; {note}")

@@ -122,7 +122,7 @@ def _around(centre: Sequence[Fraction], shape: tuple[int, ...], eps: Fraction, c
 
 def _sides(clip: Any) -> Clip:
     try:
-        lower, upper = clip
+        lower, upper = None if isinstance(clip, str) else clip
     except (TypeError, ValueError):  # no sequence, or not of two
         raise UsageError(
             f"clip needs a lower and an upper bound, not {shown(clip)}", remedy="give clip=(0, 1)"
