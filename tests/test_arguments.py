@@ -34,7 +34,7 @@ def ball() -> netproof.InputRegion:
         ({"device": 0}, "device cannot be 0"),
         ({"method": ["auto"]}, "method cannot be"),
         ({"options": [("batch", 1)]}, "options cannot be"),
-        ({"options": {"nosuch": 1}}, "has no field 'nosuch'"),
+        ({"options": {"nosuch": 1}}, "nosuch: method 'auto' has no such field"),
         ({"options": {"batch": True}}, "batch=True: not an int"),
         ({"options": {"batch": 1.5}}, "batch=1.5: not an int"),
         ({"options": {"rate": float("inf")}}, "rate=inf: outside"),

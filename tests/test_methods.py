@@ -105,7 +105,7 @@ def test_zero_is_a_value_and_not_a_missing_one() -> None:
         ("rate", "-1", "outside"),
         ("steps", "10001", r"outside \[0, 10000\]"),
         ("leaf_lp", "maybe", "not a bool"),
-        ("colour", "red", "has no field .colour"),
+        ("colour", "red", "no such field"),
     ],
 )
 def test_bad_options_are_refused_by_name(name: str, text: str, words: str) -> None:

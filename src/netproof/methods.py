@@ -74,7 +74,7 @@ class MethodInfo:
         for name, value in fields(given, "options").items():
             if name not in known:
                 raise UsageError(
-                    f"method {self.name!r} has no field {name!r}", remedy=f"its fields: {', '.join(sorted(known))}"
+                    f"{name}: method {self.name!r} has no such field", remedy=f"its fields: {', '.join(sorted(known))}"
                 )
             values[name] = known[name].parse(value)
         return values

@@ -121,8 +121,9 @@ def _around(centre: Sequence[Fraction], shape: tuple[int, ...], eps: Fraction, c
 
 
 def _sides(clip: Any) -> Clip:
+    sides: Any = None if isinstance(clip, str) else clip
     try:
-        lower, upper = None if isinstance(clip, str) else clip
+        lower, upper = sides
     except (TypeError, ValueError):  # no sequence, or not of two
         raise UsageError(
             f"clip needs a lower and an upper bound, not {shown(clip)}", remedy="give clip=(0, 1)"
