@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from netproof import arguments
 from netproof.build import Options, build_method, resolve_device
 from netproof.case import save_case
 from netproof.conclude import Evidence
-from netproof.core.cpu import available_cpus
+from netproof.core.cpu import available_cpus, threads_for
 from netproof.core.deadline import Deadline
 from netproof.core.reasons import CONTRADICTION
+from netproof.core.torch_state import engine_state
 from netproof.core.verdict import Stats, Verdict
 from netproof.errors import UsageError
 from netproof.gather import Gather
@@ -31,15 +33,13 @@ from netproof.model.cross_check import cross_check
 from netproof.model.load import load_network
 from netproof.model.network import Network
 from netproof.model.torch_module import compare
-from netproof.numerics import generator, use_strict_float32
+from netproof.numerics import generator
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
 from netproof.problem.reduce import reduce
 from netproof.problem.specs import InputRegion, classification
 from netproof.problem.vnnlib import load_property
 from netproof.ranges import OutputBounds, output_ranges
-
-SMALL = 2048  # entries over all nodes: below this a second thread costs more than it brings
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class Progress:
     problems: int = 0
 
 
+@engine_state()
 def verify(
     model: Any,
     spec: str | Path | Property | InputRegion,
@@ -70,7 +71,7 @@ def verify(
     threads: int | None = None,
     seed: int = 0,
     attack: bool = True,
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
     deadline: Deadline | None = None,
 ) -> Verdict:
@@ -80,7 +81,8 @@ def verify(
     input region such as `linf_ball(x, eps)`, then with the `label` that must win (against `targets`, or all others).
     `deadline` (or `timeout` in seconds) ends the run; `deadline.cancel()` from another thread does so at once.
     """
-    run = _Run(method, options, device, threads, seed, deadline or Deadline(timeout), progress)
+    attack = arguments.flag(attack, "attack")
+    run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
     network, property = run.load(model, spec, label, targets)
     problems = reduce(network, property)
     run.prepare(network, problems)
@@ -88,6 +90,7 @@ def verify(
     return run.decide(network, property, problems, attack)
 
 
+@engine_state()
 def bounds(
     model: Any,
     spec: str | Path | Property | InputRegion,
@@ -97,19 +100,20 @@ def bounds(
     threads: int | None = None,
     timeout: float | None = None,
     deadline: Deadline | None = None,
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> OutputBounds:
     """Both sides of every output over the input set; what the specification says of the outputs plays no part.
 
     method: "ibp", "crown", "alpha", "lp", or "exact" (the true minimum and maximum, by the complete search).
     """
-    run = _Run("auto", options, device, threads, 0, deadline or Deadline(timeout), progress)
+    method = arguments.word(method, "method", "alpha")
+    run = _Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
     network = load_network(model, example_shape=spec.shape if isinstance(spec, InputRegion) else None)
     if isinstance(spec, InputRegion):
         everything = Disjunct(spec.box, (), spec.ball)
         spec = Property((everything,), len(spec.box.lower), int(np.prod(network.output_shape)))
-    problems = reduce(network, spec if isinstance(spec, Property) else load_property(spec))
+    problems = reduce(network, spec if isinstance(spec, Property) else _read_property(spec))
     run.prepare(network, problems)
     search = build_method("auto", run.options, run.device)
     return output_ranges(problems, method, search, run.device, run.threads, run.deadline, run.report(0, len(problems)))
@@ -121,7 +125,7 @@ class _Run:
     def __init__(
         self,
         method: str,
-        options: Mapping[str, str] | None,
+        options: Mapping[str, Any] | None,
         device: str,
         threads: int | None,
         seed: int,
@@ -129,17 +133,17 @@ class _Run:
         progress: Callable[[Progress], None] | None,
     ) -> None:
         self._began = time.monotonic()
-        self.info = method_info(method)
+        self.info = method_info(arguments.word(method, "method", "auto"))
         self.options: Options = self.info.options(options)
-        self.deadline, self.seed, self._progress = deadline, seed, progress
+        self.deadline = deadline
+        self.seed = arguments.whole(seed, "seed", 0, 2**63 - 1)
+        self._progress = arguments.callback(progress, "progress")
         self.stats = Stats()
         self.evidence: Evidence | None = None  # once there is a question
         self.tell("load")
-        use_strict_float32()
-        self.threads = available_cpus() if threads is None else threads
-        if self.threads < 1:
-            raise UsageError(f"threads must be at least 1, not {threads}")
-        self.device = resolve_device(device)
+        self._asked = None if threads is None else arguments.whole(threads, "threads", 1)
+        self.threads = self._asked or available_cpus()
+        self.device = resolve_device(arguments.word(device, "device", "cpu"))
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
 
@@ -153,8 +157,7 @@ class _Run:
 
     def prepare(self, network: Network, problems: Sequence[Problem]) -> None:
         """Threads for a network of this size; and it must agree with onnxruntime on the set itself, not only near 0."""
-        entries = sum(node.size for node in network.graph.nodes)
-        torch.set_num_threads(self.threads if entries > SMALL else 1)
+        torch.set_num_threads(threads_for(sum(node.size for node in network.graph.nodes), self._asked))
         points = []
         for inputs in (problem.input_set for problem in problems[:4]):
             share = torch.rand((2, *inputs.lower.shape), generator=generator(self.seed), dtype=torch.float64)
@@ -215,7 +218,20 @@ def as_property(network: Network, spec: Any, label: int | None, targets: Sequenc
         return classification(spec, label, outputs, targets)
     if label is not None or targets is not None:
         raise UsageError("label and targets go with an input region, not with a specification")
-    return spec if isinstance(spec, Property) else load_property(spec)
+    return spec if isinstance(spec, Property) else _read_property(spec)
+
+
+def _read_property(spec: Any) -> Property:
+    return load_property(arguments.path(spec, "spec", "a Property, or an input region such as linf_ball(x, eps)"))
+
+
+def _limit(timeout: float | None, deadline: Deadline | None) -> Deadline:
+    seconds = arguments.seconds(timeout)
+    if deadline is not None and not isinstance(deadline, Deadline):
+        raise UsageError(
+            f"deadline cannot be {arguments.shown(deadline)}", remedy="give a netproof.Deadline, or timeout=S"
+        )
+    return deadline or Deadline(seconds)
 
 
 def _peak_memory(device: torch.device) -> int:

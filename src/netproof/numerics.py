@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,9 +44,15 @@ def underflow(reach: Tensor) -> Tensor:
 
 
 def use_strict_float32() -> None:
-    """TF32 off, deterministic kernels: float32 means float32 on every device."""
-    torch.backends.cuda.matmul.allow_tf32 = False
+    """TF32 and bfloat16 off, deterministic kernels: float32 means float32 on every device.
+
+    torch has older and newer names for this; both must agree, or it refuses to say which holds.
+    """
+    torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
+    backends: Any = torch.backends
+    for part in (backends.cudnn.conv, backends.cudnn.rnn, backends.mkldnn.conv):
+        part.fp32_precision = "ieee"
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
 

@@ -86,7 +86,9 @@ def test_unsupported_operator_names_itself_and_its_node(tmp_path: Path) -> None:
 
 
 def test_every_unsupported_node_is_listed(tmp_path: Path) -> None:
-    model = Model((1, 2, 4, 4)).add("MaxPool", "x", kernel_shape=[2, 2], out="a").add("Relu", "a", out="b")
+    model = (
+        Model((1, 2, 4, 4)).add("MaxPool", "x", kernel_shape=[2, 2], strides=[2, 2], out="a").add("Relu", "a", out="b")
+    )
     model.add("Softmax", "b", out="c").add(
         "AveragePool", "x", kernel_shape=[2, 2], ceil_mode=1, strides=[3, 3], out="d"
     )
@@ -96,6 +98,23 @@ def test_every_unsupported_node_is_listed(tmp_path: Path) -> None:
         ("MaxPool", "MaxPool_0"),
         ("Softmax", "Softmax_2"),
     ]
+
+
+def test_what_lies_behind_an_unsupported_node_is_looked_at_too(tmp_path: Path) -> None:
+    """Its shape comes from onnx, from what is known of its inputs; a Shape of it is still a constant."""
+    model = Model(("batch", 2, 6)).add("Softmax", "x", out="a").add("Shape", "a", out="s")
+    model.add("Reshape", "a", "s", out="b").add("MatMul", "b", model.weights(6, 2), out="c")
+    path = (
+        model.add("MatMul", "c", "b", out="d").add("Tanh", "d", out="e").add("Mul", "e", "e").save(tmp_path / "n.onnx")
+    )
+    assert [e.node for e in unsupported_nodes(path)] == ["Softmax_0", "MatMul_4", "Tanh_5", "Mul_6"]
+
+
+def test_a_constant_that_cannot_be_folded_is_not_taken_for_a_value(tmp_path: Path) -> None:
+    """What it would decide is not known, so what needs it is judged by its operator alone."""
+    model = Model((1, 4)).add("Erf", np.ones(2, dtype=np.float32), out="a").add("Cast", "a", out="s", to=7)
+    path = model.add("Reshape", "x", "s", out="r").add("Sigmoid", "r").save(tmp_path / "n.onnx")
+    assert [e.op for e in unsupported_nodes(path)] == ["Erf", "Sigmoid"]
 
 
 def test_foreign_domain(tmp_path: Path) -> None:

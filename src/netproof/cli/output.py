@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof._version import __version__
+from netproof.cli.exits import EXIT_USAGE
 from netproof.errors import NetproofError, UsageError
 
 if TYPE_CHECKING:
@@ -166,18 +167,26 @@ class Hashes:
         return {"path": path, "sha256": self._found.get(path)}
 
 
+STDOUT = "-"  # as the name of a file
+
+
 @dataclass(frozen=True)
 class Outputs:
-    """The files that a command was asked to write, by option."""
+    """The files that a command was asked to write, by option. `--json -` means that stdout is the JSON and no more."""
 
     paths: Mapping[str, str | None] = field(default_factory=dict)
+    _failed: list[UsageError] = field(default_factory=list)
 
     def check(self, inputs: Iterable[str]) -> None:
         """Find out before the work, not after it, that a result could not be written."""
         taken = {os.path.realpath(path): path for path in inputs}
         for option, path in self.paths.items():
-            if path is None:
+            if path is None or (path, option) == (STDOUT, "--json"):
                 continue
+            if path == STDOUT:
+                raise UsageError(
+                    f"{option} -: stdout has it already", remedy="leave it out, or write ./- for a file of that name"
+                )
             real = os.path.realpath(path)
             if real in taken and not _is_special(real):
                 raise UsageError(
@@ -186,20 +195,39 @@ class Outputs:
             taken[real] = path
             _check_writable(option, path, real)
 
-    def write(self, option: str, content: str | bytes | None) -> str | None:
-        """Write one of them if it was asked for and there is something to write; its path if so."""
+    def deliver(self, contents: Mapping[str, str | bytes | None], text: str) -> list[str]:
+        """Write every file that there is something for, then stdout; the options whose files were written.
+
+        What cannot be written keeps back nothing else: it is told last, and makes the exit code that of an error.
+        """
+        written = [option for option, content in contents.items() if self._write(option, content)]
+        on_stdout = contents.get("--json") if self.paths.get("--json") == STDOUT else text
+        try:
+            print_out(str(on_stdout))
+        finally:
+            for error in self._failed:
+                print_err(f"netproof: error: {error}")
+        return written
+
+    def exit_code(self, otherwise: int) -> int:
+        return EXIT_USAGE if self._failed else otherwise
+
+    def _write(self, option: str, content: str | bytes | None) -> bool:
         path = self.paths.get(option)
-        if path is None or content is None:
-            return None
+        if path is None or path == STDOUT or content is None:
+            return False
         try:
             _write(os.path.realpath(path), content.encode() if isinstance(content, str) else content)
         except OSError as error:
-            raise UsageError(
-                f"cannot write {option}: {error.strerror or error}",
-                file=path,
-                remedy="free the disk or go elsewhere",
-            ) from error
-        return path
+            self._failed.append(
+                UsageError(
+                    f"cannot write {option}: {error.strerror or error}",
+                    file=path,
+                    remedy="free the disk or go elsewhere",
+                )
+            )
+            return False
+        return True
 
 
 def _check_writable(option: str, path: str, real: str) -> None:

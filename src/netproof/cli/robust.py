@@ -12,12 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from netproof.cli import options, words
-from netproof.cli.clock import process_started
-from netproof.cli.output import Hashes, Outputs, blank_record, document, print_err, print_out, to_json
+from netproof.cli.clock import command_started
+from netproof.cli.exits import EXIT_INTERRUPTED
+from netproof.cli.output import Hashes, Outputs, blank_record, document, print_err, to_json
 from netproof.cli.progress import Display
 from netproof.cli.question import Question
 from netproof.cli.supervisor import Ending, Outcome, supervise
-from netproof.cli.verify import EXIT_INTERRUPTED, prepare, wants_array
+from netproof.cli.verify import prepare
+from netproof.cli.witness_file import form_of
 from netproof.cli.worker import Job
 from netproof.errors import UsageError
 
@@ -61,7 +63,7 @@ def robust(
     Line 1 of stdout is the verdict at --eps; with --largest, lines 2 and 3 are the largest radius that was
     certified and the smallest that was broken.
     """
-    started = process_started()
+    started = command_started()
     model = options.model_file(model)
     question = read_question(image, eps, norm, mean, std, clip)
     if largest and question.eps == 0:
@@ -88,25 +90,25 @@ def robust(
             "question": question,
             "label": label,
             "targets": read_targets(targets),
-            "npy": wants_array(witness),
+            "form": form_of(witness),
         },
     )
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
-    hashes = None
     try:
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
     finally:
         run.display.close()
     record = run.record(outcome)
     record["seconds"]["total"] = time.monotonic() - started
+    contents: dict[str, str | bytes | None] = {
+        "--witness": run.broken().get("file") or run.broken().get("text") or None
+    }
     if json is not None:
-        hashes = Hashes((model, question.image))
-        outputs.write("--json", to_json(run.document(record, hashes, model)))
-    saved = outputs.write("--witness", run.broken().get("array") or run.broken().get("text") or None)
-    print_out(run.machine_lines(record))
+        contents["--json"] = to_json(run.document(record, Hashes((model, question.image)), model))
+    written = outputs.deliver(contents, run.machine_lines(record))
     if not quiet:
-        run.show(record, saved)
-    return EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0
+        run.show(record, witness if "--witness" in written else None)
+    return outputs.exit_code(EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0)
 
 
 def read_question(image: str, eps: str, norm: str, mean: str | None, std: str | None, clip: str | None) -> Question:
@@ -259,13 +261,16 @@ class _Run:
         if self.rows or self.probes:
             _table(self.probes or [self.rows[t] for t in self.targets if t in self.rows], self.largest)
         method, device = self.names()
+        note = self.broken().get("note")
         if not self.largest:
             print_err(words.summary(record, method=method, device=device, saved=saved))
+            if note:
+                print_err(f"  note: {note}")
             return
         radii = {key: "none" if eps is None else _decimal(eps) for key, eps in self.radii().items()}
         print_err(f"LARGEST: certified up to eps = {radii['certified']}; smallest broken: {radii['broken']}")
         if saved:
-            print_err(f"  counterexample saved to {saved}")
+            print_err(f"  counterexample saved to {saved}" + (f" ({note})" if note else ""))
         if record["reason"]:
             print_err(f"  {record['reason']}")
 

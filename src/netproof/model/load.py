@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from netproof.core.torch_state import engine_state
 from netproof.errors import UsageError
 from netproof.model.cross_check import cross_check
 from netproof.model.network import Network
@@ -19,6 +20,7 @@ from netproof.numerics import generator
 PROBED = 1 << 25  # numbers in all layers at all points of the first comparison
 
 
+@engine_state()
 def load_network(
     source: str | Path | torch.nn.Module | Network, *, example_shape: tuple[int, ...] | None = None
 ) -> Network:

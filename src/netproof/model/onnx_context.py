@@ -86,6 +86,13 @@ class Builder:
         exact = isinstance(op, Relu) or (isinstance(op, Affine) and not op.fan and op.offset() is None)
         return finest(*(self.kinds[ref.index] for ref in inputs)) if exact else inputs[0].kind
 
+    def anything(self, shape: tuple[int, ...], name: str) -> Ref:
+        """A value of which nothing is known but its shape, in place of one that cannot be converted."""
+        node = Node(len(self.nodes), Input(), (), shape, name)
+        self.nodes.append(node)
+        self.kinds.append(self.kinds[0])
+        return Ref(node.index, shape, self.kinds[0])
+
 
 def finest(*kinds: str) -> str:
     return min(kinds, key=lambda kind: UNIT[getattr(torch, kind)])

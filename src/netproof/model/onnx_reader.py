@@ -17,6 +17,7 @@ from netproof.model.graph import Graph
 from netproof.model.onnx_context import CONVERTERS, Builder, Context, Ref, Value
 from netproof.model.onnx_file import FLOATS, OnnxFile, read_file, read_tensor, type_name
 from netproof.model.onnx_fold import constant_attribute, fold, foldable
+from netproof.model.onnx_shapes import declared_shapes, fixed_shape, result_shapes
 from netproof.model.simplify import constant_output, simplify
 from netproof.model.trace import Step, Stored, Trace
 
@@ -51,13 +52,18 @@ def read_graph(file: OnnxFile) -> Reading:
 
 
 def unsupported_nodes(file: OnnxFile | str | Path) -> list[UnsupportedOp]:
-    """Every node that cannot be converted, as far as that can be told without what comes before it."""
+    """Every node that cannot be converted, also behind others of that kind."""
     return list(_Reader(file if isinstance(file, OnnxFile) else read_file(file)).unsupported())
 
 
 def declared_input_shape(file: OnnxFile) -> tuple[int, ...]:
     """The file's input shape, a symbolic batch counted as 1."""
     return _Reader(file).input_shape()
+
+
+def declared_output_shape(file: OnnxFile) -> tuple[int, ...] | None:
+    """The file's output shape, a symbolic batch counted as 1; None where it is not fixed."""
+    return fixed_shape(_Reader(file).output.type)
 
 
 class _Reader:
@@ -280,12 +286,25 @@ class _Reader:
             )
 
     def unsupported(self) -> Iterator[UnsupportedOp]:
-        """Convert what can be; a node behind one that failed is judged by its operator alone."""
+        """Convert what can be. Behind a node that failed, its result is taken to be anything of its shape;
+
+        where that is not known, or where it would be a constant, what needs it is judged by its operator alone.
+        """
         builder = self._builder(self.input_shape())
+        declared = declared_shapes(self.proto)
         for node in self.order:
+            known = all(not i or i in self.values or i in self.initializers for i in node.input)
             try:
                 self._check_known(node)
-                if all(not i or i in self.values or i in self.initializers for i in node.input):
+                if known:
                     self._convert(node, builder)
+                    continue
             except UnsupportedOp as error:
                 yield error
+            if known and any(isinstance(self.values.get(i), Ref) for i in node.input):
+                values = {i: self._value(i, self._name(node)) for i in node.input if i}
+                inputs = {i: value.shape if isinstance(value, Ref) else value for i, value in values.items()}
+                shapes = {**declared, **result_shapes(node, inputs, self.file.opset)}
+                for output in node.output:
+                    if output in shapes:
+                        self.values[output] = builder.anything(shapes[output], output)

@@ -13,12 +13,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import TracebackType
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from netproof.errors import ModelError, UsageError
+from netproof.core.torch_state import callers_state
+from netproof.errors import ModelError, NetproofError, UsageError
 from netproof.model.evaluate import evaluate, float_error
 from netproof.model.network import Network
 from netproof.model.onnx_file import OnnxFile, parse
@@ -43,11 +45,8 @@ class Runner:
             return torch.stack([self._one(point) for point in points])
 
     def _one(self, point: Tensor) -> Tensor:
-        x = point.to(self.example.device, self.example.dtype)
-        try:
-            answer = self.module(x)
-        except _RAISED as error:
-            raise ModelError(f"the module fails at a point of its input: {error}", file=MODULE) from error
+        with _Running(self.module):
+            answer = self.module(point.to(self.example.device, self.example.dtype))
         found = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
         if len(found) != 1:
             raise ModelError(f"the module returns {len(found)} tensors", file=MODULE, remedy="return one tensor")
@@ -67,7 +66,7 @@ def exported(module: torch.nn.Module, example_shape: tuple[int, ...] | None) -> 
         dtype=torch.float32 if parameter is None else parameter.dtype,
         device="cpu" if parameter is None else parameter.device,
     )
-    with _as_it_is(module, example):
+    with _as_it_is(module, example), _Running(module):
         example = _batched(module, example)
         _refuse_steering(module, example)
         data = _export(module, example)
@@ -109,16 +108,37 @@ def _different(network: Network, where: str) -> ModelError:
     )
 
 
+class _Running:
+    """Code of the user's runs inside: whatever it raises is theirs to mend, and is told as such."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._name = type(module).__name__
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, NetproofError):
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ModelError(
+                f"the module {self._name} raised {what}",
+                file=MODULE,
+                remedy="call it yourself on an input of that shape",
+            ) from error
+
+
 @contextmanager
 def _as_it_is(module: torch.nn.Module, example: Tensor) -> Iterator[None]:
-    """The module in eval mode, float32 as float32; both, and what the caller has switched on, are restored."""
+    """The module in eval mode, float32 as float32, the caller's default type and device; all of it is restored."""
     modes = [(part, part.training) for part in module.modules()]
     precision = torch.get_float32_matmul_precision()
     cudnn = torch.backends.cudnn.flags(torch.backends.cudnn.enabled, deterministic=True, allow_tf32=False)
     try:
         module.eval()
         torch.set_float32_matmul_precision("highest")
-        with torch.no_grad(), cudnn, torch.autocast(example.device.type, enabled=False):
+        with callers_state(), torch.no_grad(), cudnn, torch.autocast(example.device.type, enabled=False):
             yield
     finally:
         torch.set_float32_matmul_precision(precision)
