@@ -45,7 +45,7 @@ class Evidence:
         self._witness: Witness | None = None
         self._lowest: tuple[Lowest, int] | None = None  # the lowest point that was evaluated, and its disjunct
         self._reason, self._stopped, self._decided_by = "", False, "root"
-        self.upper = math.inf  # the least value seen
+        self.upper = math.inf  # the least value seen, in float32: for people to watch
 
     def add(self, problems: Sequence[Problem], outcome: Outcome) -> None:
         """Add what a search of these problems established, for good."""
@@ -107,13 +107,13 @@ class Evidence:
         """What follows from the evidence."""
         if self._witness is not None:
             return self._sat(self._witness, stats)
-        seen = self._evaluated() if self._all_proved or self.lower > self.upper else None
+        seen = self._evaluated()
         wrong = self._contradiction(seen)
         if wrong:
             return self._contradicted(wrong, seen, stats)
-        upper = self.upper if seen is None else seen.upper
+        upper = None if seen is None else _finite(seen.upper)
         status, reason, decided_by = self._answer(cancelled)
-        return Verdict(status, reason, None, _finite(self.lower), _finite(upper), stats, decided_by)
+        return Verdict(status, reason, None, _finite(self.lower), upper, stats, decided_by)
 
     def _answer(self, cancelled: bool) -> tuple[Status, str, str]:
         """The status, its reason and what decided, where there is no witness and no contradiction."""
@@ -137,7 +137,7 @@ class Evidence:
             Status.SAT,
             "; ".join(([] if sure else [ROUNDING]) + ([PINNED] if witness.note else [])),
             witness,
-            upper_bound=_finite(self.upper),
+            upper_bound=_finite(max(high, default=0.0)),
             stats=stats,
             decided_by=self._decided_by,
             # A violation that exact arithmetic does not confirm is onnxruntime's alone.

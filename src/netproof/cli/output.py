@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from netproof._version import __version__
 from netproof.cli.exits import EXIT_USAGE
+from netproof.core.reasons import CONTRADICTION
 from netproof.errors import NetproofError, UsageError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def blank_record() -> dict[str, Any]:
         "leaf_lps": 0,
         "rounds": 0,
         "witness": None,
+        CONTRADICTION: None,
     }
 
 
@@ -61,6 +63,7 @@ def verdict_record(verdict: Verdict) -> dict[str, Any]:
         "leaf_lps": int(stats.leaf_lps),
         "rounds": int(stats.rounds),
         "witness": _witness(verdict),
+        CONTRADICTION: verdict.details.get(CONTRADICTION),
     }
 
 
@@ -85,7 +88,8 @@ def document(
 ) -> dict[str, Any]:
     """The JSON document, its keys in the order of the contract."""
     return {
-        **{key: record[key] for key in blank_record() if key != "witness"},
+        **{key: record[key] for key in blank_record() if key not in ("witness", CONTRADICTION)},
+        **({CONTRADICTION: record[CONTRADICTION]} if record[CONTRADICTION] else {}),
         "method": method,
         "device": device,
         "seed": seed,

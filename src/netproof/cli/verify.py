@@ -16,7 +16,7 @@ import typer
 
 from netproof.cli import options, words
 from netproof.cli.clock import command_started
-from netproof.cli.exits import EXIT_INTERRUPTED
+from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED
 from netproof.cli.output import (
     Hashes,
     Outputs,
@@ -30,6 +30,7 @@ from netproof.cli.progress import Display, sender
 from netproof.cli.supervisor import Ending, Outcome, supervise
 from netproof.cli.witness_file import Saver, form_of, image_layout
 from netproof.cli.worker import Job
+from netproof.core.reasons import CONTRADICTION, INTERRUPTED
 
 if TYPE_CHECKING:
     from netproof.core.verdict import Verdict
@@ -194,7 +195,14 @@ def answer(
         print_err(words.summary(found.record, method=found.method, device=found.device, saved=saved))
         if found.note:
             print_err(f"  note: {found.note}")
-    return outputs.exit_code(EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0)
+    return outputs.exit_code(ending_code(found.record, outcome))
+
+
+def ending_code(record: Mapping[str, Any], outcome: Outcome) -> int:
+    """The exit code of a run that ended with this record."""
+    if outcome.ending == Ending.INTERRUPTED:
+        return EXIT_INTERRUPTED
+    return EXIT_BUG if record["reason"] == CONTRADICTION else 0
 
 
 def _document(found: Answer, engine: options.Engine, asked: tuple[str, str], hashes: Hashes) -> dict[str, Any]:
@@ -235,7 +243,7 @@ def conclude(outcome: Outcome, engine: options.Engine, display: Display) -> Answ
         result = Answer(blank_record(), method=engine.method, device=engine.device)
         result.record.update(known_so_far(display.latest))
     if outcome.ending == Ending.INTERRUPTED:
-        result.record.update(verdict="unknown", reason=words.INTERRUPTED, decided_by="", witness=None)
+        result.record.update(verdict="unknown", reason=INTERRUPTED, decided_by="", witness=None)
         result.text, result.file, result.note = "", None, ""
     elif outcome.ending == Ending.TIMEOUT:
         result.record.update(verdict="timeout", reason=f"the time limit of {engine.timeout:g} s was reached")

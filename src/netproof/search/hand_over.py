@@ -20,6 +20,7 @@ from netproof.search.goals import Goal
 from netproof.search.loop import Method, Search
 
 G = TypeVar("G", bound=Goal)
+Report = Callable[[str, float, int], None]  # phase, proved bound, open sub-domains
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +90,7 @@ def hand_over(
     workers: int,
     deadline: Deadline,
     stats: Stats,
-    report: Callable[[str, float, int], None] = lambda phase, bound, frontier: None,
+    report: Report = lambda phase, bound, frontier: None,
 ) -> Outcome:
     """Search every open box; the outcome of all problems together.
 
@@ -101,14 +102,17 @@ def hand_over(
     target = first[boxes.problem] + boxes.target
     shares, searched = list(proved), boxes.bound.clone()  # by target, and by box what is proved on it
     witness, reason, stopped, decided_by = None, "", False, "search"
+    least = min(parts)  # proved where it was searched
     for at, box in enumerate(boxes):
         sub = sub_problem(problems[box.problem], box)
         goal = goal_of(sub)
-        search = Search(sub, method, goal, device, workers, deadline, stats, report)
+        others = min([least, *boxes.bound[at + 1 : at + 2].tolist()])  # the worst comes first
+        search = Search(sub, method, goal, device, workers, deadline, stats, _with_others(report, others))
         outcome = search.run()
         search.discard()
         seen(sub, goal)
         searched[at] = max(outcome.lower_bound, box.bound)
+        least = min(least, float(searched[at]))
         shares[int(target[at])] += outcome.proved[0] / 2**box.level
         witness, stopped = outcome.witness, outcome.status == "timeout"
         if witness is not None or stopped:
@@ -118,3 +122,8 @@ def hand_over(
         decided_by = max(decided_by, outcome.decided_by, key=RANKS.index)
     bounds = torch.tensor(parts, dtype=torch.float64).scatter_reduce(0, target, searched, "amin")
     return Outcome(tuple(shares), tuple(bounds.tolist()), witness, reason, stopped, decided_by)
+
+
+def _with_others(report: Report, others: float) -> Report:
+    """A report of one box that speaks of all of them: what is proved of the others is `others`."""
+    return lambda phase, bound, frontier: report(phase, min(bound, others), frontier)
