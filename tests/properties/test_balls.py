@@ -52,7 +52,7 @@ def conv_net(channels: int, seed: int = 0) -> torch.nn.Sequential:
 
 
 NETS = {
-    "flat": (lambda: module(6, 8, 6, 2), (1, 6)),
+    "flat": (lambda: module(6, 12, 8, 2, seed=3), (1, 6)),
     "grey": (lambda: conv_net(1), (1, 1, 8, 8)),
     "colour": (lambda: conv_net(3), (1, 3, 8, 8)),
 }
@@ -210,6 +210,7 @@ def test_images_of_every_shape_are_decided(kind: str, p: int) -> None:
         y = net.double()(points_of(region).reshape(-1, *shape[1:]))[:, 0]
     network = load_network(make(), example_shape=shape)
     spread = float(y.max() - y.min())
+    assert spread > 1e-3
     for share, expected in ((0.1, Status.SAT), (-2.0, Status.UNSAT)):
         row = below(0, float(y.min()) + share * spread)
         prop = Property((Disjunct(region.box, (row,), region.ball),), int(np.prod(shape)), 2)
