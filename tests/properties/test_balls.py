@@ -52,7 +52,7 @@ def conv_net(channels: int, seed: int = 0) -> torch.nn.Sequential:
 
 
 NETS = {
-    "flat": (lambda: module(6, 8, 6, 2), (1, 6)),
+    "flat": (lambda: module(6, 12, 8, 2, seed=3), (1, 6)),
     "grey": (lambda: conv_net(1), (1, 1, 8, 8)),
     "colour": (lambda: conv_net(3), (1, 3, 8, 8)),
 }
@@ -201,6 +201,7 @@ def test_exact_ranges_are_the_oracles(p: int, clip: str) -> None:
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("kind", NETS)
 def test_images_of_every_shape_are_decided(kind: str, p: int) -> None:
+    """Within what points show there is a violation; none far below it, for they do not show the very minimum."""
     make, shape = NETS[kind]
     net = make()
     centre = np.random.default_rng(4).integers(0, 9, shape) / 8
@@ -209,7 +210,8 @@ def test_images_of_every_shape_are_decided(kind: str, p: int) -> None:
         y = net.double()(points_of(region).reshape(-1, *shape[1:]))[:, 0]
     network = load_network(make(), example_shape=shape)
     spread = float(y.max() - y.min())
-    for share, expected in ((0.1, Status.SAT), (-0.5, Status.UNSAT)):
+    assert spread > 1e-3
+    for share, expected in ((0.1, Status.SAT), (-2.0, Status.UNSAT)):
         row = below(0, float(y.min()) + share * spread)
         prop = Property((Disjunct(region.box, (row,), region.ball),), int(np.prod(shape)), 2)
         verdict = ask(network, prop, timeout=60)

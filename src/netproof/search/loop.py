@@ -308,4 +308,6 @@ class Search:
     def _why_undecided(self) -> str:
         if not self._method.leaf_lp:
             return "left, which only an LP can decide, and leaf_lp is off"
+        if self._problem.input_set.p == 2:
+            return "within rounding of a violation, or beyond the solver of their quadratic programs"
         return "within rounding of a violation"
