@@ -159,8 +159,18 @@ def test_the_largest_radius_is_bracketed(grey: Path, start: str) -> None:
 
 def test_the_largest_radius_of_a_wrong_label_is_none(grey: Path) -> None:
     robust = ("robust", "m.onnx", "--image", "x.npy", "--label", "0", "--eps", "0.1", "--largest")
-    done = run(*robust, cwd=grey)
+    done = run(*robust, engine="sat", cwd=grey)
     assert done.stdout == "sat\ncertified none\nbroken 0\n"
+    assert "reads the image itself as 1" in done.stderr
+
+
+def test_a_wrong_label_breaks_nothing_that_was_not_asked(grey: Path) -> None:
+    """The network reads it as 1; whether 0 beats 2 is another question, and the engine answers it."""
+    robust = ("robust", "m.onnx", "--image", "x.npy", "--label", "0", "--targets", "2", "--eps", "0.1", "--largest")
+    done = run(*robust, engine="upto:0.07", cwd=grey)
+    assert done.stdout.splitlines()[0] == "sat"
+    assert float(done.stdout.splitlines()[1].split()[1]) > 0.06
+    assert float(done.stdout.splitlines()[2].split()[1]) > 0.07
 
 
 def test_a_timeout_keeps_the_rows_that_are_there(grey: Path) -> None:

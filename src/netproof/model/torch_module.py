@@ -45,8 +45,9 @@ class Runner:
             return torch.stack([self._one(point) for point in points])
 
     def _one(self, point: Tensor) -> Tensor:
+        like = next(self.module.parameters(), self.example)  # the caller may have moved it to a device or type since
         with _Running(self.module):
-            answer = self.module(point.to(self.example.device, self.example.dtype))
+            answer = self.module(point.to(like.device, like.dtype))
         found = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
         if len(found) != 1:
             raise ModelError(f"the module returns {len(found)} tensors", file=MODULE, remedy="return one tensor")
