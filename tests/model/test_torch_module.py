@@ -1,4 +1,4 @@
-"""A torch module stands for the graph made of it: where its Python looks at values, or the two differ, it is refused."""
+"""A torch module stands for the graph made of it: it is refused where its Python looks at values, or the two differ."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ STEERED: dict[str, Forward] = {
 @pytest.mark.parametrize("name", STEERED)
 def test_values_that_steer_python(name: str) -> None:
     module = Net(STEERED[name]).train()
-    with pytest.raises(ModelError, match="forward.. looks at values of its input at ") as caught:
+    with pytest.raises(ModelError, match=r"forward.. looks at values of its input at ") as caught:
         load_network(module, example_shape=(1, 4))
     told = re.search(rf"{re.escape(Path(__file__).name)}:(\d+)", str(caught.value))
     assert told is not None
