@@ -64,7 +64,7 @@ BOMBS: dict[str, Callable[[], Model]] = {
         Model((1, 4)).add("Pad", np.ones(4, np.float32), ints(HUGE, 0), out="c").add("Add", "x", "c")
     ),
     "pad": lambda: Model((1, 4)).add("Pad", "x", ints(0, 1 << 62, 0, 1 << 62)),
-    "pad-rows": lambda: Model((1, 4)).add("Pad", "x", ints(1 << 25, 0, 0, 3)),
+    "pad-rows": lambda: Model((1, 4)).add("Pad", "x", ints(LARGEST // 4, 0, 0, 3)),
     "gather": lambda: (
         Model((1, 4)).add("Gather", np.ones((2, 1 << 16), np.float32), np.zeros(1 << 12, np.int64), out="c")
     ).add("Add", "x", "c"),
@@ -79,6 +79,10 @@ BOMBS: dict[str, Callable[[], Model]] = {
     "conv-transpose-large": lambda: image().add("ConvTranspose", "x", ONE, strides=[1 << 20] * 2),
     "average-pool-kernel": lambda: image().add("AveragePool", "x", kernel_shape=[HUGE, 2]),
     "average-pool-windows": lambda: image().add("AveragePool", "x", kernel_shape=[3000] * 2, pads=[2990] * 4),
+    "range-by-zero": lambda: Model((1, 4)).add("Range", *map(np.int64, (0, 4, 0)), out="r").add("Gather", "x", "r"),
+    "tile-overflow": lambda: (
+        Model((1, 4)).add("Tile", np.ones((1, 4), np.float32), ints(1 << 62, -(1 << 62)), out="c").add("Add", "x", "c")
+    ),
     "split": lambda: Model((1, 4), 18).add("Split", "x", axis=1, num_outputs=1 << 62, out=("y", "z")),
     "input": lambda: Model((1, HUGE)).add("Relu", "x"),
     "input-overflow": lambda: Model((1, 1 << 62, 1 << 62)).add("Relu", "x"),

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-LARGEST = 1 << 26  # numbers: 512 MiB in float64
-LARGEST_FILE = 16 * LARGEST  # bytes, unpacked: 1 GiB
+LARGEST = 1 << 25  # numbers: 256 MiB in float64, of which checking a network takes several
+LARGEST_FILE = 32 * LARGEST  # bytes, unpacked: 1 GiB
 
 
 def entries(shape: Iterable[int]) -> int:

@@ -74,7 +74,8 @@ def two(values: list[int] | tuple[int, ...], fill: int) -> Pair:
 
 
 def weight_4d(weight: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(np.ascontiguousarray(weight if weight.ndim == 4 else weight[:, :, None, :]))
+    image = weight if weight.ndim == 4 else weight[:, :, None, :]
+    return torch.from_numpy(np.array(image, dtype=np.float64, order="C"))
 
 
 def kernel_of(weight: np.ndarray, window: Window, padding: list[int], groups: int, shape: tuple[int, ...]) -> Kernel:
