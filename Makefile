@@ -11,13 +11,14 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 SOURCES := src tests examples benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint clean
+.PHONY: help demo test lint mutants clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    set up .venv, then prove and break the bundled networks"
 	@echo "make test    set up .venv, then lint and run every test"
 	@echo "make lint    ruff and mypy only"
+	@echo "make mutants [ONLY=name]  take away each term that a proof rests on, and show the test that notices"
 	@echo "make clean   remove .venv and everything that was built"
 
 demo: $(VENV)/.installed
@@ -31,6 +32,10 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
+
+# Half an hour: not part of `make test`, which only checks that the table fits the source.
+mutants: $(VENV)/.installed-dev
+	PYTHONPATH=tests OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m mutants $(ONLY)
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis netproof-demo

@@ -77,9 +77,7 @@ def null_of(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
 @both_kinds
 @pytest.mark.parametrize("neuron", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_what_composing_loses_is_charged(
-    kind: Kind, neuron: bool, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_composing_loses_is_charged(kind: Kind, neuron: bool, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two affine ops in a row whose product is nothing, as a row and as what a neuron reads."""
     kind(monkeypatch)
     rng = np.random.default_rng(seed)
@@ -269,7 +267,9 @@ def test_the_least_value_of_a_combination_is_charged() -> None:
         rng = np.random.default_rng(seed)
         x, coef = rng.uniform(0.5, 1, 6), rng.normal(size=6)
         const = -(coef @ x)
-        form = LinearForm(torch.from_numpy(np.stack([coef, 0 * coef]))[None], torch.tensor([[const, 0.0]], dtype=torch.float64))
+        form = LinearForm(
+            torch.from_numpy(np.stack([coef, 0 * coef]))[None], torch.tensor([[const, 0.0]], dtype=torch.float64)
+        )
         side = torch.from_numpy(x)[None]
         mixed, least = combined(form, torch.tensor([[1.0, 0.0]], dtype=torch.float64), side, side)
         below = exact(mixed.coef[0, 0]) @ exact(x) + Fraction(float(mixed.const[0, 0]))

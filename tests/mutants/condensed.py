@@ -130,7 +130,7 @@ MUTANTS = (
         "(matrix.abs() @ values) + 4 * UNIT[torch.float64] * most) * INFLATE + UNDERFLOW",
         "(matrix.abs() @ values)) * INFLATE + UNDERFLOW",
         "the multiplier is taken off the coefficient of h, and rounded",
-        equivalent="one rounding of p·h, of which the 16 and more that are charged of |p| |M| |v| >= |p h| beside it make one",
+        equivalent="one rounding of p·h; beside it 16 and more of |p| |M| |v| >= |p h| are charged",
     ),
     Mutant(
         "condense-after",
@@ -299,7 +299,6 @@ MUTANTS = (
         "        return torch.where(self.valid, logits, -torch.inf).softmax(1)\n",
         "        return logits.softmax(1)\n",
         "padding is no row",
-        ("search/test_loop.py", "bounds/test_condensed_charges.py"),
         equivalent="a padded row's form is 0, so its weight only scales the bound down: sound for a threshold of 0",
     ),
     Mutant(
