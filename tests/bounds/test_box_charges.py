@@ -16,7 +16,7 @@ from netproof.bounds.box_blocks import BlockNet, compose
 from netproof.bounds.box_clip import clip
 from netproof.bounds.box_combine import combined
 from netproof.bounds.box_region import BoxRegion
-from netproof.bounds.boxes import BoxBounder, BoxBounds
+from netproof.bounds.boxes import BoxBounder, BoxBounds, _lines
 from netproof.bounds.interval import Intervals, interval_bounds
 from netproof.bounds.region import Region
 from netproof.core.deadline import Deadline
@@ -161,6 +161,16 @@ def test_a_hinge_is_enclosed_on_either_side_of_0(kind: Kind, leak: float, monkey
     found = bounder.bound(-side, side, torch.zeros(1, dtype=torch.int64), bounder.unknown(1), Deadline(None))
     for x in (-1.0, -0.1, 0.0, 0.1, 1.0):
         assert_holds(graph, rows, np.array([x]), found)
+
+
+def test_the_lines_of_a_box_lie_above_the_ends() -> None:
+    rng = np.random.default_rng(0)
+    build = GraphBuilder(1, 200)
+    build.relu(0)
+    low, high = torch.from_numpy(rng.uniform(0.1, 1, (2, 1, 200)))
+    _, slope, lift = (exact(t) for t in _lines(build.finish().nodes[1], Interval(-low, high))[0])
+    assert all(lift - slope * exact(low) >= 0)
+    assert all(slope * exact(high) + lift >= exact(high))
 
 
 @both_kinds
