@@ -94,22 +94,22 @@ def test_what_composing_loses_is_charged(kind: Kind, neuron: bool, seed: int, mo
 @both_kinds
 @pytest.mark.parametrize("seed", range(6))
 def test_taking_the_offset_off_is_charged(kind: Kind, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """x − 1e16 is rounded by up to 1."""
+    """1.5 and a bit more or less 1e16 is rounded up."""
     kind(monkeypatch)
     x = np.random.default_rng(seed).uniform(0.5, 1.0, 2)
     build = GraphBuilder(1, 2)
-    build.linear(0, np.eye(2), x)
+    build.linear(0, np.eye(2), 1 + x)
     graph, rows = build.finish(), targets_of([[[1.0, 0.0]], [[0.0, 1.0]]], [[1e16], [-1e16]])
     assert_holds(graph, rows, x, at_a_point(graph, rows, x))
 
 
 @both_kinds
 def test_a_constant_that_many_layers_add_to_is_charged(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    """1e16 + 1.01 is 1e16 + 2 in floats, thirty times over."""
+    """1e16 + 1.01 is 1e16 + 2 in floats, sixty times over."""
     kind(monkeypatch)
     build = GraphBuilder(1, 1)
     node = 0
-    for _ in range(30):
+    for _ in range(60):
         node = build.relu(build.linear(node, np.ones((1, 1)), np.full(1, 1.01)))
     build.linear(node, np.ones((1, 1)), np.full(1, 1e16))
     graph, rows, x = build.finish(), targets_of([[[1.0]]]), np.ones(1)

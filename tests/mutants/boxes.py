@@ -225,7 +225,7 @@ MUTANTS = (
         "- (block.error.view_as(const) + size * gamma(8))",
         "- block.error.view_as(const)",
         "a row's coefficients were rounded as they were read, and its offset is taken off",
-        CHARGES,
+        equivalent="the pass takes off 16 roundings and more of the same constant, the block those of |coef||y|",
     ),
     Mutant(
         "blocks-interval-slack",
