@@ -13,7 +13,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 SOURCES := src tests examples benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint hunt clean
+.PHONY: help demo test lint hunt mutants clean
 .DELETE_ON_ERROR:
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make test    set up .venv, then lint and run every test"
 	@echo "make lint    ruff and mypy only"
 	@echo "make hunt    look for wrong verdicts for SECONDS=600, on WORKERS=2 cores"
+	@echo "make mutants [ONLY=name]  take away each term that a proof rests on, and show the test that notices"
 	@echo "make clean   remove .venv and everything that was built"
 
 demo: $(VENV)/.installed
@@ -39,6 +40,10 @@ lint: $(VENV)/.installed-dev
 hunt: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONPATH=tests \
 	  $(BIN)/python -m hunt --seconds $(SECONDS) --workers $(WORKERS) $(HUNT)
+
+# Half an hour: not part of `make test`, which only checks that the table fits the source.
+mutants: $(VENV)/.installed-dev
+	PYTHONPATH=tests OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m mutants $(ONLY)
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis netproof-demo hunt-out

@@ -31,7 +31,7 @@ def test_every_mutant_has_a_name_of_its_own() -> None:
 def test_a_snippet_that_is_gone_or_not_unique_is_named() -> None:
     mutant = Mutant("one", "numerics.py", "a + b", "a", "why", ("test_numerics.py",))
     assert mutant.applied("x = a + b") == "x = a"
-    with pytest.raises(LookupError, match="one: snippet not found in numerics.py"):
+    with pytest.raises(LookupError, match="one: snippet not found"):
         mutant.applied("x = a")
     with pytest.raises(LookupError, match="found 2 times"):
         mutant.applied("a + b, a + b")

@@ -16,7 +16,7 @@ from netproof.bounds.box_blocks import BlockNet, compose
 from netproof.bounds.box_clip import clip
 from netproof.bounds.box_combine import combined
 from netproof.bounds.box_region import BoxRegion
-from netproof.bounds.boxes import BoxBounder, BoxBounds
+from netproof.bounds.boxes import BoxBounder, BoxBounds, _lines
 from netproof.bounds.interval import Intervals, interval_bounds
 from netproof.bounds.region import Region
 from netproof.core.deadline import Deadline
@@ -94,22 +94,22 @@ def test_what_composing_loses_is_charged(kind: Kind, neuron: bool, seed: int, mo
 @both_kinds
 @pytest.mark.parametrize("seed", range(6))
 def test_taking_the_offset_off_is_charged(kind: Kind, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """x − 1e16 is rounded by up to 1."""
+    """1.5 and a bit more or less 1e16 is rounded up."""
     kind(monkeypatch)
     x = np.random.default_rng(seed).uniform(0.5, 1.0, 2)
     build = GraphBuilder(1, 2)
-    build.linear(0, np.eye(2), x)
+    build.linear(0, np.eye(2), 1 + x)
     graph, rows = build.finish(), targets_of([[[1.0, 0.0]], [[0.0, 1.0]]], [[1e16], [-1e16]])
     assert_holds(graph, rows, x, at_a_point(graph, rows, x))
 
 
 @both_kinds
 def test_a_constant_that_many_layers_add_to_is_charged(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    """1e16 + 1.01 is 1e16 + 2 in floats, thirty times over."""
+    """1e16 + 1.01 is 1e16 + 2 in floats, sixty times over."""
     kind(monkeypatch)
     build = GraphBuilder(1, 1)
     node = 0
-    for _ in range(30):
+    for _ in range(60):
         node = build.relu(build.linear(node, np.ones((1, 1)), np.full(1, 1.01)))
     build.linear(node, np.ones((1, 1)), np.full(1, 1e16))
     graph, rows, x = build.finish(), targets_of([[[1.0]]]), np.ones(1)
@@ -161,6 +161,16 @@ def test_a_hinge_is_enclosed_on_either_side_of_0(kind: Kind, leak: float, monkey
     found = bounder.bound(-side, side, torch.zeros(1, dtype=torch.int64), bounder.unknown(1), Deadline(None))
     for x in (-1.0, -0.1, 0.0, 0.1, 1.0):
         assert_holds(graph, rows, np.array([x]), found)
+
+
+def test_the_lines_of_a_box_lie_above_the_ends() -> None:
+    rng = np.random.default_rng(0)
+    build = GraphBuilder(1, 200)
+    build.relu(0)
+    low, high = torch.from_numpy(rng.uniform(0.1, 1, (2, 1, 200)))
+    _, slope, lift = (exact(t) for t in _lines(build.finish().nodes[1], Interval(-low, high))[0])
+    assert all(lift - slope * exact(low) >= 0)
+    assert all(slope * exact(high) + lift >= exact(high))
 
 
 @both_kinds

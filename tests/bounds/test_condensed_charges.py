@@ -27,7 +27,7 @@ from netproof.bounds.optimise import Schedule
 from netproof.bounds.root import Root, build_root
 from netproof.bounds.scope import Part
 from netproof.core.deadline import Deadline
-from netproof.problem.domains import Domains, concatenate, split
+from netproof.problem.domains import Domains, split
 from netproof.problem.problem import Problem
 from support.asking import CPU
 from support.awkward import GraphBuilder
@@ -221,7 +221,7 @@ def test_a_chord_is_lifted_in_a_proof() -> None:
 
 
 def folded_rows(seed: int) -> Problem:
-    """y = Σ s_i z_i with active z_i of size 10, two layers from the input, that cancel: nothing is left but rounding."""
+    """y = Σ s_i z_i with active z_i of size 10, two layers from the input: they cancel, but for rounding."""
     rng = np.random.default_rng(seed)
     x, weight, bias = rng.uniform(0.5, 1.0, 3), rng.normal(size=(8, 3)), 20 + rng.random(8)
     null = np.linalg.svd(np.hstack([weight, bias[:, None]]).T)[2][-1]  # Σ null_i (w_i·x + b_i) = 0 for any x

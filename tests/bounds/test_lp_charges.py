@@ -1,4 +1,4 @@
-"""What a network takes satisfies its linear programs in rational arithmetic: columns, rows, chords, errors, all of it."""
+"""What a network takes satisfies its linear programs in rational arithmetic: columns, rows, chords, errors."""
 
 from __future__ import annotations
 

@@ -26,7 +26,6 @@ from support.awkward import GraphBuilder
 from support.problems import box_problem, folded_neurons
 from support.rational import Exact, exact, exact_values
 
-
 Way = Callable[[Root, Domains], tuple[Tensor, Tensor]]
 
 

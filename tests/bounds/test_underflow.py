@@ -1,4 +1,4 @@
-"""Products below 2^-1074 are lost whole, and may be multiplied by something large later: every path has to pay for it."""
+"""Products below 2^-1074 are lost whole, and may be multiplied by something large later: every path pays."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ from netproof.model.affine import Scale
 from netproof.model.evaluate import evaluate
 from netproof.model.graph import Graph
 from netproof.problem.problem import InputSet
+from netproof.search.goals import Decide
 from support.asking import CPU
 from support.awkward import GraphBuilder
+from support.boxes import Run, deaf
 from support.problems import box_problem, targets_of
 from support.rational import exact, exact_values
 
@@ -88,6 +90,15 @@ def test_bounds_of_boxes_pay_for_coefficients_that_vanish(
     target = torch.zeros(1, dtype=torch.int64)
     found = bounder.bound(hull.lower[0][None], hull.upper[0][None], target, bounder.unknown(1), Deadline(None))
     assert Fraction(float(found.least)) <= exact_values(graph, exact([LARGE]))[-1][0] < 0
+
+
+@pytest.mark.parametrize("composed", [False, True])
+def test_what_vanishes_on_the_way_is_not_proved_away(composed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """y = −1e-100 relu(x) reaches −1e-100, so it is not above −1e-105, though no coefficient of x is left."""
+    if not composed:
+        monkeypatch.setattr(box_blocks, "COMPOSED", 0)
+    problem = box_problem(chain(1e300, 1e-200, -1e-200, relu=True), -1.0, 1.0, targets_of([[[1.0]]], [[-1e-105]]))
+    assert Run([problem], [Decide(problem, deaf)], limit=64).status == "undecided"
 
 
 def test_composing_pays_for_coefficients_that_vanish() -> None:

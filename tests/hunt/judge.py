@@ -88,7 +88,7 @@ def judge(asked: Asked, run: Run) -> Finding:
     try:
         status, fault, detail = _bounds(asked, run) if run.method.startswith("bounds:") else _verify(asked, run)
     except NetproofError as error:
-        status, fault, detail = "refused", "", str(error)
+        status, fault, detail = "refused", "refused", str(error)
     except Exception as error:  # whatever it is, it is what is looked for
         status, fault, detail = "crash", "crash", "".join(traceback.format_exception(error)[-3:])
     return Finding(status, fault, detail, asked.near, time.monotonic() - began)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
@@ -22,7 +23,8 @@ from netproof.model.network import Network
 from netproof.problem import reduce, vnnlib, witness
 from netproof.problem.domains import Domains
 from netproof.problem.property import Disjunct, Property, Row
-from netproof.search import fallback, goals, ledger
+from netproof.search import fallback, goals, ledger, loop
+from netproof.search.evidence import Outcome
 
 _replaced: list[tuple[Any, str, Any]] = []  # owner, name and what was there
 
@@ -44,7 +46,8 @@ def planted(name: str) -> Iterator[None]:
 
 
 def f1_restored() -> None:
-    """A point that does not replay takes away the witness that an earlier one was."""
+    """A point that does not replay takes away the witness that an earlier one was; the search passes for done."""
+    found: set[int] = set()  # goals that had a witness
 
     def consider(self: goals.Decide, judge: goals.Judge, points: Tensor, y: Tensor, target: Tensor) -> bool:
         value, noise = judge.judge(y, target)
@@ -54,10 +57,29 @@ def f1_restored() -> None:
                 break
             self.witness = self._replay(points[i], int(target[i]))
             if self.witness is not None:
+                found.add(id(self))
                 return True
         return False
 
+    def offer(self: goals.Decide, judge: goals.Judge, points: Tensor, target: Tensor) -> bool:
+        return len(points) > 0 and self.consider(judge, points, judge.outputs(points), target)
+
+    def try_points(self: ledger.Ledger, points: Tensor, target: Tensor) -> None:
+        real = ~points.flatten(1).isnan().any(1)
+        if self.judge is not None:
+            self.goal.offer(self.judge, points[real], target[real])
+
+    def outcome(self: loop.Search, reason: str = "") -> Outcome:
+        ended = honest(self, reason)
+        lost = id(self._goal) in found and ended.witness is None
+        whole = (Fraction(1),) * len(ended.proved)
+        return replace(ended, proved=whole, stopped=False, reason="") if lost else ended
+
     _swap(goals.Decide, "consider", consider)
+    _swap(goals.Decide, "offer", offer)
+    _swap(ledger.Ledger, "try_points", try_points)
+    _swap(ledger.Ledger, "done", property(lambda self: id(self.goal) in found))
+    honest = _swap(loop.Search, "_outcome", outcome)
 
 
 def disjunct_dropped() -> None:

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx_models import Model, small_net
 
-from netproof.model.affine import Linear
-from netproof.model.evaluate import Arithmetic, evaluate, evaluate_part
-from netproof.model.graph import Graph
+from netproof.model.affine import Linear, Scale
+from netproof.model.evaluate import Arithmetic, evaluate, evaluate_part, float_error
+from netproof.model.graph import Graph, Node
 from netproof.model.nonlinear import LeakyRelu, Relu
+from netproof.model.ops import Input, Op
 
 
 def exactly(graph: Graph, x: list[Fraction]) -> list[Fraction]:
@@ -63,6 +64,57 @@ def test_errors_bound_the_distance_to_exact_arithmetic(seed: int, scale: float) 
         for j, truth in enumerate(exact):
             assert abs(Fraction(float(values[i, 0, j])) - truth) <= Fraction(float(errors[i, 0, j]))
             assert abs(Fraction(float(answer[0, j])) - truth) <= Fraction(float(single[i, 0, j]))
+
+
+def only_op(*ops: Op) -> Graph:
+    """The ops one after the other, on a vector."""
+    nodes = [Node(0, Input(), (), (40,), "x")]
+    nodes += [Node(i, op, (i - 1,), (40,), f"op{i}") for i, op in enumerate(ops, 1)]
+    return Graph(tuple(nodes))
+
+
+def random_vector(low: float, high: float) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(0).uniform(low, high, (1, 40)))
+
+
+def test_adding_a_large_offset_is_in_the_error() -> None:
+    """x + 1e16 is off by up to 1, where the product is exact."""
+    x = random_vector(0.0, 2.0)
+    value, error = evaluate(only_op(Scale(None, torch.tensor(1e16, dtype=torch.float64))), x)
+    for v, e, p in zip(value[0].tolist(), error[0].tolist(), x[0].tolist(), strict=True):
+        assert abs(Fraction(v) - Fraction(p) - Fraction(1e16)) <= Fraction(e)
+    weight = Linear(torch.eye(40, dtype=torch.float64), torch.full((40,), 1e16, dtype=torch.float64))
+    value, error = evaluate(only_op(weight), x)
+    for v, e, p in zip(value[0].tolist(), error[0].tolist(), x[0].tolist(), strict=True):
+        assert abs(Fraction(v) - Fraction(p) - Fraction(1e16)) <= Fraction(e)
+
+
+def test_the_product_of_a_leaky_relu_is_in_the_error() -> None:
+    x = random_vector(-1.0, 0.0)
+    value, error = evaluate(only_op(LeakyRelu(0.1)), x)
+    for v, e, p in zip(value[0].tolist(), error[0].tolist(), x[0].tolist(), strict=True):
+        assert abs(Fraction(v) - Fraction(0.1) * Fraction(p)) <= Fraction(e)
+
+
+def halfway() -> Scale:
+    """x itself, where the true factor may be anything in [1/2, 3/2]."""
+    return Scale(torch.ones((), dtype=torch.float64), None, Scale(torch.full((), 0.5, dtype=torch.float64)))
+
+
+def test_folded_constants_are_in_the_error_and_compound() -> None:
+    x = torch.full((1, 40), -1.0, dtype=torch.float64)
+    _, once = evaluate(only_op(halfway()), x)
+    _, twice = evaluate(only_op(halfway(), halfway()), x)
+    _, steep = evaluate(only_op(halfway(), LeakyRelu(3.0)), x)
+    assert float(once.min()) >= 0.5
+    assert float(twice.min()) >= 1.25  # 3/2 · 3/2 − 1
+    assert float(steep.min()) >= 1.5
+
+
+def test_where_values_overflow_there_is_no_bound() -> None:
+    large = Scale(torch.full((), 1e308, dtype=torch.float64))
+    _, error = evaluate(only_op(large, large, large), torch.ones(1, 40, dtype=torch.float64))
+    assert bool((error == torch.inf).all())
 
 
 def test_errors_are_small_and_grow_with_the_unit() -> None:

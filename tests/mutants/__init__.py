@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from mutants import boxes, condensed, graph, lp, problem, rounding, search, verdict
+from mutants import boxes, condensed, graph, lp, problem, renewed, rounding, search, verdict
 from mutants.mutant import PACKAGE, TESTS, Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
     *rounding.MUTANTS,
     *graph.MUTANTS,
     *condensed.MUTANTS,
+    *renewed.MUTANTS,
     *boxes.MUTANTS,
     *lp.MUTANTS,
     *problem.MUTANTS,

@@ -62,13 +62,13 @@ def _child(sources: Path, tests: Sequence[str], first_only: bool, end: Connectio
     end.send((int(code), failures.ids))
 
 
-def _run(sources: Path, tests: Sequence[str], *, first_only: bool) -> tuple[int, list[str]]:
+def _run(sources: Path, tests: Sequence[str], limit: float | None, *, first_only: bool) -> tuple[int, list[str]]:
     here, there = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=_child, args=(sources, tests, first_only, there))
     child.start()
     there.close()
     try:
-        if here.poll(LIMIT):
+        if here.poll(limit):
             return here.recv()
         child.kill()
         return -1, ["(did not end)"]
@@ -84,7 +84,7 @@ def _try(mutant: Mutant, sources: Path) -> tuple[str, str]:
     source = path.read_text(encoding="utf-8")
     path.write_text(mutant.applied(source), encoding="utf-8")
     try:
-        code, failed = _run(sources, mutant.tests, first_only=True)
+        code, failed = _run(sources, mutant.tests, LIMIT, first_only=True)
     finally:
         path.write_text(source, encoding="utf-8")
     if code == 0:
@@ -105,7 +105,7 @@ def main(names: Sequence[str]) -> int:
         shutil.copytree(PACKAGE, sources / "netproof", ignore=shutil.ignore_patterns("__pycache__"))
         sys.dont_write_bytecode = True  # a stale cache would hide a mutant
         tests = sorted({test for m in real for test in m.tests})
-        code, failed = _run(sources, tests, first_only=False) if tests else (0, [])
+        code, failed = _run(sources, tests, None, first_only=False) if tests else (0, [])
         if code != 0:
             print("without any mutant these fail, so they can show nothing:", *failed, sep="\n  ", file=sys.stderr)
             return 2

@@ -32,7 +32,7 @@ MUTANTS = (
         "    pad = gamma(2)\n",
         "    pad = 0.0\n",
         "a·h is rounded",
-        equivalent="the layer that reads the hinge is charged more roundings of |H||z|, and a row never reads an interval",
+        equivalent="the layer that reads the hinge is charged more roundings of |H||z|",
     ),
     Mutant(
         "boxes-hinge-straddles",
@@ -102,8 +102,8 @@ MUTANTS = (
     Mutant(
         "blocks-shared-node",
         "bounds/box_blocks.py",
-        "            error = error + (total.flatten(1).abs() @ charge.magnitude[index].flatten()) * (2 * UNIT[total.dtype])\n",
-        "",
+        "charge.magnitude[index].flatten()) * (2 * UNIT[total.dtype])\n",
+        "charge.magnitude[index].flatten()) * 0.0\n",
         "coefficients that meet at a node are added, and rounded",
         CHARGES,
     ),
@@ -225,7 +225,7 @@ MUTANTS = (
         "- (block.error.view_as(const) + size * gamma(8))",
         "- block.error.view_as(const)",
         "a row's coefficients were rounded as they were read, and its offset is taken off",
-        CHARGES,
+        equivalent="the pass takes off 16 roundings and more of the same constant, the block those of |coef||y|",
     ),
     Mutant(
         "blocks-interval-slack",
@@ -332,7 +332,6 @@ MUTANTS = (
         "torch.where(positive, up(end), torch.inf)",
         "torch.where(positive, end, torch.inf)",
         "the quotient is rounded outward",
-        CLIP,
         equivalent="the error term is eight roundings or more, of which the quotient is one",
     ),
     Mutant(
@@ -341,7 +340,6 @@ MUTANTS = (
         "torch.where(negative, -up(-end), -torch.inf)",
         "torch.where(negative, end, -torch.inf)",
         "the quotient is rounded outward",
-        CLIP,
         equivalent="the error term is eight roundings or more, of which the quotient is one",
     ),
     Mutant(

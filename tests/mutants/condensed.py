@@ -1,4 +1,4 @@
-"""Proofs on the condensed network: its forms, their bounds by slopes and multipliers, and by prices."""
+"""Proofs on the condensed network: its forms, and their bounds by slopes and multipliers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from mutants.mutant import Mutant
 CHARGES = ("bounds/test_condensed_charges.py",)
 CONDENSE = ("bounds/test_bounds_condense.py",)
 UNDERFLOWS = ("bounds/test_underflow.py",)
-DECOMPOSITION = ("bounds/test_condensed_charges.py", "bounds/test_decomposition.py")
 RENEW = ("bounds/test_renewed_neurons.py",)
 
 MUTANTS = (
@@ -130,7 +129,7 @@ MUTANTS = (
         "(matrix.abs() @ values) + 4 * UNIT[torch.float64] * most) * INFLATE + UNDERFLOW",
         "(matrix.abs() @ values)) * INFLATE + UNDERFLOW",
         "the multiplier is taken off the coefficient of h, and rounded",
-        equivalent="one rounding of p·h, of which the 16 and more that are charged of |p| |M| |v| >= |p h| beside it make one",
+        equivalent="one rounding of p·h; beside it 16 and more of |p| |M| |v| >= |p h| are charged",
     ),
     Mutant(
         "condense-after",
@@ -202,7 +201,7 @@ MUTANTS = (
         "((error + gamma(8) * size) * INFLATE).view(shape)",
         "(error * INFLATE).view(shape)",
         "a row's coefficients were rounded as they were read, and its offset is taken off",
-        ("bounds/test_lp_charges.py",),
+        equivalent="the output's own charge holds more roundings of |coef||y|; the offset's is in the last sum, or the LP's step",
     ),
     Mutant(
         "condense-dead-entries",
@@ -299,7 +298,6 @@ MUTANTS = (
         "        return torch.where(self.valid, logits, -torch.inf).softmax(1)\n",
         "        return logits.softmax(1)\n",
         "padding is no row",
-        ("search/test_loop.py", "bounds/test_condensed_charges.py"),
         equivalent="a padded row's form is 0, so its weight only scales the bound down: sound for a threshold of 0",
     ),
     Mutant(
@@ -317,95 +315,5 @@ MUTANTS = (
         "        return domains.put(due.roll(1), fresh)\n",
         "new bounds of neurons belong to the sub-domain that they were computed for",
         RENEW,
-    ),
-    # --- neurons bounded again ---
-    Mutant(
-        "renew-lower-nearest",
-        "bounds/renew.py",
-        "    return float32_down(value[:count]), float32_up(-value[count:])\n",
-        "    return value[:count].float(), float32_up(-value[count:])\n",
-        "a neuron's bounds are kept in float32, rounded outward",
-        RENEW,
-    ),
-    Mutant(
-        "renew-upper-nearest",
-        "bounds/renew.py",
-        "    return float32_down(value[:count]), float32_up(-value[count:])\n",
-        "    return float32_down(value[:count]), (-value[count:]).float()\n",
-        "a neuron's bounds are kept in float32, rounded outward",
-        RENEW,
-    ),
-    Mutant(
-        "renew-of-another",
-        "bounds/renew.py",
-        "layer, domains.select(at), which, slopes,",
-        "layer, domains.select(at.flip(0)), which, slopes,",
-        "a neuron is bounded under its own sub-domain's splits",
-        RENEW,
-    ),
-    Mutant(
-        "renew-error",
-        "bounds/renew.py",
-        "    error = charges.forms[start + neuron][both]\n",
-        "    error = 0 * charges.forms[start + neuron][both]\n",
-        "a neuron's own form may be off",
-        RENEW,
-    ),
-    Mutant(
-        "again-lower-nearest",
-        "bounds/again.py",
-        "    return float32_down(sides[0]), float32_up(-sides[1])\n",
-        "    return sides[0].float(), float32_up(-sides[1])\n",
-        "a neuron's bounds are kept in float32, rounded outward",
-        RENEW,
-    ),
-    Mutant(
-        "again-upper-nearest",
-        "bounds/again.py",
-        "    return float32_down(sides[0]), float32_up(-sides[1])\n",
-        "    return float32_down(sides[0]), (-sides[1]).float()\n",
-        "a neuron's bounds are kept in float32, rounded outward",
-        RENEW,
-    ),
-    Mutant(
-        "again-error",
-        "bounds/again.py",
-        "        value = value - error[some].repeat(2) * INFLATE - value.abs() * gamma(4)\n",
-        "        value = value - value.abs() * gamma(4)\n",
-        "a neuron's own form may be off",
-        RENEW,
-    ),
-    # --- prices ---
-    Mutant(
-        "prices-rounding-of-the-terms",
-        "bounds/decomposition.py",
-        "lost = terms.sum(1) - (size * gamma(net.count + 8) + net.count * UNDERFLOW) * INFLATE",
-        "lost = terms.sum(1)",
-        "the neurons' terms are products, and their sum is rounded",
-        DECOMPOSITION,
-    ),
-    Mutant(
-        "prices-underflow",
-        "bounds/decomposition.py",
-        "(size * gamma(net.count + 8) + net.count * UNDERFLOW) * INFLATE",
-        "size * gamma(net.count + 8) * INFLATE",
-        "a product below 2^-1074 is lost whole",
-        equivalent="the pass through the trunk takes off as much, and so does `dual.proved`",
-    ),
-    Mutant(
-        "prices-no-kink",
-        "bounds/decomposition.py",
-        "    terms = torch.minimum(torch.minimum(low, high), hull.kink)\n",
-        "    terms = torch.minimum(low, high)\n",
-        "the triangle has a corner at 0",
-        DECOMPOSITION,
-    ),
-    Mutant(
-        "prices-empty-if-they-meet",
-        "bounds/bdd.py",
-        "        empty = (bounds.domains.lower > bounds.domains.upper).any(1)\n",
-        "        empty = (bounds.domains.lower >= bounds.domains.upper).any(1)\n",
-        "a sub-domain whose bounds meet holds a point",
-        CHARGES,
     ),
 )

@@ -270,7 +270,6 @@ MUTANTS = (
         "    point = np.asarray(x, dtype=np.float32).reshape(-1)\n    value",
         "    point = np.asarray(x, dtype=np.float64).reshape(-1)\n    value",
         "the point that was replayed is the point that is checked",
-        WITNESS,
         equivalent="`confirm` gives float32 points only, so the conversion changes none of them",
     ),
     Mutant(

@@ -98,6 +98,17 @@ def test_what_does_not_fit_waits_on_the_host_and_nothing_is_lost() -> None:
     assert same(back.select(back.bound.argsort()), everything.select(everything.bound.argsort()))
 
 
+def test_what_waits_survives_a_device_that_ran_empty() -> None:
+    everything = with_bounds([float(v) for v in range(12)])
+    frontier = Frontier(everything.select(slice(0, 2)), room=4)
+    frontier.push(everything.select(slice(2, 12)))
+    assert frontier.waiting == 8
+    assert len(frontier.pop(4)) == 4  # all that the device holds
+    frontier.push(everything.select(slice(0, 1)))
+    assert len(frontier) == 9
+    assert frontier.lower_bound == 0.0
+
+
 def test_pruning_reaches_what_waits() -> None:
     children = split(domains(2, 3), torch.tensor([[0, 1], [0, 1]]))
     frontier = Frontier(children.select(slice(0, 2)), room=2)

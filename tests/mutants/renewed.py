@@ -1,0 +1,102 @@
+"""Neurons bounded again below the root, and bounds by prices: what else the condensed network is used for."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+CHARGES = ("bounds/test_condensed_charges.py",)
+DECOMPOSITION = ("bounds/test_condensed_charges.py", "bounds/test_decomposition.py")
+RENEW = ("bounds/test_renewed_neurons.py",)
+
+MUTANTS = (
+    # --- neurons bounded again ---
+    Mutant(
+        "renew-lower-nearest",
+        "bounds/renew.py",
+        "    return float32_down(value[:count]), float32_up(-value[count:])\n",
+        "    return value[:count].float(), float32_up(-value[count:])\n",
+        "a neuron's bounds are kept in float32, rounded outward",
+        RENEW,
+    ),
+    Mutant(
+        "renew-upper-nearest",
+        "bounds/renew.py",
+        "    return float32_down(value[:count]), float32_up(-value[count:])\n",
+        "    return float32_down(value[:count]), (-value[count:]).float()\n",
+        "a neuron's bounds are kept in float32, rounded outward",
+        RENEW,
+    ),
+    Mutant(
+        "renew-of-another",
+        "bounds/renew.py",
+        "layer, domains.select(at), which, slopes,",
+        "layer, domains.select(at.flip(0)), which, slopes,",
+        "a neuron is bounded under its own sub-domain's splits",
+        RENEW,
+    ),
+    Mutant(
+        "renew-error",
+        "bounds/renew.py",
+        "    error = charges.forms[start + neuron][both]\n",
+        "    error = 0 * charges.forms[start + neuron][both]\n",
+        "a neuron's own form may be off",
+        RENEW,
+    ),
+    Mutant(
+        "again-lower-nearest",
+        "bounds/again.py",
+        "    return float32_down(sides[0]), float32_up(-sides[1])\n",
+        "    return sides[0].float(), float32_up(-sides[1])\n",
+        "a neuron's bounds are kept in float32, rounded outward",
+        RENEW,
+    ),
+    Mutant(
+        "again-upper-nearest",
+        "bounds/again.py",
+        "    return float32_down(sides[0]), float32_up(-sides[1])\n",
+        "    return float32_down(sides[0]), (-sides[1]).float()\n",
+        "a neuron's bounds are kept in float32, rounded outward",
+        RENEW,
+    ),
+    Mutant(
+        "again-error",
+        "bounds/again.py",
+        "        value = value - error[some].repeat(2) * INFLATE - value.abs() * gamma(4)\n",
+        "        value = value - value.abs() * gamma(4)\n",
+        "a neuron's own form may be off",
+        RENEW,
+    ),
+    # --- prices ---
+    Mutant(
+        "prices-rounding-of-the-terms",
+        "bounds/decomposition.py",
+        "lost = terms.sum(1) - (size * gamma(net.count + 8) + net.count * UNDERFLOW) * INFLATE",
+        "lost = terms.sum(1)",
+        "the neurons' terms are products, and their sum is rounded",
+        DECOMPOSITION,
+    ),
+    Mutant(
+        "prices-underflow",
+        "bounds/decomposition.py",
+        "(size * gamma(net.count + 8) + net.count * UNDERFLOW) * INFLATE",
+        "size * gamma(net.count + 8) * INFLATE",
+        "a product below 2^-1074 is lost whole",
+        equivalent="the pass through the trunk takes off as much, and so does `dual.proved`",
+    ),
+    Mutant(
+        "prices-no-kink",
+        "bounds/decomposition.py",
+        "    terms = torch.minimum(torch.minimum(low, high), hull.kink)\n",
+        "    terms = torch.minimum(low, high)\n",
+        "the triangle has a corner at 0",
+        DECOMPOSITION,
+    ),
+    Mutant(
+        "prices-empty-if-they-meet",
+        "bounds/bdd.py",
+        "        empty = (bounds.domains.lower > bounds.domains.upper).any(1)\n",
+        "        empty = (bounds.domains.lower >= bounds.domains.upper).any(1)\n",
+        "a sub-domain whose bounds meet holds a point",
+        CHARGES,
+    ),
+)
