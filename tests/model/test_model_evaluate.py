@@ -45,11 +45,6 @@ def chain(seed: int, scale: float) -> Model:
     return model.add("Gemm", "d", model.weights(5, 3), model.weights(3))
 
 
-def float_error(graph: Graph, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """How far a runtime's output in this type may be, when it has the graph's very constants."""
-    return evaluate_part(graph.nodes, {0: x}, graph.output.index, Arithmetic(dtype, lambda node: None))[1]
-
-
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([1.0, 1e-6, 1e6]))
 def test_errors_bound_the_distance_to_exact_arithmetic(seed: int, scale: float) -> None:
