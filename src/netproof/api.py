@@ -21,7 +21,7 @@ from netproof import arguments
 from netproof.build import Options, build_method, resolve_device
 from netproof.case import save_case
 from netproof.conclude import Evidence
-from netproof.core.cpu import available_cpus, threads_for
+from netproof.core.cpu import available_cpus, look_around, threads_for
 from netproof.core.deadline import Deadline
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.torch_state import engine_state
@@ -30,7 +30,7 @@ from netproof.errors import UsageError
 from netproof.gather import Gather
 from netproof.methods import method_info
 from netproof.model.cross_check import cross_check
-from netproof.model.load import load_network
+from netproof.model.load import load_with
 from netproof.model.network import Network
 from netproof.model.torch_module import compare
 from netproof.numerics import generator
@@ -109,7 +109,7 @@ def bounds(
     """
     method = arguments.word(method, "method", "alpha")
     run = _Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
-    network = load_network(model, example_shape=spec.shape if isinstance(spec, InputRegion) else None)
+    network = load_with(model, spec.shape if isinstance(spec, InputRegion) else None, run.asked)
     if isinstance(spec, InputRegion):
         everything = Disjunct(spec.box, (), spec.ball)
         spec = Property((everything,), len(spec.box.lower), int(np.prod(network.output_shape)))
@@ -141,8 +141,9 @@ class _Run:
         self.stats = Stats()
         self.evidence: Evidence | None = None  # once there is a question
         self.tell("load")
-        self._asked = None if threads is None else arguments.whole(threads, "threads", 1)
-        self.threads = self._asked or available_cpus()
+        look_around()
+        self.asked = None if threads is None else arguments.whole(threads, "threads", 1)
+        self.threads = self.asked or available_cpus()
         self.device = resolve_device(arguments.word(device, "device", "cpu"))
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
@@ -152,12 +153,12 @@ class _Run:
 
     def load(self, model: Any, spec: Any, label: int | None, targets: Sequence[int] | None) -> tuple[Network, Property]:
         shape = spec.shape if isinstance(spec, InputRegion) else None
-        network = load_network(model, example_shape=shape)
+        network = load_with(model, shape, self.asked)
         return network, as_property(network, spec, label, targets)
 
     def prepare(self, network: Network, problems: Sequence[Problem]) -> None:
         """Threads for a network of this size; and it must agree with onnxruntime on the set itself, not only near 0."""
-        torch.set_num_threads(threads_for(sum(node.size for node in network.graph.nodes), self._asked))
+        torch.set_num_threads(threads_for(network.graph.entries, self.asked))
         points = []
         for inputs in (problem.input_set for problem in problems[:4]):
             share = torch.rand((2, *inputs.lower.shape), generator=generator(self.seed), dtype=torch.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import gc
 import json
 import time
@@ -18,7 +19,7 @@ from netproof.cli.picture import draw_counterexample
 from netproof.cli.robust import overall
 from netproof.cli.supervisor import soft_limit
 from netproof.cli.verify import known_so_far, prepare
-from netproof.core.cpu import available_cpus, busy_elsewhere, cgroup_quota, threads_for
+from netproof.core.cpu import available_cpus, busy_elsewhere, cgroup_quota, look_around, threads_for
 from netproof.errors import UsageError
 
 
@@ -164,10 +165,17 @@ def test_threads_go_by_the_size_and_by_what_is_free(
     assert threads_for(entries, asked) == threads
 
 
-def test_what_else_runs_on_the_machine(tmp_path: Path) -> None:
-    assert busy_elsewhere(tmp_path, looks=1) == 0  # no /proc
-    (tmp_path / "loadavg").write_text("0.50 0.40 0.19 7/91 5474\n")
-    assert busy_elsewhere(tmp_path, looks=3) == 6  # without the one that asks
+def test_what_else_runs_on_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: collections.deque[tuple[float, int]] = collections.deque(maxlen=3)
+    monkeypatch.setattr("netproof.core.cpu._looks", looks)
+    look_around(tmp_path)
+    assert busy_elsewhere() == 0  # no /proc
+    for running in (40, 7, 9, 1):
+        (tmp_path / "loadavg").write_text(f"0.50 0.40 0.19 {running}/91 5474\n")
+        look_around(tmp_path)
+    assert busy_elsewhere() == 6  # the middle of the last three, without the one that asks
+    looks.extend([(time.monotonic() - 3600, 50)] * 2)
+    assert busy_elsewhere() == 0  # what is old does not count: one look is left
 
 
 def test_the_collector_works_again_after_the_imports() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 import os
 import time
@@ -9,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 SMALL = 2048  # entries over all nodes: up to here a second thread costs more than it brings
-LOOKS, LOOK_EVERY = 5, 0.002  # at the machine's load, seconds apart
+LOOKS, LASTING = 5, 10.0  # at the machine's load that count: the last few, if they are not older than so many seconds
+
+_looks: collections.deque[tuple[float, int]] = collections.deque(maxlen=LOOKS)  # when, and what was running then
 
 
 def available_cpus() -> int:
@@ -30,22 +33,29 @@ def threads_for(entries: int, threads: int | None) -> int:
         return 1
     if threads is not None:
         return threads
+    look_around()
     return max(1, min(available_cpus(), (os.cpu_count() or 1) - busy_elsewhere()))
 
 
-def busy_elsewhere(proc: Path = Path("/proc"), looks: int = LOOKS) -> int:
-    """Threads of the whole machine that run or want to, but for the one that asks; 0 where the kernel does not say.
+def look_around(proc: Path = Path("/proc")) -> None:
+    """Note how many threads of the whole machine run or want to, but for the one that asks.
 
-    The load average would not do: it holds a minute of this process's own work too. One look is chance, so of several
-    the middle one counts.
+    Called now and then while a run gets ready, so that nobody has to wait for several looks.
     """
-    counts = []
-    for look in range(looks):
-        if look:
-            time.sleep(LOOK_EVERY)
-        running = _read(proc / "loadavg").split()[3:4]
-        counts.append(int(running[0].partition("/")[0]) - 1 if running else 0)
-    return max(0, sorted(counts)[looks // 2])
+    running = _read(proc / "loadavg").split()[3:4]
+    if running:
+        _looks.append((time.monotonic(), int(running[0].partition("/")[0]) - 1))
+
+
+def busy_elsewhere() -> int:
+    """What the looks of late have seen; 0 where the kernel does not say.
+
+    The load average would not do: it holds a minute of this process's own work too. One look is chance, so the middle
+    one of several counts.
+    """
+    since = time.monotonic() - LASTING
+    counts = sorted(count for when, count in _looks if when >= since)
+    return max(0, counts[len(counts) // 2]) if counts else 0
 
 
 def affinity_cpus() -> int:

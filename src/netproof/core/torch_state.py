@@ -91,6 +91,8 @@ def engine_state() -> Iterator[None]:
     with _process_settings() as callers, ExitStack() as stack:
         stack.callback(torch.set_num_threads, torch.get_num_threads() if _thread.inside else callers.threads)
         stack.callback(setattr, _thread, "inside", _thread.inside)
+        if not _thread.inside:  # until it is known how much there is to do: threads that wait for each other spin
+            torch.set_num_threads(1)
         _thread.inside = True
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())  # type: ignore[no-untyped-call,unused-ignore]

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from netproof.core.cpu import threads_for
 from netproof.core.torch_state import engine_state
 from netproof.errors import UsageError
 from netproof.model.cross_check import cross_check
@@ -28,6 +29,13 @@ def load_network(
 
     `example_shape` is the shape of one input to a torch module, with or without a leading batch axis of 1.
     """
+    return load_with(source, example_shape, None)
+
+
+def load_with(
+    source: str | Path | torch.nn.Module | Network, example_shape: tuple[int, ...] | None, threads: int | None
+) -> Network:
+    """`load_network` on so many threads, None for as many as are worth it; to be called in the engine's state."""
     if isinstance(source, Network):
         return source
     if isinstance(source, torch.nn.Module):
@@ -40,6 +48,7 @@ def load_network(
             f"a network cannot be made from {type(source).__name__}",
             remedy="give a path to an ONNX file or a torch.nn.Module",
         )
+    torch.set_num_threads(threads_for(network.graph.entries, threads))
     points = _probes(network)
     cross_check(network, points)
     compare(network, points)
@@ -72,4 +81,4 @@ def _probes(network: Network) -> Tensor:
     shape = network.input_shape
     random = torch.rand(4, *shape, generator=generator(0), dtype=torch.float64)
     points = torch.cat([2.0 * random[2:] - 1.0, random[:2], torch.zeros(1, *shape, dtype=torch.float64)])
-    return points[: max(1, PROBED // sum(node.size for node in network.graph.nodes))]
+    return points[: max(1, PROBED // network.graph.entries)]

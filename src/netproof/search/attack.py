@@ -81,7 +81,7 @@ class Pgd:
 
     def _restarts(self, targets: int, graph: Graph, device: torch.device) -> int:
         """How many starts each target has."""
-        free = min(FREE[device.type] // sum(node.size for node in graph.nodes), MOST_FREE)
+        free = min(FREE[device.type] // graph.entries, MOST_FREE)
         return max(FEWEST, max(min(self.restarts * targets, self.points), free) // max(1, targets))
 
     def _starts(self, region: Region, targets: int, restarts: int, seed: int) -> Tensor:
