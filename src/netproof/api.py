@@ -29,10 +29,8 @@ from netproof.core.verdict import Stats, Verdict
 from netproof.errors import UsageError
 from netproof.gather import Gather
 from netproof.methods import method_info
-from netproof.model.cross_check import cross_check
-from netproof.model.load import load_with
+from netproof.model.load import check, probes, read_network
 from netproof.model.network import Network
-from netproof.model.torch_module import compare
 from netproof.numerics import generator
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
@@ -85,7 +83,7 @@ def verify(
     run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
     network, property = run.load(model, spec, label, targets)
     problems = reduce(network, property)
-    run.prepare(network, problems)
+    run.prepare(network, problems, loaded=isinstance(model, Network))
     run.stats.seconds["load"] = run.elapsed()
     return run.decide(network, property, problems, attack)
 
@@ -109,12 +107,12 @@ def bounds(
     """
     method = arguments.word(method, "method", "alpha")
     run = _Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
-    network = load_with(model, spec.shape if isinstance(spec, InputRegion) else None, run.asked)
+    network = read_network(model, spec.shape if isinstance(spec, InputRegion) else None)
     if isinstance(spec, InputRegion):
         everything = Disjunct(spec.box, (), spec.ball)
         spec = Property((everything,), len(spec.box.lower), int(np.prod(network.output_shape)))
     problems = reduce(network, spec if isinstance(spec, Property) else _read_property(spec))
-    run.prepare(network, problems)
+    run.prepare(network, problems, loaded=isinstance(model, Network))
     search = build_method("auto", run.options, run.device)
     return output_ranges(problems, method, search, run.device, run.threads, run.deadline, run.report(0, len(problems)))
 
@@ -153,19 +151,21 @@ class _Run:
 
     def load(self, model: Any, spec: Any, label: int | None, targets: Sequence[int] | None) -> tuple[Network, Property]:
         shape = spec.shape if isinstance(spec, InputRegion) else None
-        network = load_with(model, shape, self.asked)
+        network = read_network(model, shape)
         return network, as_property(network, spec, label, targets)
 
-    def prepare(self, network: Network, problems: Sequence[Problem]) -> None:
-        """Threads for a network of this size; and it must agree with onnxruntime on the set itself, not only near 0."""
+    def prepare(self, network: Network, problems: Sequence[Problem], *, loaded: bool) -> None:
+        """Choose threads for a network of this size, and compare it with onnxruntime on the set itself.
+
+        One that was loaded before was compared near 0 too; any other is now, at a point of [−1, 1] and one of [0, 1].
+        """
         torch.set_num_threads(threads_for(network.graph.entries, self.asked))
-        points = []
+        points = [] if loaded else [probes(network)[:3:2] if problems else probes(network)]
         for inputs in (problem.input_set for problem in problems[:4]):
             share = torch.rand((2, *inputs.lower.shape), generator=generator(self.seed), dtype=torch.float64)
             points.append(inputs.lower + share * (inputs.upper - inputs.lower))
         if points:
-            cross_check(network, torch.cat(points))
-            compare(network, torch.cat(points))
+            check(network, torch.cat(points))
 
     def decide(self, network: Network, property: Property, problems: Sequence[Problem], attack: bool) -> Verdict:
         """Gather evidence the way the method does, and say what follows from it."""

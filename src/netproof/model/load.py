@@ -29,30 +29,35 @@ def load_network(
 
     `example_shape` is the shape of one input to a torch module, with or without a leading batch axis of 1.
     """
-    return load_with(source, example_shape, None)
+    if isinstance(source, Network):
+        return source
+    network = read_network(source, example_shape)
+    torch.set_num_threads(threads_for(network.graph.entries, None))
+    check(network, probes(network))
+    return network
 
 
-def load_with(
-    source: str | Path | torch.nn.Module | Network, example_shape: tuple[int, ...] | None, threads: int | None
+def read_network(
+    source: str | Path | torch.nn.Module | Network, example_shape: tuple[int, ...] | None = None
 ) -> Network:
-    """`load_network` on so many threads, None for as many as are worth it; to be called in the engine's state."""
+    """Read a network, which is then still to be compared: `check`."""
     if isinstance(source, Network):
         return source
     if isinstance(source, torch.nn.Module):
         file, reference = exported(source, example_shape)
-        network = replace(from_file(file), reference=reference)
-    elif isinstance(source, str | Path):
-        network = from_file(read_file(source))
-    else:
-        raise UsageError(
-            f"a network cannot be made from {type(source).__name__}",
-            remedy="give a path to an ONNX file or a torch.nn.Module",
-        )
-    torch.set_num_threads(threads_for(network.graph.entries, threads))
-    points = _probes(network)
+        return replace(from_file(file), reference=reference)
+    if isinstance(source, str | Path):
+        return from_file(read_file(source))
+    raise UsageError(
+        f"a network cannot be made from {type(source).__name__}",
+        remedy="give a path to an ONNX file or a torch.nn.Module",
+    )
+
+
+def check(network: Network, points: Tensor) -> None:
+    """Compare a network at points (n, *input) with onnxruntime, and with the module where it is made from one."""
     cross_check(network, points)
     compare(network, points)
-    return network
 
 
 def from_file(file: OnnxFile) -> Network:
@@ -76,7 +81,7 @@ def from_file(file: OnnxFile) -> Network:
     )
 
 
-def _probes(network: Network) -> Tensor:
+def probes(network: Network) -> Tensor:
     """Seeded points of [-1, 1] and [0, 1], and zero: (n, *input), fewer where the network is large."""
     shape = network.input_shape
     random = torch.rand(4, *shape, generator=generator(0), dtype=torch.float64)
