@@ -232,7 +232,8 @@ def test_versions(run: Run, instances: Path, tmp_path: Path) -> None:
     assert "changed" not in out
     assert code in (0, 1)  # a busy machine may well call itself slower than itself
     code, _, _, err = run("versions", str(instances), "--old", str(tmp_path), "--new", str(source), *ENGINE)
-    assert (code, "was asked for" in err) == (2, True)
+    assert code == 2
+    assert "was asked for" in err or "the process of 'old' ended" in err  # where netproof is not installed besides
 
 
 def test_the_interval_of_a_ratio(script: Callable[[str], ModuleType]) -> None:

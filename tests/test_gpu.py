@@ -110,12 +110,20 @@ def test_a_seed_repeats_the_run(name: str, demo: dict[str, tuple[Path, Path, Ins
 def test_float32_means_float32(demo: dict[str, tuple[Path, Path, Instance]]) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     model, spec, _ = demo["fc-3-holds"]
-    verify(model, spec, device="cuda")
-    assert not torch.backends.cuda.matmul.allow_tf32
-    assert not torch.backends.cudnn.allow_tf32
     a = torch.rand(512, 512, device=CUDA, generator=torch.Generator(CUDA).manual_seed(0))
-    error = (a @ a - (a.double() @ a.double()).float()).abs().max() / 512
-    assert float(error) < 1e-6  # TF32 would be off by 1e-4
+    errors: list[float] = []
+
+    def look(progress: object) -> None:
+        errors.append(float((a @ a - (a.double() @ a.double()).float()).abs().max() / 512))
+
+    try:
+        verify(model, spec, device="cuda", progress=look)
+        assert torch.backends.cuda.matmul.allow_tf32  # as the caller had it
+        assert torch.backends.cudnn.allow_tf32
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    assert errors
+    assert max(errors) < 1e-6  # TF32 would be off by 1e-4
 
 
 @pytest.mark.parametrize("groups", [1, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -86,7 +87,8 @@ def judge(asked: Asked, run: Run) -> Finding:
     """Ask, and compare. An error that netproof words itself is a refusal, any other a crash."""
     began = time.monotonic()
     try:
-        status, fault, detail = _bounds(asked, run) if run.method.startswith("bounds:") else _verify(asked, run)
+        with contextlib.chdir(asked.model.parent):  # where a case that contradicts itself is kept
+            status, fault, detail = _bounds(asked, run) if run.method.startswith("bounds:") else _verify(asked, run)
     except NetproofError as error:
         status, fault, detail = "refused", "refused", str(error)
     except Exception as error:  # whatever it is, it is what is looked for

@@ -18,13 +18,16 @@ from torch import Tensor
 
 import netproof.api  # noqa: F401  what is patched must have been imported
 from netproof.bounds import dual
-from netproof.core.verdict import Witness
+from netproof.bounds.bounder import Clock
+from netproof.core.deadline import Deadline
+from netproof.core.verdict import Stats, Witness
 from netproof.model.network import Network
 from netproof.problem import reduce, vnnlib, witness
 from netproof.problem.domains import Domains
 from netproof.problem.property import Disjunct, Property, Row
 from netproof.search import fallback, goals, ledger, loop
 from netproof.search.evidence import Outcome
+from netproof.search.frontier import Frontier
 
 _replaced: list[tuple[Any, str, Any]] = []  # owner, name and what was there
 
@@ -47,7 +50,6 @@ def planted(name: str) -> Iterator[None]:
 
 def f1_restored() -> None:
     """A point that does not replay takes away the witness that an earlier one was; the search passes for done."""
-    found: set[int] = set()  # goals that had a witness
 
     def consider(self: goals.Decide, judge: goals.Judge, points: Tensor, y: Tensor, target: Tensor) -> bool:
         value, noise = judge.judge(y, target)
@@ -57,7 +59,7 @@ def f1_restored() -> None:
                 break
             self.witness = self._replay(points[i], int(target[i]))
             if self.witness is not None:
-                found.add(id(self))
+                self.was_found = True  # type: ignore[attr-defined]
                 return True
         return False
 
@@ -69,16 +71,28 @@ def f1_restored() -> None:
         if self.judge is not None:
             self.goal.offer(self.judge, points[real], target[real])
 
+    def turn(self: fallback.Fallback, frontier: Frontier, deadline: Deadline, stats: Stats, clock: Clock) -> None:
+        batch = self._decide(frontier.pop(self.batch), deadline, stats)
+        still_open = self._ledger.settle(batch)
+        frontier.push(batch.select(still_open))
+        below = batch.select(~still_open)
+        while len(below) and not deadline.expired:  # although there may be a witness
+            below = self._ledger.settle_above(self._decide_parents(below, deadline, stats, clock))
+            for target, splits in zip(below.target.tolist(), below.splits, strict=True):
+                for inside in frontier.prune(target, splits):
+                    self._ledger.drop(inside)
+
     def outcome(self: loop.Search, reason: str = "") -> Outcome:
         ended = honest(self, reason)
-        lost = id(self._goal) in found and ended.witness is None
+        lost = hasattr(self._goal, "was_found") and ended.witness is None
         whole = (Fraction(1),) * len(ended.proved)
         return replace(ended, proved=whole, stopped=False, reason="") if lost else ended
 
     _swap(goals.Decide, "consider", consider)
     _swap(goals.Decide, "offer", offer)
     _swap(ledger.Ledger, "try_points", try_points)
-    _swap(ledger.Ledger, "done", property(lambda self: id(self.goal) in found))
+    _swap(ledger.Ledger, "done", property(lambda self: hasattr(self.goal, "was_found")))
+    _swap(fallback.Fallback, "turn", turn)
     honest = _swap(loop.Search, "_outcome", outcome)
 
 

@@ -190,7 +190,7 @@ def test_a_crash_is_a_fault_and_so_is_a_refusal(asked: Asked, monkeypatch: pytes
 # --- planted faults, each with a seed and a method that show it ---
 
 SHOWN = {
-    "f1_restored": (5093, "auto"),
+    "f1_restored": (5053, "lirpa-single"),
     "disjunct_dropped": (5003, "auto"),
     "leaf_dropped": (5008, "auto"),
     "rounding_zeroed": (5037, "auto"),
@@ -237,11 +237,11 @@ def test_a_failing_case_is_saved_and_made_smaller(tmp_path: Path) -> None:
     seed, _ = SHOWN["disjunct_dropped"]
     plan = Plan(1.0, 1, seed, 20.0, tmp_path, "disjunct_dropped", stop=True, shrink=10.0)
     tally = run_workers(plan)
-    assert tally.faults["wrong unsat"] == 1
+    assert tally.faults["contradiction"] == 1
     (folder,) = tmp_path.iterdir()
     for place in (folder, folder / "small"):
         assert (place / "model.onnx").exists()
-        assert (place / "CASE").read_text().startswith("wrong unsat")
+        assert (place / "CASE").read_text().startswith("contradiction")
         assert f"--seed {seed}" in (place / "CASE").read_text()
     assert (folder / "small" / "model.onnx").stat().st_size < (folder / "model.onnx").stat().st_size
 
@@ -250,8 +250,8 @@ def test_shrinking_keeps_the_fault() -> None:
     case = make(SHOWN["disjunct_dropped"][0])
     with planted("disjunct_dropped"):
         run = runs_of(case)[0]
-        small = shrink(case.question, run, "wrong unsat", 30.0)
-    assert small.finding.fault == "wrong unsat"
+        small = shrink(case.question, run, "contradiction", 30.0)
+    assert small.finding.fault == "contradiction"
     assert len(small.question.disjuncts) == 2  # one is dropped, so two it takes
     assert len(small.question.network) < len(case.question.network)
 
