@@ -22,7 +22,7 @@ from netproof.problem.reduce import reduce
 from netproof.search.box_frontier import Boxes, BoxFrontier
 from netproof.search.evidence import Outcome
 from netproof.search.frontier import Frontier
-from netproof.search.goals import Decide, Lowest
+from netproof.search.goals import Decide
 from support.asking import ask, at_most, dense, gaussian, sharpened, whole_box
 from support.random_graphs import Question, TinyNetwork
 
@@ -76,7 +76,7 @@ def saw(evidence: Evidence, at: int, x: float) -> None:
     problem = evidence.problems[at]  # type: ignore[attr-defined]
     goal = Decide(problem, lambda point, target: None)
     goal.upper[0] = x
-    goal.lowest = Lowest(x, torch.tensor([[x]]), 0)
+    goal.see(x, torch.tensor([[x]]), 0)
     evidence.see(problem, goal)
 
 
@@ -173,7 +173,7 @@ def test_a_bound_above_an_evaluated_value_is_a_contradiction(evidence: Evidence)
         add(evidence, at, outcome(Fraction(0), 1.5))
     found = verdict_of(evidence)
     assert "1.5" in what(found)
-    assert found.details[CONTRADICTION]["point"]["input"] == (1.25,)
+    assert found.details[CONTRADICTION]["points"][0]["input"] == (1.25,)
 
 
 def test_it_is_a_contradiction_without_a_proof_too(evidence: Evidence) -> None:
@@ -194,6 +194,35 @@ def test_a_proof_beside_an_evaluated_violation_is_a_contradiction(tmp_path: Path
 def test_a_witness_that_violates_nothing_is_a_contradiction(evidence: Evidence) -> None:
     add(evidence, 0, outcome(ONE, witness=Witness(np.array([[1.5]], np.float32), np.array([[1.5]], np.float32))))
     assert "violates nothing" in what(verdict_of(evidence))
+
+
+def test_a_whole_cover_with_something_open_is_a_contradiction(evidence: Evidence) -> None:
+    """Half of the set counted twice and the other half open: the shares alone do not tell."""
+    add(evidence, 0, outcome(ONE))
+    add(evidence, 1, outcome(ONE, 1.0, stopped=True, reason="1 sub-domains still open"))
+    assert "yet something is open" in what(verdict_of(evidence))
+
+
+def test_a_first_look_with_something_open_is_one_too(evidence: Evidence) -> None:
+    evidence.add_whole(evidence.problems, Outcome((ONE, ONE), (1.0, 1.0), reason="1 boxes left"))  # type: ignore[attr-defined]
+    assert "yet something is open" in what(verdict_of(evidence))
+
+
+def test_the_bound_of_one_disjunct_is_held_against_its_own_points(evidence: Evidence) -> None:
+    """On [3, 4] the identity is 3.25 at 3.25, so 3.5 cannot be proved there, whatever holds on [1, 2]."""
+    add(evidence, 0, outcome(ONE, 1.0))
+    add(evidence, 1, outcome(ONE, 3.5))
+    saw(evidence, 0, 1.0)
+    saw(evidence, 1, 3.25)
+    assert "3.5" in what(verdict_of(evidence))
+
+
+def test_a_value_that_is_no_number_hides_no_other(evidence: Evidence) -> None:
+    for at in range(2):
+        add(evidence, at, outcome(ONE, 1.5))
+    saw(evidence, 0, float("nan"))
+    saw(evidence, 0, 1.25)
+    assert "1.5" in what(verdict_of(evidence))
 
 
 # --- a search that goes wrong, from the outside ---
@@ -292,7 +321,7 @@ def test_bounds_that_are_too_high_do_not_stand_beside_a_point(
     monkeypatch.setattr(gather, "confirm", lambda *_: None)
     verdict = answered(question, tmp_path, method, monkeypatch, attack=True)
     assert "violates" in what(verdict)
-    assert verdict.details[CONTRADICTION]["point"] is not None
+    assert verdict.details[CONTRADICTION]["points"]
 
 
 @pytest.mark.parametrize("method", ["lirpa", "beta", "bdd", "babsr-lp", "mip", "input-split", "auto"])

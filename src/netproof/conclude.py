@@ -43,7 +43,8 @@ class Evidence:
         self._bounds = [math.inf if e else -math.inf for e in empty]  # and what is proved of all of it
         self._nothing = all(empty)  # to search
         self._witness: Witness | None = None
-        self._lowest: tuple[Lowest, int] | None = None  # the lowest point that was evaluated, and its disjunct
+        self._lowest: dict[int, Lowest] = {}  # by disjunct, the lowest point that was evaluated
+        self._odd = ""  # what of an outcome cannot be
         self._reason, self._stopped, self._decided_by = "", False, "root"
         self.upper = math.inf  # the least value seen, in float32: for people to watch
 
@@ -54,19 +55,24 @@ class Evidence:
             self._proved[disjunct] += share
             self._bounds[disjunct] = max(self._bounds[disjunct], bound)
         self._keep(outcome)
+        if outcome.witness is None and outcome.covers and (outcome.reason or outcome.stopped):
+            self._odd = self._odd or "everything is proved, yet something is open"
         self._reason = self._reason or outcome.reason
         self._stopped |= outcome.stopped
 
     def add_whole(self, problems: Sequence[Problem], outcome: Outcome) -> None:
         """Add a first look, of which only the targets count that it proved whole: the others are searched again."""
         whole = tuple(share if share == 1 else Fraction(0) for share in outcome.proved)
-        self.add(problems, Outcome(whole, outcome.bounds, outcome.witness, decided_by=outcome.decided_by))
+        reason = outcome.reason if outcome.covers else ""
+        self.add(problems, Outcome(whole, outcome.bounds, outcome.witness, reason, decided_by=outcome.decided_by))
 
     def see(self, problem: Problem, goal: Decide) -> None:
         """Note what the goal of a problem saw at evaluated points."""
         self.upper = min(self.upper, float(goal.upper.min()))
-        if goal.lowest is not None and (self._lowest is None or goal.lowest.value < self._lowest[0].value):
-            self._lowest = goal.lowest, problem.disjuncts[goal.lowest.target]
+        for target, lowest in goal.lowest.items():
+            disjunct = problem.disjuncts[target]
+            if disjunct not in self._lowest or lowest.value < self._lowest[disjunct].value:
+                self._lowest[disjunct] = lowest
 
     def found(self, witness: Witness, decided_by: str) -> None:
         """Keep a replayed witness; the first one stays."""
@@ -111,7 +117,7 @@ class Evidence:
         wrong = self._contradiction(seen)
         if wrong:
             return self._contradicted(wrong, seen, stats)
-        upper = None if seen is None else _finite(seen.upper)
+        upper = _finite(min((point.upper for point in seen), default=math.inf))
         status, reason, decided_by = self._answer(cancelled)
         return Verdict(status, reason, None, _finite(self.lower), upper, stats, decided_by)
 
@@ -129,7 +135,7 @@ class Evidence:
     def _sat(self, witness: Witness, stats: Stats) -> Verdict:
         index = violated(self._property, witness.input, witness.output)
         if index is None:
-            return self._contradicted("a witness violates nothing", None, stats)
+            return self._contradicted("a witness violates nothing", [], stats)
         disjunct = self._property.disjuncts[index]
         low, high = rounding_gap(self._network, disjunct, witness.input)
         sure = confirmed(disjunct, high)
@@ -145,39 +151,51 @@ class Evidence:
             details={} if sure else {"real_rows": {"lower": list(low), "upper": list(high)}},
         )
 
-    def _evaluated(self) -> Evaluated | None:
-        """The lowest point seen, moved into the set as written and evaluated with its rounding bounded."""
-        if self._lowest is None:
-            return None
-        lowest, index = self._lowest
+    def _evaluated(self) -> list[Evaluated]:
+        """The points that may contradict: the lowest of all, and the lowest against what is proved of its disjunct."""
+        if not self._lowest:
+            return []
+        lowest = min(self._lowest, key=lambda i: self._lowest[i].value)
+        nearest = min(self._lowest, key=lambda i: self._lowest[i].value - self._bounds[i])
+        found = (self._evaluate(index) for index in dict.fromkeys((lowest, nearest)))
+        return [point for point in found if point is not None]
+
+    def _evaluate(self, index: int) -> Evaluated | None:
+        """A disjunct's lowest point, moved into the set as written and evaluated with its rounding bounded."""
         disjunct = self._property.disjuncts[index]
-        point = project(lowest.point.numpy(), disjunct)
+        point = project(self._lowest[index].point.numpy(), disjunct)
         if not in_set(point, disjunct):  # a ball may hold no float32
             return None
         high = rounding_gap(self._network, disjunct, point)[1]
         return Evaluated(max(high, default=0.0), confirmed(disjunct, high), index, tuple(point.tolist()))
 
-    def _contradiction(self, seen: Evaluated | None) -> str:
+    def _contradiction(self, seen: Sequence[Evaluated]) -> str:
         """What in the evidence cannot be; empty where nothing is."""
+        if self._odd:
+            return self._odd
         over = next((i for i, share in enumerate(self._proved) if share > 1), None)
         if over is not None:
             return f"of disjunct {over} more is proved than there is: {float(self._proved[over]):.17g} of its input set"
         if self._all_proved and self.lower < 0:
             return f"everything is proved, with a bound of {self.lower:.17g}"
-        if seen is not None and self._all_proved and seen.violates:
-            return f"everything is proved, and a point violates disjunct {seen.disjunct}"
-        if seen is not None and self.lower > seen.upper:
-            return f"the proved bound is {self.lower:.17g}, the value at a point at most {seen.upper:.17g}"
+        for point in seen:
+            if self._proved[point.disjunct] == 1 and point.violates:
+                return f"disjunct {point.disjunct} is proved, and a point violates it"
+            if self._bounds[point.disjunct] > point.upper:
+                bound = self._bounds[point.disjunct]
+                return f"the proved bound is {bound:.17g}, the value at a point at most {point.upper:.17g}"
         if not self._all_proved and not self._stopped and not self._reason:
             return "nothing is open, yet not everything is proved"
         return ""
 
-    def _contradicted(self, wrong: str, seen: Evaluated | None, stats: Stats) -> Verdict:
+    def _contradicted(self, wrong: str, seen: Sequence[Evaluated], stats: Stats) -> Verdict:
         details: dict[str, Any] = {
             "what": wrong,
             "lower_bound": _finite(self.lower),
             "proved": [str(share) for share in self._proved],
-            "point": None if seen is None else {"disjunct": seen.disjunct, "input": seen.point, "upper": seen.upper},
+            "points": [
+                {"disjunct": point.disjunct, "input": point.point, "upper": _finite(point.upper)} for point in seen
+            ],
         }
         return Verdict(Status.UNKNOWN, CONTRADICTION, stats=stats, details={CONTRADICTION: details})
 

@@ -128,7 +128,7 @@ def _normal_constants(rng: np.random.Generator, channels: int) -> tuple[np.ndarr
 
 
 def residual(grow: Grower, layers: int, width: int) -> int:
-    place = grow.bend(grow.enter(grow.rng.normal(size=width)))
+    place = grow.bend(grow.flat(grow.enter(grow.rng.normal(size=width))))
     for _ in range(max(1, layers - 1)):
         inner = grow.bend(grow.linear(place, width))
         if grow.rng.random() < 0.5:
@@ -140,7 +140,7 @@ def residual(grow: Grower, layers: int, width: int) -> int:
 
 def joined(grow: Grower, layers: int, width: int) -> int:
     """Each layer's result beside what it read."""
-    place = grow.bend(grow.enter(grow.rng.normal(size=width)))
+    place = grow.bend(grow.flat(grow.enter(grow.rng.normal(size=width))))
     for _ in range(max(1, layers - 1)):
         place = grow.concat(grow.bend(grow.linear(place, max(2, width // 2))), place)
     return place

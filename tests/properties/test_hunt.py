@@ -190,7 +190,7 @@ def test_a_crash_is_a_fault_and_so_is_a_refusal(asked: Asked, monkeypatch: pytes
 # --- planted faults, each with a seed and a method that show it ---
 
 SHOWN = {
-    "f1_restored": (5053, "lirpa-single"),
+    "f1_restored": (5016, "lirpa-single"),
     "disjunct_dropped": (5003, "auto"),
     "leaf_dropped": (5008, "auto"),
     "rounding_zeroed": (5037, "auto"),

@@ -87,5 +87,7 @@ def test_a_status_is_what_the_evidence_says() -> None:
     assert Outcome((ONE, ONE), (1.0, 2.0)).lower_bound == 1.0
     assert Outcome((ONE, HALF), (1.0, -2.0)).status == "undecided"
     assert Outcome((ONE, HALF), (1.0, -2.0), stopped=True).status == "timeout"
+    assert Outcome((ONE, ONE), (1.0, 2.0), stopped=True).status == "timeout"  # something was counted twice
+    assert Outcome((ONE, ONE), (1.0, 2.0), reason="1 leaf left").status == "undecided"
     assert Outcome((ONE, Fraction(3, 2)), (1.0, 1.0)).status == "undecided"  # more than all is not all
     assert Outcome((ONE, HALF), (1.0, -2.0), witness).status == "found"

@@ -112,7 +112,7 @@ class BoxLedger:
 
     def _see(self, value: Tensor, x: Tensor, target: Tensor) -> None:
         if len(value):
-            at = int(value.argmin())
+            at = int(value.nan_to_num(nan=torch.inf).argmin())
             least = float(value[at])
             if self._lowest is None or least < self._lowest[0]:
                 self._lowest = least, x[at], int(target[at])

@@ -34,11 +34,11 @@ class Cover:
 
     def close(self, target: Tensor, level: Tensor) -> None:
         """Count sub-domains as proved; target, level: (n,), integers."""
-        if len(target):
-            self._waiting.append(target.long() * LEVELS + level.long())
-            self._many += len(target)
         if self._many > WAITING:
             self._add_up()
+        if len(target):  # last: whoever runs out of memory on the way closes the same ones again
+            self._waiting.append(target.long() * LEVELS + level.long())
+            self._many += len(target)
 
     def restart(self, targets: Sequence[int]) -> None:
         """Forget what was proved of these targets, whose sets are searched from the start again."""
@@ -83,10 +83,15 @@ class Outcome:
         return min(self.bounds)
 
     @property
+    def covers(self) -> bool:
+        """Whether the shares of every target add up to all of its set."""
+        return all(share == 1 for share in self.proved)
+
+    @property
     def status(self) -> str:
         """ "found", "proved", "timeout" or "undecided"."""
         if self.witness is not None:
             return "found"
-        if all(share == 1 for share in self.proved):
+        if self.covers and not self.reason and not self.stopped:
             return "proved"
         return "timeout" if self.stopped else "undecided"

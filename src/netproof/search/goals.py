@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +45,6 @@ class Lowest:
 
     value: float  # of the worst row
     point: Tensor  # (*input) float32, on the CPU
-    target: int
 
 
 class Decide(Goal):
@@ -55,7 +55,7 @@ class Decide(Goal):
         rows = problem.rows
         self._strict = (rows.strict | ~rows.valid).all(1)  # then Σ λ r = 0 excludes a violation too
         self.upper = torch.full((len(rows.valid),), torch.inf, dtype=torch.float64)
-        self.lowest: Lowest | None = None
+        self.lowest: dict[int, Lowest] = {}  # by target
 
     def thresholds(self, target: Tensor) -> Tensor:
         return torch.zeros(target.shape, dtype=torch.float64, device=target.device)
@@ -70,9 +70,9 @@ class Decide(Goal):
         )
 
     def consider(self, judge: Judge, points: Tensor, y: Tensor, target: Tensor) -> bool:
-        """`offer`, for points whose outputs y (n, *output) are known. The first witness stays: no later point,
+        """Do as `offer` does, for points whose outputs y (n, *output) are known.
 
-        replayed or refused, has a say after it.
+        The first witness stays: no later point, replayed or refused, has a say after it.
         """
         if self.witness is not None:
             return True
@@ -91,9 +91,9 @@ class Decide(Goal):
         return False
 
     def see(self, value: float, point: Tensor, target: int) -> None:
-        """Remember the point (*input) if no lower value was seen."""
-        if self.lowest is None or value < self.lowest.value:
-            self.lowest = Lowest(value, point.detach().cpu(), target)
+        """Remember the point (*input) if no lower value of its target was seen; NaN is no value."""
+        if not math.isnan(value) and (target not in self.lowest or value < self.lowest[target].value):
+            self.lowest[target] = Lowest(value, point.detach().cpu())
 
 
 class Minimise(Goal):

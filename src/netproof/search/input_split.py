@@ -23,7 +23,7 @@ from netproof.core.verdict import Stats
 from netproof.errors import DeviceError, UsageError
 from netproof.numerics import generator
 from netproof.problem.problem import InputSet, Problem
-from netproof.search.box_frontier import Boxes, BoxFrontier
+from netproof.search.box_frontier import Boxes, BoxFrontier, concatenate
 from netproof.search.box_ledger import BoxLedger
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Goal
@@ -156,14 +156,23 @@ class InputSplit:
         boxes = replace(boxes, bound=boxes.bound.fmax(found.bound), signs=found.signs)
         proved = self._ledger.decided(found.least, boxes.target)
         index = (~proved).nonzero()[:, 0]
-        rest = self._filter(boxes.select(index), found.select(index)) if len(index) else boxes.select(index)
+        rest = boxes.select(index)
+        done, stuck = boxes.select(proved.nonzero()[:, 0]), rest.part(0, 0)
+        bound = torch.where(proved, boxes.bound, torch.inf)
+        if len(index):
+            rest, empty, stuck = self._filter(rest, found.select(index))
+            done = concatenate([done, empty])
         # Booked last: whoever runs out of memory on the way bounds the same boxes again.
-        self._ledger.book(boxes.target, torch.where(proved, boxes.bound, torch.inf))
-        self._ledger.close(boxes.select(proved.nonzero()[:, 0]))
+        self._ledger.book(boxes.target, bound)
+        self._ledger.give_up(stuck)
+        self._ledger.close(done)
         return rest
 
-    def _filter(self, boxes: Boxes, found: BoxBounds) -> Boxes:
-        """Of boxes that are not proved: try points, cut off what cannot be violated, give up the hopeless."""
+    def _filter(self, boxes: Boxes, found: BoxBounds) -> tuple[Boxes, Boxes, Boxes]:
+        """Try points of boxes that are not proved and cut off what cannot be violated.
+
+        Returns those that go on, those of which nothing is left, and the hopeless.
+        """
         suspect = self._try_points(boxes, found)
         owner = self._ledger.owner[boxes.target]
         whole = self._upper[owner] - self._lower[owner]
@@ -176,10 +185,9 @@ class InputSplit:
             boxes = replace(boxes, lower=lower, upper=upper)
         empty = (boxes.lower > boxes.upper).any(1)
         hopeless = self._hopeless(boxes, found, whole, suspect)
-        rest = boxes.select((~(empty | hopeless)).nonzero()[:, 0])
-        self._ledger.give_up(boxes.select((hopeless & ~empty).nonzero()[:, 0]))
-        self._ledger.close(boxes.select(empty.nonzero()[:, 0]))
-        return rest
+        masks = ~(empty | hopeless), empty, hopeless & ~empty
+        rest, gone, stuck = (boxes.select(mask.nonzero()[:, 0]) for mask in masks)
+        return rest, gone, stuck
 
     def _hopeless(self, boxes: Boxes, found: BoxBounds, whole: Tensor, suspect: Tensor) -> Tensor:
         """(box,): too thin, too deep, linear with a single row, or within rounding of the threshold at its very centre.
