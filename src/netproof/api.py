@@ -1,4 +1,4 @@
-"""The public functions: load, reduce, attack, search, replay, and the verdict that comes of it.
+"""The public functions `verify` and `bounds`: read, compare, reduce, gather evidence, say what follows from it.
 
 >>> import netproof
 >>> verdict = netproof.verify("model.onnx", "spec.vnnlib", timeout=60)     # doctest: +SKIP
@@ -118,7 +118,7 @@ def bounds(
 
 
 class _Run:
-    """One call of `verify`: its clock, its counters and the steps it is made of."""
+    """One call of `verify` or `bounds`: what was asked, its clock and its counters."""
 
     def __init__(
         self,

@@ -39,8 +39,8 @@ def save_case(
         (folder / "model.onnx").write_bytes(network.model)
         (folder / "case.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         saved = str(folder)
-    except OSError as error:  # a full disk must not hide the contradiction
-        saved = f"(not saved: {error.strerror or error})"
+    except OSError:  # a full disk must not hide the contradiction
+        saved = ""
     return replace(verdict, details={CONTRADICTION: {**found, "saved": saved}})
 
 

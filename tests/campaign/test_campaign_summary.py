@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
+from netproof.campaign.instances import read_folder
+from netproof.campaign.jobs import Job
+from netproof.campaign.process import Setup
+from netproof.campaign.run import result_of
 from netproof.campaign.summary import contradictions, latest, summaries
-from support.campaign import a_result
+from support.campaign import a_result, make_set
 
 
 def test_the_last_result_of_a_configuration_counts() -> None:
@@ -63,6 +68,18 @@ def test_contradictions() -> None:
         "set: onnx/m.onnx 1: known to be unsat, but sat by auto",
         "set: onnx/m.onnx 2: sat by auto, but unsat by lirpa",
     ]
+
+
+def test_a_run_at_odds_with_itself_is_one_too() -> None:
+    odd = dataclasses.replace(a_result("1", "unknown"), reason="contradiction", error="odd; the case is kept in x")
+    assert contradictions(latest([odd])) == ["set: onnx/m.onnx 1: within auto: odd; the case is kept in x"]
+
+
+def test_a_late_contradiction_stays_one(tmp_path: Path) -> None:
+    job = Job(read_folder(make_set(tmp_path / "set", "unsat"))[0], "auto", timeout=1.0)
+    late = {"verdict": "unknown", "reason": "contradiction", "error": "odd", "total": 9.0}
+    assert result_of(job, late, Setup("cpu", 1), {}, "").reason == "contradiction"
+    assert result_of(job, {**late, "reason": "open"}, Setup("cpu", 1), {}, "").verdict == "timeout"
 
 
 def test_a_mended_property_is_another_question() -> None:

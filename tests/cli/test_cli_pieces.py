@@ -190,6 +190,7 @@ def test_the_collector_works_again_after_the_imports() -> None:
 def test_progress_on_one_of_many_problems_bounds_only_that_one() -> None:
     one = {"phase": "search", "lower_bound": 0.5, "upper_bound": 1.0, "domains": 4, "rounds": 1}
     assert known_so_far({**one, "problem": 0, "problems": 1})["lower_bound"] == 0.5
+    assert "upper_bound" not in known_so_far({**one, "problem": 0, "problems": 1})  # no guard has seen it
     assert "lower_bound" not in known_so_far({**one, "problem": 1, "problems": 3})
     assert known_so_far({"phase": "load"}) == {"lower_bound": None}
 
@@ -211,6 +212,13 @@ def records(*verdicts: str) -> list[dict[str, object]]:
 )
 def test_many_verdicts_make_one(verdicts: tuple[str, ...], complete: bool, expected: str) -> None:
     assert overall(records(*verdicts), complete=complete)["verdict"] == expected
+
+
+def test_one_that_contradicts_itself_is_no_verdict_of_many() -> None:
+    good, odd = records("sat", "unknown")
+    odd.update(reason="contradiction", contradiction={"what": "odd", "saved": ""})
+    found = overall([good, odd], complete=True)
+    assert (found["verdict"], found["reason"], found["contradiction"]["what"]) == ("unknown", "contradiction", "odd")
 
 
 @pytest.mark.parametrize(

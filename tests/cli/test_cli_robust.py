@@ -173,6 +173,14 @@ def test_a_wrong_label_breaks_nothing_that_was_not_asked(grey: Path) -> None:
     assert float(done.stdout.splitlines()[2].split()[1]) > 0.07
 
 
+@pytest.mark.parametrize("largest", [(), ("--largest",)])
+def test_a_contradiction_of_one_target_is_that_of_all(grey: Path, largest: tuple[str, ...]) -> None:
+    robust = ("robust", "m.onnx", "--image", "x.npy", "--label", "1", "--eps", "0.1", *largest)
+    done = run(*robust, engine="contradiction", cwd=grey)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (1, "unknown")
+    assert "CONTRADICTION: everything is proved" in done.stderr
+
+
 def test_a_timeout_keeps_the_rows_that_are_there(grey: Path) -> None:
     robust = ("robust", "m.onnx", "--image", "x.npy", "--label", "1", "--eps", "0.1", "--json", "j.json")
     done = run(*robust, "--timeout", "4", engine="slow", cwd=grey)

@@ -40,6 +40,16 @@ def test_a_counterexample(folder: Path) -> None:
     assert witness == {"input": [[0.5, None]], "output": [[1.5]]}
 
 
+def test_a_contradiction_is_a_bug_and_no_answer(folder: Path) -> None:
+    done = run("verify", "m.onnx", "p.vnnlib", "--json", "j.json", engine="contradiction", cwd=folder)
+    assert (done.returncode, done.stdout) == (1, "unknown\n")
+    assert done.stderr.startswith("CONTRADICTION: everything is proved, and a point violates it; this is a bug")
+    assert "netproof-contradiction-1" in done.stderr
+    found = json.loads((folder / "j.json").read_text())
+    assert (found["verdict"], found["reason"]) == ("unknown", "contradiction")
+    assert found["contradiction"]["saved"] == "netproof-contradiction-1"
+
+
 def test_a_witness_as_array(folder: Path) -> None:
     run("verify", "m.onnx", "p.vnnlib", "--witness", "w.npy", engine="sat", cwd=folder)
     saved = np.load(folder / "w.npy")

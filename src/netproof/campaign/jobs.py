@@ -74,7 +74,10 @@ def model_hash(path: Path) -> str:
         return ""
     from netproof.model.external import ExternalFile, identity
 
-    needed = _external(file, *_state(file))
+    try:
+        needed = _external(file, *_state(file))
+    except NetproofError:  # it cannot be read, which the worker will say
+        needed = ()
     return identity(file_hash(file), [ExternalFile(str(part), file_hash(part)) for part in needed])
 
 
@@ -101,10 +104,7 @@ def _hash(file: Path, modified: int, size: int) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _external(file: Path, modified: int, size: int) -> tuple[Path, ...]:
-    """The files beside a model; none where it cannot be read, which the worker will say."""
+    """The files beside a model."""
     from netproof.model.external import external_files
 
-    try:
-        return tuple(Path(found.path) for found in external_files(file))
-    except NetproofError:
-        return ()
+    return tuple(Path(found.path) for found in external_files(file))

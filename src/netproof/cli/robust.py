@@ -207,14 +207,15 @@ class _Run:
         expected = 1 if self.largest else len(self.targets)
         complete = bool(self.targets) and len(self.replies) == expected
         record = overall([reply["record"] for reply in self.replies], complete=complete)
+        wrong = next((r["record"] for r in (*self.probes, *self.rows.values()) if r["record"][CONTRADICTION]), None)
+        if wrong is not None:
+            return {**record, **words.contradiction(wrong[CONTRADICTION])}
         certified, broken = self.radii().values()
         if broken == 0 and record["verdict"] == "sat":
             record["reason"] = record["reason"] or f"the network reads the image itself as {self.predicted}"
         if certified is not None and broken is not None and certified >= broken:
             what = f"certified up to eps = {_decimal(certified)}, yet broken at {_decimal(broken)}"
             return {**record, **words.contradiction({"what": what, "saved": ""})}
-        if record["reason"] == CONTRADICTION:
-            return record
         if record["verdict"] in ("sat", "unsat") and outcome.ending != Ending.INTERRUPTED:
             return record
         if outcome.ending == Ending.INTERRUPTED:
@@ -267,7 +268,7 @@ class _Run:
             _table(self.probes or [self.rows[t] for t in self.targets if t in self.rows], self.largest)
         method, device = self.names()
         note = self.broken().get("note")
-        if not self.largest:
+        if not self.largest or record["reason"] == CONTRADICTION:
             print_err(words.summary(record, method=method, device=device, saved=saved))
             if note:
                 print_err(f"  note: {note}")

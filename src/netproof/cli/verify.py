@@ -219,8 +219,11 @@ def _document(found: Answer, engine: options.Engine, asked: tuple[str, str], has
 
 
 def known_so_far(progress: Mapping[str, Any]) -> dict[str, Any]:
-    """What the last progress proves of the whole: its lower bound only where it is about the only problem."""
-    known = {key: progress[key] for key in ("upper_bound", "domains", "rounds") if key in progress}
+    """What the last progress proves of the whole: its lower bound only where it is about the only problem.
+
+    The best value seen is for people to watch: it is not yet of a point that is known to lie in the set.
+    """
+    known = {key: progress[key] for key in ("domains", "rounds") if key in progress}
     if progress.get("problems", 0) <= 1:
         known["lower_bound"] = progress.get("lower_bound")
     return known

@@ -28,7 +28,7 @@ def summary(record: Mapping[str, Any], *, method: str, device: str, saved: str |
         head = f"BROKEN: {where}" + (f" ({reason})" if reason else "")
     elif reason == CONTRADICTION:
         kept = record[CONTRADICTION]["saved"]
-        where = f" with the folder {kept}" if kept else ""
+        where = f" with the folder {kept}" if kept else " (the case could not be saved)"
         head = f"CONTRADICTION: {record[CONTRADICTION]['what']}; this is a bug in netproof: please report it{where}"
     else:
         head = f"UNDECIDED: {reason or 'no proof and no counterexample'}; {advice(record, method, device)}"

@@ -109,9 +109,10 @@ def _process_settings() -> Iterator[_Settings]:
     global _running, _callers
     with _lock:
         if _callers is None:
-            _callers = _Settings.read()
+            found = _Settings.read()
             use_strict_float32()
             torch.set_default_dtype(torch.float32)
+            _callers = found
         _running += 1
         callers = _callers
     try:

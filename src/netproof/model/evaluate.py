@@ -117,7 +117,7 @@ def _affine_error(op: Affine, spread: Affine | None, xs: list[Tensor], es: list[
     if not op.fan:  # a data movement rounds nothing; the constants that it places may be off
         error = absolute.linear().forward(*es)
         placed = None if spread is None else spread.offset()
-        return error if placed is None else error + how.wider * placed
+        return error if placed is None else (error + how.wider * placed) * INFLATE
     share = _gamma(op.fan + how.extra, how.dtype)
     magnitudes = [x.abs() + e for x, e in zip(xs, es, strict=True)]
     error = absolute.linear().forward(*(e + share * m for e, m in zip(es, magnitudes, strict=True)))

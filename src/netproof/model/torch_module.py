@@ -92,7 +92,7 @@ def compare(network: Network, points: Tensor) -> None:
     coarse = torch.float32 if dtype == torch.float64 else dtype
     allowed = SLACK * (float_error(network.graph, points, coarse) + error)
     gap = (theirs - ours).abs()
-    if bool((gap <= allowed).all()):
+    if bool((gap <= allowed).all()) and bool(allowed.isfinite().all()):
         return
     worst = int((gap / allowed).nan_to_num(nan=torch.inf).argmax())
     values = [float(t.flatten()[worst]) for t in (theirs, ours, allowed)]

@@ -115,6 +115,9 @@ def verify(model, spec, *, deadline=None, progress=None, options=None, **argumen
         return Verdict(
             Status.SAT, witness=Witness(x, np.array([[1.5]], dtype=np.float32)), upper_bound=-1.0, stats=stats
         )
+    if BEHAVIOUR == "contradiction":
+        found = {"what": "everything is proved, and a point violates it", "saved": "netproof-contradiction-1"}
+        return Verdict(Status.UNKNOWN, "contradiction", stats=stats, details={"contradiction": found})
     if BEHAVIOUR == "empty":
         return Verdict(Status.UNSAT, "input set is empty", lower_bound=float("inf"), decided_by="input set")
     return Verdict(Status.UNSAT, lower_bound=0.5, stats=stats, decided_by="root")
