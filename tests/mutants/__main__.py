@@ -27,7 +27,7 @@ import torch  # noqa: F401
 
 from mutants import MUTANTS, PACKAGE, TESTS, Mutant
 
-LIMIT = 600.0  # seconds: a search that a mutant keeps from ending has been noticed, too
+LIMIT = 300.0  # seconds: a search that a mutant keeps from ending has been noticed, too
 
 
 class _Failures:

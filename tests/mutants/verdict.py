@@ -50,7 +50,7 @@ MUTANTS = (
         "        above = value + coef.abs() @ error.flatten() + 1e-12 * value.abs()\n",
         "        above = value\n",
         "a value seen is an upper bound only with its error",
-        GOALS,
+        ("search/test_minimum.py",),
     ),
     Mutant(
         "ledger-drops-undecided",

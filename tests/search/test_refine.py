@@ -97,6 +97,9 @@ def test_sub_domains_carried_over_hold_the_same_points() -> None:
         points = sample(problem, 400, seed)
         before, after = inside(domains, packed_values(root, points)), inside(moved, packed_values(better, points))
         assert bool((before.any(0) <= after.any(0)).all())  # no point is lost
+        for i, points_of in enumerate(before):  # nor of any sub-domain, should its siblings be proved and gone
+            alone = inside(repack(domains.select(slice(i, i + 1)), root, better), packed_values(better, points))
+            assert bool((points_of <= alone.any(0)).all())
         assert bool((moved.lower >= torch.cat(better.lower)).all())
         dropped += len(domains) - len(moved)
     assert dropped > 0  # some decisions contradict what the tighter root knows
