@@ -117,6 +117,15 @@ def test_the_box_around_a_ball_is_outward() -> None:
         assert all(exact(found.upper[columns]) >= exact(centre) + Fraction(radius))
 
 
+def test_a_sub_domain_whose_bounds_meet_has_a_program() -> None:
+    build = GraphBuilder(1, 1)
+    build.relu(build.linear(0, np.ones((1, 1))))
+    side = torch.ones(1, 1, dtype=torch.float64)
+    lp = triangle(build.finish(), InputSet(-side, side))
+    assert lp._domain_program({2: (np.zeros(1), np.zeros(1))}) is not None
+    assert lp._domain_program({2: (np.ones(1), np.zeros(1))}) is None
+
+
 def test_duals_that_say_nothing_prove_nothing() -> None:
     build = GraphBuilder(1, 1)
     build.linear(build.relu(build.linear(0, np.ones((1, 1)))), np.ones((1, 1)))

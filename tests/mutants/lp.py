@@ -81,7 +81,7 @@ MUTANTS = (
         "    return math.nextafter(total, -math.inf)\n",
         "    return total\n",
         "the exact sum is rounded to a float",
-        CHECK,
+        equivalent="every term is charged two roundings and needs one, which leaves one for the sum",
     ),
     Mutant(
         "duals-infinite-terms",
@@ -106,7 +106,7 @@ MUTANTS = (
         "np.zeros_like(program.cost)), duals) > 0\n",
         "np.zeros_like(program.cost)), duals) >= 0\n",
         "0 <= 0 is no contradiction",
-        LP,
+        equivalent="the checked bound is one step below its sum, so it is never 0",
     ),
     Mutant(
         "lp-empty-if-they-meet",
@@ -114,7 +114,7 @@ MUTANTS = (
         "            if (low > high).any():\n",
         "            if (low >= high).any():\n",
         "a sub-domain whose bounds meet holds a point",
-        LP,
+        CHARGES,
     ),
     Mutant(
         "lp-empty-columns-if-they-meet",

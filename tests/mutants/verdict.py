@@ -6,7 +6,6 @@ from mutants.mutant import Mutant
 
 GOALS = ("search/test_goals.py",)
 LOOP = ("search/test_loop.py",)
-PARTS = ("search/test_loop.py", "search/test_ladder.py")
 INPUT_SPLIT = ("search/test_input_split.py", "search/test_input_split_run.py")
 HAND_OVER = ("search/test_hand_over.py",)
 MIP = ("search/test_rivals.py",)
@@ -114,7 +113,7 @@ MUTANTS = (
         "        whole = whole.select(open_targets)\n",
         "        whole = whole.select(open_targets[:1])\n",
         "under a tighter root every open target is searched again",
-        PARTS,
+        ("search/test_ladder.py",),
     ),
     Mutant(
         "loop-leaves-without-an-lp",
@@ -130,7 +129,7 @@ MUTANTS = (
         "        self._ledger.leave_undecided(leaves.select(~self._ledger.settle(leaves)))\n",
         "        self._ledger.settle(leaves)\n",
         "a leaf that not even the LP decides is kept",
-        PARTS,
+        ("search/test_hand_over.py::test_what_nothing_can_decide_stays_undecided",),
     ),
     Mutant(
         "fallback-drops",
@@ -138,7 +137,7 @@ MUTANTS = (
         "        frontier.push(batch.select(~proved))\n",
         "        frontier.push(batch.select(proved))\n",
         "what the LP does not prove goes back",
-        LOOP,
+        ("search/test_lp_turns.py",),
     ),
     Mutant(
         "fallback-parents-with-a-childs-bounds",
@@ -146,7 +145,7 @@ MUTANTS = (
         "        whole = root_domains(self._root).select(inner.target)\n",
         "        whole = inner\n",
         "a child's bounds do not hold on its parent",
-        LOOP,
+        ("search/test_lp_turns.py",),
     ),
     Mutant(
         "split-drops-what-was-not-bounded",

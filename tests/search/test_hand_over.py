@@ -62,6 +62,16 @@ def test_a_sub_problem_is_the_box_with_its_target_alone() -> None:
         assert torch.equal(sub.rows.offset[0], whole.rows.offset[box.target][valid])
 
 
+def test_what_nothing_can_decide_stays_undecided() -> None:
+    run = Run([tie()], [Decide(tie(), deaf)], limit=0)
+    assert len(run.result.open) > 0
+    method = build_method("lirpa", method_info("lirpa").options(), CPU)
+    outcome, goal = hand_over(
+        [tie()], run.result.open, method, lambda p: Decide(p, deaf), CPU, 1, Deadline(60.0), run.stats
+    )
+    assert (outcome.status, goal) == ("undecided", None)
+
+
 def test_handing_over_past_the_deadline_says_what_is_open() -> None:
     run = Run([tie()], [Decide(tie(), deaf)], limit=0)
     expired = Deadline()
