@@ -8,7 +8,7 @@ ROUNDING = ("problem/test_rounding.py", "problem/test_reduce.py")
 REDUCE = ("problem/test_reduce.py",)
 SPECS = ("problem/test_specs.py",)
 SETS = ("problem/test_specs.py", "problem/test_vnnlib.py", "problem/test_formula_agrees.py")
-WITNESS = ("problem/test_witness.py",)
+WITNESS = ("problem/test_evidence.py", "problem/test_witness.py")
 EVALUATE = ("model/test_model_evaluate.py",)
 
 MUTANTS = (
@@ -163,7 +163,7 @@ MUTANTS = (
         "            opened.discard(i)\n",
         "            pass\n",
         "a closed bound that is tighter closes the box again",
-        SETS,
+        ("problem/test_evidence.py",),
     ),
     Mutant(
         "clip-ignored",

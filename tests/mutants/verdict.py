@@ -177,7 +177,7 @@ MUTANTS = (
         "        empty = (boxes.lower > boxes.upper).any(1)\n",
         "        empty = (boxes.lower >= boxes.upper).any(1)\n",
         "a box whose bounds meet holds a point",
-        INPUT_SPLIT,
+        HAND_OVER,
     ),
     Mutant(
         "split-drops-the-hopeless",

@@ -62,6 +62,16 @@ def test_a_sub_problem_is_the_box_with_its_target_alone() -> None:
         assert torch.equal(sub.rows.offset[0], whole.rows.offset[box.target][valid])
 
 
+def test_a_box_with_a_pinned_input_is_not_empty() -> None:
+    """y = relu(x_0) − relu(x_1) + x_0 with x_1 = 1/2 reaches −3/2: nothing of it may be dropped."""
+    build = GraphBuilder(1, 2)
+    build.linear(build.concat(build.relu(0), 0), np.array([[1.0, -1.0, 1.0, 0.0]]))
+    problem = box_problem(build.finish(), np.array([-1.0, 0.5]), np.array([1.0, 0.5]))
+    run = Run([problem], [Decide(problem, deaf)], samples=0, limit=64)
+    assert run.status == "undecided"
+    assert len(run.result.open) > 0
+
+
 def test_what_nothing_can_decide_stays_undecided() -> None:
     run = Run([tie()], [Decide(tie(), deaf)], limit=0)
     assert len(run.result.open) > 0
