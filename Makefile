@@ -4,6 +4,8 @@
 PYTHON ?= python3
 TORCH_INDEX ?=
 WORKERS ?= 2
+SECONDS ?= 600
+HUNT ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,13 +13,14 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 SOURCES := src tests examples benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint mutants clean
+.PHONY: help demo test lint hunt mutants clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    set up .venv, then prove and break the bundled networks"
 	@echo "make test    set up .venv, then lint and run every test"
 	@echo "make lint    ruff and mypy only"
+	@echo "make hunt    look for wrong verdicts for SECONDS=600, on WORKERS=2 cores"
 	@echo "make mutants [ONLY=name]  take away each term that a proof rests on, and show the test that notices"
 	@echo "make clean   remove .venv and everything that was built"
 
@@ -33,12 +36,17 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
 
+# Exact answers against every method. Other arguments through HUNT, such as HUNT="--seed 5" or HUNT="--first 100000".
+hunt: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONPATH=tests \
+	  $(BIN)/python -m hunt --seconds $(SECONDS) --workers $(WORKERS) $(HUNT)
+
 # Half an hour: not part of `make test`, which only checks that the table fits the source.
 mutants: $(VENV)/.installed-dev
 	PYTHONPATH=tests OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m mutants $(ONLY)
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis netproof-demo
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis netproof-demo hunt-out
 
 # torch comes first and alone, so that no other package's needs can choose another build of it.
 # setuptools comes with it because the package is then built without a second, isolated environment.

@@ -29,7 +29,7 @@ from tables import say, table
 
 import netproof
 from netproof.campaign.instances import Instance
-from netproof.cli.clock import process_started
+from netproof.cli.clock import command_started, start_clock
 from netproof.methods import method_info
 
 GRACE = 1.0  # seconds past its limit that a run may take
@@ -199,7 +199,8 @@ def listing(title: str, rows: Iterable[str]) -> None:
 
 def start_up(device: str) -> str:
     """What this process did once: Python and the imports since it began, then the first use of the device."""
-    began = process_started()
+    start_clock(time.monotonic(), whole_process=True)
+    began = command_started()
     build = importlib.import_module("netproof.build")
     importlib.import_module("netproof.api")
     imported = time.monotonic()

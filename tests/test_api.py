@@ -11,6 +11,7 @@ import torch
 
 import netproof
 from netproof.api import verify
+from netproof.core.reasons import PINNED
 from netproof.core.verdict import Status
 from netproof.demo import Instance
 from netproof.errors import SpecError, UsageError
@@ -180,7 +181,7 @@ def test_a_tie_is_an_honest_unknown(tmp_path: Path) -> None:
     assert verdict.status == Status.UNKNOWN
     assert "within rounding" in verdict.reason
     assert verdict.lower_bound == pytest.approx(0.0, abs=1e-12)
-    assert verdict.upper_bound == 0.0
+    assert 0.0 <= verdict.upper_bound < 1e-15  # the value, 0, and its rounding
     assert ask(path, output_constraint(box([[-1.0]], [[1.0]]), [[1.0]], [-1e-9])).status == Status.UNSAT
 
 
@@ -195,3 +196,18 @@ def test_within_rounding_is_said(tmp_path: Path) -> None:
     assert verdict.details["real_rows"]["lower"][0] > 0  # the real network does not violate it
     sure = ask(path, constant_property((below(0, 1.0),), 0.3, 0.5, n=1, m=1))
     assert (sure.status, sure.reason, dict(sure.details)) == (Status.SAT, "", {})
+
+
+@pytest.mark.parametrize(("pinned", "said"), [("0.1", True), ("0.5", False)])
+def test_a_pinned_input_that_float32_cannot_hold_is_named_in_the_reason(
+    tmp_path: Path, pinned: str, said: bool
+) -> None:
+    build = NetworkBuilder(2)
+    build.relu(build.linear(0, np.eye(2), np.ones(2)))
+    path = build.finish().save(tmp_path / "net.onnx")
+    sides = Box((Fraction(pinned), Fraction(0)), (Fraction(pinned), Fraction(1)))
+    verdict = ask(path, Property((Disjunct(sides, (below(0, 5.0),)),), 2, 2))
+    assert verdict.status == Status.SAT
+    assert verdict.reason == (PINNED if said else "")
+    assert verdict.witness is not None
+    assert bool(verdict.witness.note) == said

@@ -29,7 +29,18 @@ from netproof.problem.vnnlib import load_property
 from support.api import module
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ("sets", "throughput", "compare", "scaling", "capture", "tree_size", "branching", "train_gnn")
+SCRIPTS = (
+    "sets",
+    "throughput",
+    "compare",
+    "versions",
+    "scaling",
+    "capture",
+    "tree_size",
+    "branching",
+    "train_gnn",
+    "mutate",
+)
 ENGINE = ("--device", "cpu", "--threads", "1")
 SHORT = ("--domains", "8", "--repeats", "1", "--width", "8", "--depth", "2", *ENGINE)
 Demo = dict[str, tuple[Path, Path, Instance]]
@@ -212,6 +223,38 @@ def number(text: str) -> float:
 # --- what they say of wrong arguments ---
 
 
+def test_versions(run: Run, instances: Path, tmp_path: Path) -> None:
+    source = ROOT / "src"
+    versions = ("--old", str(source), "--new", str(source))
+    code, table, out, _ = run("versions", str(instances), *versions, "--repeats", "2", "--timeout", "60", *ENGINE)
+    assert (table[0]["instances"], table[0]["old solved"], table[0]["new solved"]) == ("2", "2", "2")
+    assert 0.01 < float(table[0]["new/old"]) < 100
+    assert "changed" not in out
+    assert code in (0, 1)  # a busy machine may well call itself slower than itself
+    code, _, _, err = run("versions", str(instances), "--old", str(tmp_path), "--new", str(source), *ENGINE)
+    assert (code, "was asked for" in err) == (2, True)
+
+
+def test_the_interval_of_a_ratio(script: Callable[[str], ModuleType]) -> None:
+    """Seven repeats of a tenth more and less: exp(±2.447 · s/√7) around 1."""
+    interval = script("versions").interval
+    ratio, low, high = interval([0.1, -0.1, 0.1, -0.1, 0.1, -0.1, 0.0])
+    assert (ratio, low * high) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert high == pytest.approx(1.0969, abs=1e-3)
+    assert interval([0.5])[1:] == (0.0, float("inf"))  # one repeat says nothing
+
+
+def test_a_changed_verdict_and_a_slower_version_show(script: Callable[[str], ModuleType]) -> None:
+    tally = script("versions").Tally()
+    tally.seconds["set"] = [{"old": {"a": 1.0}, "new": {"a": 1.2 + 0.001 * i}} for i in range(7)]
+    for version, word in (("old", "unsat"), ("new", "sat")):
+        tally.verdicts["set", "a"][version].add(word)
+    row, slower = tally.row("set")
+    assert slower
+    assert row[6].startswith("1.2")
+    assert tally.changed() == ["set: a: old unsat, new sat"]
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_help(name: str) -> None:
     done = subprocess.run(
@@ -385,3 +428,43 @@ def test_tree_size_prints_a_row_for_each_instance(run: Run, instances: Path) -> 
     assert code == 0
     assert len(table) == 1
     assert float(table[0]["sub-domains"]) >= 0
+
+
+# --- mutate ---
+
+
+@pytest.fixture
+def mutate(script: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script, which must not limit the memory of the tests' own process."""
+    found = script("mutate")
+    monkeypatch.setattr(found, "limit_memory", lambda gigabytes: None)
+    return found
+
+
+def test_damaged_files_end_in_success_or_one_line(run: Run, mutate: ModuleType, tmp_path: Path) -> None:
+    """A slice of the mutants; what it finds would be kept in the folder."""
+    keep = tmp_path / "found"
+    code, table, out, err = run("mutate", "--mutants", "600", "--commands", "2", "--keep", str(keep))
+    assert (code, keep.exists()) == (0, False), err
+    assert sum(int(row["mutants"]) for row in table) == 602
+    assert all(int(row["read"]) > 0 for row in table[:-1]), "some damage is harmless: those go on to the comparison"
+    assert "peak resident memory" in out
+
+
+def test_a_fault_is_kept_and_counted(
+    run: Run, mutate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(path: Path) -> None:
+        raise KeyError("a bug")
+
+    real = mutate.load_network
+    bench = mutate.Bench(tmp_path / "a", tmp_path, 0)
+    monkeypatch.setattr(mutate, "load_property", broken)
+    code, table, out, _ = run("mutate", "--mutants", "12", "--seed", "3", "--keep", str(tmp_path / "found"))
+    assert code == 1
+    assert [int(row["faults"]) for row in table] == [0, 2, 0, 2, 0, 2]
+    assert "KeyError_test_benchmarks.py" in out
+    kept = sorted(path.suffix for path in (tmp_path / "found").iterdir())
+    assert kept == [".txt", ".vnnlib"]
+    assert real is mutate.load_network
+    assert bench.mutant(7)[1].read_bytes() == bench.mutant(7)[1].read_bytes()

@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "netproof"
 # Each part may import itself and the parts before it.
 ORDER = (
     "errors",
+    "arguments",
     "numerics",
     "core",
     "model",
@@ -27,6 +28,9 @@ ORDER = (
     "build",
     "ranges",
     "plan",
+    "conclude",
+    "gather",
+    "case",
     "api",
     "demo",
     "campaign",

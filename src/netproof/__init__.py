@@ -17,17 +17,34 @@ from typing import TYPE_CHECKING, Any
 from netproof._version import __version__
 
 if TYPE_CHECKING:
-    from netproof.api import bounds, verify
+    from netproof.api import Progress, bounds, verify
     from netproof.core.deadline import Deadline
-    from netproof.core.verdict import Status, Verdict
+    from netproof.core.verdict import Stats, Status, Verdict, Witness
+    from netproof.errors import DeviceError, ModelError, NetproofError, SpecError, UnsupportedOp, UsageError
     from netproof.model.load import load_network
-    from netproof.problem.specs import box, l1_ball, l2_ball, linf_ball
+    from netproof.model.network import Network
+    from netproof.problem.property import Property
+    from netproof.problem.specs import InputRegion, box, l1_ball, l2_ball, linf_ball
     from netproof.problem.vnnlib import load_property
+    from netproof.ranges import OutputBounds
 
 __all__ = [
     "Deadline",
+    "DeviceError",
+    "InputRegion",
+    "ModelError",
+    "NetproofError",
+    "Network",
+    "OutputBounds",
+    "Progress",
+    "Property",
+    "SpecError",
+    "Stats",
     "Status",
+    "UnsupportedOp",
+    "UsageError",
     "Verdict",
+    "Witness",
     "__version__",
     "bounds",
     "box",
@@ -41,8 +58,21 @@ __all__ = [
 
 _HOMES = {
     "Deadline": "core.deadline",
+    "DeviceError": "errors",
+    "InputRegion": "problem.specs",
+    "ModelError": "errors",
+    "NetproofError": "errors",
+    "Network": "model.network",
+    "OutputBounds": "ranges",
+    "Progress": "api",
+    "Property": "problem.property",
+    "SpecError": "errors",
+    "Stats": "core.verdict",
     "Status": "core.verdict",
+    "UnsupportedOp": "errors",
+    "UsageError": "errors",
     "Verdict": "core.verdict",
+    "Witness": "core.verdict",
     "box": "problem.specs",
     "l1_ball": "problem.specs",
     "l2_ball": "problem.specs",

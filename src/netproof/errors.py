@@ -44,12 +44,14 @@ class ModelError(NetproofError):
 class UnsupportedOp(ModelError):
     """An operator, or a form of one, that netproof does not bound."""
 
+    SEE_ALL = "run `netproof inspect` for every unsupported node"
+
     def __init__(self, op: str, *, node: str, why: str, file: str | None = None, remedy: str | None = None) -> None:
         super().__init__(
             f"unsupported operator {op}: {why}",
             file=file,
             place=f"node {node!r}",
-            remedy=remedy or "run `netproof inspect` for every unsupported node",
+            remedy=remedy or self.SEE_ALL,
         )
         self.op = op
         self.node = node

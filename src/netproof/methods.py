@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from netproof.arguments import fields, shown
 from netproof.errors import UsageError
 
 
 @dataclass(frozen=True)
 class Field:
-    """An option of a method, set with `--set NAME=VALUE`."""
+    """An option of a method: its default, range and help."""
 
     name: str
     type: type
@@ -19,16 +23,17 @@ class Field:
     low: float | None = None
     high: float | None = None
 
-    def parse(self, text: str) -> int | float | bool:
+    def parse(self, given: Any) -> int | float | bool:
+        """The value of a text, or of a value of this type."""
         try:
-            value = _parse(self.type, text)
+            value = _parse(self.type, given)
         except ValueError:
-            raise UsageError(
-                f"--set {self.name}={text}: not {'an int' if self.type is int else f'a {self.type.__name__}'}",
-                remedy=f"{self.name}: {self.help}",
-            ) from None
-        if not (self.low is None or value >= self.low) or not (self.high is None or value <= self.high):
-            raise UsageError(f"--set {self.name}={text}: outside {self.range}", remedy=f"{self.name}: {self.help}")
+            kind = "an int" if self.type is int else f"a {self.type.__name__}"
+            text = given if isinstance(given, str) else shown(given)
+            raise UsageError(f"{self.name}={text}: not {kind}", remedy=f"{self.name}: {self.help}") from None
+        inside = (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+        if not inside or not math.isfinite(value):
+            raise UsageError(f"{self.name}={value}: outside {self.range}", remedy=f"{self.name}: {self.help}")
         return value
 
     @property
@@ -38,12 +43,21 @@ class Field:
         return f"[{low}, {high}]"
 
 
-def _parse(kind: type, text: str) -> int | float | bool:
+def _parse(kind: type, given: Any) -> int | float | bool:
+    if isinstance(given, str):
+        return _WORDS[given.lower()] if kind is bool and given.lower() in _WORDS else _number(kind, given)
+    accepted = {bool: bool, int: numbers.Integral, float: numbers.Real}[kind]
+    if not isinstance(given, accepted) or isinstance(given, bool) != (kind is bool):
+        raise ValueError
+    return kind(given)  # type: ignore[no-any-return]
+
+
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _number(kind: type, text: str) -> int | float:
     if kind is bool:
-        words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-        if text.lower() not in words:
-            raise ValueError
-        return words[text.lower()]
+        raise ValueError
     return int(text) if kind is int else float(text)
 
 
@@ -53,17 +67,16 @@ class MethodInfo:
     summary: str
     fields: tuple[Field, ...]
 
-    def options(self, given: Mapping[str, str] | None = None) -> dict[str, int | float | bool | None]:
-        """Every field's value: the default, or what was given as text."""
+    def options(self, given: Mapping[str, Any] | None = None) -> dict[str, int | float | bool | None]:
+        """Every field's value: the default, or what was given, as text or as a value."""
         values = {f.name: f.default for f in self.fields}
         known = {f.name: f for f in self.fields}
-        for name, text in (given or {}).items():
+        for name, value in fields(given, "options").items():
             if name not in known:
                 raise UsageError(
-                    f"--set {name}: method {self.name!r} has no such field",
-                    remedy=f"its fields: {', '.join(sorted(known))}",
+                    f"{name}: method {self.name!r} has no such field", remedy=f"its fields: {', '.join(sorted(known))}"
                 )
-            values[name] = known[name].parse(text)
+            values[name] = known[name].parse(value)
         return values
 
 

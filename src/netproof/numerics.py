@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +19,9 @@ UNIT = {torch.float16: 2.0**-11, torch.float32: 2.0**-24, torch.float64: 2.0**-5
 
 # Every product that underflows in float64 adds at most 2^-1074; 1e-290 covers 1e33 of them.
 UNDERFLOW = 1e-290
+
+# What one operation may lose below the normal numbers, in a runtime that flushes them to zero too.
+TINY = {torch.float16: 2.0**-14, torch.float32: 2.0**-126, torch.float64: UNDERFLOW}
 
 # Slack on the error terms themselves, which are computed in float64 too.
 INFLATE = 1.0 + 1e-6
@@ -40,9 +44,15 @@ def underflow(reach: Tensor) -> Tensor:
 
 
 def use_strict_float32() -> None:
-    """TF32 off, deterministic kernels: float32 means float32 on every device."""
-    torch.backends.cuda.matmul.allow_tf32 = False
+    """TF32 and bfloat16 off, deterministic kernels: float32 means float32 on every device.
+
+    torch has older and newer names for this; both must agree, or it refuses to say which holds.
+    """
+    torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
+    backends: Any = torch.backends
+    for part in (backends.cudnn.conv, backends.cudnn.rnn, backends.mkldnn.conv):
+        part.fp32_precision = "ieee"
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
 

@@ -14,6 +14,7 @@ from netproof.bounds.interval import interval_bounds
 from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.region import Region
 from netproof.core.deadline import Deadline
+from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import Stats
 from netproof.errors import UsageError
 from netproof.problem.problem import Problem, Rows
@@ -71,6 +72,7 @@ def output_ranges(
         raise UsageError("the input set is empty, so no output has a range")
     shape = problems[0].graph.output.shape
     lower, upper = least.view(2, *shape).numpy()
+    _agree(lower, -upper, "an output's lower bound is above its upper bound")
     if reason and len(problems) > 1:  # sets that were not reached are not in the hull
         lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
         return OutputBounds(lower, upper, method, False, reason)
@@ -116,4 +118,17 @@ def _minima(
     goal = Minimise(problem, TOLERANCE)
     search = Search(problem, method, goal, device, workers, deadline, Stats(), report)
     outcome = search.run()
-    return search.target_bounds(), "" if outcome.status == "proved" else outcome.reason
+    bounds = search.target_bounds()
+    _agree(bounds.numpy(), goal.upper.cpu().numpy(), "a proved minimum is above a value at a point")
+    if outcome.status == "proved":
+        return bounds, ""
+    if not outcome.reason:
+        raise RuntimeError(f"{CONTRADICTION}: nothing is open, yet not everything is proved")
+    return bounds, outcome.reason
+
+
+def _agree(low: np.ndarray, high: np.ndarray, what: str) -> None:
+    """Raise where bounds contradict each other: a bug in netproof, which no caller may take for a range."""
+    if bool((low > high).any()):
+        at = int(np.argmax((low > high).ravel()))
+        raise RuntimeError(f"{CONTRADICTION}: {what}: {low.ravel()[at]:.17g} and {high.ravel()[at]:.17g}")

@@ -7,11 +7,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from netproof.campaign import jobs
 from netproof.campaign.instances import read_folder
-from netproof.campaign.jobs import Job
+from netproof.campaign.jobs import Job, model_hash
+from netproof.campaign.worker import Worker
 from netproof.errors import UsageError
 from support.campaign import make_set
 
@@ -64,6 +67,44 @@ def test_packed_and_missing_files(tmp_path: Path) -> None:
     assert job(folder).hashes[0]
     (folder / "a.onnx.gz").unlink()
     assert job(folder).hashes[0] == ""
+
+
+def beside(folder: Path, weight: float) -> Path:
+    """Make the set's model x + w, with w in a file beside it."""
+    tensor = TensorProto(name="w", dims=[1], data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="w.bin")
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [tensor])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    (folder / "a.onnx").write_bytes(model.SerializeToString())
+    (folder / "w.bin").write_bytes(np.float32(weight).tobytes())
+    return folder
+
+
+def test_external_weights_are_part_of_the_question(tmp_path: Path) -> None:
+    sets = [beside(make_set(tmp_path / str(i), "unsat"), weight) for i, weight in enumerate((0.0, 1.0, 0.0))]
+    first, second, third = (job(folder).key for folder in sets)
+    assert first == third
+    assert first != second
+    beside(sets[0], 1.0)
+    assert job(sets[0]).key == second
+    (sets[0] / "w.bin").unlink()
+    assert job(sets[0]).hashes[0], "the worker says what is missing"
+
+
+def test_a_worker_keeps_a_network_only_while_all_its_files_are_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "a.onnx"
+    worker = Worker(1, lambda message: None)
+    found = []
+    for weight in (0.0, 0.0, 1.0):
+        beside(tmp_path, weight)
+        found.append(worker._network(str(path), model_hash(path)))
+    assert found[0] is found[1]
+    assert [float(network.replay(np.zeros(1))[0]) for network in found] == [0.0, 0.0, 1.0]
+    asked = model_hash(path)
+    beside(tmp_path, 2.0)
+    with pytest.raises(UsageError, match="changed while the campaign ran"):
+        Worker(1, lambda message: None)._network(str(path), asked)
 
 
 @pytest.mark.parametrize(

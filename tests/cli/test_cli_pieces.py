@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import gc
 import json
 import time
@@ -12,14 +13,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from netproof.cli import options, words
-from netproof.cli.clock import process_started
+from netproof.cli import clock, options, words
 from netproof.cli.output import Outputs, blank_record, to_json
 from netproof.cli.picture import draw_counterexample
 from netproof.cli.robust import overall
 from netproof.cli.supervisor import soft_limit
 from netproof.cli.verify import known_so_far, prepare
-from netproof.core.cpu import available_cpus, cgroup_quota
+from netproof.core.cpu import available_cpus, busy_elsewhere, cgroup_quota, look_around, threads_for
 from netproof.errors import UsageError
 
 
@@ -60,17 +60,58 @@ def test_there_is_at_least_one_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
         assert available_cpus() == count
 
 
-def test_the_process_began_before_now_and_not_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
-    for age, counted in ((0.5, 0.5), (100.0, 0.0), (-1.0, 0.0)):  # an old process has replaced its shell
-        monkeypatch.setattr("netproof.cli.clock._age", lambda age=age: age)
-        before = time.monotonic()
-        assert before - counted <= process_started() <= time.monotonic() - counted
+@pytest.mark.parametrize(
+    ("age", "children", "whole", "counted"),
+    [
+        (0.5, False, True, 0.5),
+        (1000.0, False, True, 1000.0),  # a slow start, however slow
+        (0.5, True, True, 0.5),
+        (1000.0, True, True, 0.0),  # it has replaced a shell
+        (1000.0, False, False, 0.0),  # a program that calls the command
+        (-1.0, False, True, 0.0),  # a kernel whose clocks disagree
+    ],
+)
+def test_the_clock_starts_with_the_process(
+    age: float, children: bool, whole: bool, counted: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "_began", None)
+    monkeypatch.setattr(clock, "_age", lambda: age)
+    monkeypatch.setattr(clock, "_had_children", lambda: children)
+    before = time.monotonic()
+    clock.start_clock(before, whole_process=whole)
+    assert before - counted <= clock.command_started() <= time.monotonic() - counted
+
+
+def test_without_a_clock_a_command_begins_when_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "_began", None)
+    before = time.monotonic()
+    assert before <= clock.command_started() <= time.monotonic()
 
 
 def test_numbers_are_exact() -> None:
     assert options.number("--eps", "2/255") == Fraction(2, 255)
     assert options.number("--eps", "1e-3") == Fraction(1, 1000)
+    assert options.number("--eps", "0.5/255") == Fraction(1, 510)
+    assert options.number("--eps", " 1e-1 / 2.5e1 ") == Fraction(1, 250)
     assert options.numbers("--std", "0.1, 0.2") == (Fraction(1, 10), Fraction(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1/0", "divides by zero"),
+        ("1/0.0", "divides by zero"),
+        ("1/2/3", "is not a number"),
+        ("/2", "is not a number"),
+        ("2/", "is not a number"),
+        ("inf", "is not a number"),
+        ("1_0", "is not a number"),
+        ("1e999", "too extreme"),
+    ],
+)
+def test_what_is_no_number(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        options.number("--eps", text)
 
 
 def test_json_has_no_infinity_and_no_nan() -> None:
@@ -83,20 +124,58 @@ def test_a_link_is_followed_and_kept(tmp_path: Path) -> None:
     (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
     outputs = Outputs({"--json": str(tmp_path / "link.txt")})
     outputs.check(())
-    outputs.write("--json", "new")
+    assert outputs.deliver({"--json": "new"}, "") == ["--json"]
     assert (tmp_path / "link.txt").is_symlink()
     assert (tmp_path / "real.txt").read_text() == "new"
 
 
-def test_a_disk_that_fills_up_is_the_users_to_mend() -> None:
-    outputs = Outputs({"--json": "/dev/full"})
-    with pytest.raises(UsageError, match="/dev/full"):
-        outputs.write("--json", "text")
+def test_what_cannot_be_written_keeps_back_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = Outputs({"--json": "/dev/full", "--witness": str(tmp_path / "w.txt")})
+    assert outputs.exit_code(0) == 0
+    assert outputs.deliver({"--json": "text", "--witness": "point"}, "sat\n") == ["--witness"]
+    said = capsys.readouterr()
+    assert (said.out, (tmp_path / "w.txt").read_text()) == ("sat\n", "point")
+    assert said.err.startswith("netproof: error: /dev/full: cannot write --json: ")
+    assert said.err.count("\n") == 1
+    assert outputs.exit_code(0) == outputs.exit_code(130) == 2
 
 
 def test_the_worker_stops_before_the_limit() -> None:
     assert soft_limit(None) is None
     assert all(0 < soft_limit(limit) < limit for limit in (0.01, 1.0, 60.0, 1e6))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("entries", "asked", "busy", "threads"),
+    [
+        (100, None, 0, 1),  # too small for more
+        (100_000, None, 0, 4),
+        (100_000, None, 2, 4),  # there are processors for all
+        (100_000, None, 6, 2),
+        (100_000, None, 50, 1),
+        (100_000, 3, 50, 3),  # who asks gets it
+    ],
+)
+def test_threads_go_by_the_size_and_by_what_is_free(
+    entries: int, asked: int | None, busy: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("netproof.core.cpu.available_cpus", lambda: 4)
+    monkeypatch.setattr("netproof.core.cpu.busy_elsewhere", lambda: busy)
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert threads_for(entries, asked) == threads
+
+
+def test_what_else_runs_on_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: collections.deque[tuple[float, int]] = collections.deque(maxlen=3)
+    monkeypatch.setattr("netproof.core.cpu._looks", looks)
+    look_around(tmp_path)
+    assert busy_elsewhere() == 0  # no /proc
+    for running in (40, 7, 9, 1):
+        (tmp_path / "loadavg").write_text(f"0.50 0.40 0.19 {running}/91 5474\n")
+        look_around(tmp_path)
+    assert busy_elsewhere() == 6  # the middle of the last three, without the one that asks
+    looks.extend([(time.monotonic() - 3600, 50)] * 2)
+    assert busy_elsewhere() == 0  # what is old does not count: one look is left
 
 
 def test_the_collector_works_again_after_the_imports() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from command import run
+from command import SOURCE, run
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
@@ -159,8 +159,18 @@ def test_the_largest_radius_is_bracketed(grey: Path, start: str) -> None:
 
 def test_the_largest_radius_of_a_wrong_label_is_none(grey: Path) -> None:
     robust = ("robust", "m.onnx", "--image", "x.npy", "--label", "0", "--eps", "0.1", "--largest")
-    done = run(*robust, cwd=grey)
+    done = run(*robust, engine="sat", cwd=grey)
     assert done.stdout == "sat\ncertified none\nbroken 0\n"
+    assert "reads the image itself as 1" in done.stderr
+
+
+def test_a_wrong_label_breaks_nothing_that_was_not_asked(grey: Path) -> None:
+    """The network reads it as 1; whether 0 beats 2 is another question, and the engine answers it."""
+    robust = ("robust", "m.onnx", "--image", "x.npy", "--label", "0", "--targets", "2", "--eps", "0.1", "--largest")
+    done = run(*robust, engine="upto:0.07", cwd=grey)
+    assert done.stdout.splitlines()[0] == "sat"
+    assert float(done.stdout.splitlines()[1].split()[1]) > 0.06
+    assert float(done.stdout.splitlines()[2].split()[1]) > 0.07
 
 
 def test_a_timeout_keeps_the_rows_that_are_there(grey: Path) -> None:
@@ -205,6 +215,26 @@ def test_what_does_not_fit_the_network(kind: str, grey: Path) -> None:
     assert done.stderr.count("\n") == 1, done.stderr
     assert done.stderr.startswith("netproof: error: ")
     assert named in done.stderr
+
+
+@pytest.mark.parametrize("norm", ["1", "2"])
+def test_an_image_is_decided_in_each_norm(tmp_path: Path, norm: str) -> None:
+    """The label's lead of 1 falls by √2·ε in ℓ2 and by ε in ℓ1, the clipping of pixels apart; so at 0.6 and at 2."""
+    weight = np.zeros((2, 192))
+    weight[0, 0], weight[1, 100] = 1.0, 1.0
+    classifier(tmp_path / "m.onnx", (1, 3, 8, 8), weight)
+    pixels = np.zeros((8, 8, 3), dtype=np.uint8)
+    pixels[0, 0, 0] = 255
+    Image.fromarray(pixels).save(tmp_path / "x.png")
+    robust = ("robust", "m.onnx", "--image", "x.png", "--label", "0", "--norm", norm, "--device", "cpu")
+    for eps, verdict in (("0.6", "unsat"), ("2", "sat")):
+        done = run(*robust, "--eps", eps, cwd=tmp_path, PYTHONPATH=str(SOURCE))  # the engine itself
+        assert (done.returncode, done.stdout.splitlines()[0]) == (0, verdict), done.stderr
+    done = run(*robust, "--eps", "0.1", "--largest", "--json", "j.json", cwd=tmp_path, PYTHONPATH=str(SOURCE))
+    assert done.returncode == 0, done.stderr
+    certified = json.loads((tmp_path / "j.json").read_text())["robustness"]["certified"]
+    true = 2**-0.5 if norm == "2" else 1.0
+    assert 0.97 * true <= certified < true
 
 
 def test_a_ball_under_different_std_is_refused(tmp_path: Path) -> None:

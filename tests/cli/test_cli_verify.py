@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command import run
+from onnx import TensorProto, helper
 
 from netproof.methods import METHODS
 
@@ -57,11 +58,24 @@ def test_json_has_the_keys_of_the_contract(folder: Path) -> None:
     assert list(found) == KEYS
     assert list(found["seconds"]) == ["load", "attack", "root", "search", "leaf", "confirm", "total"]
     assert list(found["versions"]) == ["netproof", "torch", "onnxruntime", "highspy", "cuda", "gpu"]
-    assert found["model"] == {"path": "m.onnx", "sha256": hashlib.sha256(b"model").hexdigest()}
+    assert found["model"] == {"path": "m.onnx", "sha256": hashlib.sha256(b"model").hexdigest(), "external": []}
     assert found["property"]["sha256"] == hashlib.sha256(b"; spec").hexdigest()
     assert (found["verdict"], found["seed"], found["method"]) == ("unsat", 7, "lirpa")
     assert (found["lower_bound"], found["witness"], found["certificate"]) == (0.5, None, None)
     assert found["seconds"]["total"] > 0
+
+
+def test_json_lists_the_files_that_weights_lie_in(folder: Path) -> None:
+    node = helper.make_node("Constant", [], ["y"], value_float=1.0)
+    tensor = TensorProto(name="w", dims=[1], data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="w.bin")
+    graph = helper.make_graph([node], "g", [], [helper.make_tensor_value_info("y", 1, [1])], [tensor])
+    (folder / "m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
+    (folder / "w.bin").write_bytes(bytes(4))
+    run("verify", "m.onnx", "p.vnnlib", "--json", "j.json", cwd=folder)
+    found = json.loads((folder / "j.json").read_text())["model"]
+    assert found["sha256"] == hashlib.sha256((folder / "m.onnx").read_bytes()).hexdigest()
+    assert found["external"] == [{"path": "w.bin", "sha256": hashlib.sha256(bytes(4)).hexdigest()}]
 
 
 def test_an_empty_input_set_is_a_proof_with_a_warning(folder: Path) -> None:

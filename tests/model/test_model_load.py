@@ -7,13 +7,14 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from onnx import TensorProto, helper
 from onnx_models import Model, ints, small_net
 from torch import nn
 
-from netproof.errors import UsageError
+from netproof.errors import ModelError, UsageError
 from netproof.model.affine import Linear, Scale
 from netproof.model.conv import Kernel
 from netproof.model.describe import describe
@@ -77,6 +78,51 @@ def test_initializers_listed_as_inputs_and_dead_parts_do_not_count(tmp_path: Pat
     path = tmp_path / "a.onnx"
     path.write_bytes(model.SerializeToString())
     check_form(load_network(path).graph)
+
+
+def unused_inputs() -> dict[str, onnx.ValueInfoProto]:
+    """Inputs of any type and shape, well declared or not."""
+    text = helper.make_tensor_type_proto(TensorProto.STRING, [1])
+    return {
+        "float": helper.make_tensor_value_info("z", TensorProto.FLOAT, [7, 3]),
+        "symbolic": helper.make_tensor_value_info("z", TensorProto.INT64, ["n", None]),
+        "no shape": helper.make_tensor_value_info("z", TensorProto.FLOAT16, None),
+        "string": helper.make_value_info("z", text),
+        "sequence": helper.make_value_info("z", helper.make_sequence_type_proto(text)),
+        "optional": helper.make_value_info("z", helper.make_optional_type_proto(text)),
+        "no type": onnx.ValueInfoProto(name="z"),
+    }
+
+
+@pytest.mark.parametrize("name", unused_inputs())
+@pytest.mark.parametrize("first", [True, False])
+def test_an_input_that_plays_no_part_is_left_out(tmp_path: Path, name: str, first: bool) -> None:
+    proto = small_net().proto()
+    inputs = [unused_inputs()[name], *proto.graph.input]
+    del proto.graph.input[:]
+    proto.graph.input.extend(inputs if first else reversed(inputs))
+    path = _written(tmp_path, proto.SerializeToString())
+    network = load_network(path)
+    assert network.input_name == "x"
+    plain = load_network(small_net().save(tmp_path / "plain.onnx"))
+    x = np.ones((1, 4), dtype=np.float32)
+    assert np.array_equal(network.replay(x), plain.replay(x))
+    assert describe(path).output_shape == (1, 3)
+
+
+def test_an_input_of_a_dead_part_is_left_out_with_it(tmp_path: Path) -> None:
+    proto = small_net().add("MatMul", "z", "r", out="dead").proto()
+    proto.graph.input.append(unused_inputs()["float"])
+    proto.graph.input.append(helper.make_tensor_value_info("c0", TensorProto.FLOAT, [4, 5]))
+    network = load_network(_written(tmp_path, proto.SerializeToString()))
+    assert network.replay(np.zeros((1, 4))).shape == (1, 3)
+
+
+def test_two_inputs_that_play_a_part_are_refused(tmp_path: Path) -> None:
+    proto = small_net().add("Add", "y", "z", out="s").proto(["s"])
+    proto.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [1, 3]))
+    with pytest.raises(ModelError, match=r"it has 2 inputs \('x', 'z'\)"):
+        load_network(_written(tmp_path, proto.SerializeToString()))
 
 
 def test_nodes_in_any_order(tmp_path: Path) -> None:

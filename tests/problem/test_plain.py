@@ -118,3 +118,30 @@ def test_errors_are_the_full_readers(text: str) -> None:
 def test_a_plain_file_without_outputs_constraints_is_read() -> None:
     text = DECLARED + BOUNDS
     assert parse_property(text) == read_fully(text)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_line_ends_of_any_kind_say_the_same(end: str) -> None:
+    """A comment ends there, so that what stands on the next line counts."""
+    text = PLAIN.replace("\n", end)
+    assert plain_beginning(text) is not None
+    assert parse_property(text) == parse_property(PLAIN) == read_fully(text)
+    mixed = PLAIN.replace("; unsafe if\n", "; unsafe if\r").replace("; out of order\n", "; out of order\r")
+    assert parse_property(mixed) == parse_property(PLAIN) == read_fully(mixed)
+
+
+@pytest.mark.parametrize("blank", "\v\f\x85\xa0\u2003\u2028\u3000")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(<= X_0 0.5)", "(<=?X_0 0.5)"),
+        ("\n\n", "\n?\n"),
+        ("const X_0", "const?X_0"),
+        ("(>= Y_0 3)", "(>= Y_0?3)"),
+        ("(check-sat)", "?(check-sat)"),
+    ],
+)
+def test_other_blanks_are_left_to_the_full_reader_which_refuses_them(old: str, new: str, blank: str) -> None:
+    assert old in PLAIN
+    with pytest.raises(SpecError, match="separates nothing"):
+        parse_property(PLAIN.replace(old, new.replace("?", blank), 1))

@@ -130,7 +130,30 @@ def test_regions_reduce(affine) -> None:
         (lambda: linf_ball([0.0], -0.1), "eps is -0.1"),
         (lambda: linf_ball([float("nan")], 0.1), "x cannot be nan"),
         (lambda: linf_ball(np.array([np.inf]), 0.1), "x cannot be inf"),
+        (lambda: linf_ball([0.0], float("nan")), "eps cannot be nan"),
+        (lambda: linf_ball([0.0], float("inf")), "eps cannot be inf"),
+        (lambda: linf_ball([0.0], "small"), "eps cannot be 'small'"),
+        (lambda: linf_ball([0.0], True), "eps cannot be True"),
+        (lambda: linf_ball([0.0], np.zeros(1000)), r"eps cannot be this ndarray .*netproof\.box\(x - eps, x \+ eps\)"),
+        (lambda: linf_ball([0.0], [0.1, 0.2]), r"netproof\.box"),
+        (lambda: linf_ball(torch.zeros(1, device="meta"), 0.1), "a meta tensor"),
+        (lambda: linf_ball(torch.ones(1, 1).to_sparse(), 0.1), "a sparse tensor"),
+        (lambda: linf_ball([None], 0.1), "x cannot be None"),
         (lambda: linf_ball([0.0], 0.1, clip=(0, 1, 2)), "clip needs"),
+        (lambda: linf_ball([0.0], 0.1, clip=1), "clip needs"),  # type: ignore[arg-type]
+        (lambda: linf_ball([0.0], 0.1, clip="01"), "clip needs"),  # type: ignore[arg-type]
+        (lambda: linf_ball([0.0], 0.1, clip=(0, float("nan"))), "clip cannot be nan"),
+        (lambda: linf_ball([0.5], 0.1, clip=(1, 0)), "clip's lower bound is above .* empty"),
+        (lambda: linf_ball([0.5, 2.0], 0.1, clip=(0, 1)), "farther than eps from clip: the input set is empty"),
+        (lambda: l1_ball([1.5, 1.5], 0.9, clip=(0, 1)), "farther than eps from clip"),
+        (lambda: l2_ball([1.5, 1.5], 0.7, clip=(0, 1)), "farther than eps from clip"),
+        (lambda: box([1.0], [0.0]), "lower is above upper: the input set is empty"),
+        (lambda: classification(box([0], [1]), 1.5, 3), "label cannot be 1.5"),  # type: ignore[arg-type]
+        (lambda: classification(box([0], [1]), True, 3), "label cannot be True"),
+        (lambda: classification(box([0], [1]), "1", 3), "label cannot be '1'"),  # type: ignore[arg-type]
+        (lambda: classification(box([0], [1]), 0, 3, targets=1), "targets cannot be 1"),  # type: ignore[arg-type]
+        (lambda: classification(box([0], [1]), 0, 3, targets="12"), "targets cannot be '12'"),  # type: ignore[arg-type]
+        (lambda: classification(box([0], [1]), 0, 3, targets=[1.0]), "entry of targets"),  # type: ignore[list-item]
         (lambda: linf_ball([0.0, 1.0, 2.0], 0.1, clip=([0, 0], 1)), "clip has shape"),
         (lambda: classification(box([0], [1]), 3, 3), "label 3 is not an output"),
         (lambda: classification(box([0], [1]), 0, 3, targets=[5]), "target 5 is not an output"),
@@ -143,3 +166,15 @@ def test_bad_arguments_are_refused(call: Any, said: str) -> None:
     with pytest.raises(UsageError, match=said) as caught:
         call()
     assert caught.value.remedy
+
+
+def test_a_centre_just_outside_the_clip_is_no_empty_set() -> None:
+    """Rounding may put it there: what counts is whether any input is left."""
+    assert linf_ball([1.05], "0.1", clip=(0, 1)).box.upper == (1,)
+    assert l2_ball([1.5, 1.5], 0.75, clip=(0, 1)).ball is not None
+
+
+def test_integers_of_every_library_are_integers() -> None:
+    region = box([0], [1])
+    for label in (np.int64(1), np.array(1), torch.tensor(1)):
+        assert classification(region, label, 3, targets=np.array([0, 2])).outputs == 3

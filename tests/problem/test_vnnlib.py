@@ -231,6 +231,15 @@ class TestFiles:
     def same(self, one: Property, other: Property) -> bool:
         return (one.disjuncts, one.inputs, one.outputs) == (other.disjuncts, other.inputs, other.outputs)
 
+    def test_gzip_that_unpacks_without_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("netproof.core.files.LARGEST_FILE", 1 << 20)
+        (tmp_path / "a.vnnlib.gz").write_bytes(gzip.compress(b" " * (64 << 20)))
+        with pytest.raises(SpecError, match="it unpacks to more than 1 MiB"):
+            load_property(tmp_path / "a.vnnlib")
+        (tmp_path / "b.vnnlib").write_bytes(b" " * ((1 << 20) + 1))
+        with pytest.raises(SpecError, match="it has more than 1 MiB"):
+            load_property(tmp_path / "b.vnnlib")
+
     def test_plain_gzipped_and_found_by_its_plain_name(self, tmp_path: Path) -> None:
         (tmp_path / "a.vnnlib").write_text(self.SPEC)
         (tmp_path / "b.vnnlib.gz").write_bytes(gzip.compress(self.SPEC.encode()))

@@ -13,7 +13,7 @@ from netproof.problem.problem import Problem
 from netproof.search.goals import Decide
 from netproof.search.hand_over import hand_over, sub_problem
 from support.awkward import GraphBuilder
-from support.boxes import CPU, Run, deaf, problems_of, several, truth
+from support.boxes import CPU, Run, deaf, ignore, problems_of, several, truth
 from support.problems import box_problem, targets_of
 from support.random_graphs import random_question, seeded
 
@@ -41,8 +41,7 @@ def test_relu_splitting_finishes_every_box(seed: int) -> None:
     expected = truth(question)
     run = Run(problems_of(question), limit=0, samples=0)
     if run.status == "undecided":
-        outcome, goal = run.finish()
-        assert (goal is not None) == (outcome.status == "found")
+        outcome = run.finish()
         if expected != "tie":
             assert outcome.status == expected
     elif expected != "tie":
@@ -87,6 +86,8 @@ def test_handing_over_past_the_deadline_says_what_is_open() -> None:
     expired = Deadline()
     expired.cancel()
     method = build_method("lirpa", method_info("lirpa").options(), CPU)
-    outcome, goal = hand_over([tie()], run.result.open, method, lambda p: Decide(p, deaf), CPU, 1, expired, run.stats)
-    assert (outcome.status, goal) == ("timeout", None)
+    done = run.result.outcome.proved, run.result.parts
+    goal_of, where = (lambda p: Decide(p, deaf)), (CPU, 1, expired, run.stats)
+    outcome = hand_over([tie()], *done, run.result.open, method, goal_of, ignore, *where)
+    assert (outcome.status, outcome.witness) == ("timeout", None)
     assert str(len(run.result.open)) in outcome.reason

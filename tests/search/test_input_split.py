@@ -30,7 +30,7 @@ def test_it_agrees_with_enumeration(seed: int) -> None:
     question = random_question(seeded(seed), neurons=8, inputs=3)
     expected = truth(question)
     run = Run(problems_of(question))
-    status = run.finish()[0].status if run.status == "undecided" else run.status
+    status = run.finish().status if run.status == "undecided" else run.status
     if expected != "tie":
         assert status == expected
     assert run.status != "timeout"
@@ -47,7 +47,7 @@ def test_it_splits_until_little_room_decides(seed: int, margin: float) -> None:
         assert 0 <= run.result.outcome.lower_bound <= margin + 1e-6
         assert len(run.result.open) == 0
     else:
-        assert run.result.found == 0
+        assert run.goals[0].witness is not None
         goal = run.goals[0]
         assert isinstance(goal, Decide)
         assert goal.witness is not None
@@ -110,7 +110,7 @@ def test_bounds_of_a_cut_off_search_hold(seed: int) -> None:
     run = Run([problem], [Decide(problem, deaf)], limit=30, samples=0)
     for t, disjunct in enumerate(question.property.disjuncts):
         least = milp_minimum(question.graph, *question.box, *rows_of(disjunct, question.graph.output.size)).value
-        assert float(run.result.bounds[0][t]) <= least + 1e-6
+        assert float(run.bounds[0][t]) <= least + 1e-6
 
 
 def test_a_conjunction_that_no_single_row_excludes() -> None:
@@ -152,8 +152,8 @@ def test_problems_of_one_network_are_searched_at_once() -> None:
     problems, least = several()
     together = Run(problems)
     assert together.status == "proved"
-    assert [len(b) for b in together.result.bounds] == [len(p.disjuncts) for p in problems]
-    proved = torch.cat(together.result.bounds)
+    assert [len(b) for b in together.bounds] == [len(p.disjuncts) for p in problems]
+    proved = torch.cat(together.bounds)
     assert bool((proved >= 0).all())
     assert bool((proved <= torch.tensor(least) + 1e-6).all())
     assert all(Run([p]).status == "proved" for p in problems)
@@ -170,7 +170,7 @@ def test_the_witness_is_that_of_the_problem_which_has_one() -> None:
         problems[2].disjuncts,
     )
     run = Run([problems[0], problems[1], broken, problems[3]])
-    assert (run.status, run.result.found) == ("found", 2)
+    assert (run.status, run.result.outcome.witness) == ("found", run.goals[2].witness)
     found = [goal.witness is not None for goal in run.goals if isinstance(goal, Decide)]
     assert found == [False, False, True, False]
     witness = run.goals[2].witness  # type: ignore[attr-defined]
@@ -182,11 +182,11 @@ def test_a_first_pass_bounds_all_boxes_and_splits_none() -> None:
     run = Run(problems, limit=0)
     assert run.stats.domains == run.stats.rounds == 0
     assert {box.problem for box in run.result.open} == {0, 2, 3}
-    assert 0 <= run.result.proved <= float(run.result.bounds[1].min())  # 0 is what clipping proves of its cuts
-    assert bool((run.result.bounds[1] > 0).all())
+    assert 0 <= min(run.result.parts) <= float(run.bounds[1].min())  # 0 is what clipping proves of its cuts
+    assert bool((run.bounds[1] > 0).all())
     for box in run.result.open:
         inputs = problems[box.problem].input_set
         assert bool((box.lower >= inputs.lower).all())
         assert bool((box.upper <= inputs.upper).all())
-        assert box.bound == float(run.result.bounds[box.problem][box.target]) <= 0
-    assert run.finish()[0].status == "proved"
+        assert box.bound == float(run.bounds[box.problem][box.target]) <= 0
+    assert run.finish().status == "proved"

@@ -24,7 +24,7 @@ from support.problems import box_problem, random_relus, targets_of
 
 
 def numbers(run: Run) -> tuple[object, ...]:
-    bounds = [b.tolist() for b in run.result.bounds]
+    bounds = [b.tolist() for b in run.bounds]
     return run.result.outcome, bounds, run.stats.domains, run.stats.rounds, run.reports
 
 

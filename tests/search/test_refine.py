@@ -93,7 +93,7 @@ def test_sub_domains_carried_over_hold_the_same_points() -> None:
         chosen = everything[torch.randperm(root.count, generator=torch.Generator().manual_seed(seed))[:4]][None]
         domains = bound_of(BETA, root, split(bounds.domains.select(slice(0, 1)), chosen)).domains
         better = tightened(root)
-        moved = repack(domains, root, better)
+        moved, _ = repack(domains, root, better)
         points = sample(problem, 400, seed)
         before, after = inside(domains, packed_values(root, points)), inside(moved, packed_values(better, points))
         assert bool((before.any(0) <= after.any(0)).all())  # no point is lost

@@ -15,10 +15,10 @@ from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Witness
 from netproof.methods import method_info
 from netproof.problem.problem import Problem
+from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide, Goal
 from netproof.search.hand_over import hand_over
 from netproof.search.input_split import InputSplit, SplitOptions, SplitResult
-from netproof.search.loop import Outcome
 from support.exact import enumerate_minimum, rows_of
 from support.problems import box_problem, random_relus, targets_of
 from support.random_graphs import Question
@@ -50,6 +50,10 @@ def deaf(point: Tensor, target: int) -> Witness | None:
     return None
 
 
+def ignore(problem: Problem, goal: Goal) -> None:
+    """What was seen is of no interest."""
+
+
 class Run:
     def __init__(
         self,
@@ -78,14 +82,23 @@ class Run:
     def status(self) -> str:
         return self.result.outcome.status
 
-    def finish(self) -> tuple[Outcome, Goal | None]:
+    @property
+    def bounds(self) -> list[Tensor]:
+        """By problem (target,): what is proved of each target on the whole input set."""
+        each = torch.tensor(self.result.outcome.bounds, dtype=torch.float64)
+        return list(each.split([len(p.disjuncts) for p in self.problems]))
+
+    def finish(self) -> Outcome:
         """What is open, by ReLU splitting."""
         method = build_method("lirpa", method_info("lirpa").options({"batch": "8"}), CPU)
 
         def goal_of(problem: Problem) -> Goal:
             return Decide(problem, replay_of(problem))
 
-        return hand_over(self.problems, self.result.open, method, goal_of, CPU, 1, Deadline(), self.stats)
+        done = self.result.outcome.proved, self.result.parts
+        return hand_over(
+            self.problems, *done, self.result.open, method, goal_of, ignore, CPU, 1, Deadline(), self.stats
+        )
 
 
 def problems_of(question: Question) -> list[Problem]:

@@ -81,6 +81,7 @@ def plain_domains(count: int, neurons: int, seed: int = 0) -> Domains:
         candidates=torch.arange(neurons).repeat(count, 1),
         settled=torch.zeros(count, dtype=torch.int64),
         renewed=torch.zeros(count, dtype=torch.int64),
+        level=torch.zeros(count, dtype=torch.int64),
     )
 
 

@@ -19,6 +19,7 @@ from netproof.bounds.again import bound_again, parallel_slopes
 from netproof.bounds.bounder import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.climb import Start
 from netproof.bounds.confirm_packed import confirm_packed
+from netproof.bounds.lp_ball import solve_in_ball
 from netproof.bounds.lp_check import clip_signs, lagrangian_bound
 from netproof.bounds.lp_condensed import CondensedLP
 from netproof.bounds.lp_model import Floats
@@ -114,6 +115,7 @@ class BabsrLP(Bounder):
         answer, basis = solve_from(program, layout, parent, cutoff, deadline)
         if basis is not None:
             known.bases[_key(target, domain.splits[0])] = basis
+        answer = solve_in_ball(program, layout, answer, deadline.remaining(), cutoff)
         if answer.duals is None:
             return Solved(-np.inf)
         began = time.monotonic()

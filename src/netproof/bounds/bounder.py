@@ -83,4 +83,5 @@ def root_domains(root: Root) -> Domains:
         candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),
         settled=torch.zeros(count, dtype=torch.int64, device=device),
         renewed=torch.zeros(count, dtype=torch.int64, device=device),
+        level=torch.zeros(count, dtype=torch.int64, device=device),
     )

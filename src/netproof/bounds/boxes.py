@@ -95,7 +95,7 @@ class BoxBounder:
     def boxes_that_fit(self) -> int:
         """How many boxes may be bounded at once; their pairs are bounded in parts that fit in any case."""
         widest = max(node.size for node in self.graph.nodes)
-        entries = 8 * sum(node.size for node in self.graph.nodes) + 8 * self.rows.valid.shape[1] * widest
+        entries = 8 * self.graph.entries + 8 * self.rows.valid.shape[1] * widest
         if self.graph.input.size <= FEW_INPUTS:
             entries += 2 * self.graph.input.size * self.neurons
         return max(1, budget(self.device) // (8 * entries))

@@ -142,7 +142,7 @@ class Condensed:
 
     def climbs_that_fit(self) -> int:
         """How many bounds may be climbed at once."""
-        trunk = sum(node.size for node in self.trunk.graph.nodes)
+        trunk = self.trunk.graph.entries
         return climbs_that_fit(self.count, self.base + self.count, trunk, self.matrix.device)
 
     @property

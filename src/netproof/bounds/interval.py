@@ -1,16 +1,22 @@
-"""Interval bounds (IBP) of every node, rigorous in float64, and the rounding weights that follow from them."""
+"""Interval bounds (IBP) of every node, rigorous in float64, and the rounding weights that follow from them.
+
+A box's first neurons lose nothing by intervals. A ball's would: they are bounded one by one, by the dual norm.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from netproof.bounds.backward import Charge
+from netproof.bounds.backward import Charge, backward
+from netproof.bounds.memory import rows_that_fit
 from netproof.bounds.region import Region
+from netproof.bounds.relaxed import one_hot
+from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.errors import ModelError
 from netproof.model.graph import Graph, Node
-from netproof.model.ops import Affine, Input
+from netproof.model.ops import Affine, Input, Nonlinear
 from netproof.numerics import INFLATE, UNDERFLOW, gamma
 from netproof.relax import relaxation_of
 
@@ -21,9 +27,10 @@ class Intervals:
     The caller may tighten a node before the next is computed; what is downstream gains from it.
     """
 
-    def __init__(self, graph: Graph, region: Region) -> None:
+    def __init__(self, graph: Graph, region: Region, deadline: Deadline | None = None) -> None:
         self.graph = graph
         self.region = region
+        self._deadline = deadline or Deadline()
         self.of: list[Interval] = []  # (*node) each
         self.charge = Charge([], [])
 
@@ -40,12 +47,38 @@ class Intervals:
         self.of.append(bound)
         self.charge.magnitude.append(self.of[-1].magnitude)
         self.charge.weight.append(self._weight(node))
+        if self.linear_on_a_ball(node.index) and self._is_read(node):
+            self._over_the_ball(node)
         return self.of[-1]
 
     def tighten(self, index: int, better: Interval) -> None:
         """Replace a node's bounds by confirmed, tighter ones."""
         self.of[index] = better
         self.charge.magnitude[index] = better.magnitude
+
+    def linear_on_a_ball(self, index: int) -> bool:
+        """Whether the input set is a ball and a node depends on it without any nonlinearity between."""
+        before = self.graph.ancestors[index]
+        return self.region.ball is not None and not any(isinstance(self.graph.nodes[i].op, Nonlinear) for i in before)
+
+    def _is_read(self, node: Node) -> bool:
+        """Whether it is what the network answers, or read by a nonlinear node: other bounds only serve these."""
+        readers = (n.op for n in self.graph.nodes if node.index in n.inputs)
+        return node.index == self.graph.output.index or any(isinstance(op, Nonlinear) for op in readers)
+
+    def _over_the_ball(self, node: Node) -> None:
+        """Bound each entry over the ball itself; once the deadline is over the others keep their intervals."""
+        found, device = self.of[node.index], self.region.centre.device
+        sides = torch.stack([found.lower.flatten(), -found.upper.flatten()])
+        rows = rows_that_fit(self.graph, node.index, device, torch.float64, grad=False)
+        for places in torch.arange(node.size, device=device).split(max(1, rows // 2)):
+            if self._deadline.expired:
+                break
+            coef = one_hot(places.expand(2, -1), sides.new_tensor([[1.0], [-1.0]]), node.shape)
+            value = self.region.least(backward(self.graph, node.index, coef, {}, charge=self.charge))
+            sides[:, places] = sides[:, places].fmax(value - value.abs() * gamma(4))
+        lower, upper = (side.view_as(found.lower) for side in (sides[0], -sides[1]))
+        self.tighten(node.index, Interval(lower, upper))
 
     def _bound(self, node: Node) -> Interval:
         if isinstance(node.op, Input):

@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 import torch
 
+from netproof.bounds.lp_ball import solve_in_ball
 from netproof.bounds.lp_check import clip_signs, lagrangian_bound
 from netproof.bounds.lp_model import Entries, Floats, Layout, LinearProgram
 from netproof.bounds.lp_network import Bounds, Hinges, flat_bounds, network_program
@@ -83,7 +84,9 @@ class TriangleLP:
         if domain is None:
             return LPOutcome("infeasible", math.inf, seconds=time.monotonic() - start)
         program = self._with_rows(domain, task)
-        answer = solve(program, self._layout(program), time_limit - (time.monotonic() - start))
+        layout, end = self._layout(program), start + time_limit
+        answer = solve(program, layout, end - time.monotonic())
+        answer = solve_in_ball(program, layout, answer, end - time.monotonic())
         outcome = self._checked(program, task, answer.infeasible, answer.duals, answer.point)
         return replace(outcome, seconds=time.monotonic() - start)
 
@@ -158,6 +161,7 @@ class TriangleLP:
             np.append(domain.row_lower, np.full(count, -math.inf)),
             np.append(domain.row_upper, np.where(valid, offset, math.inf)),
             Entries.join([domain.entries, rows, slack]),
+            domain.ball,
         )
 
     def _layout(self, program: LinearProgram) -> Layout:

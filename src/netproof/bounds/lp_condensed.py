@@ -118,6 +118,7 @@ class CondensedLP:
             np.append(base.row_lower, np.full(len(forms), -math.inf)),
             np.append(base.row_upper, np.nextafter(error - forms[:, 0], math.inf)),
             Entries.join([base.entries, *self._net.read(index, forms, 1.0), slack]),
+            base.ball,
         )
         return Target(program, Layout.of(program.entries, len(program.row_lower), len(program.cost)))
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from netproof.bounds.ball import Ball
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Node
 from netproof.model.ops import Affine
@@ -40,8 +41,17 @@ class Entries(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class RoundBall:
+    """An ℓ2 ball that some columns lie in, on top of the rows: ‖x − centre‖₂ <= radius."""
+
+    columns: Ints  # (n,)
+    centre: Floats  # (n,)
+    shape: Ball  # about the centre, cut by the columns' bounds or wider ones
+
+
+@dataclass(frozen=True, eq=False)
 class LinearProgram:
-    """min cost·x subject to row_lower <= A x <= row_upper and lower <= x <= upper."""
+    """min cost·x subject to row_lower <= A x <= row_upper and lower <= x <= upper, and some of x in a ball, if any."""
 
     cost: Floats  # (col,)
     lower: Floats  # (col,)
@@ -49,6 +59,7 @@ class LinearProgram:
     row_lower: Floats  # (row,)
     row_upper: Floats  # (row,)
     entries: Entries
+    ball: RoundBall | None = None
 
 
 class Layout(NamedTuple):
@@ -79,6 +90,7 @@ class Program:
         self._row_lower: list[Floats] = []
         self._row_upper: list[Floats] = []
         self._entries: list[Entries] = []
+        self.ball: RoundBall | None = None
         self.columns = 0
         self.rows = 0
         self.entries = 0
@@ -106,7 +118,8 @@ class Program:
     def finish(self) -> LinearProgram:
         parts = (self._lower, self._upper, self._row_lower, self._row_upper)
         lower, upper, row_lower, row_upper = (np.concatenate([np.zeros(0), *part]) for part in parts)
-        return LinearProgram(np.zeros(self.columns), lower, upper, row_lower, row_upper, Entries.join(self._entries))
+        entries = Entries.join(self._entries)
+        return LinearProgram(np.zeros(self.columns), lower, upper, row_lower, row_upper, entries, self.ball)
 
 
 def matrix_of(node: Node, wanted: Ints, deadline: Deadline) -> list[Entries]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from netproof.bounds.ball import Ball
 from netproof.bounds.lp_model import (
     Bools,
     Entries,
@@ -20,6 +21,7 @@ from netproof.bounds.lp_model import (
     Ints,
     LinearProgram,
     Program,
+    RoundBall,
     aliases,
     matrix_of,
     offset_of,
@@ -84,7 +86,7 @@ def add_input_set(program: Program, inputs: InputSet, lower: Floats, upper: Floa
     """The input's columns (input,), no wider than lower and upper.
 
     A box; around it the ball's own box; for ℓ1 also distances e >= |x − centre| with Σe <= radius. An ℓ2 ball is not
-    linear: only its box is used, so the relaxation there is weaker.
+    linear: it stands beside the rows, for `lp_ball` and `lp_check`.
     """
     lower = np.fmax(lower, inputs.lower.reshape(-1).numpy())
     upper = np.fmin(upper, inputs.upper.reshape(-1).numpy())
@@ -93,7 +95,11 @@ def add_input_set(program: Program, inputs: InputSet, lower: Floats, upper: Floa
         lower = np.maximum(lower, np.nextafter(centre - inputs.radius, -np.inf))
         upper = np.minimum(upper, np.nextafter(centre + inputs.radius, np.inf))
     x = program.add_columns(lower, upper)
-    if inputs.centre is None or inputs.p != 1:
+    if inputs.centre is None:
+        return x
+    if inputs.p == 2:
+        about, ball = Ball.of(inputs)
+        program.ball = RoundBall(x, about.reshape(-1).numpy(), ball)
         return x
     infinite = np.full(len(x), np.inf)
     far = program.add_columns(np.zeros(len(x)), np.full(len(x), inputs.radius))

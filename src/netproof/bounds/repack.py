@@ -11,8 +11,8 @@ from netproof.bounds.root import Root
 from netproof.problem.domains import Domains
 
 
-def repack(domains: Domains, old: Root, new: Root) -> Domains:
-    """Those that may still hold a point, in the packing of `new`; what branching said of them is lost.
+def repack(domains: Domains, old: Root, new: Root) -> tuple[Domains, Domains]:
+    """Put sub-domains into the packing of `new`; what branching said of them is lost. And those that are dropped.
 
     A decision on a neuron whose sign is now known is implied, or it contradicts the sign: then every point that is left
     lies in the other half too, whose sub-domains are open or proved, and this one is dropped.
@@ -22,9 +22,10 @@ def repack(domains: Domains, old: Root, new: Root) -> Domains:
     gone[places] = False
     known = _signs(old, new)
     against = (domains.splits.sign() * known)[:, gone] < 0
-    left = domains.select(~against.any(1))
+    dropped = against.any(1)
+    left = domains.select(~dropped)
     lower, upper = torch.cat([new.bias[:0], *new.lower]), torch.cat([new.bias[:0], *new.upper])
-    return replace(
+    moved = replace(
         left,
         splits=left.splits[:, places],
         lower=left.lower[:, places].maximum(lower),
@@ -33,6 +34,7 @@ def repack(domains: Domains, old: Root, new: Root) -> Domains:
         multipliers=left.multipliers[:, places],
         candidates=left.candidates.new_full((len(left), 0), -1),
     )
+    return moved, domains.select(dropped)
 
 
 def _places(old: Root, new: Root) -> Tensor:

@@ -104,7 +104,7 @@ def build_root(
     """
     region = Region.of(problem.input_set, device, torch.float64)
     graph = problem.graph.to(device, torch.float64)
-    intervals = Intervals(graph, region)
+    intervals = Intervals(graph, region, deadline)
     proof = Relaxed(graph, region, intervals.charge)
     narrow = Region.of(problem.input_set, device, torch.float32)
     search = Relaxed(problem.graph.to(device, torch.float32), narrow, None)
@@ -172,8 +172,13 @@ def _refine(
 
 
 def _intervals_are_tight(root: Root, pre: int) -> bool:
-    """Whether `pre` is at most one mixing affine op away from the input, so that intervals lose nothing."""
+    """Whether `pre` is at most one mixing affine op away from the input, so that intervals lose nothing.
+
+    Of a box, that is. A ball's intervals are not by boxes up to the first nonlinear node.
+    """
     graph = root.proof.graph
+    if root.proof.region.ball is not None:
+        return root.intervals.linear_on_a_ball(pre)
     ops = [graph.nodes[i].op for i in graph.ancestors[pre]]
     mixing = sum(isinstance(op, Affine) and op.fan > 1 for op in ops)
     return mixing <= 1 and not any(isinstance(op, Nonlinear) for op in ops)
@@ -254,6 +259,7 @@ class _Neurons:
             candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),
             settled=torch.zeros(count, dtype=torch.int64, device=device),
             renewed=torch.zeros(count, dtype=torch.int64, device=device),
+            level=torch.zeros(count, dtype=torch.int64, device=device),
         )
         return value.index_copy(0, places, self._deepen(part, domains)) if count else value
 

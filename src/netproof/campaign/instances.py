@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import gzip
-import math
+import io
 import os
 import re
 import zlib
@@ -20,7 +19,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from netproof.core.files import read_bounded, unpack
 from netproof.errors import UsageError
+from netproof.problem.exact import decimal
 
 HOME = "NETPROOF_BENCHMARKS"  # the folder in which folders are looked for by name
 INSTANCES, KNOWN = "instances.csv", "known.csv"
@@ -92,7 +93,7 @@ def read_folders(names: Iterable[str | Path], first: int | None = None) -> list[
 def benchmark_name(folder: Path) -> str:
     """The folder's name; where that is a mere version (`acasxu/2.0`), its parent's before it."""
     folder = folder.resolve()
-    return f"{folder.parent.name}-{folder.name}" if re.fullmatch(r"v?\d+(\.\d+)*", folder.name) else folder.name
+    return f"{folder.parent.name}-{folder.name}" if re.fullmatch(r"v?[0-9]+(\.[0-9]+)*", folder.name) else folder.name
 
 
 def read_folder(folder: str | Path) -> list[Instance]:
@@ -159,11 +160,12 @@ def _truth(told: Sequence[tuple[str, set[str]]]) -> tuple[str | None, str]:
 
 
 def _positive(text: str) -> float | None:
+    """A decimal number above zero, in ASCII digits; None for anything else."""
     try:
-        value = float(text)
-    except ValueError:
+        value = float(decimal(text) or 0)
+    except OverflowError:
         return None
-    return value if math.isfinite(value) and value > 0 else None
+    return value if value > 0 else None
 
 
 def _plain(name: str) -> str:
@@ -190,7 +192,7 @@ def _read_known(file: Path) -> dict[tuple[str, str], set[str]]:
 def _rows(file: Path) -> list[tuple[int, list[str]]]:
     """(line, cells) of every line that is not empty."""
     try:
-        reader = csv.reader(read_bytes(file).decode("utf-8-sig").splitlines(), strict=True)
+        reader = csv.reader(io.StringIO(read_bytes(file).decode("utf-8-sig"), newline=""), strict=True)
         return [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"not a CSV file: {error}", file=str(file), remedy="save it as CSV in UTF-8") from error
@@ -204,7 +206,7 @@ def has_file(path: Path) -> bool:
 def read_bytes(path: Path) -> bytes:
     """The file's content, unpacked where only NAME.gz is there."""
     try:
-        return path.read_bytes() if path.is_file() else gzip.decompress(_packed(path).read_bytes())
+        return read_bounded(path) if path.is_file() else unpack(read_bounded(_packed(path)))
     except (OSError, EOFError, zlib.error) as error:
         raise UsageError(f"cannot be read: {error}", file=str(path), remedy="check the file") from error
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from netproof._version import __version__
 from netproof.campaign.instances import Instance
-from netproof.errors import UsageError
+from netproof.errors import NetproofError, UsageError
 from netproof.methods import method_info
 
 DEVICES = ("cpu", "cuda")
@@ -44,8 +44,11 @@ class Job:
 
     @functools.cached_property
     def hashes(self) -> tuple[str, str]:
-        """SHA-256 of model and property as they lie on disk; empty where there is no such file."""
-        return file_hash(self.instance.onnx), file_hash(self.instance.vnnlib)
+        """Of model and property as they lie on disk; empty where there is no such file.
+
+        SHA-256 of the file; for a model with external data, over the hashes of all its files.
+        """
+        return model_hash(self.instance.onnx), file_hash(self.instance.vnnlib)
 
     @functools.cached_property
     def key(self) -> str:
@@ -64,17 +67,44 @@ class Job:
         return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
 
 
+def model_hash(path: Path) -> str:
+    """What tells the network from others, as `Network.identity`: over the file and those beside it that it needs."""
+    file = _find(path)
+    if file is None:
+        return ""
+    from netproof.model.external import ExternalFile, identity
+
+    needed = _external(file, *_state(file))
+    return identity(file_hash(file), [ExternalFile(str(part), file_hash(part)) for part in needed])
+
+
 def file_hash(path: Path) -> str:
     """Of the file, or of its .gz; files are hashed once while they stay as they are."""
-    packed = path.with_name(f"{path.name}.gz")
-    for file in (path, packed):
-        if file.is_file():
-            stat = os.stat(file)
-            return _hash(file, stat.st_mtime_ns, stat.st_size)
-    return ""
+    file = _find(path)
+    return "" if file is None else _hash(file, *_state(file))
+
+
+def _find(path: Path) -> Path | None:
+    return next((file for file in (path, path.with_name(f"{path.name}.gz")) if file.is_file()), None)
+
+
+def _state(file: Path) -> tuple[int, int]:
+    stat = os.stat(file)
+    return stat.st_mtime_ns, stat.st_size
 
 
 @functools.lru_cache(maxsize=4096)
 def _hash(file: Path, modified: int, size: int) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+@functools.lru_cache(maxsize=4096)
+def _external(file: Path, modified: int, size: int) -> tuple[Path, ...]:
+    """The files beside a model; none where it cannot be read, which the worker will say."""
+    from netproof.model.external import external_files
+
+    try:
+        return tuple(Path(found.path) for found in external_files(file))
+    except NetproofError:
+        return ()

@@ -20,6 +20,7 @@ from netproof.campaign.jobs import Job
 from netproof.campaign.process import Heard, Process, Setup
 from netproof.campaign.store import Result, Store
 from netproof.core.cpu import available_cpus
+from netproof.core.reasons import CONTRADICTION
 from netproof.errors import NetproofError, UsageError
 
 GRACE = 5.0  # seconds past its limit after which a run's worker is ended
@@ -282,7 +283,8 @@ def result_of(
 ) -> Result:
     """What was asked and what came of it. A decision past the limit is none: it counts as a timeout."""
     found = dict(answer)
-    if job.timeout is not None and found["total"] > job.timeout and found["verdict"] in ("sat", "unsat", "unknown"):
+    late = job.timeout is not None and found["total"] > job.timeout and found["verdict"] in ("sat", "unsat", "unknown")
+    if late and found.get("reason") != CONTRADICTION:
         found |= {"verdict": "timeout", "reason": f"{found['verdict']}, but after the limit"}
     return Result(
         key=job.key,

@@ -34,7 +34,7 @@ class Result:
     benchmark: str
     folder: str
     onnx: str  # as instances.csv names it
-    onnx_sha256: str
+    onnx_sha256: str  # over all its files, where its weights lie beside it
     vnnlib: str
     vnnlib_sha256: str
     truth: str | None

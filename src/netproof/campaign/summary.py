@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from netproof.campaign.store import Result
+from netproof.core.reasons import CONTRADICTION
 
 VERDICTS = ("unsat", "sat", "timeout", "unknown", "error")
 
@@ -109,15 +110,19 @@ def _summary(benchmark: str, label: str, group: Sequence[Result]) -> Summary:
 
 
 def contradictions(runs: Iterable[Run]) -> list[str]:
-    """Verdicts against what is known, and configurations that answer sat and unsat to one question.
+    """Verdicts against what is known, configurations that answer sat and unsat to one question, runs at odds with
 
-    One question: the same files with the same contents, so that a property that was mended is another one.
+    themselves. One question: the same files with the same contents, so that a mended property is another one.
     """
     groups: dict[tuple[str, ...], list[Run]] = defaultdict(list)
+    with_itself = []
     for run in runs:
-        if run.result.solved:
-            groups[*run.result.instance, run.result.onnx_sha256, run.result.vnnlib_sha256].append(run)
-    return [
+        result = run.result
+        if result.solved:
+            groups[*result.instance, result.onnx_sha256, result.vnnlib_sha256].append(run)
+        elif result.reason == CONTRADICTION:
+            with_itself.append(f"{result.benchmark}: {result.onnx} {result.vnnlib}: within {run.label}: {result.error}")
+    return with_itself + [
         line
         for (benchmark, onnx, vnnlib, *_), group in groups.items()
         for line in _quarrels(group, f"{benchmark}: {onnx} {vnnlib}")

@@ -21,7 +21,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from netproof.errors import NetproofError
+from netproof.core.reasons import CONTRADICTION
+from netproof.errors import NetproofError, UsageError
 
 WARM = ("conv-3-holds", "fc-4-needs-splits")  # bundled questions: a convolution, and one that takes a search
 WARM_LIMIT = 60.0
@@ -106,7 +107,7 @@ class Worker:
 
     def __init__(self, threads: int, send: Callable[[Mapping[str, Any]], None]) -> None:
         self._threads, self._send = threads, send
-        self._loaded: tuple[str, Any] = ("", None)  # sha256 of the file, and the network
+        self._loaded: tuple[str, Any] = ("", None)  # the network, and what tells it from others
 
     def answer(self, job: Mapping[str, Any]) -> dict[str, Any]:
         began = time.monotonic()
@@ -138,12 +139,15 @@ class Worker:
         return _plain(verdict, loaded)
 
     def _network(self, path: str, sha256: str) -> Any:
-        """The network of the file; read again only where it is another than the last."""
+        """The network of the file; read again only where it, or a file that it needs, is another than the last."""
         from netproof.model.load import load_network
 
         if not sha256 or self._loaded[0] != sha256:
             self._loaded = ("", None)  # the old one's memory first
-            self._loaded = (sha256, load_network(path))
+            network = load_network(path)
+            if sha256 and network.identity != sha256:
+                raise UsageError("the model changed while the campaign ran", file=path, remedy="run it again")
+            self._loaded = (sha256, network)
         return self._loaded[1]
 
     def _teller(self) -> Callable[[Any], None]:
@@ -168,6 +172,7 @@ def _plain(verdict: Any, loaded: float) -> dict[str, Any]:
         from netproof.problem.witness import format_witness
 
         text = format_witness(verdict.witness).rstrip("\n") + "\n"
+    wrong = verdict.details.get(CONTRADICTION)
     return {
         "verdict": str(verdict.status),
         "reason": verdict.reason,
@@ -180,6 +185,7 @@ def _plain(verdict: Any, loaded: float) -> dict[str, Any]:
         "rounds": int(stats.rounds),
         "peak_memory": int(stats.peak_memory),
         "witness": text,
+        "error": "" if wrong is None else f"{wrong['what']}; the case is kept in {wrong['saved']}",
     }
 
 

@@ -17,12 +17,10 @@ from typer.core import TyperGroup
 
 from netproof._version import __version__
 from netproof.cli import bench, bounds, demo, doctor, inspect, methods, report, reproduce, robust, verify
+from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.output import print_err, print_out
 from netproof.cli.supervisor import WorkerBug
-from netproof.cli.verify import EXIT_INTERRUPTED
 from netproof.errors import NetproofError
-
-EXIT_BUG, EXIT_USAGE = 1, 2
 
 # Typer exports this one and not its base; click, on which older versions rest, need not be importable.
 CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]

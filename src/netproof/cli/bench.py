@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from netproof.cli import options
+from netproof.cli.exits import EXIT_INTERRUPTED
 from netproof.cli.output import print_err, print_out
-from netproof.cli.verify import EXIT_INTERRUPTED
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:

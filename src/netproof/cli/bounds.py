@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from netproof.cli import options
-from netproof.cli.clock import process_started
-from netproof.cli.output import Outputs, print_err, print_out, to_json
+from netproof.cli.clock import command_started
+from netproof.cli.exits import EXIT_INTERRUPTED
+from netproof.cli.output import Outputs, print_err, to_json
 from netproof.cli.progress import Display, sender
 from netproof.cli.supervisor import Ending, supervise
-from netproof.cli.verify import EXIT_INTERRUPTED, prepare
+from netproof.cli.verify import prepare
 from netproof.cli.worker import Job
 from netproof.errors import UsageError
 
@@ -36,7 +37,7 @@ def bounds(
     quiet: options.Quiet = False,
 ) -> int:
     """Bound every output from both sides. stdout: one line `Y_i lower upper` an output."""
-    started = process_started()
+    started = command_started()
     model, spec = options.model_and_spec(files)
     if method not in METHODS:
         raise UsageError(f"--method: unknown bound {method!r}", remedy="use " + ", ".join(METHODS))
@@ -56,11 +57,10 @@ def bounds(
         display.close()
     found = outcome.result or {"lower": None, "upper": None, "exact": False, "reason": _why(outcome, timeout)}
     found.update(method=method, seconds=time.monotonic() - started, model=model, property=spec)
-    outputs.write("--json", to_json(found))
-    print_out(_table(found) if outcome.result else f"{_word(outcome)}\n")
+    outputs.deliver({"--json": to_json(found)}, _table(found) if outcome.result else f"{_word(outcome)}\n")
     if not quiet:
         print_err(_summary(found))
-    return EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0
+    return outputs.exit_code(EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0)
 
 
 def _work(job: Job, *, model: str, spec: str, method: str, engine: options.Engine) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from netproof.cli import options, words
-from netproof.cli.clock import process_started
+from netproof.cli.clock import command_started
+from netproof.cli.exits import EXIT_INTERRUPTED
 from netproof.cli.output import print_err, print_out
 from netproof.cli.progress import Display, sender
 from netproof.cli.supervisor import Ending, supervise
-from netproof.cli.verify import EXIT_INTERRUPTED, prepare
+from netproof.cli.verify import prepare
 from netproof.cli.worker import Job
 from netproof.errors import UsageError
 
@@ -34,7 +35,7 @@ def demo(
     """Prove some bundled networks, break others, and draw what broke them."""
     from netproof.demo import copy_data
 
-    started = process_started()
+    started = command_started()
     engine = options.engine(method="auto", device=device, threads=threads, timeout=None, settings=None)
     folder = Path(out)
     try:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from netproof._version import __version__
-from netproof.cli.clock import process_started
+from netproof.cli.clock import command_started
+from netproof.cli.exits import EXIT_INTERRUPTED
 from netproof.cli.output import installed_version, print_out
 from netproof.cli.supervisor import Ending, supervise
-from netproof.cli.verify import EXIT_INTERRUPTED
 from netproof.cli.worker import Job
 from netproof.core.cpu import affinity_cpus, available_cpus, cgroup_quota
 
@@ -51,7 +51,7 @@ def doctor() -> int:
     if not healthy:
         print_out("Something is missing: see the lines with FAIL.\n")
         return 1
-    outcome = supervise(_work, started=process_started(), on_event=show)
+    outcome = supervise(_work, started=command_started(), on_event=show)
     if outcome.ending == Ending.INTERRUPTED:
         return EXIT_INTERRUPTED
     if outcome.ending != Ending.FINISHED:

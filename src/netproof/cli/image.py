@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netproof.cli.witness_file import Layout
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ class Centre:
     channels: np.ndarray  # of int; all 0 for an array
     mean: tuple[Fraction, ...]
     std: tuple[Fraction, ...]
+    layout: Layout | None = None  # of the picture that it was read from
+
+    def pixels(self, values: np.ndarray) -> np.ndarray:
+        """Inputs of the network as pixels again."""
+        mean, std = (np.array(side, dtype=np.float64)[self.channels] for side in (self.mean, self.std))
+        return np.asarray(values.reshape(self.channels.shape) * std + mean)
 
     def normalised(self, values: np.ndarray) -> np.ndarray:
         """(value − mean) / std, by channel."""
@@ -56,11 +63,13 @@ def read_centre(question: Question, shape: tuple[int, ...]) -> Centre:
         values = _read_array(question.image, shape)
         return Centre(values, np.zeros(shape, dtype=int), (Fraction(0),), (Fraction(1),))
     pixels, white = _read_png(question.image)
-    values, channels = _arrange(question.image, pixels, shape)
+    values, channels, first = _arrange(question.image, pixels, shape)
     count = 1 if pixels.ndim == 2 else 3
     mean = _per_channel("--mean", question.mean or (Fraction(0),), count)
     std = _per_channel("--std", question.std or (Fraction(1),), count)
-    return Centre(_each(lambda pixel: Fraction(int(pixel), white), values), channels, mean, std)
+    height, width = pixels.shape[:2]
+    exact = _each(lambda pixel: Fraction(int(pixel), white), values)
+    return Centre(exact, channels, mean, std, Layout(height, width, count, first))
 
 
 def region(question: Question, centre: Centre) -> InputRegion:
@@ -73,6 +82,12 @@ def region(question: Question, centre: Centre) -> InputRegion:
         lower, upper = values - eps, values + eps
         if clip is not None:
             lower, upper = _each(lambda v: max(v, clip[0]), lower), _each(lambda v: min(v, clip[1]), upper)
+            if (lower > upper).any():
+                raise UsageError(
+                    "it lies farther than --eps from --clip: the input set is empty",
+                    file=question.image,
+                    remedy="give the range that its values have",
+                )
         return specs.box(centre.normalised(lower), centre.normalised(upper))
     if len(set(centre.std)) > 1:
         raise UsageError(
@@ -134,22 +149,22 @@ def _read_png(path: str) -> tuple[np.ndarray, int]:
     raise UsageError(f"{what} is not supported", file=path, remedy="save it as plain grey or RGB")
 
 
-def _arrange(path: str, pixels: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels and their channels in the network's shape: grey, channels first, or channels last."""
+def _arrange(path: str, pixels: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Pixels and their channels in the network's shape, grey, or RGB with channels first (True) or last."""
     body = tuple(axis for axis in shape if axis != 1)
     height, width = pixels.shape[:2]
     channels = np.zeros_like(pixels)
     if pixels.ndim == 2:
         if body in (_without_ones(height, width), _without_ones(height * width)):
-            return pixels.reshape(shape), channels.reshape(shape)
+            return pixels.reshape(shape), channels.reshape(shape), True
         have = f"a grey image of {width}x{height}"
     else:
         channels[:] = np.arange(3)
         if body == _without_ones(3, height, width):
             first = (2, 0, 1)
-            return pixels.transpose(first).reshape(shape), channels.transpose(first).reshape(shape)
+            return pixels.transpose(first).reshape(shape), channels.transpose(first).reshape(shape), True
         if body == _without_ones(height, width, 3):
-            return pixels.reshape(shape), channels.reshape(shape)
+            return pixels.reshape(shape), channels.reshape(shape), False
         have = f"an RGB image of {width}x{height}"
     raise UsageError(
         f"{have} does not fit the network's input {list(shape)}",

@@ -10,33 +10,44 @@ from typing import Annotated, Any
 import typer
 
 from netproof.cli import options
-from netproof.cli.clock import process_started
-from netproof.cli.output import print_err, print_out
+from netproof.cli.clock import command_started
+from netproof.cli.exits import EXIT_INTERRUPTED, EXIT_USAGE
+from netproof.cli.output import Outputs, print_err, to_json
 from netproof.cli.supervisor import Ending, supervise
-from netproof.cli.verify import EXIT_INTERRUPTED
 from netproof.cli.worker import Job
 
 
 def inspect(
     model: Annotated[str, typer.Argument(metavar="MODEL.onnx", help="The file; .gz too.")],
+    json: options.Json = None,
 ) -> int:
-    """Show a network's operators, shapes and neurons, and every node that is not supported."""
+    """Show a network's operators, shapes and neurons, and every node that is not supported.
+
+    Exit 2 if there is one, or if `netproof verify` would refuse the file otherwise. The JSON has the keys path, sha256,
+    opset, operators (name: count), input_shape, output_shape, weight_dtypes, layers (index, name, op, inputs, shape,
+    parameters), neurons (node: count), parameters, notes, supported, and unsupported (node, op, line).
+    """
     path = options.model_file(model)
-    outcome = supervise(functools.partial(_work, path=path), started=process_started())
+    outputs = Outputs({"--json": json})
+    outputs.check((path,))
+    outcome = supervise(functools.partial(_work, path=path), started=command_started())
     if outcome.ending == Ending.INTERRUPTED:
         print_err("netproof: interrupted")
         return EXIT_INTERRUPTED
     if outcome.result is None:
         print_err(f"netproof: error: {path}: {outcome.reason} (a smaller model, or more memory)")
-        return 1
-    print_out("\n".join(_lines(outcome.result)) + "\n")
-    return 0
+        return EXIT_USAGE
+    found = outcome.result
+    outputs.deliver({"--json": to_json(found)}, "\n".join(_lines(found)) + "\n")
+    return outputs.exit_code(0 if found["supported"] else EXIT_USAGE)
 
 
 def _work(job: Job, *, path: str) -> dict[str, Any]:
     from netproof.model.describe import describe
 
-    return dataclasses.asdict(describe(path))
+    found = dataclasses.asdict(describe(path))
+    unsupported = found.pop("unsupported")
+    return {**found, "supported": not unsupported, "unsupported": unsupported}
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from typing import NoReturn
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Obey a command line, then leave without teardown: where there is no fork a thread may be busy still."""
+    """Obey a command line, then leave without teardown: where there is no fork a thread may be busy still.
+
+    Without `arguments` this is the program itself, and its clock starts with the process.
+    """
+    entered = time.monotonic()
     # Threads that wait must not spin: on a machine with other work, spinning makes two threads slower than one.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
+        from netproof.cli.clock import start_clock
+
+        start_clock(entered, whole_process=arguments is None)
         from netproof.cli.app import report_bug, run
 
         sys.excepthook = report_bug

@@ -14,6 +14,7 @@ import typer
 
 from netproof.core.cpu import available_cpus
 from netproof.errors import UsageError
+from netproof.problem.exact import LIMITS, decimal
 
 DEVICES = ("auto", "cpu", "cuda")
 SUFFIXES = {".onnx": "model", ".vnnlib": "spec"}
@@ -29,10 +30,17 @@ Set = Annotated[
 ]
 NoAttack = Annotated[bool, typer.Option("--no-attack", help="Do not look for counterexamples first.")]
 Seed = Annotated[int, typer.Option(metavar="N", help="The same seed gives the same run on one device.")]
-Json = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write everything known as JSON.")]
+Json = Annotated[
+    str | None,
+    typer.Option(
+        "--json", metavar="FILE", help="Write everything known as JSON; - for stdout, which then holds nothing else."
+    ),
+]
 WitnessFile = Annotated[
     str | None,
-    typer.Option("--witness", metavar="FILE", help="Save a counterexample: .npy for the array, else text."),
+    typer.Option(
+        "--witness", metavar="FILE", help="Save a counterexample: .npy the array, .png a picture of it, else text."
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Nothing on stderr but errors.")]
 
@@ -116,7 +124,10 @@ def read_settings(method: str, settings: Iterable[str]) -> dict[str, str]:
         if name in chosen:
             raise UsageError(f"--set: {name!r} is given twice", remedy="give it once")
         chosen[name] = value
-    METHODS[method].options(chosen)  # refuses values of the wrong type or out of range
+    try:
+        METHODS[method].options(chosen)  # refuses values of the wrong type or out of range
+    except UsageError as error:
+        raise UsageError(f"--set {error.message}", remedy=error.remedy) from None
     return chosen
 
 
@@ -172,11 +183,16 @@ def existing(path: str) -> str:
 
 
 def number(option: str, text: str) -> Fraction:
-    """An exact number: `2/255`, `0.01`, `1e-3`."""
+    """An exact number: `2/255`, `0.5/255`, `0.01`, `1e-3`."""
+    above, slash, below = (part.strip() for part in text.partition("/"))
     try:
-        return Fraction("".join(text.split()))
-    except (ValueError, ZeroDivisionError):
-        raise UsageError(f"{option}: {text!r} is not a number", remedy="write 0.01, 1e-3 or 2/255") from None
+        value, divisor = decimal(above), decimal(below) if slash else Fraction(1)
+    except OverflowError as error:
+        raise UsageError(f"{option}: {error}", remedy=LIMITS) from None
+    if value is None or divisor is None or divisor == 0:
+        why = "divides by zero" if value is not None and divisor == 0 else "is not a number"
+        raise UsageError(f"{option}: {text!r} {why}", remedy="write 0.01, 1e-3, 2/255 or 0.5/255")
+    return value / divisor
 
 
 def numbers(option: str, text: str) -> tuple[Fraction, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import math
@@ -15,11 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof._version import __version__
-from netproof.errors import UsageError
+from netproof.cli.exits import EXIT_USAGE
+from netproof.core.reasons import CONTRADICTION
+from netproof.errors import NetproofError, UsageError
 
 if TYPE_CHECKING:
     from netproof.core.verdict import Verdict
 
+HASH_WAIT = 0.2  # seconds: a late answer is worse than a missing hash
+EXTERNAL_WAIT = 10.0  # but an answer that does not say for which weights is worse still
 PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "total")
 
 
@@ -38,6 +43,7 @@ def blank_record() -> dict[str, Any]:
         "leaf_lps": 0,
         "rounds": 0,
         "witness": None,
+        CONTRADICTION: None,
     }
 
 
@@ -57,6 +63,7 @@ def verdict_record(verdict: Verdict) -> dict[str, Any]:
         "leaf_lps": int(stats.leaf_lps),
         "rounds": int(stats.rounds),
         "witness": _witness(verdict),
+        CONTRADICTION: verdict.details.get(CONTRADICTION),
     }
 
 
@@ -75,13 +82,14 @@ def document(
     method: str,
     device: str,
     seed: int,
-    model: Mapping[str, str | None],
+    model: Mapping[str, Any],
     property: Mapping[str, str | None],
     accelerator: Mapping[str, str | None],
 ) -> dict[str, Any]:
     """The JSON document, its keys in the order of the contract."""
     return {
-        **{key: record[key] for key in blank_record() if key != "witness"},
+        **{key: record[key] for key in blank_record() if key not in ("witness", CONTRADICTION)},
+        **({CONTRADICTION: record[CONTRADICTION]} if record[CONTRADICTION] else {}),
         "method": method,
         "device": device,
         "seed": seed,
@@ -127,35 +135,62 @@ def _finite(value: Any) -> Any:
 
 
 class Hashes:
-    """SHA-256 of files, computed beside the work; a file that is gone or not yet read has none."""
+    """SHA-256 of files, computed beside the work; a file that is gone or not yet read has none.
+
+    The first of them is the model, which may need further files beside it.
+    """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._found: dict[str, str] = {}
+        self._external: list[dict[str, str]] | None = None
+        self._patience = 0.0
         self._thread = threading.Thread(target=self._run, args=(tuple(paths),), daemon=True)
         self._thread.start()
 
     def _run(self, paths: tuple[str, ...]) -> None:
+        from netproof.model.external import external_files, may_have_external
+
+        with contextlib.suppress(NetproofError):  # what is wrong with the model, the work says
+            more = may_have_external(Path(paths[0]))
+            self._patience = EXTERNAL_WAIT if more else 0.0
+            self._external = [] if not more else None
         for path in paths:
             with contextlib.suppress(OSError), open(path, "rb") as file:
                 self._found[path] = hashlib.file_digest(file, "sha256").hexdigest()
+        with contextlib.suppress(NetproofError):
+            if self._external is None:
+                self._external = [dataclasses.asdict(file) for file in external_files(Path(paths[0]))]
+
+    def of_model(self, path: str) -> dict[str, Any]:
+        """As `of`, with the files beside the model that its weights come from."""
+        return {**self.of(path), "external": self._external}
 
     def of(self, path: str) -> dict[str, str | None]:
-        self._thread.join(timeout=0.2)  # a late answer is worse than a missing hash
+        self._thread.join(timeout=HASH_WAIT)
+        self._thread.join(timeout=self._patience)
         return {"path": path, "sha256": self._found.get(path)}
+
+
+STDOUT = "-"  # as the name of a file
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """The files that a command was asked to write, by option."""
+    """The files that a command was asked to write, by option. `--json -` means that stdout is the JSON and no more."""
 
     paths: Mapping[str, str | None] = field(default_factory=dict)
+    _failed: list[UsageError] = field(default_factory=list)
 
     def check(self, inputs: Iterable[str]) -> None:
         """Find out before the work, not after it, that a result could not be written."""
         taken = {os.path.realpath(path): path for path in inputs}
         for option, path in self.paths.items():
-            if path is None:
+            if path is None or (path, option) == (STDOUT, "--json"):
                 continue
+            if path == STDOUT:
+                raise UsageError(
+                    f"{option} -: stdout has it already", remedy="leave it out, or write ./- for a file of that name"
+                )
             real = os.path.realpath(path)
             if real in taken and not _is_special(real):
                 raise UsageError(
@@ -164,20 +199,39 @@ class Outputs:
             taken[real] = path
             _check_writable(option, path, real)
 
-    def write(self, option: str, content: str | bytes | None) -> str | None:
-        """Write one of them if it was asked for and there is something to write; its path if so."""
+    def deliver(self, contents: Mapping[str, str | bytes | None], text: str) -> list[str]:
+        """Write every file that there is something for, then stdout; the options whose files were written.
+
+        What cannot be written keeps back nothing else: it is told last, and makes the exit code that of an error.
+        """
+        written = [option for option, content in contents.items() if self._write(option, content)]
+        on_stdout = contents.get("--json") if self.paths.get("--json") == STDOUT else text
+        try:
+            print_out(str(on_stdout))
+        finally:
+            for error in self._failed:
+                print_err(f"netproof: error: {error}")
+        return written
+
+    def exit_code(self, otherwise: int) -> int:
+        return EXIT_USAGE if self._failed else otherwise
+
+    def _write(self, option: str, content: str | bytes | None) -> bool:
         path = self.paths.get(option)
-        if path is None or content is None:
-            return None
+        if path is None or path == STDOUT or content is None:
+            return False
         try:
             _write(os.path.realpath(path), content.encode() if isinstance(content, str) else content)
         except OSError as error:
-            raise UsageError(
-                f"cannot write {option}: {error.strerror or error}",
-                file=path,
-                remedy="free the disk or go elsewhere",
-            ) from error
-        return path
+            self._failed.append(
+                UsageError(
+                    f"cannot write {option}: {error.strerror or error}",
+                    file=path,
+                    remedy="free the disk or go elsewhere",
+                )
+            )
+            return False
+        return True
 
 
 def _check_writable(option: str, path: str, real: str) -> None:

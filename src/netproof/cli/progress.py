@@ -79,7 +79,8 @@ class Display:
             return
         if self._terminal:
             self._draw()
-        elif time.monotonic() >= self._plain_at:
+        elif time.monotonic() >= self._plain_at and self._latest["phase"] != "load":
+            # not while reading: a file that is refused gets one line
             self._plain_at = time.monotonic() + PLAIN_EVERY
             print_err(f"netproof: {self.line()}")
 

@@ -16,6 +16,7 @@ from netproof.cli.options import Engine
 from netproof.cli.progress import sender
 from netproof.cli.question import Question
 from netproof.cli.verify import reply
+from netproof.cli.witness_file import Saver, image_layout
 from netproof.cli.worker import Job
 from netproof.errors import UsageError
 
@@ -38,7 +39,7 @@ class Asker:
     centre: Centre
     label: int
     engine: Engine
-    npy: bool
+    saver: Saver
 
     @property
     def outputs(self) -> int:
@@ -62,18 +63,19 @@ class Asker:
             deadline=self.job.part(seconds),
             progress=sender(self.job.tell, title=title),
         )
-        return {**reply(verdict, self.engine, npy=self.npy), "seconds": time.monotonic() - began}
+        return {**reply(verdict, self.engine, self.saver), "seconds": time.monotonic() - began}
 
 
 def open_question(
-    job: Job, *, model: str, question: Question, label: int, engine: Engine, npy: bool
+    job: Job, *, model: str, question: Question, label: int, engine: Engine, form: str
 ) -> tuple[Asker, int]:
     """Load both, check that they fit, and see what the network says of the image itself."""
     from netproof.model.load import load_network
 
     network = load_network(model)
     centre = read_centre(question, tuple(network.input_shape))
-    asker = Asker(job, network, question, centre, label, engine, npy)
+    layout = centre.layout or image_layout(network.input_shape, model) if form == "png" else None
+    asker = Asker(job, network, question, centre, label, engine, Saver(form, layout, centre.pixels))
     if not 0 <= label < asker.outputs:
         raise UsageError(
             f"--label: {label} is not an output of this network",
@@ -120,7 +122,7 @@ def largest(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> dict[st
     asker, predicted = open_question(job, **asked)
     others = rivals(asker, targets)
     job.tell({"targets": others, "predicted": predicted})
-    if predicted != asker.label:
+    if predicted in others and _broken_at_once(asker, others):
         return {}
     first = asker.question.eps
     certified, refused, eps = Fraction(0), None, first
@@ -138,6 +140,15 @@ def largest(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> dict[st
             refused = eps
         eps = 2 * certified if refused is None else _between(certified, refused)
     return {}
+
+
+def _broken_at_once(asker: Asker, targets: Sequence[int]) -> bool:
+    """Whether the image itself is a counterexample, which is asked for and replayed as any other."""
+    found = asker.ask(Fraction(0), targets, asker.job.deadline.remaining(), "eps 0")
+    if found["record"]["verdict"] != "sat":
+        return False
+    asker.job.tell({"probe": {"eps": Fraction(0), **found}})
+    return True
 
 
 def _between(low: Fraction, high: Fraction) -> Fraction:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from netproof.cli import options
+from netproof.cli.exits import EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.output import print_err, print_out
-from netproof.cli.verify import EXIT_INTERRUPTED
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,10 +25,18 @@ if TYPE_CHECKING:
 SETS = ("oval_base_easy", "oval_base_med", "oval_base_hard", "oval_wide", "oval_deep")
 
 app = typer.Typer(
-    help="The paper's tables and figures again: ours beside its own numbers, as CSV, PNG, PDF and one HTML page.",
-    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback(invoke_without_command=True)
+def root(context: typer.Context) -> int:
+    """The paper's tables and figures again: ours beside its own numbers, as CSV, PNG, PDF and one HTML page."""
+    if context.invoked_subcommand is None:
+        print_out(context.get_help())
+        return EXIT_USAGE
+    return 0
+
 
 Data = Annotated[str, typer.Option(metavar="DIR", help=f"The folder that holds {', '.join(SETS)}.")]
 NoData = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,13 +13,15 @@ from typing import Annotated, Any
 import typer
 
 from netproof.cli import options, words
-from netproof.cli.clock import process_started
-from netproof.cli.output import Hashes, Outputs, blank_record, document, print_err, print_out, to_json
+from netproof.cli.clock import command_started
+from netproof.cli.output import Hashes, Outputs, blank_record, document, print_err, to_json
 from netproof.cli.progress import Display
 from netproof.cli.question import Question
 from netproof.cli.supervisor import Ending, Outcome, supervise
-from netproof.cli.verify import EXIT_INTERRUPTED, prepare, wants_array
+from netproof.cli.verify import ending_code, prepare
+from netproof.cli.witness_file import form_of
 from netproof.cli.worker import Job
+from netproof.core.reasons import CONTRADICTION, INTERRUPTED
 from netproof.errors import UsageError
 
 NORMS = ("inf", "2", "1")
@@ -61,7 +64,7 @@ def robust(
     Line 1 of stdout is the verdict at --eps; with --largest, lines 2 and 3 are the largest radius that was
     certified and the smallest that was broken.
     """
-    started = process_started()
+    started = command_started()
     model = options.model_file(model)
     question = read_question(image, eps, norm, mean, std, clip)
     if largest and question.eps == 0:
@@ -88,25 +91,25 @@ def robust(
             "question": question,
             "label": label,
             "targets": read_targets(targets),
-            "npy": wants_array(witness),
+            "form": form_of(witness),
         },
     )
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
-    hashes = None
     try:
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
     finally:
         run.display.close()
     record = run.record(outcome)
     record["seconds"]["total"] = time.monotonic() - started
+    contents: dict[str, str | bytes | None] = {
+        "--witness": run.broken().get("file") or run.broken().get("text") or None
+    }
     if json is not None:
-        hashes = Hashes((model, question.image))
-        outputs.write("--json", to_json(run.document(record, hashes, model)))
-    saved = outputs.write("--witness", run.broken().get("array") or run.broken().get("text") or None)
-    print_out(run.machine_lines(record))
+        contents["--json"] = to_json(run.document(record, Hashes((model, question.image)), model))
+    written = outputs.deliver(contents, run.machine_lines(record))
     if not quiet:
-        run.show(record, saved)
-    return EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0
+        run.show(record, witness if "--witness" in written else None)
+    return outputs.exit_code(ending_code(record, outcome))
 
 
 def read_question(image: str, eps: str, norm: str, mean: str | None, std: str | None, clip: str | None) -> Question:
@@ -182,7 +185,7 @@ class _Run:
 
     @property
     def replies(self) -> list[dict[str, Any]]:
-        """The answers at --eps itself."""
+        """The answers at --eps itself; with --largest the first, or that at 0, which is within --eps."""
         return self.probes[:1] if self.largest else list(self.rows.values())
 
     def broken(self) -> dict[str, Any]:
@@ -195,8 +198,6 @@ class _Run:
         by_verdict = {
             word: [p["eps"] for p in self.probes if p["record"]["verdict"] == word] for word in ("unsat", "sat")
         }
-        if self.predicted not in (None, self.label):
-            by_verdict["sat"].append(Fraction(0))
         return {
             "certified": max(by_verdict["unsat"], default=None),
             "broken": min(by_verdict["sat"], default=None),
@@ -206,12 +207,18 @@ class _Run:
         expected = 1 if self.largest else len(self.targets)
         complete = bool(self.targets) and len(self.replies) == expected
         record = overall([reply["record"] for reply in self.replies], complete=complete)
-        if self.largest and self.radii()["broken"] == 0:
-            record.update(verdict="sat", reason=f"the network reads the image itself as {self.predicted}")
+        certified, broken = self.radii().values()
+        if broken == 0 and record["verdict"] == "sat":
+            record["reason"] = record["reason"] or f"the network reads the image itself as {self.predicted}"
+        if certified is not None and broken is not None and certified >= broken:
+            what = f"certified up to eps = {_decimal(certified)}, yet broken at {_decimal(broken)}"
+            return {**record, **words.contradiction({"what": what, "saved": ""})}
+        if record["reason"] == CONTRADICTION:
+            return record
         if record["verdict"] in ("sat", "unsat") and outcome.ending != Ending.INTERRUPTED:
             return record
         if outcome.ending == Ending.INTERRUPTED:
-            record.update(verdict="unknown", reason=words.INTERRUPTED, witness=None)
+            record.update(verdict="unknown", reason=INTERRUPTED, witness=None)
         elif outcome.ending == Ending.TIMEOUT:
             limit = self.engine.timeout
             record.update(verdict="timeout", reason=f"the time limit of {limit:g} s was reached")
@@ -232,7 +239,7 @@ class _Run:
             method=method,
             device=device,
             seed=self.engine.seed,
-            model=hashes.of(model),
+            model=hashes.of_model(model),
             property=hashes.of(self.question.image),
             accelerator=last.get("accelerator") or {},
         )
@@ -259,19 +266,22 @@ class _Run:
         if self.rows or self.probes:
             _table(self.probes or [self.rows[t] for t in self.targets if t in self.rows], self.largest)
         method, device = self.names()
+        note = self.broken().get("note")
         if not self.largest:
             print_err(words.summary(record, method=method, device=device, saved=saved))
+            if note:
+                print_err(f"  note: {note}")
             return
         radii = {key: "none" if eps is None else _decimal(eps) for key, eps in self.radii().items()}
         print_err(f"LARGEST: certified up to eps = {radii['certified']}; smallest broken: {radii['broken']}")
         if saved:
-            print_err(f"  counterexample saved to {saved}")
+            print_err(f"  counterexample saved to {saved}" + (f" ({note})" if note else ""))
         if record["reason"]:
             print_err(f"  {record['reason']}")
 
 
 def overall(records: Sequence[dict[str, Any]], *, complete: bool) -> dict[str, Any]:
-    """One verdict of many: broken if one is, proved only if all are there and all are."""
+    """One verdict of many: broken if one is, proved only if all are there and all are, none where one contradicts."""
     total = blank_record()
     for record in records:
         for phase, seconds in record["seconds"].items():
@@ -282,16 +292,15 @@ def overall(records: Sequence[dict[str, Any]], *, complete: bool) -> dict[str, A
     lowers, uppers = ([record[key] for record in records] for key in ("lower_bound", "upper_bound"))
     total["lower_bound"] = min(lowers) if complete and lowers and None not in lowers else None
     total["upper_bound"] = min((upper for upper in uppers if upper is not None), default=None)
-    for word in ("sat", "timeout", "unknown"):
-        first = next((record for record in records if record["verdict"] == word), None)
-        if first is not None:
-            return {
-                **total,
-                **{k: first[k] for k in ("verdict", "reason", "decided_by", "arithmetic", "witness")},
-            }
-    if complete and records:
+    kept = ("verdict", "reason", "decided_by", "arithmetic", "witness", CONTRADICTION)
+    wrong = (record for record in records if record["reason"] == CONTRADICTION)
+    undone = (record for word in ("sat", "timeout", "unknown") for record in records if record["verdict"] == word)
+    first = next(itertools.chain(wrong, undone), None)
+    if first is not None:
+        return {**total, **{k: first[k] for k in kept}}
+    if complete and records and all(record["verdict"] == "unsat" for record in records):
         last = max(records, key=lambda record: record["seconds"]["total"])
-        return {**total, **{k: last[k] for k in ("verdict", "reason", "decided_by", "arithmetic")}}
+        return {**total, **{k: last[k] for k in kept}}
     return total
 
 

@@ -85,10 +85,12 @@ def supervise(
     Raises NetproofError for what the user can mend and WorkerBug for what they cannot.
     """
     signals = _Signals()
+    end_at = math.inf if timeout is None else started + timeout + LATE
+    if time.monotonic() >= end_at:  # the start-up took it all
+        return Outcome(Ending.TIMEOUT)
     deadline = Deadline(soft_limit(timeout), started=started)
     worker: _Worker = _Forked(work, deadline) if fork else _Threaded(work, deadline)
     signals.worker = worker
-    end_at = math.inf if timeout is None else started + timeout + LATE
     try:
         return _watch(worker, signals, end_at, on_event, on_tick)
     finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
-import io
 import os
 import sys
 import time
@@ -16,25 +15,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from netproof.cli import options, words
-from netproof.cli.clock import process_started
+from netproof.cli.clock import command_started
+from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED
 from netproof.cli.output import (
     Hashes,
     Outputs,
     blank_record,
     document,
     print_err,
-    print_out,
     to_json,
     verdict_record,
 )
 from netproof.cli.progress import Display, sender
 from netproof.cli.supervisor import Ending, Outcome, supervise
+from netproof.cli.witness_file import Saver, form_of, image_layout
 from netproof.cli.worker import Job
+from netproof.core.reasons import CONTRADICTION, INTERRUPTED
 
 if TYPE_CHECKING:
     from netproof.core.verdict import Verdict
-
-EXIT_INTERRUPTED = 130
 
 
 def verify(
@@ -57,7 +56,7 @@ def verify(
 
     Line 1 of stdout is unsat (it holds), sat (it does not), unknown or timeout; after sat, the witness.
     """
-    started = process_started()
+    started = command_started()
     model, spec = options.model_and_spec(files)
     engine = options.engine(
         method=method,
@@ -70,20 +69,24 @@ def verify(
     )
     outputs = Outputs({"--json": json, "--results-file": results_file, "--witness": witness})
     outputs.check((model, spec))
-    work = functools.partial(_work, model=model, spec=spec, engine=engine, npy=wants_array(witness))
+    work = functools.partial(_work, model=model, spec=spec, engine=engine, form=form_of(witness))
     return answer(work, engine, outputs, asked=(model, spec), started=started, quiet=quiet)
 
 
-def wants_array(witness: str | None) -> bool:
-    return witness is not None and witness.lower().endswith(".npy")
-
-
-def _work(job: Job, *, model: str, spec: str, engine: options.Engine, npy: bool) -> dict[str, Any]:
+def _work(job: Job, *, model: str, spec: str, engine: options.Engine, form: str) -> dict[str, Any]:
     prepare(engine)
     from netproof import api
 
+    saver = Saver(form, image_layout(_input_shape(model), model) if form == "png" else None)
     verdict = api.verify(model, spec, **engine.arguments(), deadline=job.deadline, progress=sender(job.tell))
-    return reply(verdict, engine, npy=npy)
+    return reply(verdict, engine, saver)
+
+
+def _input_shape(model: str) -> tuple[int, ...]:
+    from netproof.model.onnx_file import read_file
+    from netproof.model.onnx_reader import declared_input_shape
+
+    return declared_input_shape(read_file(model))
 
 
 def prepare(engine: options.Engine) -> None:
@@ -101,27 +104,22 @@ def prepare(engine: options.Engine) -> None:
         gc.enable()
 
 
-def reply(verdict: Verdict, engine: options.Engine, *, npy: bool) -> dict[str, Any]:
-    """What the worker sends back: plain values, the witness as text and, where asked, as an array file."""
+def reply(verdict: Verdict, engine: options.Engine, saver: Saver) -> dict[str, Any]:
+    """What the worker sends back: plain values, the witness as text and, where asked, as a file of another form."""
     device = used_device(engine.device)
     plain: dict[str, Any] = {
         "record": verdict_record(verdict),
         "text": "",
-        "array": None,
+        "file": None,
         "device": device,
         "accelerator": accelerator(device),
     }
     if verdict.witness is not None:
-        import numpy as np
-
         from netproof.problem.witness import format_witness
 
         plain["text"] = format_witness(verdict.witness).rstrip("\n") + "\n"
-        plain["note"] = verdict.witness.note
-        if npy:
-            buffer = io.BytesIO()
-            np.save(buffer, verdict.witness.input)
-            plain["array"] = buffer.getvalue()
+        plain["file"], about = saver.content(verdict.witness.input)
+        plain["note"] = "; ".join(note for note in (verdict.witness.note, about) if note)
     return plain
 
 
@@ -149,7 +147,7 @@ class Answer:
 
     record: dict[str, Any]
     text: str = ""  # the witness
-    array: bytes | None = None  # the witness as .npy
+    file: bytes | None = None  # the witness as a file that is not text
     note: str = ""
     method: str = ""
     device: str = ""
@@ -187,17 +185,24 @@ def answer(
         display.close()
     found = conclude(outcome, engine, display)
     found.record["seconds"]["total"] = time.monotonic() - started
-    if outputs.paths["--json"] is not None:
-        outputs.write("--json", to_json(_document(found, engine, asked, hashes or Hashes(asked))))
     text = f"{found.record['verdict']}\n{found.text}"
-    outputs.write("--results-file", text)
-    saved = outputs.write("--witness", found.array or found.text or None)
-    print_out(text)
+    contents: dict[str, str | bytes | None] = {"--results-file": text, "--witness": found.file or found.text or None}
+    if outputs.paths["--json"] is not None:
+        contents["--json"] = to_json(_document(found, engine, asked, hashes or Hashes(asked)))
+    written = outputs.deliver(contents, text)
     if not quiet:
+        saved = outputs.paths["--witness"] if "--witness" in written else None
         print_err(words.summary(found.record, method=found.method, device=found.device, saved=saved))
         if found.note:
             print_err(f"  note: {found.note}")
-    return EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0
+    return outputs.exit_code(ending_code(found.record, outcome))
+
+
+def ending_code(record: Mapping[str, Any], outcome: Outcome) -> int:
+    """The exit code of a run that ended with this record."""
+    if outcome.ending == Ending.INTERRUPTED:
+        return EXIT_INTERRUPTED
+    return EXIT_BUG if record["reason"] == CONTRADICTION else 0
 
 
 def _document(found: Answer, engine: options.Engine, asked: tuple[str, str], hashes: Hashes) -> dict[str, Any]:
@@ -207,7 +212,7 @@ def _document(found: Answer, engine: options.Engine, asked: tuple[str, str], has
         method=found.method,
         device=found.device,
         seed=engine.seed,
-        model=hashes.of(model),
+        model=hashes.of_model(model),
         property=hashes.of(spec),
         accelerator=found.accelerator or {},
     )
@@ -228,7 +233,7 @@ def conclude(outcome: Outcome, engine: options.Engine, display: Display) -> Answ
         result = Answer(
             found["record"],
             found["text"],
-            found["array"],
+            found["file"],
             found.get("note", ""),
             engine.method,
             found["device"],
@@ -238,8 +243,8 @@ def conclude(outcome: Outcome, engine: options.Engine, display: Display) -> Answ
         result = Answer(blank_record(), method=engine.method, device=engine.device)
         result.record.update(known_so_far(display.latest))
     if outcome.ending == Ending.INTERRUPTED:
-        result.record.update(verdict="unknown", reason=words.INTERRUPTED, decided_by="", witness=None)
-        result.text, result.array = "", None
+        result.record.update(verdict="unknown", reason=INTERRUPTED, decided_by="", witness=None)
+        result.text, result.file, result.note = "", None, ""
     elif outcome.ending == Ending.TIMEOUT:
         result.record.update(verdict="timeout", reason=f"the time limit of {engine.timeout:g} s was reached")
     elif outcome.ending == Ending.DIED:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-INTERRUPTED = "interrupted"
-EMPTY = "input set is empty"
+from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED
 
 # a verdict in a table: the word and its colour
 SHORT = {
@@ -27,9 +26,24 @@ def summary(record: Mapping[str, Any], *, method: str, device: str, saved: str |
     elif verdict == "sat":
         where = f"counterexample saved to {saved}" if saved else "counterexample found and replayed"
         head = f"BROKEN: {where}" + (f" ({reason})" if reason else "")
+    elif reason == CONTRADICTION:
+        kept = record[CONTRADICTION]["saved"]
+        where = f" with the folder {kept}" if kept else ""
+        head = f"CONTRADICTION: {record[CONTRADICTION]['what']}; this is a bug in netproof: please report it{where}"
     else:
         head = f"UNDECIDED: {reason or 'no proof and no counterexample'}; {advice(record, method, device)}"
     return f"{head}\n{figures(record, method=method, device=device)}"
+
+
+def contradiction(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record says whose parts do not agree."""
+    return {
+        "verdict": "unknown",
+        "reason": CONTRADICTION,
+        "decided_by": "",
+        "witness": None,
+        CONTRADICTION: dict(found),
+    }
 
 
 def figures(record: Mapping[str, Any], *, method: str, device: str) -> str:

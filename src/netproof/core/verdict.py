@@ -62,5 +62,9 @@ class Verdict:
     arithmetic: str = "real"
     details: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if (self.status == Status.SAT) != (self.witness is not None):
+            raise ValueError("`sat` and a witness go together")
+
     def __bool__(self) -> bool:
         raise TypeError("a Verdict is not a yes or no: compare verdict.status with 'unsat' or 'sat'")

@@ -1,18 +1,22 @@
 """Constants of a file, and arithmetic on them that knows its own rounding.
 
-Floats are held in float64, which holds every float16, float32 and float64 exactly. A result that float64
-cannot hold carries an elementwise radius: |exact − value| <= radius.
+Floats are held in float64, which holds every float16, float32 and float64 exactly. Two elementwise bounds go
+with a value. Its radius, for proofs: |exact − value| <= radius, where float64 cannot hold the result. And its
+slack, for the comparison with onnxruntime: |runtime's − value| <= slack, since a runtime rounds the result of
+every operation to the file's own type. (One rounding is charged as two, which also covers a runtime that multiplies
+by a rounded reciprocal where a quotient is meant.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from netproof.numerics import INFLATE, UNDERFLOW, UNIT
+from netproof.numerics import INFLATE, TINY, UNDERFLOW, UNIT
 
 _U = 2.0 * UNIT[torch.float64]  # one rounding, generously
 _SPLIT = 2.0**27 + 1.0  # Veltkamp's constant, which halves a float64's 53 bits
@@ -23,6 +27,8 @@ _SAFE = (2.0**-480, 2.0**480)  # magnitudes whose products, halves and remainder
 class Constant:
     value: np.ndarray  # float64, an integer type or bool
     radius: np.ndarray | None = None  # None when exact
+    slack: np.ndarray | None = None  # None when a runtime must hold the very same value
+    dtype: torch.dtype = torch.float32  # of a float in the file; what a number inside a converter has is float64
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -35,32 +41,60 @@ class Constant:
     def tensor(self) -> Tensor:
         return torch.from_numpy(np.array(self.value, dtype=np.float64))
 
-    def radius_tensor(self) -> Tensor | None:
-        return None if self.radius is None else torch.from_numpy(np.array(self.radius, dtype=np.float64))
+    def moved(self, move: Callable[[np.ndarray], np.ndarray]) -> Constant:
+        """The constant with its entries elsewhere, its bounds with them."""
+        radius, slack = (None if k is None else np.ascontiguousarray(move(k)) for k in (self.radius, self.slack))
+        return Constant(np.ascontiguousarray(move(self.value)), radius, slack, self.dtype)
 
-    def moved(self, value: np.ndarray, radius: np.ndarray | None) -> Constant:
-        return Constant(np.ascontiguousarray(value), None if radius is None else np.ascontiguousarray(radius))
+
+Bound = Callable[[Constant], np.ndarray | None]  # one of the two below
+Widths = np.ndarray | float
+
+
+def radius(a: Constant) -> np.ndarray | None:
+    return a.radius
+
+
+def slack(a: Constant) -> np.ndarray | None:
+    return a.slack
+
+
+def loose(bound: Bound, *constants: Constant | None) -> bool:
+    """Whether one of the constants needs the bound."""
+    return any(a is not None and bound(a) is not None for a in constants)
+
+
+def bound_tensor(bound: Bound, a: Constant | None) -> Tensor | None:
+    found = None if a is None else bound(a)
+    return None if found is None else torch.from_numpy(np.array(found, dtype=np.float64))
 
 
 def constant(value: float | np.ndarray) -> Constant:
-    """A float constant, exact."""
-    return Constant(np.asarray(value, dtype=np.float64))
+    """A number of a converter's own, exact."""
+    return Constant(np.asarray(value, dtype=np.float64), dtype=torch.float64)
 
 
-def _with(value: np.ndarray, exact: np.ndarray, inherited: np.ndarray | float | None) -> Constant:
-    """`value`, rounded once where not `exact`, plus what inexact operands bring along."""
-    radius = np.where(exact, 0.0, _U * np.abs(value) + UNDERFLOW)
-    if inherited is not None:
-        radius = radius + inherited + UNDERFLOW
-    return Constant(value, radius * INFLATE if np.any(radius) else None)
+def coarsest(*operands: Constant) -> torch.dtype:
+    """The type that a runtime computes in: the file's, and not that of a converter's own numbers."""
+    return max((operand.dtype for operand in operands), key=UNIT.__getitem__)
 
 
-def _radius(a: Constant) -> np.ndarray | float:
-    return 0.0 if a.radius is None else a.radius
+def _with(
+    value: np.ndarray, exact: np.ndarray, inherited: Callable[..., np.ndarray | float], *operands: Constant
+) -> Constant:
+    """`value`, rounded once where not `exact`, and what the bounds of the operands bring along."""
+    own = np.where(exact, 0.0, _U * np.abs(value) + UNDERFLOW)
+    if loose(radius, *operands):
+        own = own + inherited(*(_width(radius, operand) for operand in operands)) + UNDERFLOW
+    dtype = coarsest(*operands)
+    brought = inherited(*(_width(slack, operand) for operand in operands))
+    theirs = (brought + 2.0 * UNIT[dtype] * np.abs(value)) * (1.0 + 2.0 * UNIT[dtype]) + TINY[dtype]
+    return Constant(value, own * INFLATE if np.any(own) else None, theirs * INFLATE, dtype)
 
 
-def _inexact(*operands: Constant) -> bool:
-    return any(operand.radius is not None for operand in operands)
+def _width(bound: Bound, a: Constant) -> Widths:
+    found = bound(a)
+    return 0.0 if found is None else found
 
 
 def _in_range(*arrays: np.ndarray) -> np.ndarray:
@@ -88,12 +122,11 @@ def add(a: Constant, b: Constant) -> Constant:
         total = a.value + b.value
         part = total - a.value
         remainder = (a.value - (total - part)) + (b.value - part)
-        inherited = _radius(a) + _radius(b) if _inexact(a, b) else None
-        return _with(total, (remainder == 0.0) & np.isfinite(total), inherited)
+        return _with(total, (remainder == 0.0) & np.isfinite(total), lambda ra, rb: ra + rb, a, b)
 
 
 def negate(a: Constant) -> Constant:
-    return Constant(-a.value, a.radius)
+    return Constant(-a.value, a.radius, a.slack, a.dtype)
 
 
 def subtract(a: Constant, b: Constant) -> Constant:
@@ -101,28 +134,35 @@ def subtract(a: Constant, b: Constant) -> Constant:
 
 
 def multiply(a: Constant, b: Constant) -> Constant:
-    if b.shape == () and b.radius is None and b.value == 1.0:  # as the factors of nearly every Gemm are
+    if (
+        b.shape == () and not loose(radius, b) and not loose(slack, b) and b.value == 1.0
+    ):  # as the factors of nearly every Gemm are
         return a
     with np.errstate(all="ignore"):
         product = a.value * b.value
         exact = _in_range(a.value, b.value) & (_product_error(a.value, b.value, product) == 0.0)
-        ra, rb = _radius(a), _radius(b)
-        inherited = np.abs(a.value) * rb + np.abs(b.value) * ra + ra * rb if _inexact(a, b) else None
-        return _with(product, exact, inherited)
+
+        def inherited(ra: Widths, rb: Widths) -> Widths:
+            return np.asarray(np.abs(a.value) * rb + np.abs(b.value) * ra + ra * rb)
+
+        return _with(product, exact, inherited, a, b)
 
 
 def divide(a: Constant, b: Constant) -> Constant:
     """a / b; where the divisor may be zero the radius is infinite."""
     with np.errstate(all="ignore"):
-        least = np.abs(b.value) - _radius(b)
         quotient = a.value / b.value
         product = quotient * b.value
         exact = (product == a.value) & _in_range(quotient, b.value)
         exact = exact & (_product_error(quotient, b.value, product) == 0.0)
-        # |a/b − a'/b'| <= (ra + |a/b| rb) / (|b| − rb)
-        inherited = (_radius(a) + np.abs(quotient) * _radius(b)) / (least * (1.0 - 4.0 * _U))
-        inherited = np.where(least > 0.0, inherited, np.inf)
-        return _with(quotient, exact, inherited if _inexact(a, b) or np.any(least <= 0.0) else None)
+
+        def inherited(ra: Widths, rb: Widths) -> Widths:
+            """|a/b − a'/b'| <= (ra + |a/b| rb) / (|b| − rb)"""
+            least = np.abs(b.value) - rb
+            width = (ra + np.abs(quotient) * rb) / (least * (1.0 - 4.0 * _U))
+            return np.where(least > 0.0, width, np.inf)
+
+        return _with(quotient, exact, inherited, a, b)
 
 
 def square_root(a: Constant) -> Constant:
@@ -130,5 +170,5 @@ def square_root(a: Constant) -> Constant:
         root = np.sqrt(a.value)
         product = root * root
         exact = (product == a.value) & _in_range(root) & (_product_error(root, root, product) == 0.0)
-        # |√a − √a'| = |a − a'| / (√a + √a') <= ra / √a'
-        return _with(root, exact, _radius(a) / root if _inexact(a) else None)
+        # |√a − √a'| = |a − a'| / (√a + √a') <= ra / √a, which 0/0 is not
+        return _with(root, exact, lambda ra: np.where(np.asarray(ra) == 0.0, 0.0, ra / root), a)

@@ -14,7 +14,7 @@ from netproof.model.conv import Kernel
 from netproof.model.load import load_network
 from netproof.model.network import Network
 from netproof.model.onnx_file import read_file
-from netproof.model.onnx_reader import declared_input_shape, unsupported_nodes
+from netproof.model.onnx_reader import declared_input_shape, declared_output_shape, unsupported_nodes
 from netproof.model.ops import Op
 
 
@@ -44,7 +44,7 @@ class Description:
     opset: int
     operators: Mapping[str, int]  # ONNX operators of the file, with counts
     input_shape: tuple[int, ...]
-    output_shape: tuple[int, ...] | None
+    output_shape: tuple[int, ...] | None  # None: the file does not declare it, and it could not be read
     weight_dtypes: tuple[str, ...]
     layers: tuple[LayerInfo, ...]
     neurons: Mapping[str, int]  # entries of each nonlinear node, by the node's name
@@ -69,7 +69,7 @@ def describe(path: str | Path) -> Description:
         opset=file.opset,
         operators=dict(Counter(node.op_type for node in file.model.graph.node).most_common()),
         input_shape=declared_input_shape(file),
-        output_shape=None if network is None else network.output_shape,
+        output_shape=declared_output_shape(file) if network is None else network.output_shape,
         weight_dtypes=() if network is None else network.weight_dtypes,
         layers=layers,
         neurons=neurons,
@@ -80,6 +80,8 @@ def describe(path: str | Path) -> Description:
 
 
 def _unsupported(error: UnsupportedOp) -> Unsupported:
+    if error.remedy == error.SEE_ALL:  # which is being done
+        error.remedy = None
     return Unsupported(error.node, error.op, str(error))
 
 

@@ -1,4 +1,4 @@
-"""A network's value at a point with a rigorous error, and the comparison with onnxruntime that rests on it.
+"""Values of a graph, or of a part of it, with a rigorous bound on their error.
 
 Running error analysis: every node carries its value and a bound e on the distance from the exact one. An
 affine node computed in floats satisfies
@@ -6,37 +6,47 @@ affine node computed in floats satisfies
     e_out <= |W| e + R(|x| + e) + γ_fan (|W| (|x| + e) + |b|) + underflow
            = |W| (e + γ_fan (|x| + e)) + γ_fan |b| + R(|x| + e) + underflow
 
-where R is the radius of its folded constants. ReLU passes e on; LeakyReLU scales it and rounds once.
+where R is how far its constants may be off. ReLU passes e on; LeakyReLU scales it and rounds once.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from netproof.errors import ModelError
 from netproof.model.graph import Graph, Node
-from netproof.model.network import Network
 from netproof.model.nonlinear import LeakyRelu, Relu
-from netproof.model.ops import Affine, Input
-from netproof.numerics import INFLATE, UNDERFLOW, UNIT, gamma
+from netproof.model.ops import Affine
+from netproof.numerics import INFLATE, TINY, UNIT, gamma
 
-# The smallest normal number of each format: a product below it may be flushed to zero.
-_TINY = {torch.float64: UNDERFLOW, torch.float32: 2.0**-126, torch.float16: 2.0**-14}
 
-# Roundings that a float evaluation may add to a node beyond its sums: weights folded by the runtime.
-_EXTRA_ROUNDINGS = 4
+@dataclass(frozen=True)
+class Arithmetic:
+    """How the values whose error is bounded were computed, which may differ from how they are computed here.
 
-# The comparison allows this multiple of the bound: runtimes reorder and fuse across nodes.
-CROSS_CHECK_FACTOR = 4.0
+    `spread(node)` is an op with non-negative weights, as `Affine.radius`: how far the constants of the node lie from
+    those that count, and is charged `wider` times. `extra` roundings are charged to each term of a sum beyond one for
+    each term.
+    """
 
-# The bound is a worst case; through many layers it grows until it would excuse anything. So the gap must also
-# stay within this multiple of the rounding that a float32 run of the graph shows, plus the last digits.
-OBSERVED_FACTOR = 1e3
-LAST_DIGITS = 1e-5
+    dtype: torch.dtype
+    spread: Callable[[Node], Affine | None]
+    extra: int = 0
+    wider: float = 1.0
+
+
+def _radius(node: Node) -> Affine | None:
+    return node.op.radius if isinstance(node.op, Affine) else None
+
+
+FOLDED = 4  # roundings of a term beyond its sum: a weight that was folded, batch normalisation step by step
+EXACTLY = Arithmetic(torch.float64, _radius)  # float64, against the exact constants of the file
+AS_STORED = Arithmetic(torch.float64, lambda node: None)  # float64, against the constants as the graph has them
 
 
 def evaluate(graph: Graph, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -44,110 +54,85 @@ def evaluate(graph: Graph, x: Tensor) -> tuple[Tensor, Tensor]:
 
     Returns the value (batch, *output) and an elementwise bound on its distance from the exact one.
     """
-    values, errors = _run(graph, x.to(torch.float64), torch.float64)
-    return values[-1], errors[-1]
+    return evaluate_part(graph.nodes, {0: x.to(torch.float64)}, graph.output.index, EXACTLY)
 
 
 def float_error(graph: Graph, x: Tensor, dtype: torch.dtype) -> Tensor:
     """How far an evaluation in `dtype` may be from the exact value at x: (batch, *input) -> (batch, *output).
 
-    It holds for any order of summation in direct sums, and x must be representable in `dtype`.
+    It holds for any order of summation in direct sums, and x must be representable in `dtype`. Constants that were
+    folded here in float64 with a radius, a coarser arithmetic folds with a wider one.
     """
-    return _run(graph, x.to(torch.float64), dtype)[1][-1]
+    arithmetic = Arithmetic(dtype, _radius, FOLDED, UNIT[dtype] / UNIT[torch.float64])
+    return evaluate_part(graph.nodes, {0: x.to(torch.float64)}, graph.output.index, arithmetic)[1]
 
 
-def _run(graph: Graph, x: Tensor, dtype: torch.dtype) -> tuple[list[Tensor], list[Tensor]]:
-    values: list[Tensor] = []
-    errors: list[Tensor] = []
-    for node in graph.nodes:
-        if isinstance(node.op, Input):
-            values.append(x)
-            errors.append(torch.zeros_like(x))
+def evaluate_part(
+    nodes: Sequence[Node], given: Mapping[int, Tensor], output: int, arithmetic: Arithmetic
+) -> tuple[Tensor, Tensor]:
+    """Node `output`, computed in float64 from the exact values (batch, *shape) of the nodes `given`.
+
+    Returns the value (batch, *shape) and an elementwise bound on how far one computed in `arithmetic` may be from the
+    exact one. For any order of summation in direct sums. A KeyError names an input that is not given.
+    """
+    values = dict(given)
+    errors = {index: torch.zeros_like(value) for index, value in given.items()}
+    for node in _between(nodes, given, output):
+        xs, es = [values[i] for i in node.inputs], [errors[i] for i in node.inputs]
+        values[node.index] = node.op.forward(*xs)
+        errors[node.index] = _error(node, xs, es, arithmetic)
+    return values[output], errors[output]
+
+
+def _between(nodes: Sequence[Node], given: Mapping[int, Tensor], output: int) -> list[Node]:
+    """What must be computed to reach `output` from what is given, in order."""
+    found: set[int] = set()
+    stack = [output]
+    while stack:
+        index = stack.pop()
+        if index in given or index in found:
             continue
-        xs = [values[i] for i in node.inputs]
-        values.append(node.op.forward(*xs))
-        errors.append(_error(node, xs, [errors[i] for i in node.inputs], dtype))
-    return values, errors
+        if not nodes[index].inputs:
+            raise KeyError(index)
+        found.add(index)
+        stack.extend(nodes[index].inputs)
+    return [nodes[index] for index in sorted(found)]
 
 
-def _error(node: Node, xs: list[Tensor], es: list[Tensor], dtype: torch.dtype) -> Tensor:
+def _error(node: Node, xs: list[Tensor], es: list[Tensor], arithmetic: Arithmetic) -> Tensor:
     op = node.op
     if isinstance(op, Relu):
         return es[0]
     if isinstance(op, LeakyRelu):
-        slope = abs(op.alpha)
-        rounding = gamma(1, dtype) * slope * (xs[0].abs() + es[0]) + _TINY[dtype]
+        slope, dtype = abs(op.alpha), arithmetic.dtype
+        rounding = gamma(1, dtype) * slope * (xs[0].abs() + es[0]) + TINY[dtype]
         return (max(1.0, slope) * es[0] + rounding) * INFLATE
     if not isinstance(op, Affine):
         raise ModelError(f"no error analysis for {type(op).__name__}", place=f"node {node.name!r}")
-    return _affine_error(op, xs, es, dtype)
+    return _affine_error(op, arithmetic.spread(node), xs, es, arithmetic)
 
 
-def _affine_error(op: Affine, xs: list[Tensor], es: list[Tensor], dtype: torch.dtype) -> Tensor:
-    absolute, radius = op.absolute(), op.radius
-    if not op.fan and radius is None:  # a data movement rounds nothing
-        return absolute.linear().forward(*es)
+def _affine_error(op: Affine, spread: Affine | None, xs: list[Tensor], es: list[Tensor], how: Arithmetic) -> Tensor:
+    absolute = op.absolute()
+    if not op.fan:  # a data movement rounds nothing; the constants that it places may be off
+        error = absolute.linear().forward(*es)
+        placed = None if spread is None else spread.offset()
+        return error if placed is None else error + how.wider * placed
+    share = _gamma(op.fan + how.extra, how.dtype)
     magnitudes = [x.abs() + e for x, e in zip(xs, es, strict=True)]
-    extra = 0 if dtype == torch.float64 else _EXTRA_ROUNDINGS
-    share = _gamma(op.fan + extra, dtype) if op.fan else 0.0
     error = absolute.linear().forward(*(e + share * m for e, m in zip(es, magnitudes, strict=True)))
-    offset = absolute.offset()
-    if offset is not None:
-        error = error + share * offset
-    if radius is not None:
-        # Constants that float64 folded with this radius, a narrower runtime folds with a wider one.
-        wider = UNIT[dtype] / UNIT[torch.float64]
-        error = error + radius.forward(*magnitudes) * wider
-    error = error + op.fan * _TINY[dtype]
+    bias = absolute.offset()
+    if bias is not None:
+        error = error + share * bias
+    if spread is not None:
+        error = error + (1.0 + share) * how.wider * spread.forward(*magnitudes)
+    error = error + op.fan * TINY[how.dtype]
     return (error * INFLATE).nan_to_num(nan=torch.inf, posinf=torch.inf)
 
 
 def _gamma(n: int, dtype: torch.dtype) -> float:
-    """γ_n, infinite where the sum is too long for the format: no bound is the honest answer."""
-    return gamma(n, dtype) if n * UNIT[dtype] < 0.5 else math.inf
-
-
-def cross_check(network: Network, points: Tensor) -> None:
-    """Compare the graph with onnxruntime at points (batch, *input); a mismatch is an error.
-
-    Both may round: they must agree within CROSS_CHECK_FACTOR times the sum of their error bounds, and within
-    OBSERVED_FACTOR times the rounding seen in a float32 run.
-    """
-    points = points.to(getattr(torch, network.input_dtype)).to(torch.float64)
-    values, allowed = _allowance(network, points)
-    for point, value, slack in zip(points, values, allowed, strict=True):
-        answer = torch.from_numpy(network.replay(point.numpy()).astype(np.float64))
-        gap = (answer - value).abs()
-        if bool((gap <= slack).all()):
-            continue
-        worst = int((gap / slack).nan_to_num(nan=torch.inf).argmax())
-        ours, theirs, most = (float(t.flatten()[worst]) for t in (value, answer, slack))
-        raise ModelError(
-            f"netproof and onnxruntime disagree at output {worst}: {ours:.9g} against {theirs:.9g}, "
-            f"where rounding explains {most:.3g}",
-            file=network.path,
-            place=f"node {network.graph.output.name!r}",
-            remedy="please report the model: netproof must not be trusted on it",
-        )
-
-
-def _allowance(network: Network, points: Tensor) -> tuple[Tensor, Tensor]:
-    """The graph's values at the points, and how far onnxruntime's may lie from them: (batch, *output)."""
-    dtype = _coarsest(network)
-    all_values, all_errors = _run(network.graph, points, dtype)
-    values, errors = all_values[-1], all_errors[-1]
-    if dtype == torch.float64:
-        return values, 2 * CROSS_CHECK_FACTOR * errors  # both of them may be off by so much
-    # The error of the values, which are float64, is within that of the runtime's and drowns in the factor.
-    allowed = CROSS_CHECK_FACTOR * errors
-    single = network.graph.to("cpu", torch.float32).forward(points.to(torch.float32))
-    noise = (single.to(torch.float64) - values).abs().max() * (UNIT[dtype] / UNIT[torch.float32])
-    digits = values.abs().max() * LAST_DIGITS * (UNIT[dtype] / UNIT[torch.float32])
-    seen = OBSERVED_FACTOR * noise + digits
-    return values, torch.where(seen.isfinite(), allowed.clamp(max=seen), allowed)
-
-
-def _coarsest(network: Network) -> torch.dtype:
-    """The coarsest float that the runtime may compute in."""
-    names = {*network.weight_dtypes, network.input_dtype}
-    return next(dtype for dtype in UNIT if str(dtype).removeprefix("torch.") in names)
+    """A bound on |Π (1 + δ_i) − 1| over n roundings δ_i: γ_n, and e^{nu} − 1 where γ_n is not defined."""
+    nu = n * UNIT[dtype]
+    if nu < 0.5:
+        return gamma(n, dtype)
+    return math.expm1(nu) * INFLATE if nu < 700.0 else math.inf

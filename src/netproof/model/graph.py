@@ -40,6 +40,11 @@ class Graph:
     def output(self) -> Node:
         return self.nodes[-1]
 
+    @property
+    def entries(self) -> int:
+        """Numbers in all nodes together."""
+        return sum(node.size for node in self.nodes)
+
     @cached_property
     def nonlinear(self) -> tuple[int, ...]:
         """Indices of the nonlinear nodes, in topological order."""

@@ -2,44 +2,56 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from netproof.errors import ModelError, UsageError
-from netproof.model.evaluate import cross_check
+from netproof.core.cpu import threads_for
+from netproof.core.torch_state import engine_state
+from netproof.errors import UsageError
+from netproof.model.cross_check import cross_check
 from netproof.model.network import Network
-from netproof.model.onnx_file import OnnxFile, parse, read_file
+from netproof.model.onnx_file import OnnxFile, read_file
 from netproof.model.onnx_reader import read_graph
+from netproof.model.torch_module import compare, exported
 from netproof.numerics import generator
 
-MODULE = "<torch module>"
-EXPORT_OPSET = 17
+PROBED = 1 << 25  # numbers in all layers at all points of the first comparison
 
 
+@engine_state()
 def load_network(
     source: str | Path | torch.nn.Module | Network, *, example_shape: tuple[int, ...] | None = None
 ) -> Network:
-    """Read a network and compare it with onnxruntime.
+    """Read a network and compare it with onnxruntime, and with the module where it is made from one.
 
     `example_shape` is the shape of one input to a torch module, with or without a leading batch axis of 1.
     """
+    return load_with(source, example_shape, None)
+
+
+def load_with(
+    source: str | Path | torch.nn.Module | Network, example_shape: tuple[int, ...] | None, threads: int | None
+) -> Network:
+    """`load_network` on so many threads, None for as many as are worth it; to be called in the engine's state."""
     if isinstance(source, Network):
         return source
     if isinstance(source, torch.nn.Module):
-        file = _exported(source, example_shape)
+        file, reference = exported(source, example_shape)
+        network = replace(from_file(file), reference=reference)
     elif isinstance(source, str | Path):
-        file = read_file(source)
+        network = from_file(read_file(source))
     else:
         raise UsageError(
             f"a network cannot be made from {type(source).__name__}",
             remedy="give a path to an ONNX file or a torch.nn.Module",
         )
-    network = from_file(file)
-    cross_check(network, _probes(network.input_shape))
+    torch.set_num_threads(threads_for(network.graph.entries, threads))
+    points = _probes(network)
+    cross_check(network, points)
+    compare(network, points)
     return network
 
 
@@ -49,6 +61,7 @@ def from_file(file: OnnxFile) -> Network:
     graph = reading.graph
     return Network(
         graph=graph,
+        trace=reading.trace,
         path=file.path,
         sha256=file.sha256,
         input_shape=graph.input.shape,
@@ -58,87 +71,14 @@ def from_file(file: OnnxFile) -> Network:
         notes=reading.notes,
         input_name=reading.input_name,
         input_dtype=reading.input_dtype,
-        model=file.data,
+        model=reading.model,
+        external=file.external,
     )
 
 
-def _probes(shape: tuple[int, ...]) -> torch.Tensor:
-    """Zero, and seeded points of [0, 1] and [-1, 1]: (5, *input)."""
+def _probes(network: Network) -> Tensor:
+    """Seeded points of [-1, 1] and [0, 1], and zero: (n, *input), fewer where the network is large."""
+    shape = network.input_shape
     random = torch.rand(4, *shape, generator=generator(0), dtype=torch.float64)
-    return torch.cat([torch.zeros(1, *shape, dtype=torch.float64), random[:2], 2.0 * random[2:] - 1.0])
-
-
-def _exported(module: torch.nn.Module, example_shape: tuple[int, ...] | None) -> OnnxFile:
-    """The module as ONNX, exported on the CPU in eval mode; the module itself is left as it was."""
-    if example_shape is None:
-        raise UsageError(
-            "a torch module does not say what its input looks like",
-            remedy="give example_shape, such as (1, 28, 28)",
-        )
-    parameter = next(module.parameters(), None)
-    example = torch.zeros(
-        tuple(example_shape),
-        dtype=torch.float32 if parameter is None else parameter.dtype,
-        device="cpu" if parameter is None else parameter.device,
-    )
-    modes = [(part, part.training) for part in module.modules()]
-    try:
-        module.eval()
-        data = _export(module, example)
-    finally:
-        for part, training in modes:
-            part.training = training
-    return parse(data, MODULE, hashlib.sha256(data).hexdigest())
-
-
-def _export(module: torch.nn.Module, example: torch.Tensor) -> bytes:
-    batched = _batched(module, example)
-    buffer = io.BytesIO()
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # the exporter says that it is the older one
-        try:
-            # Nothing is fused or folded, so the file's weights are the module's, bit for bit.
-            torch.onnx.export(
-                module,
-                (batched,),
-                buffer,  # type: ignore[arg-type]  # the older exporter writes to any file object
-                opset_version=EXPORT_OPSET,
-                dynamo=False,
-                training=torch.onnx.TrainingMode.PRESERVE,
-                do_constant_folding=False,
-            )
-        except (torch.onnx.errors.OnnxExporterError, RuntimeError) as error:
-            first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise ModelError(
-                f"torch cannot export the module: {first}",
-                file=MODULE,
-                remedy="export it to ONNX yourself and give the file",
-            ) from error
-    return buffer.getvalue()
-
-
-def _batched(module: torch.nn.Module, example: torch.Tensor) -> torch.Tensor:
-    """The example with a batch axis of 1. A leading 1 may be that axis already; then the module decides,
-
-    and where it takes both, (1, n) and (1, C, H, W) have their batch and (1, H, W) is one image.
-    """
-    has_batch = example.shape[:1] == (1,) and _accepts(module, example)
-    lacks_batch = _accepts(module, example[None])
-    if has_batch and (example.ndim in (2, 4) or not lacks_batch):
-        return example
-    if lacks_batch:
-        return example[None]
-    raise UsageError(
-        f"the module accepts neither {tuple(example.shape)} nor {tuple(example[None].shape)} as its input",
-        remedy="give the example_shape of one input, such as (1, 28, 28)",
-    )
-
-
-def _accepts(module: torch.nn.Module, x: torch.Tensor) -> bool:
-    """Whether the module runs on x; these are what modules raise on a wrong shape."""
-    try:
-        with torch.no_grad():
-            module(x)
-    except (RuntimeError, ValueError, IndexError, AssertionError):
-        return False
-    return True
+    points = torch.cat([2.0 * random[2:] - 1.0, random[:2], torch.zeros(1, *shape, dtype=torch.float64)])
+    return points[: max(1, PROBED // network.graph.entries)]

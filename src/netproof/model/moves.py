@@ -102,8 +102,9 @@ class Index(Affine):
     @cached_property
     def _run(self) -> tuple[int, int] | None:
         """(start, length) when the entries are consecutive: then no index is needed, and no copy."""
-        index = self.index.tolist()
-        return (index[0], len(index)) if index == list(range(index[0], index[0] + len(index))) else None
+        start, length = int(self.index[0]), len(self.index)
+        steps = torch.arange(start, start + length, device=self.index.device)
+        return (start, length) if torch.equal(self.index, steps) else None
 
     def forward(self, *xs: Tensor) -> Tensor:
         (x,) = xs

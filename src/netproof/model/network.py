@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
+import onnx
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
+from torch import Tensor
 
 from netproof.errors import ModelError
+from netproof.model.external import ExternalFile, identity
 from netproof.model.graph import Graph
+from netproof.model.trace import Step, Trace
 
 T = TypeVar("T")
+Reference = Callable[[Tensor], Tensor]  # (batch, *input) -> (batch, *output)
 
 _RUNTIME_ERRORS = (
     ort_errors.EPFail,
@@ -30,9 +35,18 @@ _RUNTIME_ERRORS = (
 )
 
 
+def _options() -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # what goes wrong is raised; it need not be logged as well
+    return options
+
+
 @dataclass(frozen=True, eq=False)
 class Network:
     graph: Graph  # float64, on the CPU
+    trace: Trace  # how the graph came about
     path: str  # of the file that was read, for messages; "<torch module>" for a module
     sha256: str  # of the file as it lies on disk
     input_shape: tuple[int, ...]  # the file's own, a symbolic batch counted as 1
@@ -42,28 +56,77 @@ class Network:
     notes: tuple[str, ...]  # what the user should know about how the file was read
     input_name: str
     input_dtype: str  # "float32", "float16" or "float64"
-    model: bytes  # serialised ONNX, unpacked, all weights inside
+    model: bytes  # serialised ONNX, unpacked, all weights inside, with the one input
+    external: tuple[ExternalFile, ...] = ()  # the files beside it that its weights were drawn from
+    reference: Reference | None = None  # of a torch module: the module itself
+    agreed: set[str] = field(init=False, default_factory=set)  # what was compared with onnxruntime once and for all
+
+    @property
+    def identity(self) -> str:
+        """What tells it from other networks: a hash over the file and its external files."""
+        return identity(self.sha256, self.external)
 
     @cached_property
     def _session(self) -> onnxruntime.InferenceSession:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 4  # what goes wrong is raised; it need not be logged as well
-        providers = ["CPUExecutionProvider"]
+        return self._opened(self.model, _options())
+
+    @cached_property
+    def _plain_session(self) -> onnxruntime.InferenceSession:
+        """Every tensor of the trace is an output, and each node is run as the file has it."""
+        model = onnx.ModelProto()
+        model.ParseFromString(self.model)
+        names = {name for step in self.trace.steps for name, _ in (*step.inputs, *step.outputs)}
+        names.update(stored.tensor for stored in self.trace.constants)
+        del model.graph.output[:]
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(names))
+        options = _options()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.add_session_config_entry("session.disable_prepacking", "1")  # it is asked a few times only
+        return self._opened(model.SerializeToString(), options)
+
+    def _opened(self, model: bytes, options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
         return self._asked(
             lambda: onnxruntime.InferenceSession(
-                self.model,
+                model,
                 options,
-                providers=providers,
+                providers=["CPUExecutionProvider"],
                 enable_fallback=0,  # it would print on stdout
             )
         )
 
+    def _feed(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        return {self.input_name: np.asarray(x, dtype=self.input_dtype).reshape(self.input_shape)}
+
+    def tensors(self, x: np.ndarray, names: Sequence[str]) -> list[np.ndarray]:
+        """These tensors of the file as onnxruntime computes them at x: (*input_shape), one node at a time."""
+        return self._asked(lambda: self._plain_session.run(list(names), self._feed(x)))
+
+    def run_alone(self, step: Step, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """One node of the file, run at inputs of its own; its tensors by name, these inputs among them."""
+        model = onnx.ModelProto()
+        model.ParseFromString(self.model)
+        node = next(node for node in model.graph.node if step.outputs[0][0] in node.output)
+        constants = sorted({name for name in node.input if name and name not in inputs})
+        held = self.tensors(np.zeros(self.input_shape), [*inputs, *constants])
+        taken = {name: inputs[name].astype(like.dtype) for name, like in zip(inputs, held, strict=False)}
+        graph = onnx.helper.make_graph(
+            [node],
+            "step",
+            [
+                onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+                for name, x in taken.items()
+            ],
+            [onnx.ValueInfoProto(name=name) for name, _ in step.outputs],
+            [onnx.numpy_helper.from_array(k, name) for name, k in zip(constants, held[len(taken) :], strict=True)],
+        )
+        model.graph.CopyFrom(graph)
+        session = self._opened(model.SerializeToString(), _options())
+        names = [name for name, _ in step.outputs]
+        return {**taken, **dict(zip(names, self._asked(lambda: session.run(names, taken)), strict=True))}
+
     def replay(self, x: np.ndarray) -> np.ndarray:
         """onnxruntime's answer on the CPU to x: (*input_shape), in the file's own types."""
-        feed = {self.input_name: np.asarray(x, dtype=self.input_dtype).reshape(self.input_shape)}
-        output = np.asarray(self._asked(lambda: self._session.run(None, feed)[0]))
+        output = np.asarray(self._asked(lambda: self._session.run(None, self._feed(x))[0]))
         if output.shape != self.output_shape:
             raise ModelError(
                 f"onnxruntime's output has shape {output.shape}, netproof's {self.output_shape}",

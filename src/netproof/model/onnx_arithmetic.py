@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from netproof.model import constant
 from netproof.model.affine import Linear, Scale, Sum
@@ -18,25 +19,32 @@ def linear(c: Context, x: Ref, weight: Constant, bias: Constant | None = None) -
     """x W^T + b along the last axis, with the radius that rounded weights need."""
     if x.shape[-1:] != weight.shape[1:]:
         c.refuse(f"its matrix {weight.shape[::-1]} does not fit an input of shape {x.shape}")
-    error = None
-    if weight.radius is not None or (bias is not None and bias.radius is not None):
-        radius = weight.radius_tensor()
-        none = weight.tensor() * 0.0
-        error = Linear(none if radius is None else radius, None if bias is None else bias.radius_tensor())
-    return c.emit(Linear(weight.tensor(), None if bias is None else bias.tensor(), error), x)
+
+    def around(bound: constant.Bound) -> Linear | None:
+        if not constant.loose(bound, weight, bias):
+            return None
+        matrix = constant.bound_tensor(bound, weight)
+        return Linear(weight.tensor() * 0.0 if matrix is None else matrix, constant.bound_tensor(bound, bias))
+
+    op = Linear(weight.tensor(), None if bias is None else bias.tensor(), around(constant.radius))
+    return c.emit(op, x, slack=around(constant.slack))
 
 
 def scale(c: Context, x: Ref, mult: Constant | None, add: Constant | None = None) -> Ref:
     """mult · x + add with broadcasting, x expanded first where a constant is larger."""
     shapes = [k.shape for k in (mult, add) if k is not None]
     x = expand(c, x, broadcast(c, x.shape, *shapes))
-    error = None
-    if any(k is not None and k.radius is not None for k in (mult, add)):
-        exact = constant.constant(0.0).tensor()
-        radius = None if mult is None else mult.radius_tensor()
-        error = Scale(exact if radius is None else radius, None if add is None else add.radius_tensor())
-    op = Scale(None if mult is None else mult.tensor(), None if add is None else add.tensor(), error)
-    return c.emit(op, x)
+
+    def around(bound: constant.Bound) -> Scale | None:
+        if not constant.loose(bound, mult, add):
+            return None
+        factor = constant.bound_tensor(bound, mult)
+        return Scale(
+            torch.zeros((), dtype=torch.float64) if factor is None else factor, constant.bound_tensor(bound, add)
+        )
+
+    op = Scale(None if mult is None else mult.tensor(), None if add is None else add.tensor(), around(constant.radius))
+    return c.emit(op, x, slack=around(constant.slack))
 
 
 def broadcast(c: Context, *shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -61,11 +69,11 @@ def swap_last(c: Context, x: Ref) -> Ref:
 
 
 def transposed(k: Constant) -> Constant:
-    return k.moved(k.value.T, None if k.radius is None else k.radius.T)
+    return k.moved(np.transpose)
 
 
 def reshaped(k: Constant, shape: tuple[int, ...]) -> Constant:
-    return k.moved(k.value.reshape(shape), None if k.radius is None else k.radius.reshape(shape))
+    return k.moved(lambda entries: entries.reshape(shape))
 
 
 # --- matrix products ---------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import torch
 
+from netproof.core.limits import entries
 from netproof.model import constant
 from netproof.model.constant import Constant
 from netproof.model.conv import Conv, ConvTranspose, Kernel, Pair
@@ -28,11 +29,12 @@ class Window:
         self.sizes = sizes
         self.strides = [int(v) for v in c.attr("strides") or [1] * rank]
         self.dilations = [int(v) for v in c.attr("dilations") or [1] * rank]
+        pads = [int(v) for v in c.attr("pads") or [0] * (2 * rank)]
+        c.fits(*sizes, *self.strides, *self.dilations, *pads, what="its window, strides, dilations or pads")
         if min(*self.strides, *self.dilations, *sizes) < 1 or not (len(self.strides) == len(self.dilations) == rank):
             c.refuse("its strides, dilations or window are not positive, one for each axis")
         self.reach = [d * (k - 1) + 1 for d, k in zip(self.dilations, sizes, strict=True)]
         self.auto = c.attr("auto_pad", "NOTSET")
-        pads = [int(v) for v in c.attr("pads") or [0] * (2 * rank)]
         if len(pads) != 2 * rank:
             c.refuse(f"{len(pads)} pads do not fit {rank} axes")
         self.before, self.after = pads[:rank], pads[rank:]
@@ -72,7 +74,8 @@ def two(values: list[int] | tuple[int, ...], fill: int) -> Pair:
 
 
 def weight_4d(weight: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(np.ascontiguousarray(weight if weight.ndim == 4 else weight[:, :, None, :]))
+    image = weight if weight.ndim == 4 else weight[:, :, None, :]
+    return torch.from_numpy(np.array(image, dtype=np.float64, order="C"))
 
 
 def kernel_of(weight: np.ndarray, window: Window, padding: list[int], groups: int, shape: tuple[int, ...]) -> Kernel:
@@ -87,6 +90,11 @@ def kernel_of(weight: np.ndarray, window: Window, padding: list[int], groups: in
     )
 
 
+def _unfolded(c: Context, weight: tuple[int, ...], windows: tuple[int, ...], groups: int) -> None:
+    """Refuse a convolution whose windows, laid side by side as proofs do it, would be too large."""
+    c.fits(groups * entries(weight[1:]) * entries(windows), what="the entries of all its windows")
+
+
 def convolve(c: Context, x: Ref, weight: Constant, bias: Constant | None, window: Window, groups: int) -> Ref:
     """A correlation of x with a kernel (D, C/groups, *sizes); uneven pads become a Pad of their own."""
     padding = window.before
@@ -96,18 +104,23 @@ def convolve(c: Context, x: Ref, weight: Constant, bias: Constant | None, window
     kernel = kernel_of(weight.value, window, padding, groups, x.shape)
     if min(kernel.result) < 1:
         c.refuse(f"its window does not fit an input of shape {x.shape}")
+    _unfolded(c, weight.shape, kernel.result[1:], groups)
     spatial = kernel.result[1:] if len(x.shape) == 4 else kernel.result[2:]
     out_shape = (x.shape[0], kernel.result[0], *spatial)
-    error = None
-    if weight.radius is not None or (bias is not None and bias.radius is not None):
-        slack = np.zeros_like(weight.value) if weight.radius is None else weight.radius
-        error = Conv(
-            kernel_of(slack, window, padding, groups, x.shape),
-            None if bias is None else bias.radius_tensor(),
-            x.shape,
-            out_shape,
-        )
-    return c.emit(Conv(kernel, None if bias is None else bias.tensor(), x.shape, out_shape, error), x)
+
+    def around(bound: constant.Bound) -> Conv | None:
+        if not constant.loose(bound, weight, bias):
+            return None
+        widths = kernel_of(_widths(bound, weight), window, padding, groups, x.shape)
+        return Conv(widths, constant.bound_tensor(bound, bias), x.shape, out_shape)
+
+    op = Conv(kernel, None if bias is None else bias.tensor(), x.shape, out_shape, around(constant.radius))
+    return c.emit(op, x, slack=around(constant.slack))
+
+
+def _widths(bound: constant.Bound, weight: Constant) -> np.ndarray:
+    found = bound(weight)
+    return np.zeros_like(weight.value) if found is None else found
 
 
 def _groups(c: Context, x: Ref, channels: int, filters: int) -> int:
@@ -166,14 +179,18 @@ def _transposed(
     if min(sides) < 1:
         c.refuse("its pads leave nothing of the output")
     out_shape = (x.shape[0], weight.shape[1] * groups, *sides)
+    c.fits(entries(out_shape), what="the entries of its result")
+    _unfolded(c, weight.shape, x.shape[2:], groups)
     kernel = kernel_of(weight.value, window, padding, groups, out_shape)
-    error = None
-    if weight.radius is not None or (bias is not None and bias.radius is not None):
-        slack = np.zeros_like(weight.value) if weight.radius is None else weight.radius
-        radius = None if bias is None else bias.radius_tensor()
-        error = ConvTranspose(kernel_of(slack, window, padding, groups, out_shape), radius, x.shape, out_shape)
-    op = ConvTranspose(kernel, None if bias is None else bias.tensor(), x.shape, out_shape, error)
-    y = c.emit(op, x)
+
+    def around(bound: constant.Bound) -> ConvTranspose | None:
+        if not constant.loose(bound, weight, bias):
+            return None
+        widths = kernel_of(_widths(bound, weight), window, padding, groups, out_shape)
+        return ConvTranspose(widths, constant.bound_tensor(bound, bias), x.shape, out_shape)
+
+    op = ConvTranspose(kernel, None if bias is None else bias.tensor(), x.shape, out_shape, around(constant.radius))
+    y = c.emit(op, x, slack=around(constant.slack))
     if window.symmetric:
         return y
     return pad(c, y, [0, 0, *(-b for b in window.before)], [0, 0, *(-a for a in window.after)])
@@ -187,6 +204,7 @@ def _average_pool(c: Context) -> Value:
     window.pad_input(c)
     if c.attr("ceil_mode", 0) and not window.divides:
         c.refuse("ceil_mode adds a window that reaches beyond the image", "export with ceil_mode=False")
+    c.claim((x.shape[1], *window.sizes))
     ones = constant.constant(np.ones((x.shape[1], 1, *window.sizes)))
     y = convolve(c, x, ones, None, window, groups=x.shape[1])
     if c.attr("count_include_pad", 0):
@@ -208,9 +226,9 @@ def _counts(window: Window) -> np.ndarray:
         window.sizes,
         strict=True,
     ):
-        inside = np.zeros(before + size + after)
-        inside[before : before + size] = 1.0
-        starts = np.arange(0, len(inside) - d * (k - 1), s)
-        along = inside[starts[:, None] + d * np.arange(k)].sum(axis=1)
+        start = np.arange(0, before + size + after - d * (k - 1), s) - before  # of each window, in the image's count
+        first = np.maximum(0, -(start // d))  # the first and the last entry of the window that lie in the image
+        last = np.minimum(k - 1, (size - 1 - start) // d)
+        along = np.maximum(0, last - first + 1).astype(np.float64)
         counts = counts[..., None] * along
     return counts if (counts != counts.flat[0]).any() else counts.reshape(-1)[0]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
+import torch
 from onnx import numpy_helper
-from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 
+from netproof.core.files import read_bounded
 from netproof.errors import ModelError
 from netproof.model.constant import Constant
+from netproof.model.external import ExternalFile, model_data
+from netproof.model.onnx_external import draw_in, parse_proto
 
 OPSETS = range(8, 22)
 FLOATS = {
@@ -43,75 +43,48 @@ class OnnxFile:
     sha256: str  # of the file as it lies on disk
     opset: int
     notes: tuple[str, ...] = ()
+    external: tuple[ExternalFile, ...] = ()
 
 
 def read_file(path: str | Path) -> OnnxFile:
     """Read and parse `path`; a name without `.gz` finds the file with it."""
     found = _find(Path(path))
     try:
-        raw = found.read_bytes()
+        raw = read_bounded(found)
     except OSError as error:
         raise ModelError(
             f"cannot be read: {error.strerror}", file=str(found), remedy="check its permissions"
         ) from error
     if not raw:
         raise ModelError("the file is empty", file=str(found), remedy="export the model again")
-    return parse(_unpacked(raw, found), str(found), hashlib.sha256(raw).hexdigest())
+    return parse(model_data(raw, str(found)), str(found), hashlib.sha256(raw).hexdigest())
 
 
 def _find(path: Path) -> Path:
-    if path.is_dir():
-        raise ModelError("is a directory, not a model", file=str(path), remedy="name the .onnx file in it")
-    packed = path.with_name(path.name + ".gz")
-    if not path.is_file() and packed.is_file():
-        return packed
-    if not path.exists():
-        raise ModelError("no such file", file=str(path), remedy="check the path")
-    return path
-
-
-def _unpacked(raw: bytes, path: Path) -> bytes:
-    if raw[:2] != b"\x1f\x8b":
-        return raw
+    packed = path.with_name(path.name + ".gz") if path.name else path
     try:
-        return gzip.decompress(raw)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ModelError(
-            f"the gzip file is damaged or cut short: {error}", file=str(path), remedy="copy the file again"
-        ) from error
+        if path.is_dir():
+            raise ModelError("is a directory, not a model", file=str(path), remedy="name the .onnx file in it")
+        if not path.is_file() and packed.is_file():
+            return packed
+        if path.exists():
+            return path
+    except (OSError, ValueError) as error:  # a name too long, or with a NUL in it
+        raise ModelError(f"not a usable path: {error}", file=str(path), remedy="check the path") from error
+    raise ModelError("no such file", file=str(path), remedy="check the path")
 
 
 def parse(data: bytes, path: str, sha256: str) -> OnnxFile:
-    """Parse a serialised model; external weights are sought beside `path`."""
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(data)
-    except DecodeError as error:
-        raise ModelError(
-            "not an ONNX model, or one cut short",
-            file=path,
-            remedy="check with onnx.checker, or export again",
-        ) from error
+    """Parse a serialised model; external data are sought beside `path`."""
+    model = parse_proto(data, path)
     if not model.graph.node or not model.opset_import:
         raise ModelError("not an ONNX model: it has no graph", file=path, remedy="export the model again")
     opset = _opset(model, path)
-    if not any(uses_external_data(tensor) for tensor in model.graph.initializer):
+    whole, external = draw_in(model, path)
+    if whole is None:
         return OnnxFile(model, data, path, sha256, opset)
-    notes = ("the weights lie in files beside the model, which its sha256 does not cover",)
-    return OnnxFile(model, _with_weights(model, path), path, sha256, opset, notes)
-
-
-def _with_weights(model: onnx.ModelProto, path: str) -> bytes:
-    """Draw external weights into `model`; its serialised form."""
-    try:
-        load_external_data_for_model(model, str(Path(path).parent))
-        return bytes(model.SerializeToString())
-    except (OSError, ValueError, EncodeError, onnx.checker.ValidationError) as error:
-        raise ModelError(
-            f"its external data cannot be read: {error}",
-            file=path,
-            remedy="keep the data file beside the model, or export with the weights inside",
-        ) from error
+    names = ", ".join(Path(file.path).name for file in external)
+    return OnnxFile(model, whole, path, sha256, opset, (f"weights lie beside the model, in {names}",), external)
 
 
 def _opset(model: onnx.ModelProto, path: str) -> int:
@@ -153,9 +126,11 @@ def read_tensor(tensor: onnx.TensorProto, name: str, file: OnnxFile) -> Constant
             remedy="export the model again",
         ) from error
     if kind in FLOATS:
-        value = value.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused below
+            value = value.astype(np.float64)
         if not np.isfinite(value).all():
             raise ModelError(
                 "holds NaN or infinity", file=file.path, place=place, remedy="repair or retrain the weights"
             )
+        return Constant(value, dtype=getattr(torch, FLOATS[kind]))
     return Constant(value)

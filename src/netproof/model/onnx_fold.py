@@ -7,9 +7,11 @@ arithmetic goes through `netproof.model.constant`, which carries a radius. Any o
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import onnx
+import torch
 from onnx import helper
 
 from netproof.model import constant
@@ -17,6 +19,8 @@ from netproof.model.constant import Constant
 from netproof.model.onnx_arithmetic import broadcast
 from netproof.model.onnx_context import Context, Value
 from netproof.model.onnx_file import FLOATS, INTEGERS
+from netproof.model.onnx_size import claim_result
+from netproof.numerics import UNIT
 
 MOVES = {
     "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
@@ -48,6 +52,8 @@ def fold(c: Context) -> list[Value]:
     """The outputs of a node all of whose inputs are constants."""
     inputs = [None if v is None else c.constant(i) for i, v in enumerate(c.inputs)]
     floats = any(v is not None and v.is_float for v in inputs)
+    if c.op in ("Cast", "Reciprocal"):
+        c.claim(c.constant(0).shape)
     if c.op == "Cast":
         return [_cast(c)]
     if c.op == "Dropout":
@@ -58,7 +64,7 @@ def fold(c: Context) -> list[Value]:
         return [_finite(c, constant.divide(constant.constant(1.0), c.constant(0)))]
     if floats and c.op in ARITHMETIC:
         operands = [c.constant(i) for i in range(1 if c.op == "Sqrt" else 2)]
-        broadcast(c, *(operand.shape for operand in operands))
+        c.claim(broadcast(c, *(operand.shape for operand in operands)))
         return [_finite(c, ARITHMETIC[c.op](*operands))]
     if c.op in MOVES or (c.op in INTEGER_ONLY | COMPARISONS and not floats):
         return list(_exactly(c, inputs))
@@ -79,22 +85,39 @@ def _exactly(c: Context, inputs: list[Constant | None]) -> list[Constant]:
     radii = [v is not None and v.radius is not None for v in inputs]
     values = _evaluate(c, [None if v is None else v.value for v in inputs])
     if not any(radii):
-        return [Constant(np.asarray(v)) for v in values]
+        return [_like(c, v, None, inputs) for v in values]
     if c.op not in {"Identity", "Flatten", "Gather", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
                     "Unsqueeze", "Expand"} or any(radii[1:]):  # fmt: skip
         c.refuse("the rounding of its folded constants cannot be carried", "fold constants when exporting")
     first = inputs[0]
     assert first is not None
     moved = _evaluate(c, [first.radius, *(None if v is None else v.value for v in inputs[1:])])
-    return [Constant(np.asarray(v), np.asarray(r)) for v, r in zip(values, moved, strict=True)]
+    return [_like(c, v, np.asarray(r), inputs) for v, r in zip(values, moved, strict=True)]
+
+
+def _like(c: Context, value: np.ndarray, radius: np.ndarray | None, inputs: list[Constant | None]) -> Constant:
+    """A result in its inputs' float type. It lies no further from a runtime's than they do:
+
+    every entry is one of theirs, or a function of them that never widens a distance, as Max is.
+    """
+    value = np.asarray(value)
+    floats = [v for v in inputs if v is not None and v.is_float]
+    if value.dtype != np.float64 or not floats:
+        return Constant(value, radius)
+    widths = [float(v.slack.max(initial=0.0)) for v in floats if v.slack is not None]
+    slack = np.full(value.shape, max(widths)) if widths else None
+    return Constant(value, radius, slack, constant.coarsest(*floats))
 
 
 def _evaluate(c: Context, arrays: list[np.ndarray | None]) -> list[np.ndarray]:
     """One node, run on arrays in place of its inputs."""
+    there = [array for array in arrays if array is not None]
     try:
-        moved = _moved(c, [array for array in arrays if array is not None])
-        outputs = _reference(c, arrays) if moved is None else [moved]
-    except (ValueError, IndexError, RuntimeError, TypeError, AttributeError, OverflowError) as error:
+        claim_result(c, there)
+        moved = _moved(c, there)
+        with np.errstate(all="ignore"):  # sizes that overflow are refused, not warned of
+            outputs = _reference(c, arrays) if moved is None else [moved]
+    except (ValueError, LookupError, RuntimeError, TypeError, AttributeError, ArithmeticError) as error:
         c.refuse(f"its constant inputs do not fit: {error}", "export the model again")
     if any(np.asarray(output).dtype == object for output in outputs):
         c.refuse("its constant inputs have no numbers for a result", "export the model again")
@@ -140,12 +163,12 @@ def _cast(c: Context) -> Constant:
     target = c.attr("to")
     if target in FLOATS:
         if source.is_float:
-            return source
+            return _rounded(c, source, FLOATS[target])
         value = source.value.astype(np.float64)
         narrow = value.astype(helper.tensor_dtype_to_np_dtype(target))
         if not np.array_equal(narrow.astype(np.float64), value) or np.abs(value).max(initial=0) > 2**53:
             c.refuse(f"an integer does not fit {FLOATS[target]} exactly")
-        return Constant(value)
+        return Constant(value, dtype=getattr(torch, FLOATS[target]))
     if target not in INTEGERS:
         c.refuse("it casts to a type that is not supported")
     if source.radius is not None:
@@ -153,12 +176,34 @@ def _cast(c: Context) -> Constant:
     return Constant(source.value.astype(helper.tensor_dtype_to_np_dtype(target)))
 
 
+def _rounded(c: Context, source: Constant, kind: str) -> Constant:
+    """A float constant in another float type, rounded as the file says."""
+    dtype = getattr(torch, kind)
+    if UNIT[dtype] <= UNIT[source.dtype]:
+        return replace(source, dtype=dtype)
+    if constant.loose(constant.radius, source) or constant.loose(constant.slack, source):
+        c.refuse("a rounded constant is rounded again", "fold constants when exporting, e.g. with onnxsim")
+    with np.errstate(over="ignore"):
+        narrow = source.value.astype(kind).astype(np.float64)
+    if not np.isfinite(narrow).all():
+        c.refuse(f"a constant overflows {kind}", "export the model in float32")
+    return Constant(narrow, dtype=dtype)
+
+
 def _constant_of_shape(c: Context) -> Constant:
-    fill = c.attr("value")
+    fill: Constant | None = c.attr("value")
     shape = c.integers(0) or []
-    if fill is None:
-        return Constant(np.zeros(shape))
-    return Constant(np.full(shape, fill.value.reshape(-1)[0], dtype=fill.value.dtype))
+    if any(size < 0 for size in shape):
+        c.refuse(f"a size is negative in shape {shape}", "export the model again")
+    if fill is not None and fill.value.size != 1:
+        c.refuse("its value is not one number", "check it with onnx.checker")
+    c.claim(shape)
+    try:
+        if fill is None:
+            return Constant(np.zeros(shape))
+        return replace(fill, value=np.full(shape, fill.value.reshape(-1)[0], dtype=fill.value.dtype))
+    except ValueError as error:  # more axes than numpy has
+        c.refuse(f"shape {shape[:8]} cannot be made: {error}", "export the model again")
 
 
 def constant_attribute(c: Context) -> Constant:

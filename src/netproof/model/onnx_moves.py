@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
-from netproof.model.constant import Constant
+from netproof.model.constant import Constant, bound_tensor, loose, slack
 from netproof.model.moves import Concat, Index, Pad, Reshape, Transpose
 from netproof.model.onnx_arithmetic import broadcast, expand
-from netproof.model.onnx_context import Context, Ref, Value, converts
+from netproof.model.onnx_context import Context, Ref, Value, converts, finest
 from netproof.model.onnx_file import FLOATS
 
 
 def reshape(c: Context, x: Ref, shape: Sequence[int]) -> Ref:
-    if np.prod(shape, dtype=np.int64) != np.prod(x.shape, dtype=np.int64):
+    if math.prod(shape) != math.prod(x.shape):
         c.refuse(f"shape {x.shape} cannot become {tuple(shape)}")
     return x if x.shape == tuple(shape) else c.emit(Reshape(x.shape, tuple(shape)), x)
 
@@ -50,10 +52,17 @@ def _dropout(c: Context) -> Value:
 
 @converts("Cast")
 def _cast(c: Context) -> Value:
-    if c.attr("to") not in FLOATS:
-        c.refuse("it casts a value that depends on the input to a type that is not a float")
-    c.notes.append(f"Cast at node {c.name!r} is read as the identity on real numbers")
-    return c.node(0)
+    """The identity, which it is where the new type holds every value of the old one."""
+    x, target = c.node(0), c.attr("to")
+    if target not in FLOATS:
+        c.refuse("it casts a value that depends on the input to a type other than float16, float32 or float64")
+    held = c.held_by(x)
+    if finest(held, FLOATS[target]) != FLOATS[target]:
+        c.refuse(
+            f"it rounds values from {held} to {FLOATS[target]}, which no bound accounts for",
+            "export the model in one float type, without mixed precision",
+        )
+    return replace(x, kind=FLOATS[target])
 
 
 @converts("Reshape")
@@ -66,8 +75,8 @@ def _reshape(c: Context) -> Value:
             c.refuse(f"shape {shape} copies an axis that the input {x.shape} does not have")
         shape = [x.shape[axis] if size == 0 else size for axis, size in enumerate(shape)]
     if -1 in shape:
-        known = int(np.prod([size for size in shape if size != -1], dtype=np.int64))
-        shape[shape.index(-1)] = int(np.prod(x.shape, dtype=np.int64)) // max(known, 1)
+        known = math.prod(size for size in shape if size != -1)
+        shape[shape.index(-1)] = math.prod(x.shape) // max(known, 1)
     return reshape(c, x, shape)
 
 
@@ -76,7 +85,7 @@ def _flatten(c: Context) -> Value:
     x = c.node(0)
     axis = int(c.attr("axis", 1))
     axis = axis + len(x.shape) if axis < 0 else axis
-    return reshape(c, x, (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:]))))
+    return reshape(c, x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
 @converts("Squeeze")
@@ -151,7 +160,9 @@ def _gather(c: Context) -> Value:
 def _split(c: Context) -> list[Value]:
     x = c.node(0)
     axis = c.axis(int(c.attr("axis", 0)), len(x.shape))
-    parts = int(c.attr("num_outputs", 0)) or len(c.proto.output)
+    parts = len(c.proto.output)
+    if int(c.attr("num_outputs", parts)) != parts:
+        c.refuse(f"num_outputs does not say {parts}, as many as its outputs are", "check it with onnx.checker")
     sizes = c.attr_or_input("split", 1)
     if sizes is None:
         chunk = -(-x.shape[axis] // parts)
@@ -183,16 +194,23 @@ def _pad(c: Context) -> Value:
     for position, axis in enumerate(axes):
         before[c.axis(axis, rank)] = pads[position]
         after[c.axis(axis, rank)] = pads[position + len(axes)]
-    return pad(c, x, before, after, value)
+    width = 0.0 if fill is None or fill.slack is None else float(fill.slack.max())
+    return pad(c, x, before, after, value, width)
 
 
-def pad(c: Context, x: Ref, before: Sequence[int], after: Sequence[int], value: float = 0.0) -> Ref:
+def pad(c: Context, x: Ref, before: Sequence[int], after: Sequence[int], value: float = 0.0, width: float = 0.0) -> Ref:
+    """A frame of `value`, which a runtime may hold up to `width` away from it."""
     if not any(before) and not any(after):
         return x
     if any(size + b + a <= 0 for size, b, a in zip(x.shape, before, after, strict=True)):
         c.refuse("it crops everything", "zero-size tensors cannot be verified")
-    fill = torch.tensor(value, dtype=torch.float64) if value else None
-    return c.emit(Pad(x.shape, tuple(before), tuple(after), fill), x)
+    c.fits(*before, *after, what="its pads")
+
+    def filled(number: float) -> Pad:
+        fill = torch.tensor(number, dtype=torch.float64) if number else None
+        return Pad(x.shape, tuple(before), tuple(after), fill)
+
+    return c.emit(filled(value), x, slack=filled(width) if width else None)
 
 
 @converts("Concat")
@@ -209,4 +227,13 @@ def _concat(c: Context) -> Value:
     parts = tuple(v.tensor() if isinstance(v, Constant) else None for v in values)
     if len(branches) == 1 and len(parts) == 1:
         return branches[0]
-    return c.emit(Concat(axis, tuple(v.shape[axis] for v in values), parts), *branches)
+    op = Concat(axis, tuple(v.shape[axis] for v in values), parts)
+    if not loose(slack, *(v for v in values if isinstance(v, Constant))):
+        return c.emit(op, *branches)
+    widths = tuple(None if isinstance(v, Ref) else _widths(v) for v in values)
+    return c.emit(op, *branches, slack=replace(op, parts=widths))
+
+
+def _widths(part: Constant) -> torch.Tensor:
+    found = bound_tensor(slack, part)
+    return part.tensor() * 0.0 if found is None else found

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from netproof.core.limits import LARGEST, entries
 from netproof.errors import ModelError, UnsupportedOp
 from netproof.model import onnx_arithmetic, onnx_conv, onnx_moves  # noqa: F401 (they register converters)
 from netproof.model.constant import Constant
@@ -16,7 +17,9 @@ from netproof.model.graph import Graph
 from netproof.model.onnx_context import CONVERTERS, Builder, Context, Ref, Value
 from netproof.model.onnx_file import FLOATS, OnnxFile, read_file, read_tensor, type_name
 from netproof.model.onnx_fold import constant_attribute, fold, foldable
+from netproof.model.onnx_shapes import declared_shapes, fixed_shape, result_shapes
 from netproof.model.simplify import constant_output, simplify
+from netproof.model.trace import Step, Stored, Trace
 
 HINTS = {
     "Sigmoid": "only ReLU and LeakyReLU networks are supported so far",
@@ -35,11 +38,12 @@ HINTS = {
 @dataclass(frozen=True, eq=False)
 class Reading:
     graph: Graph
+    trace: Trace
+    model: bytes  # for onnxruntime: the file, without inputs that the output does not depend on
     weight_dtypes: tuple[str, ...]
     notes: tuple[str, ...]
     input_name: str
     input_dtype: str  # "float32", "float16" or "float64"
-    output_name: str
 
 
 def read_graph(file: OnnxFile) -> Reading:
@@ -48,13 +52,18 @@ def read_graph(file: OnnxFile) -> Reading:
 
 
 def unsupported_nodes(file: OnnxFile | str | Path) -> list[UnsupportedOp]:
-    """Every node that cannot be converted, as far as that can be told without what comes before it."""
+    """Every node that cannot be converted, also behind others of that kind."""
     return list(_Reader(file if isinstance(file, OnnxFile) else read_file(file)).unsupported())
 
 
 def declared_input_shape(file: OnnxFile) -> tuple[int, ...]:
     """The file's input shape, a symbolic batch counted as 1."""
     return _Reader(file).input_shape()
+
+
+def declared_output_shape(file: OnnxFile) -> tuple[int, ...] | None:
+    """The file's output shape, a symbolic batch counted as 1; None where it is not fixed."""
+    return fixed_shape(_Reader(file).output.type)
 
 
 class _Reader:
@@ -67,6 +76,8 @@ class _Reader:
         self.order = self._needed()
         self.input = self._one_input()
         self.values: dict[str, Value] = {}
+        self.steps: list[Step] = []
+        self.constants: list[Stored] = []
         self.notes = list(file.notes)
         self.dtypes: set[str] = set()
 
@@ -86,7 +97,7 @@ class _Reader:
         return outputs[0]
 
     def _one_input(self) -> onnx.ValueInfoProto:
-        inputs = [value for value in self.proto.input if value.name not in self.initializers]
+        inputs = self._inputs()
         if len(inputs) > 1:
             used = {name for node in self.order for name in node.input}
             inputs = [value for value in inputs if value.name in used] or inputs
@@ -100,6 +111,20 @@ class _Reader:
                 remedy="export a model with a float32 input",
             )
         return inputs[0]
+
+    def _inputs(self) -> list[onnx.ValueInfoProto]:
+        return [value for value in self.proto.input if value.name not in self.initializers]
+
+    def _runnable(self) -> bytes:
+        """The file; where it has inputs or nodes that play no part, without them: onnxruntime would run them all."""
+        if len(self._inputs()) == 1 and len(self.order) == len(self.proto.node):
+            return self.file.data
+        model = onnx.ModelProto()
+        model.CopyFrom(self.file.model)
+        del model.graph.node[:], model.graph.input[:], model.graph.value_info[:]
+        model.graph.node.extend(self.order)
+        model.graph.input.extend([self.input])
+        return bytes(model.SerializeToString())
 
     def input_shape(self) -> tuple[int, ...]:
         shape: list[int] = []
@@ -118,6 +143,10 @@ class _Reader:
                     place=place,
                     remedy="export with a fixed shape; only the leading batch axis may be symbolic",
                 )
+        if entries(shape) > LARGEST:
+            raise self.error(
+                f"its shape {shape} is larger than {LARGEST} numbers", place=place, remedy="export a smaller input"
+            )
         if 0 in shape:
             raise self.error(f"it has size zero: {shape}", place=place, remedy="export with the real input shape")
         return tuple(shape)
@@ -148,8 +177,7 @@ class _Reader:
 
     def read(self) -> Reading:
         shape = self.input_shape()
-        builder = Builder(shape, self.input.name)
-        self.values[self.input.name] = Ref(0, shape)
+        builder = self._builder(shape)
         for node in self.order:
             self._convert(node, builder)
         result = self._value(self.output.name, self._name(self.order[-1]) if self.order else "")
@@ -163,9 +191,17 @@ class _Reader:
             result = constant_output(builder, result.tensor(), self.output.name)
         kinds = sorted(self.dtypes)
         self.notes += [f"{kind} weights are read exactly" for kind in kinds if kind != "float32"]
+        graph, origin = simplify(builder.nodes, result.index)
+        steps, constants = tuple(self.steps), tuple(self.constants)
+        trace = Trace(tuple(builder.nodes), result.index, steps, constants, builder.slack, origin)
+        return Reading(
+            graph, trace, self._runnable(), tuple(kinds), tuple(self.notes), self.input.name, builder.kinds[0]
+        )
+
+    def _builder(self, shape: tuple[int, ...]) -> Builder:
         kind = FLOATS[self.input.type.tensor_type.elem_type]
-        graph = simplify(builder.nodes, result.index)
-        return Reading(graph, tuple(kinds), tuple(self.notes), self.input.name, kind, self.output.name)
+        self.values[self.input.name] = Ref(0, shape, kind)
+        return Builder(shape, self.input.name, kind, LARGEST + len(self.file.data))
 
     def _name(self, node: onnx.NodeProto) -> str:
         return str(node.name or next((name for name in node.output if name), node.op_type))
@@ -177,7 +213,9 @@ class _Reader:
                 raise self.error(
                     f"value {name!r} is not defined", place=f"node {node!r}", remedy="export the model again"
                 )
-            self.values[name] = read_tensor(tensor, name, self.file)
+            value = read_tensor(tensor, name, self.file)
+            self.values[name] = value
+            self.constants.append(Stored.of(name, f"initializer {name!r}", value))
             if tensor.data_type in FLOATS:
                 self.dtypes.add(FLOATS[tensor.data_type])
         return self.values[name]
@@ -193,6 +231,17 @@ class _Reader:
             if 0 in value.shape and isinstance(value, Ref):
                 context.refuse("its result has size zero", "zero-size tensors cannot be verified")
             self.values[output] = value
+        self._remember(node, name, inputs, [v for o, v in zip(node.output, results, strict=False) if o])
+
+    def _remember(self, node: onnx.NodeProto, name: str, inputs: list[Value | None], results: list[Value]) -> None:
+        named = [output for output in node.output if output]
+        taken = tuple((i, value.index) for i, value in zip(node.input, inputs, strict=True) if isinstance(value, Ref))
+        made = tuple((o, value.index) for o, value in zip(named, results, strict=False) if isinstance(value, Ref))
+        if made:
+            self.steps.append(Step(name, node.op_type, taken, made))
+        for output, value in zip(named, results, strict=False):
+            if isinstance(value, Constant):
+                self.constants.append(Stored.of(output, f"node {name!r}", value))
 
     def _results(self, c: Context) -> list[Value]:
         if c.op == "Constant":
@@ -237,13 +286,25 @@ class _Reader:
             )
 
     def unsupported(self) -> Iterator[UnsupportedOp]:
-        """Convert what can be; a node behind one that failed is judged by its operator alone."""
-        builder = Builder(self.input_shape(), self.input.name)
-        self.values[self.input.name] = Ref(0, self.input_shape())
+        """Convert what can be. Behind a node that failed, its result is taken to be anything of its shape;
+
+        where that is not known, or where it would be a constant, what needs it is judged by its operator alone.
+        """
+        builder = self._builder(self.input_shape())
+        declared = declared_shapes(self.proto)
         for node in self.order:
+            known = all(not i or i in self.values or i in self.initializers for i in node.input)
             try:
                 self._check_known(node)
-                if all(not i or i in self.values or i in self.initializers for i in node.input):
+                if known:
                     self._convert(node, builder)
+                    continue
             except UnsupportedOp as error:
                 yield error
+            if known and any(isinstance(self.values.get(i), Ref) for i in node.input):
+                values = {i: self._value(i, self._name(node)) for i in node.input if i}
+                inputs = {i: value.shape if isinstance(value, Ref) else value for i, value in values.items()}
+                shapes = {**declared, **result_shapes(node, inputs, self.file.opset)}
+                for output in node.output:
+                    if output in shapes:
+                        self.values[output] = builder.anything(shapes[output], output)

@@ -16,8 +16,11 @@ from netproof.model.onnx_context import Builder, Ref
 from netproof.model.ops import Input
 
 
-def simplify(nodes: Sequence[Node], output: int) -> Graph:
-    """`nodes` are in topological order with the input first; the result ends with the output."""
+def simplify(nodes: Sequence[Node], output: int) -> tuple[Graph, tuple[int, ...]]:
+    """`nodes` are in topological order with the input first; the result ends with the output.
+
+    Also, for each of its nodes, the one of `nodes` that has the same value.
+    """
     uses = Counter(i for node in nodes for i in node.inputs)
     replaced: dict[int, int] = {}
     merged: list[Node] = []
@@ -56,7 +59,7 @@ def _is_identity(node: Node) -> bool:
     return isinstance(op, Scale) and op.mult is None and op.add is None
 
 
-def _pruned(nodes: list[Node], output: int) -> Graph:
+def _pruned(nodes: list[Node], output: int) -> tuple[Graph, tuple[int, ...]]:
     """Only the input and what the output depends on, renumbered, the output last."""
     needed = {0, output}
     for node in reversed(nodes[: output + 1]):
@@ -68,13 +71,14 @@ def _pruned(nodes: list[Node], output: int) -> Graph:
     if isinstance(result[-1].op, Input):  # the output is the input: an identity keeps them apart
         shape = result[0].shape
         result.append(Node(1, Reshape(shape, shape), (0,), shape, result[0].name))
-    return Graph(tuple(result))
+        kept.append(kept[0])
+    return Graph(tuple(result)), tuple(node.index for node in kept)
 
 
 def constant_output(builder: Builder, value: Tensor, name: str) -> Ref:
     """A node that is `value` whatever the input: one entry of the input, spread out, times 0, plus value."""
     source = builder.nodes[0]
-    flat = builder.add(Reshape(source.shape, (source.size,)), [Ref(0, source.shape)], name)
+    flat = builder.add(Reshape(source.shape, (source.size,)), [Ref(0, source.shape, builder.kinds[0])], name)
     first = builder.add(Index(0, torch.tensor([0]), source.size), [flat], name)
     ones = (1,) * value.ndim
     spread = builder.add(Reshape((1,), ones), [first], name)

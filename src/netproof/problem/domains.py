@@ -34,6 +34,7 @@ class Domains:
     candidates: Tensor  # (domain, k) int64: neurons to split, best first, −1 where there is none
     settled: Tensor  # (domain,) int64: how many of the decisions the bounds above take into account
     renewed: Tensor  # (domain,) int64: how many there were when the neurons were last bounded again
+    level: Tensor  # (domain,) int64: halvings that led here, so that it is the share 2^-level of the target's set
 
     def __len__(self) -> int:
         return self.target.shape[0]
@@ -107,6 +108,7 @@ def split(domains: Domains, neurons: Tensor) -> Domains:
         splits=splits.scatter_(1, at, mark)[:, :spare],
         lower=lower.scatter_(1, at, torch.where(negative, low, low.clamp(min=0)))[:, :spare],
         upper=upper.scatter_(1, at, torch.where(negative, high.clamp(max=0), high))[:, :spare],
+        level=children.level + real.sum(1),
     )
 
 

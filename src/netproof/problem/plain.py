@@ -12,12 +12,14 @@ from functools import lru_cache
 
 from netproof.problem.decimals import Decimals
 from netproof.problem.property import Box
+from netproof.problem.sexpr import BLANKS
 
-_COMMENT = re.compile(r";[^\n]*")
+_COMMENT = re.compile(r";[^\r\n]*")
+_GAP = f"[{BLANKS}]+"
 _INDEX = r"(?:0|[1-9][0-9]{0,8})"
 _NUMBER = r"([-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)"
-_DECLARATION = re.compile(rf"\(declare-const\s+([XY]_{_INDEX})\s+Real\)")
-_BOUND = re.compile(rf"\(assert\s+\(([<>]=)\s+(X_{_INDEX})\s+{_NUMBER}\)\)")
+_DECLARATION = re.compile(rf"\(declare-const{_GAP}([XY]_{_INDEX}){_GAP}Real\)")
+_BOUND = re.compile(rf"\(assert{_GAP}\(([<>]=){_GAP}(X_{_INDEX}){_GAP}{_NUMBER}\)\)")
 
 
 @dataclass(frozen=True)
@@ -76,4 +78,4 @@ def _box(inputs: tuple[str, ...], relations: list[str], names: list[str], number
 
 
 def _blank(pieces: list[str]) -> bool:
-    return not "".join(pieces).strip()
+    return not "".join(pieces).strip(BLANKS)

@@ -10,8 +10,10 @@ from netproof.errors import SpecError
 # Readers of the tree recurse once or twice a level, so the depth is limited where the tree is made.
 MAX_DEPTH = 200
 
+BLANKS = " \t\r\n"  # all that SMT-LIB 2.6 has
+
 # A parenthesis, a comment, a string, a quoted symbol, a plain atom, or a quote that nothing closes.
-_TOKEN = re.compile(r'[()]|;[^\n]*|"(?:[^"]|"")*"|\|[^|]*\||[^\s();"|]+|["|]')
+_TOKEN = re.compile(rf'[()]|;[^\r\n]*|"(?:[^"]|"")*"|\|[^|]*\||[^{BLANKS}();"|]+|["|]')
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,9 @@ class Source:
     file: str = ""
 
     def place(self, at: int) -> tuple[int, int]:
-        """Line and column of the character `at`, both counted from 1."""
-        return self.text.count("\n", 0, at) + 1, at - self.text.rfind("\n", 0, at)
+        """Line and column of the character `at`, both counted from 1; lines end with LF, CR or both."""
+        ends = self.text.count("\n", 0, at) + self.text.count("\r", 0, at) - self.text.count("\r\n", 0, at)
+        return ends + 1, at - max(self.text.rfind("\n", 0, at), self.text.rfind("\r", 0, at))
 
     def error(self, message: str, at: int, remedy: str | None = None) -> SpecError:
         line, column = self.place(at)
@@ -59,6 +62,16 @@ class Group:
 SExpr = Atom | Group
 
 
+def _stray(source: Source, token: str, at: int) -> SpecError:
+    """The error for a character that only looks like a blank, such as a no-break space, or like nothing at all."""
+    offset, char = next((i, char) for i, char in enumerate(token) if not char.isprintable())
+    return source.error(
+        f"the character U+{ord(char):04X} separates nothing",
+        at + offset,
+        "only space, tab and line ends are blanks: replace it by a space, or remove it",
+    )
+
+
 def parse(source: Source) -> list[Group]:
     """The groups of a file, in order. Atoms outside every group are refused."""
     top: list[Group] = []
@@ -84,6 +97,8 @@ def parse(source: Source) -> list[Group]:
             continue
         elif token in ('"', "|"):
             raise source.error(f"{token} is never closed", match.start(), f"add the closing {token}")
+        elif first not in '"|' and not token.isprintable():
+            raise _stray(source, token, match.start())
         elif not open_groups:
             raise source.error(
                 f"unexpected {str(Atom(token, 0))!r} outside parentheses",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from netproof.arguments import shown, whole, whole_numbers
 from netproof.errors import UsageError
 from netproof.problem.exact import LIMITS, decimal
 from netproof.problem.property import Ball, Box, Disjunct, Property, Row
@@ -35,6 +36,7 @@ def box(lower: Any, upper: Any) -> InputRegion:
     high, other = _exact_array(upper, "upper")
     if shape != other:
         raise UsageError(f"lower has shape {list(shape)}, upper {list(other)}", remedy="give equal shapes")
+    _refuse_empty(low, high, "lower is above upper")
     return InputRegion(Box(low, high), None, shape)
 
 
@@ -60,7 +62,8 @@ def l1_ball(x: Any, eps: Number, clip: Clip | None = None) -> InputRegion:
 
 def classification(region: InputRegion, label: int, n_outputs: int, targets: Sequence[int] | None = None) -> Property:
     """The label's logit stays above every target's (default: above all others); a tie is a violation."""
-    others = [t for t in range(n_outputs) if t != label] if targets is None else list(targets)
+    label = whole(label, "label")
+    others = [t for t in range(n_outputs) if t != label] if targets is None else whole_numbers(targets, "targets")
     for name, index in (("label", label), *(("target", t) for t in others)):
         if not 0 <= index < n_outputs:
             raise UsageError(f"{name} {index} is not an output of this network", remedy=f"choose 0 to {n_outputs - 1}")
@@ -97,17 +100,41 @@ def _property(region: InputRegion, rows: Sequence[Row], outputs: int) -> Propert
 def _ball(x: Any, eps: Number, clip: Clip | None, p: int) -> InputRegion:
     centre, shape = _exact_array(x, "x")
     radius = _radius(eps)
-    return InputRegion(_around(centre, shape, radius, clip), Ball(centre, radius, p), shape)
+    inside = _around(centre, shape, radius, clip)
+    away = (
+        max(low - c, c - high, Fraction(0)) for low, c, high in zip(inside.lower, centre, inside.upper, strict=True)
+    )
+    if sum(distance**p for distance in away) > radius**p:
+        raise UsageError("x is farther than eps from clip: the input set is empty", remedy="give x within clip")
+    return InputRegion(inside, Ball(centre, radius, p), shape)
 
 
 def _around(centre: Sequence[Fraction], shape: tuple[int, ...], eps: Fraction, clip: Clip | None) -> Box:
     lower, upper = [c - eps for c in centre], [c + eps for c in centre]
     if clip is None:
         return Box(tuple(lower), tuple(upper))
-    if len(clip) != 2:
-        raise UsageError("clip needs a lower and an upper bound", remedy="give clip=(0, 1)")
-    least, most = (_broadcast(side, shape) for side in clip)
-    return Box(tuple(map(max, lower, least)), tuple(map(min, upper, most)))
+    least, most = (_broadcast(side, shape) for side in _sides(clip))
+    _refuse_empty(least, most, "clip's lower bound is above its upper one")
+    low, high = tuple(map(max, lower, least)), tuple(map(min, upper, most))
+    _refuse_empty(low, high, "x is farther than eps from clip")
+    return Box(low, high)
+
+
+def _sides(clip: Any) -> Clip:
+    sides: Any = None if isinstance(clip, str) else clip
+    try:
+        lower, upper = sides
+    except (TypeError, ValueError):  # no sequence, or not of two
+        raise UsageError(
+            f"clip needs a lower and an upper bound, not {shown(clip)}", remedy="give clip=(0, 1)"
+        ) from None
+    return lower, upper
+
+
+def _refuse_empty(lower: Sequence[Fraction], upper: Sequence[Fraction], why: str) -> None:
+    """A set without a point has every property, which is never what was meant."""
+    if any(low > high for low, high in zip(lower, upper, strict=True)):
+        raise UsageError(f"{why}: the input set is empty", remedy="check the bounds")
 
 
 def _broadcast(side: Any, shape: tuple[int, ...]) -> Sequence[Fraction]:
@@ -122,7 +149,11 @@ def _broadcast(side: Any, shape: tuple[int, ...]) -> Sequence[Fraction]:
     return values
 
 
-def _radius(eps: Number) -> Fraction:
+def _radius(eps: Any) -> Fraction:
+    if isinstance(eps, list | tuple) or getattr(eps, "ndim", 0) > 0:
+        raise UsageError(
+            f"eps cannot be {shown(eps)}", remedy="give one number; for one an entry, netproof.box(x - eps, x + eps)"
+        )
     value = exact(eps, "eps")
     if value < 0:
         raise UsageError(f"eps is {eps}", remedy="give a radius that is not negative")
@@ -134,18 +165,20 @@ def exact(value: Any, what: str = "the number") -> Fraction:
     try:
         if isinstance(value, str):
             return _text(value)
-        if isinstance(value, np.generic | torch.Tensor):
+        if isinstance(value, np.generic | np.ndarray | torch.Tensor):
             value = value.item()
+        if isinstance(value, bool):
+            raise TypeError("a truth value is no number")
         return Fraction(value)
     except (ValueError, OverflowError, TypeError, ZeroDivisionError, RuntimeError) as error:
         raise UsageError(
-            f"{what} cannot be {value!r}: {error}",
+            f"{what} cannot be {shown(value)}: {error}",
             remedy=f"give a finite number or a text such as 2/255; {LIMITS}",
         ) from error
 
 
 def _text(text: str) -> Fraction:
-    parts = [decimal(part.strip()) for part in text.split("/")]
+    parts = [decimal(part.strip(" \t\r\n")) for part in text.split("/")]
     numbers = [part for part in parts if part is not None]
     if len(numbers) < len(parts) or len(parts) > 2:
         raise ValueError("not a number")
@@ -155,6 +188,9 @@ def _text(text: str) -> Fraction:
 def _exact_array(values: Any, what: str) -> tuple[tuple[Fraction, ...], tuple[int, ...]]:
     """The entries of an array, tensor or nested list, row-major, and its shape."""
     if isinstance(values, torch.Tensor):
+        if values.is_meta or values.layout != torch.strided or values.is_quantized:
+            kind = "meta" if values.is_meta else "quantized" if values.is_quantized else "sparse"
+            raise UsageError(f"{what} cannot be a {kind} tensor", remedy="give a dense tensor with values")
         values = values.detach().cpu()
         values = (values.double() if values.is_floating_point() else values).numpy()
     if not isinstance(values, np.ndarray):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import zlib
 from pathlib import Path
 
+from netproof.core.files import GZIP_MAGIC, FileTooLarge, read_bounded, unpack
 from netproof.errors import SpecError
-
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def find(path: str | Path) -> Path:
@@ -33,15 +31,17 @@ def read_text(path: str | Path) -> tuple[str, Path, str]:
     found = find(path)
     name = str(found)
     try:
-        data = found.read_bytes()
+        data = read_bounded(found)
     except OSError as error:
         raise SpecError(
             f"cannot be read: {error.strerror or error}", file=name, remedy="check its permissions"
         ) from error
     digest = hashlib.sha256(data).hexdigest()
-    if data.startswith(_GZIP_MAGIC):
+    if data.startswith(GZIP_MAGIC):
         try:
-            data = gzip.decompress(data)
+            data = unpack(data)
+        except FileTooLarge as error:
+            raise SpecError(str(error.strerror), file=name, remedy="split the specification") from error
         except (OSError, EOFError, zlib.error) as error:
             raise SpecError(
                 "the gzip data is truncated or damaged", file=name, remedy="fetch or compress the file again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -101,13 +102,14 @@ def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 
         if all(row.holds(value) for row in disjunct.rows):
             key = (id(disjunct.box), id(disjunct.ball))
             if key not in inside:
-                inside[key] = _in_set(point, disjunct)
+                inside[key] = in_set(point, disjunct)
             if inside[key]:
                 return index
     return None
 
 
-def _in_set(point: Singles, disjunct: Disjunct) -> bool:
+def in_set(point: Singles, disjunct: Disjunct) -> bool:
+    """Whether the float32 point (n,) lies in the disjunct's set as written, pinned coordinates aside."""
     if disjunct.box.empty:
         return False
     lower, upper, _ = disjunct.box.float32
@@ -146,10 +148,12 @@ def _note(disjunct: Disjunct) -> str:
     return f"{ranges} no float32, so the nearest one stands there ({names})"
 
 
-def rounding_gap(network: Network, disjunct: Disjunct, witness: Witness) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Bounds (low, high), one a row, on coef·f(x) − rhs for the real-valued network f at the witness."""
-    x = torch.from_numpy(np.asarray(witness.input, dtype=np.float64)).reshape(1, *network.input_shape)
-    value, error = evaluate(network.graph, x)
+def rounding_gap(network: Network, disjunct: Disjunct, x: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Bounds (low, high), one a row, on coef·f(x) − rhs for the real-valued network f at the float32 point x."""
+    point = torch.from_numpy(np.asarray(x, dtype=np.float64)).reshape(1, *network.input_shape)
+    value, error = evaluate(network.graph, point)
+    if not bool((value.isfinite() & error.isfinite()).all()):  # beyond float64: nothing is known
+        return (-math.inf,) * len(disjunct.rows), (math.inf,) * len(disjunct.rows)
     middle, radius = _fractions(value.numpy()), _fractions(error.numpy())
     low, high = [], []
     for row in disjunct.rows:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof._version import __version__
-from netproof.campaign.jobs import file_hash
+from netproof.campaign.jobs import file_hash, model_hash
 from netproof.core.deadline import Deadline
 from netproof.report.files import write_text
 from netproof.report.page import Section, Table
@@ -293,7 +293,7 @@ def _draw_crossings(axes: Axes, curves: Sequence[Curve]) -> None:
 
 def kept(output: Output, question: Question, steps: int, device: str) -> Path:
     """Where a curve is kept: the same file for the same question asked in the same way, so that a set is taken up."""
-    files = (file_hash(question.model), file_hash(question.spec))
+    files = (model_hash(question.model), file_hash(question.spec))
     key = json.dumps([*files, question.name, steps, device, __version__])
     return output.folder / "bounds-kept" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
 

@@ -81,7 +81,7 @@ class Pgd:
 
     def _restarts(self, targets: int, graph: Graph, device: torch.device) -> int:
         """How many starts each target has."""
-        free = min(FREE[device.type] // sum(node.size for node in graph.nodes), MOST_FREE)
+        free = min(FREE[device.type] // graph.entries, MOST_FREE)
         return max(FEWEST, max(min(self.restarts * targets, self.points), free) // max(1, targets))
 
     def _starts(self, region: Region, targets: int, restarts: int, seed: int) -> Tensor:
@@ -150,10 +150,10 @@ def _best(seen: list[_Seen]) -> _Seen:
 def _into(region: Region, x: Tensor) -> Tensor:
     """Into the box, and towards the ball's centre until inside it."""
     x = torch.clamp(x, region.lower, region.upper)
-    if region.ball_centre is None:
+    if region.ball is None:
         return x
-    away = x - region.ball_centre
-    size = away.flatten(1).norm(p=float(region.p or 2), dim=1).clamp(min=1e-30)
-    share = (region.ball_radius / size).clamp(max=1.0)
-    inside: Tensor = region.ball_centre + away * share.view(-1, *(1,) * (x.dim() - 1))
+    away = x - region.centre
+    size = torch.linalg.vector_norm(away.flatten(1), ord=region.ball.p, dim=1).clamp(min=1e-30)
+    share = (region.ball.radius / size).clamp(max=1.0)
+    inside: Tensor = region.centre + away * share.view(-1, *(1,) * (x.dim() - 1))
     return inside

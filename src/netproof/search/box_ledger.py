@@ -6,13 +6,16 @@ Targets are counted over all problems, one problem after the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 import torch
 from torch import Tensor
 
+from netproof.core.verdict import Witness
 from netproof.model.graph import Graph
 from netproof.problem.problem import Problem, Rows
 from netproof.search.box_frontier import Boxes, concatenate
+from netproof.search.evidence import Cover
 from netproof.search.goals import Decide, Goal, Judge
 
 TRIES = 64  # points a batch that are looked at more closely, best first
@@ -36,8 +39,10 @@ class BoxLedger:
         self._judge = Judge(self._graph, self.rows)
         self._upper = torch.full_like(self.tau, torch.inf)
         self._proved = torch.full_like(self.tau, torch.inf)
+        self._cover = Cover(len(self.owner))
         self._stuck: list[Boxes] = []
-        self.found: int | None = None  # the problem whose goal holds a witness
+        self.witness: Witness | None = None  # the first that a goal has
+        self._lowest: tuple[float, Tensor, int] | None = None  # the least value seen, its point and its target
 
     # --- bounds ---
 
@@ -51,6 +56,14 @@ class BoxLedger:
     def book(self, target: Tensor, bound: Tensor) -> None:
         """A part of the target's set is proved with this bound (n,)."""
         self._proved = self._proved.scatter_reduce(0, target, bound, "amin")
+
+    def close(self, boxes: Boxes) -> None:
+        """Count boxes as proved: by their bounds, or since clipping left nothing of them."""
+        self._cover.close(boxes.target, boxes.depth)
+
+    def shares(self) -> tuple[Fraction, ...]:
+        """By target, the share of its set that is proved."""
+        return self._cover.shares()
 
     def give_up(self, boxes: Boxes) -> None:
         """Undecided boxes must degrade the verdict, so they are kept."""
@@ -68,9 +81,9 @@ class BoxLedger:
             bounds = bounds.scatter_reduce(0, boxes.target, boxes.bound, "amin")
         return bounds
 
-    def proved(self) -> float:
-        """The least bound of all parts that are proved."""
-        return float(self._proved.min())
+    def proved(self) -> tuple[float, ...]:
+        """By target, the least bound of its parts that are proved, +inf where none is."""
+        return tuple(self._proved.tolist())
 
     # --- points ---
 
@@ -82,9 +95,10 @@ class BoxLedger:
         x = points.float().view(-1, *self._graph.input.shape)
         value, noise = self._judge.judge(self._judge.outputs(x), target)
         self._upper = self._upper.scatter_reduce(0, target, value.double(), "amin")
+        self._see(value, x, target)
         likely = value - noise <= self.tau[target]
         good = likely.nonzero()[:, 0]
-        if len(good) and self.found is None:
+        if len(good) and self.witness is None:
             self._look_closer(x, target, good[(value - noise)[good].argsort(stable=True)[:TRIES]])
         return likely
 
@@ -93,8 +107,15 @@ class BoxLedger:
         for problem in owner.unique().tolist():
             mine = good[owner == problem]
             if self._offer_to(problem, x[mine], target[mine] - self.first[problem]):
-                self.found = problem
+                self.witness = self._goals[problem].witness
                 return
+
+    def _see(self, value: Tensor, x: Tensor, target: Tensor) -> None:
+        if len(value):
+            at = int(value.argmin())
+            least = float(value[at])
+            if self._lowest is None or least < self._lowest[0]:
+                self._lowest = least, x[at], int(target[at])
 
     def _offer_to(self, problem: int, x: Tensor, target: Tensor) -> bool:
         goal, rows = self._goals[problem], self._problems[problem].rows.to(self._device)
@@ -113,6 +134,12 @@ class BoxLedger:
             goal, first = self._goals[problem], self.first[problem]
             if isinstance(goal, Decide):
                 goal.upper = goal.upper.cpu().minimum(upper[first : first + len(goal.upper)])
+        if self._lowest is not None:
+            value, point, target = self._lowest
+            problem = int(self.owner[target])
+            goal = self._goals[problem]
+            if isinstance(goal, Decide):
+                goal.see(value, point, target - self.first[problem])
 
 
 def joined_rows(parts: Sequence[Rows]) -> Rows:

@@ -73,15 +73,16 @@ class Fallback:
         """The worst sub-domains by LP on their optimised intermediate bounds, then upwards."""
         began = time.monotonic()
         batch = self._decide(frontier.pop(self.batch), deadline, stats)
-        proved = self._ledger.settle(batch)
-        frontier.push(batch.select(~proved))
-        below = batch.select(proved)
-        while len(below) and not deadline.expired:
-            above = self._decide_parents(below, deadline, stats, clock)
-            below = above.select(self._ledger.settle(above))
+        still_open = self._ledger.settle(batch)
+        frontier.push(batch.select(still_open))
+        below = batch.select(~still_open)
+        while len(below) and not self._ledger.done and not deadline.expired:
+            below = self._ledger.settle_above(self._decide_parents(below, deadline, stats, clock))
             stats.lp_parents_proved += len(below)
             for target, splits in zip(below.target.tolist(), below.splits, strict=True):
-                stats.lp_pruned += frontier.prune(target, splits)
+                for inside in frontier.prune(target, splits):
+                    self._ledger.drop(inside)
+                    stats.lp_pruned += len(inside)
         stats.seconds["leaf"] += time.monotonic() - began
 
     def _decide(self, domains: Domains, deadline: Deadline, stats: Stats) -> Domains:
@@ -121,6 +122,7 @@ class Fallback:
             slopes=inner.slopes,
             weights=inner.weights,
             candidates=inner.candidates,
+            level=inner.level - 1,
         )
 
 

@@ -85,14 +85,17 @@ class Frontier:
         self._remove(index)
         return taken
 
-    def prune(self, target: int, splits: Tensor) -> int:
-        """Drop every sub-domain of `target` inside the one with these splits (U,); how many there were."""
-        before = len(self)
+    def prune(self, target: int, splits: Tensor) -> list[Domains]:
+        """Take out every sub-domain of `target` inside the one with these splits (U,), wherever it is."""
         inside = (self.domains.target == target) & self.domains.contained_in(splits)
+        gone = [self.domains.select(inside)]
         self.keep(~inside)
         host = splits.cpu()
-        self._waiting = [w.select(~((w.target == target) & w.contained_in(host))) for w in self._waiting]
-        return before - len(self)
+        within = [(part.target == target) & part.contained_in(host) for part in self._waiting]
+        gone += [part.select(mask) for part, mask in zip(self._waiting, within, strict=True)]
+        left = [part.select(~mask) for part, mask in zip(self._waiting, within, strict=True)]
+        self._waiting = [part for part in left if len(part)]
+        return gone
 
     def keep(self, mask: Tensor) -> None:
         """Keep those on the device where the mask (domain,) holds."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ class Goal(ABC):
     """Upper bounds come only from points that were evaluated: on an infeasible sub-domain a bound proves nothing."""
 
     upper: Tensor  # (target,) float64: the least value seen at a point
+    witness: Witness | None = None  # kept once there is one
     moves: bool = False  # whether the thresholds rise or fall as points are seen
 
     @abstractmethod
@@ -36,6 +38,15 @@ class Goal(ABC):
         """Evaluate points (n, *input) for their targets (n,). True when the search is over."""
 
 
+@dataclass(frozen=True, eq=False)
+class Lowest:
+    """The evaluated point that comes nearest to a violation, or is one for all that float32 tells."""
+
+    value: float  # of the worst row
+    point: Tensor  # (*input) float32, on the CPU
+    target: int
+
+
 class Decide(Goal):
     """Is there a violation? `replay(point, target)` asks onnxruntime, which alone may say yes."""
 
@@ -44,7 +55,7 @@ class Decide(Goal):
         rows = problem.rows
         self._strict = (rows.strict | ~rows.valid).all(1)  # then Σ λ r = 0 excludes a violation too
         self.upper = torch.full((len(rows.valid),), torch.inf, dtype=torch.float64)
-        self.witness: Witness | None = None
+        self.lowest: Lowest | None = None
 
     def thresholds(self, target: Tensor) -> Tensor:
         return torch.zeros(target.shape, dtype=torch.float64, device=target.device)
@@ -54,21 +65,35 @@ class Decide(Goal):
         return (domains.bound > 0) | tie
 
     def offer(self, judge: Judge, points: Tensor, target: Tensor) -> bool:
-        return len(points) > 0 and self.consider(judge, points, judge.outputs(points), target)
+        return self.witness is not None or (
+            len(points) > 0 and self.consider(judge, points, judge.outputs(points), target)
+        )
 
     def consider(self, judge: Judge, points: Tensor, y: Tensor, target: Tensor) -> bool:
-        """`offer`, for points whose outputs y (n, *output) are known."""
+        """`offer`, for points whose outputs y (n, *output) are known. The first witness stays: no later point,
+
+        replayed or refused, has a say after it.
+        """
+        if self.witness is not None:
+            return True
         value, noise = judge.judge(y, target)
         device = value.device
         self.upper = self.upper.to(device).scatter_reduce(0, target, value.double(), "amin")
         order = (value - noise).argsort()[:TRIES]
         for i in order.tolist():
+            self.see(float(value[i]), points[i], int(target[i]))
             if float(value[i]) > float(noise[i]):
                 break
-            self.witness = self._replay(points[i], int(target[i]))
-            if self.witness is not None:
+            found = self._replay(points[i], int(target[i]))
+            if found is not None:
+                self.witness = found
                 return True
         return False
+
+    def see(self, value: float, point: Tensor, target: int) -> None:
+        """Remember the point (*input) if no lower value was seen."""
+        if self.lowest is None or value < self.lowest.value:
+            self.lowest = Lowest(value, point.detach().cpu(), target)
 
 
 class Minimise(Goal):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -12,8 +15,12 @@ from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
 from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.search.box_frontier import Boxes
+from netproof.search.evidence import RANKS, Outcome
 from netproof.search.goals import Goal
-from netproof.search.loop import Method, Outcome, Search
+from netproof.search.loop import Method, Search
+
+G = TypeVar("G", bound=Goal)
+Report = Callable[[str, float, int], None]  # phase, proved bound, open sub-domains
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +32,7 @@ class OpenBox:
     lower: Tensor  # (*input) float64, on the CPU
     upper: Tensor
     bound: float  # proved of the target here
+    level: int  # halvings that led here: the box is the share 2^-level of its set
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +44,7 @@ class OpenBoxes:
     lower: Tensor  # (box, *input)
     upper: Tensor
     bound: Tensor  # (box,)
+    level: Tensor  # (box,)
 
     @classmethod
     def of(cls, boxes: Boxes, owner: Tensor, first: Sequence[int], shape: tuple[int, ...]) -> OpenBoxes:
@@ -44,7 +53,7 @@ class OpenBoxes:
         problem = owner[boxes.target].cpu()
         target = boxes.target.cpu() - torch.tensor(first)[problem]
         lower, upper = (side.cpu().view(-1, *shape) for side in (boxes.lower, boxes.upper))
-        return cls(problem, target, lower, upper, boxes.bound.cpu())
+        return cls(problem, target, lower, upper, boxes.bound.cpu(), boxes.depth.cpu())
 
     def __len__(self) -> int:
         return self.problem.shape[0]
@@ -52,7 +61,7 @@ class OpenBoxes:
     def __iter__(self) -> Iterator[OpenBox]:
         for i in range(len(self)):
             place = int(self.problem[i]), int(self.target[i])
-            yield OpenBox(*place, self.lower[i], self.upper[i], float(self.bound[i]))
+            yield OpenBox(*place, self.lower[i], self.upper[i], float(self.bound[i]), int(self.level[i]))
 
 
 def sub_problem(problem: Problem, box: OpenBox) -> Problem:
@@ -71,35 +80,50 @@ def _tensors(rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 def hand_over(
     problems: Sequence[Problem],
+    proved: Sequence[Fraction],
+    parts: Sequence[float],
     boxes: OpenBoxes,
     method: Method,
-    goal_of: Callable[[Problem], Goal],
+    goal_of: Callable[[Problem], G],
+    seen: Callable[[Problem, G], None],
     device: torch.device,
     workers: int,
     deadline: Deadline,
     stats: Stats,
-    report: Callable[[str, float, int], None] = lambda phase, bound, frontier: None,
-) -> tuple[Outcome, Goal | None]:
-    """Search every open box; the outcome of all together, and the goal that holds a witness, if one does.
+    report: Report = lambda phase, bound, frontier: None,
+) -> Outcome:
+    """Search every open box; the outcome of all problems together.
 
-    goal_of: the goal of a sub-problem, whose only target is number 0.
+    proved, parts: by target, one problem after the other, the share of its set that is proved without these boxes, and
+    the least bound there. goal_of: the goal of a sub-problem, whose only target is number 0; `seen`
+    is given both once it is searched.
     """
-    least, undecided, decided_by = float("inf"), "", "root"
-    for done, box in enumerate(boxes):
+    first = torch.tensor([0, *itertools.accumulate(len(p.disjuncts) for p in problems)])
+    target = first[boxes.problem] + boxes.target
+    shares, searched = list(proved), boxes.bound.clone()  # by target, and by box what is proved on it
+    witness, reason, stopped, decided_by = None, "", False, "search"
+    least = min(parts)  # proved where it was searched
+    for at, box in enumerate(boxes):
         sub = sub_problem(problems[box.problem], box)
         goal = goal_of(sub)
-        search = Search(sub, method, goal, device, workers, deadline, stats, report)
+        others = min([least, *boxes.bound[at + 1 : at + 2].tolist()])  # the worst comes first
+        search = Search(sub, method, goal, device, workers, deadline, stats, _with_others(report, others))
         outcome = search.run()
         search.discard()
-        least = min(least, max(outcome.lower_bound, box.bound))
-        if outcome.status == "found":
-            return outcome, goal
-        if outcome.status == "timeout":
-            least = min(least, float(boxes.bound[done:].min()))
-            return Outcome("timeout", f"{len(boxes) - done} boxes still open", least, ""), None
-        if outcome.status == "undecided":
-            undecided = undecided or outcome.reason
-        decided_by = max(decided_by, outcome.decided_by or "leaf", key=("root", "search", "leaf").index)
-    if undecided:
-        return Outcome("undecided", undecided, least, ""), None
-    return Outcome("proved", "", least, decided_by if decided_by == "leaf" else "search"), None
+        seen(sub, goal)
+        searched[at] = max(outcome.lower_bound, box.bound)
+        least = min(least, float(searched[at]))
+        shares[int(target[at])] += outcome.proved[0] / 2**box.level
+        witness, stopped = outcome.witness, outcome.status == "timeout"
+        if witness is not None or stopped:
+            decided_by, reason = outcome.decided_by, f"{len(boxes) - at} boxes still open"
+            break
+        reason = reason or outcome.reason
+        decided_by = max(decided_by, outcome.decided_by, key=RANKS.index)
+    bounds = torch.tensor(parts, dtype=torch.float64).scatter_reduce(0, target, searched, "amin")
+    return Outcome(tuple(shares), tuple(bounds.tolist()), witness, reason, stopped, decided_by)
+
+
+def _with_others(report: Report, others: float) -> Report:
+    """A report of one box that speaks of all of them: what is proved of the others is `others`."""
+    return lambda phase, bound, frontier: report(phase, min(bound, others), frontier)

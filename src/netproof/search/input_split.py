@@ -25,9 +25,9 @@ from netproof.numerics import generator
 from netproof.problem.problem import InputSet, Problem
 from netproof.search.box_frontier import Boxes, BoxFrontier
 from netproof.search.box_ledger import BoxLedger
+from netproof.search.evidence import Outcome
 from netproof.search.goals import Goal
 from netproof.search.hand_over import OpenBoxes
-from netproof.search.loop import Outcome
 
 BATCH = {"cpu": 64, "cuda": 4096}
 AT_ONCE = 12  # halvings of a box in one round
@@ -46,11 +46,9 @@ class SplitOptions:
 
 @dataclass(frozen=True, eq=False)
 class SplitResult:
-    outcome: Outcome  # of all problems together
-    open: OpenBoxes  # worst bound first; none where all is proved or a witness was found
-    bounds: list[Tensor]  # by problem (target,): what is proved of each target on the whole input set
-    found: int | None  # the problem whose goal holds a witness
-    proved: float  # the least bound of the parts that are proved, +inf where none is: what `open` leaves out
+    outcome: Outcome  # of all problems together: their targets one problem after the other
+    open: OpenBoxes  # worst bound first
+    parts: tuple[float, ...]  # by target, the least bound of its parts that are proved: what `open` leaves out
 
 
 def applies(problems: Sequence[Problem]) -> bool:
@@ -101,7 +99,7 @@ class InputSplit:
 
     def _may_go_on(self) -> bool:
         spent = self._options.limit is not None and self._bounded >= self._options.limit
-        return self._ledger.found is None and not self._deadline.expired and not spent
+        return self._ledger.witness is None and not self._deadline.expired and not spent
 
     def _bound_whole_sets(self) -> tuple[BoxFrontier, Boxes]:
         """Every target on its problem's whole set: those that stay open, and those that the deadline left out."""
@@ -133,15 +131,16 @@ class InputSplit:
     def _in_parts(self, boxes: Boxes, frontier: BoxFrontier, *, shared: bool = False) -> Boxes:
         """Bound boxes, as many at once as fit, and push those that stay open; returns those not reached."""
         done = 0
-        while done < len(boxes) and self._ledger.found is None and not self._deadline.expired:
+        while done < len(boxes) and self._ledger.witness is None and not self._deadline.expired:
             part = boxes.part(done, self._chunk)
             try:
-                frontier.push(self._bound(part, shared))
+                rest = self._bound(part, shared)
             except torch.OutOfMemoryError:
                 self._halve()
                 continue
             except DeadlineExpired:
                 break
+            frontier.push(rest)
             done += len(part)
         return boxes.part(done, len(boxes))
 
@@ -156,9 +155,12 @@ class InputSplit:
         self._bounded += 0 if shared else len(boxes)
         boxes = replace(boxes, bound=boxes.bound.fmax(found.bound), signs=found.signs)
         proved = self._ledger.decided(found.least, boxes.target)
-        self._ledger.book(boxes.target, torch.where(proved, boxes.bound, torch.inf))
         index = (~proved).nonzero()[:, 0]
-        return boxes.select(index) if len(index) == 0 else self._filter(boxes.select(index), found.select(index))
+        rest = self._filter(boxes.select(index), found.select(index)) if len(index) else boxes.select(index)
+        # Booked last: whoever runs out of memory on the way bounds the same boxes again.
+        self._ledger.book(boxes.target, torch.where(proved, boxes.bound, torch.inf))
+        self._ledger.close(boxes.select(proved.nonzero()[:, 0]))
+        return rest
 
     def _filter(self, boxes: Boxes, found: BoxBounds) -> Boxes:
         """Of boxes that are not proved: try points, cut off what cannot be violated, give up the hopeless."""
@@ -174,8 +176,10 @@ class InputSplit:
             boxes = replace(boxes, lower=lower, upper=upper)
         empty = (boxes.lower > boxes.upper).any(1)
         hopeless = self._hopeless(boxes, found, whole, suspect)
+        rest = boxes.select((~(empty | hopeless)).nonzero()[:, 0])
         self._ledger.give_up(boxes.select((hopeless & ~empty).nonzero()[:, 0]))
-        return boxes.select((~(empty | hopeless)).nonzero()[:, 0])
+        self._ledger.close(boxes.select(empty.nonzero()[:, 0]))
+        return rest
 
     def _hopeless(self, boxes: Boxes, found: BoxBounds, whole: Tensor, suspect: Tensor) -> Tensor:
         """(box,): too thin, too deep, linear with a single row, or within rounding of the threshold at its very centre.
@@ -221,18 +225,16 @@ class InputSplit:
 
     def _result(self, frontier: BoxFrontier) -> SplitResult:
         ledger = self._ledger
-        bounds = ledger.target_bounds(frontier.boxes).cpu()
-        by_problem = list(bounds.split([len(p.disjuncts) for p in self._problems]))
         rest = ledger.open(frontier.boxes)
-        least = float(bounds.min())
-        if ledger.found is not None:
-            outcome, rest = Outcome("found", "", least, "search"), rest.part(0, 0)
-        elif len(rest) == 0:
-            outcome = Outcome("proved", "", least, "search" if self._stats.rounds else "root")
-        elif self._deadline.expired:
-            outcome = Outcome("timeout", f"{len(rest)} boxes still open", least, "")
-        else:
-            why = "left at the limit" if len(frontier) else "left that input splitting cannot decide"
-            outcome = Outcome("undecided", f"{len(rest)} boxes {why}", least, "")
+        stopped = len(rest) > 0 and self._deadline.expired
+        why = "left at the limit" if len(frontier) else "left that input splitting cannot decide"
+        outcome = Outcome(
+            ledger.shares(),
+            tuple(ledger.target_bounds(frontier.boxes).tolist()),
+            ledger.witness,
+            "" if len(rest) == 0 else f"{len(rest)} boxes {'still open' if stopped else why}",
+            stopped,
+            "search" if self._stats.rounds or ledger.witness is not None else "root",
+        )
         opened = OpenBoxes.of(rest, ledger.owner, ledger.first, self._shape)
-        return SplitResult(outcome, opened, by_problem, ledger.found, ledger.proved())
+        return SplitResult(outcome, opened, ledger.proved())

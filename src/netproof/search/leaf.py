@@ -1,7 +1,8 @@
 """Deciding sub-domains by LP: leaves, and whole parts of the tree when bounds get stuck.
 
 A leaf has nothing left to split, so on it the network is linear and the triangle LP is exact. It is the LP's
-*value* that makes the search complete: a leaf's linear bound is over the box, not over the leaf.
+*value* that makes the search complete: a leaf's linear bound is over the box, not over the leaf. On an ℓ2 ball
+quadratic programs follow the LP (`lp_ball`), and are exact too.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""What a search has established so far: bounds by target, points tried, leaves that stay open."""
+"""What a search has established so far: what is proved of each target, points tried, leaves that stay open."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 import torch
 from torch import Tensor
 
 from netproof.problem.domains import Domains
+from netproof.search.evidence import Cover
 from netproof.search.goals import Goal, Judge
 
 
@@ -16,8 +18,8 @@ class Ledger:
 
     def __init__(self, goal: Goal, targets: int, device: torch.device) -> None:
         self.goal = goal
-        self.done = False  # the goal was reached: a witness
         self.judge: Judge | None = None  # set when the root is there
+        self._cover = Cover(targets)
         self._undecided: list[Domains] = []  # leaves that not even the LP could settle
         # By target, the least bound among the sub-domains that were proved.
         self._proved = torch.full((targets,), torch.inf, dtype=torch.float64, device=device)
@@ -26,17 +28,50 @@ class Ledger:
     def undecided(self) -> int:
         return sum(len(d) for d in self._undecided)
 
+    @property
+    def done(self) -> bool:
+        """Whether the goal holds a witness, after which nothing is searched."""
+        return self.goal.witness is not None
+
     def try_points(self, points: Tensor, target: Tensor) -> None:
         """Offer points (n, *input) to the goal; rows with a NaN are no points."""
         real = ~points.flatten(1).isnan().any(1)
-        if self.judge is not None and self.goal.offer(self.judge, points[real], target[real]):
-            self.done = True
+        if self.judge is not None and not self.done:
+            self.goal.offer(self.judge, points[real], target[real])
+
+    def is_open(self, domains: Domains) -> Tensor:
+        """(domain,) bool: which sub-domains are not proved."""
+        return ~self.goal.proved(domains)
 
     def settle(self, domains: Domains) -> Tensor:
-        """Book the sub-domains that are proved; (domain,) bool which they are."""
-        proved = self.goal.proved(domains)
-        self._proved = self._proved.scatter_reduce(0, domains.target[proved], domains.bound[proved], "amin")
-        return proved
+        """Book the sub-domains that are proved, which are then done with; (domain,) bool: which are still open."""
+        still_open = self.is_open(domains)
+        done = (~still_open).nonzero()[:, 0]
+        self._book(domains, done)
+        self._cover.close(domains.target[done], domains.level[done])
+        return still_open
+
+    def settle_above(self, domains: Domains) -> Domains:
+        """Those that are proved of some that have open or proved sub-domains below them, which `drop` books."""
+        done = (~self.is_open(domains)).nonzero()[:, 0]
+        self._book(domains, done)
+        return domains.select(done)
+
+    def drop(self, domains: Domains) -> None:
+        """Book sub-domains as proved that lie within what was proved already."""
+        self._cover.close(domains.target, domains.level)
+
+    def _book(self, domains: Domains, done: Tensor) -> None:
+        self._proved = self._proved.scatter_reduce(0, domains.target[done], domains.bound[done], "amin")
+
+    def restart(self, targets: Tensor) -> None:
+        """Search these targets (n,) from their whole sets again; what was proved of parts of them is not used."""
+        self._cover.restart(targets.tolist())
+        self._undecided = [d.select(~torch.isin(d.target, targets.to(d.target.device))) for d in self._undecided]
+
+    def proved(self) -> tuple[Fraction, ...]:
+        """By target, the share of its input set that is proved."""
+        return self._cover.shares()
 
     def leave_undecided(self, domains: Domains) -> None:
         """An undecided leaf must degrade the verdict, so it is kept: dropping it would be a silent hole."""

@@ -19,6 +19,7 @@ from netproof.core.verdict import Stats
 from netproof.errors import DeviceError
 from netproof.problem.domains import Domains, split
 from netproof.problem.problem import Problem
+from netproof.search.evidence import Outcome
 from netproof.search.fallback import Fallback
 from netproof.search.frontier import Frontier
 from netproof.search.goals import Goal, Judge
@@ -56,16 +57,6 @@ class SecondLook:
     after: int  # sub-domains
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a search of one problem ended."""
-
-    status: str  # "proved", "found", "undecided", "timeout"
-    reason: str
-    lower_bound: float
-    decided_by: str
-
-
 class Search:
     """One problem's search. `run` is Algorithm 1; everything it does is a method of a few lines."""
 
@@ -90,13 +81,14 @@ class Search:
         self._frontier: Frontier | None = None
         self._chunk = 1  # children bounded at once
         self._room: tuple[int | None, int] = (None, 1)  # sub-domains that the device and the host may hold
+        self._found_by = "search"
         self._whole_bound = float("-inf")  # of the whole input set under the root there is
 
     def run(self) -> Outcome:
         first = self._bound_root()
         if first is None:
             self._ledger.nothing_is_known()
-            return Outcome("timeout", "the root was not bounded in time", float("-inf"), "")
+            return self._outcome(reason="the root was not bounded in time")
         root, frontier = first
         leaf, fallback = self._lps(root)
         reported = float("-inf")
@@ -107,8 +99,7 @@ class Search:
                 leaf, fallback = self._lps(root)
                 continue
             if self._attack_again(frontier):
-                self._stats.seconds["confirm"] += self._clock.confirm
-                return Outcome("found", "", float(self.target_bounds().min()), "attack")
+                break
             began, other = time.monotonic(), self._other_seconds()
             if self._method.leaf_lp and fallback.is_due(frontier):
                 self._report("leaf", float(self.target_bounds().min()), len(frontier))
@@ -116,7 +107,7 @@ class Search:
             if not self._ledger.done:
                 self._round(root, frontier, leaf, fallback.batch)
                 if self._goal.moves:  # a smaller minimum seen proves more
-                    frontier.keep(~self._ledger.settle(frontier.domains))
+                    frontier.keep(self._ledger.settle(frontier.domains))
             spent = time.monotonic() - began - (self._other_seconds() - other)
             self._stats.seconds["search"] += max(0.0, spent)
             if time.monotonic() - reported > REPORT_EVERY:  # telling the bound waits for the device
@@ -125,7 +116,7 @@ class Search:
         if self._stats.rounds:
             self._report("search", float(self.target_bounds().min()), len(frontier))
         self._stats.seconds["confirm"] += self._clock.confirm
-        return self._outcome(frontier)
+        return self._outcome()
 
     def discard(self) -> None:
         """Let go of what is open, once nothing more is asked."""
@@ -142,6 +133,7 @@ class Search:
         self._report("attack", float(self.target_bounds().min()), len(frontier))
         found = look.find(torch.cat([part.target.cpu() for part in frontier.parts()]).unique().tolist())
         self._stats.seconds["attack"] += time.monotonic() - began
+        self._found_by = "attack" if found else "search"
         return found
 
     def _lps(self, root: Root) -> tuple[LeafLP, Fallback]:
@@ -168,11 +160,15 @@ class Search:
         self._whole_bound = float(whole.domains.bound.min())
         ladder.judge(before, self._whole_bound)
         few = len(frontier) <= self._method.batch and not frontier.waiting
+        if not few:
+            self._ledger.restart(open_targets)
         domains = self._filter(new, whole) if not few else whole.domains.select(slice(0, 0))
         self._chunk = self._children_that_fit(new)
         self._frontier = Frontier(domains, self._room[0], GRAIN)
         if few:
-            self._bound_all(new, self._frontier, repack(frontier.domains, root, new))
+            moved, covered = repack(frontier.domains, root, new)
+            self._ledger.drop(covered)
+            self._bound_all(new, self._frontier, moved)
         frontier.discard()
         return self._frontier
 
@@ -252,8 +248,10 @@ class Search:
         """Try the bounds' minimisers as witnesses, drop what is proved, rank the neurons of the rest."""
         worst = bounds.domains.bound.topk(min(POINTS, len(bounds.domains)), largest=False).indices
         self._ledger.try_points(bounds.point[worst], bounds.domains.target[worst])
-        rest = bounds.select(~self._ledger.settle(bounds.domains))
-        return replace(rest.domains, candidates=self._method.brancher.choose(root, rest, CANDIDATES))
+        rest = bounds.select(self._ledger.is_open(bounds.domains).nonzero()[:, 0])
+        candidates = self._method.brancher.choose(root, rest, CANDIDATES)
+        self._ledger.settle(bounds.domains)  # last: whoever runs out of memory on the way bounds the same ones again
+        return replace(rest.domains, candidates=candidates)
 
     def _decide_leaves(self, leaves: Domains, leaf: LeafLP) -> None:
         """Nothing is left to split, so the LP is exact."""
@@ -266,7 +264,7 @@ class Search:
         self._stats.leaf_lps += len(leaves)
         self._ledger.try_points(outcomes.point, leaves.target)
         leaves = with_bounds(leaves, outcomes)
-        self._ledger.leave_undecided(leaves.select(~self._ledger.settle(leaves)))
+        self._ledger.leave_undecided(leaves.select(self._ledger.settle(leaves)))
         self._stats.seconds["leaf"] += time.monotonic() - began
 
     def _children_that_fit(self, root: Root) -> int:
@@ -288,22 +286,28 @@ class Search:
     def _other_seconds(self) -> float:
         return self._clock.confirm + self._stats.seconds["leaf"]
 
-    def _outcome(self, frontier: Frontier) -> Outcome:
-        bound = float(self.target_bounds().min())
-        undecided = self._ledger.undecided
-        if self._ledger.done:
-            return Outcome("found", "", bound, "search")
-        if len(frontier) or (undecided and self._deadline.expired):
-            return Outcome("timeout", f"{len(frontier) + undecided} sub-domains still open", bound, "")
-        if undecided:
+    def _outcome(self, reason: str = "") -> Outcome:
+        undecided, waiting = self._ledger.undecided, 0 if self._frontier is None else len(self._frontier)
+        stopped = bool(reason) or waiting > 0 or (undecided > 0 and self._deadline.expired)
+        if not reason and stopped:
+            reason = f"{waiting + undecided} sub-domains still open"
+        elif undecided and not stopped:
             leaves = "1 leaf" if undecided == 1 else f"{undecided} leaves"
-            return Outcome("undecided", f"{leaves} {self._why_undecided()}", bound, "")
+            reason = f"{leaves} {self._why_undecided()}"
         lps = self._stats.leaf_lps + self._stats.lps
-        return Outcome("proved", "", bound, "leaf" if lps else "search" if self._stats.rounds else "root")
+        how = "leaf" if lps else "search" if self._stats.rounds else "root"
+        return Outcome(
+            self._ledger.proved(),
+            tuple(self.target_bounds().tolist()),
+            self._goal.witness,
+            reason,
+            stopped,
+            self._found_by if self._ledger.done else how,
+        )
 
     def _why_undecided(self) -> str:
         if not self._method.leaf_lp:
             return "left, which only an LP can decide, and leaf_lp is off"
         if self._problem.input_set.p == 2:
-            return "left: their LPs see the box around the ℓ2 ball, not the ball"
+            return "within rounding of a violation, or beyond the solver of their quadratic programs"
         return "within rounding of a violation"

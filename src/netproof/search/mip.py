@@ -23,19 +23,16 @@ from netproof.bounds.root import Root
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.core.verdict import Stats
 from netproof.problem.problem import Problem
+from netproof.search.evidence import Cover, Outcome
 from netproof.search.goals import Goal, Judge
-from netproof.search.loop import REPORT_EVERY, Method, Outcome, Search, SecondLook
+from netproof.search.loop import REPORT_EVERY, Method, Search, SecondLook
 
 CLAIMS = {
     "holds": "the MIP solver says that it holds",
     "violated": "the MIP solver says that it is violated, by a point that is no violation when replayed",
 }
 
-ENDS = {
-    "found": ("found", ""),
-    "stopped": ("timeout", "the MIP solver was still at work"),
-    "failed": ("undecided", "the MIP solver gave up"),
-}
+ENDS = {"found": "", "stopped": "the MIP solver was still at work", "failed": "the MIP solver gave up"}
 
 
 class MipSearch:
@@ -56,31 +53,39 @@ class MipSearch:
         self._problem, self._method, self._goal, self._device = problem, method, goal, device
         self._workers, self._deadline, self._stats, self._report = workers, deadline, stats, report
         self._clock = Clock()
-        self._bound = float("-inf")  # proved at the root
+        self._bounds = (float("-inf"),) * len(problem.disjuncts)  # proved at the root
+        self._cover = Cover(len(problem.disjuncts))
         self._told = 0.0
 
     def run(self) -> Outcome:
         began = time.monotonic()
-        self._report("root", self._bound, 0)
+        self._report("root", min(self._bounds), 0)
         threshold = self._goal.thresholds(torch.arange(len(self._problem.disjuncts), device=self._device))
         first = BabsrLP().root(self._problem, threshold, self._device, self._deadline, self._clock)
         self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
         self._stats.seconds["confirm"] += self._clock.confirm
         if first is None:
-            return Outcome("timeout", "the root was not bounded in time", self._bound, "")
+            return self._outcome("the root was not bounded in time", stopped=True)
         root, bounds = first
-        self._bound = float(bounds.domains.bound.min())
-        still_open = bounds.select((~self._goal.proved(bounds.domains)).nonzero()[:, 0])
+        self._bounds = tuple(bounds.domains.bound.tolist())
+        proved = self._goal.proved(bounds.domains)
+        self._cover.close(bounds.domains.target[proved], bounds.domains.level[proved])
+        still_open = bounds.select((~proved).nonzero()[:, 0])
         if len(still_open.domains) == 0:
-            return Outcome("proved", "", self._bound, "root")
+            return self._outcome()
         began = time.monotonic()
         claim = self._solve(root, still_open)
         self._stats.seconds["search"] += time.monotonic() - began
         if claim in CLAIMS:
             return self._confirm(CLAIMS[claim])
         # Where the solver did not finish there is nothing to confirm: another search's answer would not be its own.
-        status, reason = ENDS[claim]
-        return Outcome(status, reason, self._bound, "search" if status == "found" else "")
+        return self._outcome(ENDS[claim], stopped=claim == "stopped")
+
+    def _outcome(self, reason: str = "", *, stopped: bool = False) -> Outcome:
+        """What the root alone has proved, and the witness if there is one."""
+        witness = self._goal.witness
+        how = "root" if witness is None else "search"
+        return Outcome(self._cover.shares(), self._bounds, witness, reason, stopped, how)
 
     def discard(self) -> None:
         """Nothing is kept."""
@@ -112,7 +117,7 @@ class MipSearch:
     def _tick(self, nodes: int) -> None:
         if time.monotonic() - self._told > REPORT_EVERY:
             self._told = time.monotonic()
-            self._report("search", self._bound, nodes)
+            self._report("search", min(self._bounds), nodes)
 
     def _confirm(self, claim: str) -> Outcome:
         """The solver's claim, by a search whose every bound is checked."""

@@ -110,8 +110,8 @@ def verify(model, spec, *, deadline=None, progress=None, options=None, **argumen
             return Verdict(Status.UNSAT, lower_bound=0.5, stats=stats, decided_by="root")
     if BEHAVIOUR == "target 2" and 2 not in spec.disjuncts[0].rows[0].coefs:
         return Verdict(Status.UNSAT, lower_bound=0.25, stats=stats, decided_by="root")
-    if BEHAVIOUR in ("sat", "target 2") or BEHAVIOUR.startswith("upto:"):
-        x = np.array([[0.5, float("-inf")]], dtype=np.float32)
+    if BEHAVIOUR in ("sat", "finite", "target 2") or BEHAVIOUR.startswith("upto:"):
+        x = np.array([[0.5, 0.0 if BEHAVIOUR == "finite" else float("-inf")]], dtype=np.float32)
         return Verdict(
             Status.SAT, witness=Witness(x, np.array([[1.5]], dtype=np.float32)), upper_bound=-1.0, stats=stats
         )

@@ -1,0 +1,169 @@
+"""Two versions of netproof on the same instances, taking turns in one run: verdicts, and the ratio of their times.
+
+Each version is a source folder (the `src` of a checkout) and has a process of its own, which stays. In every repeat
+each answers all instances once; who goes first alternates. What counts is one number per repeat and set: the geometric
+mean over the instances of new seconds over old seconds. The 95 % interval is Student's, of their logarithms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import options
+from instances import read_sets
+from tables import say, table
+
+from netproof.errors import UsageError
+
+WORST = 1.05  # a ratio whose interval lies above this is a regression
+DECIDED = ("unsat", "sat")
+# Student's t, 97.5 %, by degrees of freedom up to 30; above that the normal's is near enough.
+STUDENT = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+
+
+class Version:
+    """One version's process."""
+
+    def __init__(self, name: str, source: Path) -> None:
+        self.name = name
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("answer.py"))],
+            env={**os.environ, "PYTHONPATH": str(source)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        where = Path(self._read()["version"])
+        if where.parent.resolve() != source.resolve():
+            raise UsageError(f"{source} was asked for, but {where.parent} is used", remedy="give the folder `src`")
+
+    def ask(self, question: Mapping[str, Any]) -> tuple[str, float]:
+        """The verdict and its seconds."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.flush()
+        found = self._read()
+        return found["verdict"], found["seconds"]
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise UsageError(f"the process of {self.name!r} ended; what it said stands above")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def interval(logs: Sequence[float]) -> tuple[float, float, float]:
+    """The mean ratio and its 95 % interval, from the logarithms of one ratio a repeat."""
+    middle = statistics.fmean(logs)
+    if len(logs) < 2:
+        return math.exp(middle), 0.0, math.inf
+    t = STUDENT[len(logs) - 2] if len(logs) - 2 < len(STUDENT) else 1.96
+    half = t * statistics.stdev(logs) / math.sqrt(len(logs))
+    return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
+
+
+class Tally:
+    """What was measured: seconds by set, repeat, instance and version; and every verdict."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, list[dict[str, dict[str, float]]]] = defaultdict(list)
+        self.verdicts: dict[tuple[str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+
+    def row(self, name: str) -> tuple[list[str], bool]:
+        """A set's line of the table, and whether the new version is slower than it may be."""
+        repeats = self.seconds[name]
+        means = {
+            version: statistics.fmean(statistics.fmean(times.values()) for times in (r[version] for r in repeats))
+            for version in ("old", "new")
+        }
+        logs = [
+            statistics.fmean(math.log(new / r["old"][instance]) for instance, new in r["new"].items()) for r in repeats
+        ]
+        ratio, low, high = interval(logs)
+        solved = [
+            sum(said[version] <= set(DECIDED) for (where, _), said in self.verdicts.items() if where == name)
+            for version in ("old", "new")
+        ]
+        cells = [name, str(len(repeats[0]["new"])), *map(str, solved), f"{means['old']:.3f}", f"{means['new']:.3f}"]
+        return [*cells, f"{ratio:.3f}", f"{low:.3f}–{high:.3f}"], low > WORST
+
+    def changed(self) -> list[str]:
+        """Instances on which the versions, or the repeats of one, say different things."""
+        return [
+            f"{where}: {instance}: old {'/'.join(sorted(said['old']))}, new {'/'.join(sorted(said['new']))}"
+            for (where, instance), said in self.verdicts.items()
+            if said["old"] != said["new"] or len(said["new"]) > 1
+        ]
+
+
+def measure(given: argparse.Namespace) -> Tally:
+    tally = Tally()
+    instances = read_sets(given.folder, given.first, given.timeout)
+    versions = [Version("old", given.old), Version("new", given.new)]
+    try:
+        for repeat in range(-1, given.repeats):  # the first is not counted: it warms both up
+            for version in versions if repeat % 2 else reversed(versions):
+                for instance, limit in instances:
+                    asked = {"onnx": str(instance.onnx), "vnnlib": str(instance.vnnlib), "timeout": limit}
+                    how = {"method": given.method, "device": given.device, "threads": given.threads, "seed": given.seed}
+                    verdict, seconds = version.ask({**asked, **how})
+                    if repeat < 0:
+                        continue
+                    key = f"{instance.onnx.name} {instance.vnnlib.name}"
+                    repeats = tally.seconds[instance.benchmark]
+                    if len(repeats) <= repeat:
+                        repeats.append({"old": {}, "new": {}})
+                    repeats[repeat][version.name][key] = seconds
+                    tally.verdicts[instance.benchmark, key][version.name].add(verdict)
+            say(f"repeat {repeat + 1} of {given.repeats}")
+    finally:
+        for version in versions:
+            version.close()
+    return tally
+
+
+def arguments() -> argparse.Namespace:
+    parser = options.Parser(description=__doc__)
+    parser.add_argument("folder", nargs="*", help="a set, or a folder of sets (default: all in $NETPROOF_BENCHMARKS)")
+    parser.add_argument("--old", type=Path, required=True, metavar="SRC", help="the `src` of the version before")
+    parser.add_argument("--new", type=Path, required=True, metavar="SRC", help="the `src` of the version after")
+    parser.add_argument("--first", type=options.positive, metavar="N", help="only the first N instances of each set")
+    parser.add_argument("--repeats", type=options.positive, default=7, metavar="R", help="(default: 7)")
+    parser.add_argument("--timeout", type=options.above_zero, metavar="S", help="(default: that of instances.csv)")
+    parser.add_argument("--method", default="auto", help="(default: auto)")
+    options.engine_options(parser)
+    return parser.parse_args()
+
+
+def main() -> int:
+    given = arguments()
+    tally = measure(given)
+    rows = [tally.row(name) for name in tally.seconds]
+    header = ["set", "instances", "old solved", "new solved", "old mean s", "new mean s", "new/old", "95 %"]
+    print(table([header, *(row for row, _ in rows)]))
+    for line in tally.changed():
+        print(f"\nverdict changed: {line}")
+    return 1 if any(slower for _, slower in rows) or tally.changed() else 0
+
+
+if __name__ == "__main__":
+    options.run(main)

@@ -1,0 +1,3 @@
+"""Exit codes: 0 when an answer was written, and these."""
+
+EXIT_BUG, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130

@@ -1,0 +1,111 @@
+"""A counterexample as a file: text, the array itself, or a picture of it. numpy is imported only to write one."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from netproof.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+FORMS = {".npy": "npy", ".png": "png"}  # by suffix; any other is text, but for those of other pictures
+HALF_STEP = 1 / 510  # of grey
+OTHER_PICTURES = {".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".svg", ".pdf"}
+
+
+def form_of(path: str | None) -> str:
+    """How a witness is written to a file of that name."""
+    suffix = os.path.splitext(path or "")[1].lower()
+    if suffix in OTHER_PICTURES:
+        raise UsageError(
+            f"--witness cannot write {suffix}", file=path, remedy="use .png for a picture, .npy for the array, or .txt"
+        )
+    return FORMS.get(suffix, "text")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an input is an image."""
+
+    height: int
+    width: int
+    colours: int  # 1 or 3
+    colours_first: bool
+
+    def picture(self, values: np.ndarray) -> np.ndarray:
+        """(height, width) or (height, width, 3)"""
+        if self.colours == 1:
+            return values.reshape(self.height, self.width)
+        if self.colours_first:
+            return values.reshape(3, self.height, self.width).transpose(1, 2, 0)
+        return values.reshape(self.height, self.width, 3)
+
+
+def layout_of(shape: Sequence[int]) -> Layout | None:
+    """The image that an input of this shape is: grey or RGB, colours first or last, behind any axes of size 1."""
+    body = tuple(shape)
+    while len(body) > 3 and body[0] == 1:
+        body = body[1:]
+    if len(body) == 2:
+        body = (1, *body)
+    if len(body) != 3:
+        return None
+    for colours, height, width, first in ((*body, True), (body[2], body[0], body[1], False)):
+        if colours in (1, 3) and height > 1 and width > 1:
+            return Layout(height, width, colours, first)
+    return None
+
+
+def image_layout(shape: Sequence[int], model: str) -> Layout:
+    """The same, where a picture was asked for."""
+    found = layout_of(shape)
+    if found is None:
+        raise UsageError(
+            f"its input {list(shape)} is no image, so --witness cannot draw it", file=model, remedy="use .npy or .txt"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Saver:
+    """Turns a witness into the content of a file; `pixels` undoes what was done to pixels in [0, 1]."""
+
+    form: str
+    layout: Layout | None = None
+    pixels: Callable[[np.ndarray], np.ndarray] | None = None
+
+    def content(self, witness: np.ndarray) -> tuple[bytes | None, str]:
+        """The file, None where it is the witness as text; and a note on what a picture does not show."""
+        import numpy as np
+
+        if self.form == "text":
+            return None, ""
+        if self.form == "npy":
+            buffer = io.BytesIO()
+            np.save(buffer, witness)
+            return buffer.getvalue(), ""
+        assert self.layout is not None
+        return _png(self.layout.picture(witness if self.pixels is None else self.pixels(witness)))
+
+
+def _png(values: np.ndarray) -> tuple[bytes, str]:
+    """Eight bits a colour. Values in [0, 1] keep their meaning; others are stretched over the whole range."""
+    import numpy as np
+    from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
+
+    low, high = float(values.min()), float(values.max())
+    if low >= -HALF_STEP and high <= 1 + HALF_STEP:  # rounding may lead out of [0, 1]
+        low, high = 0.0, 1.0
+    scaled = ((values.astype(np.float64) - low) / ((high - low) or 1.0)).clip(0, 1)
+    note = f"in the picture {low:.6g} is black and {high:.6g} white, in 256 steps; .npy and .txt keep every digit"
+    about = PngInfo()
+    about.add_text("Description", f"counterexample by netproof; {note}")
+    buffer = io.BytesIO()
+    Image.fromarray(np.rint(scaled * 255).astype(np.uint8)).save(buffer, format="PNG", pnginfo=about)
+    return buffer.getvalue(), note

@@ -1,0 +1,92 @@
+"""What a search establishes: how much of each target's input set is proved, and a witness. Verdicts rest on it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from netproof.core.verdict import Witness
+
+WAITING = 1 << 20  # sub-domains whose shares are not added up yet, at most: they are kept on the device
+LEVELS = 1 << 20  # more than any sub-domain's level
+
+RANKS = ("root", "search", "leaf")  # what decided, from the least work to the most
+
+
+class Cover:
+    """Adds up what is proved of each target's input set, exactly.
+
+    A sub-domain that `level` halvings led to is the share 2^-level of its target's set. A split keeps the sum of the
+    shares, so the proved sub-domains cover the whole set when they add up to 1, and only then: one that is lost on the
+    way leaves the sum below 1, one that is counted twice may take it above.
+    """
+
+    def __init__(self, targets: int) -> None:
+        self._targets = targets
+        self._counts: Counter[int] = Counter()  # by target and level
+        self._waiting: list[Tensor] = []
+        self._many = 0
+
+    def close(self, target: Tensor, level: Tensor) -> None:
+        """Count sub-domains as proved; target, level: (n,), integers."""
+        if len(target):
+            self._waiting.append(target.long() * LEVELS + level.long())
+            self._many += len(target)
+        if self._many > WAITING:
+            self._add_up()
+
+    def restart(self, targets: Sequence[int]) -> None:
+        """Forget what was proved of these targets, whose sets are searched from the start again."""
+        self._add_up()
+        again = set(targets)
+        self._counts = Counter({key: n for key, n in self._counts.items() if key // LEVELS not in again})
+
+    def shares(self) -> tuple[Fraction, ...]:
+        """By target, the share of its input set that is proved."""
+        self._add_up()
+        deepest = max((key % LEVELS for key in self._counts), default=0)
+        parts = [0] * self._targets  # in units of the smallest share
+        for key, count in self._counts.items():
+            parts[key // LEVELS] += count << (deepest - key % LEVELS)
+        return tuple(Fraction(part, 1 << deepest) for part in parts)
+
+    def _add_up(self) -> None:
+        if self._waiting:
+            device = self._waiting[0].device  # some may come from the host's memory
+            keys, counts = torch.cat([w.to(device) for w in self._waiting]).unique(return_counts=True)
+            self._counts.update(dict(zip(keys.tolist(), counts.tolist(), strict=True)))
+        self._waiting, self._many = [], 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a search of some targets has established when it ends.
+
+    `status` is read off the evidence: there is no word for "found" without a witness, nor for "proved" without a cover.
+    """
+
+    proved: tuple[Fraction, ...]  # by target, the share of its input set that is proved
+    bounds: tuple[float, ...]  # by target, what is proved of it on its whole set
+    witness: Witness | None = None
+    reason: str = ""  # why something is open; empty where nothing is
+    stopped: bool = False  # whether the deadline came first
+    decided_by: str = ""  # one of RANKS, or "attack"
+
+    @property
+    def lower_bound(self) -> float:
+        """What is proved of all targets."""
+        return min(self.bounds)
+
+    @property
+    def status(self) -> str:
+        """ "found", "proved", "timeout" or "undecided"."""
+        if self.witness is not None:
+            return "found"
+        if all(share == 1 for share in self.proved):
+            return "proved"
+        return "timeout" if self.stopped else "undecided"

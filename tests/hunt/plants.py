@@ -1,0 +1,189 @@
+"""Faults put into netproof on purpose, to see that the hunt finds them: each a bug that could have been written.
+
+A plant replaces what it names. Where netproof no longer has that, planting fails, so that none is silently no fault.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import netproof.api  # noqa: F401  what is patched must have been imported
+from netproof.bounds import dual
+from netproof.core.verdict import Witness
+from netproof.model.network import Network
+from netproof.problem import reduce, vnnlib, witness
+from netproof.problem.domains import Domains
+from netproof.problem.property import Disjunct, Property, Row
+from netproof.search import fallback, goals, ledger, loop
+from netproof.search.evidence import Outcome
+
+_replaced: list[tuple[Any, str, Any]] = []  # owner, name and what was there
+
+
+def plant(name: str) -> None:
+    """Put one fault into the netproof of this process."""
+    PLANTS[name]()
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """The same for a while."""
+    plant(name)
+    try:
+        yield
+    finally:
+        while _replaced:
+            setattr(*_replaced.pop())
+
+
+def f1_restored() -> None:
+    """A point that does not replay takes away the witness that an earlier one was; the search passes for done."""
+    found: set[int] = set()  # goals that had a witness
+
+    def consider(self: goals.Decide, judge: goals.Judge, points: Tensor, y: Tensor, target: Tensor) -> bool:
+        value, noise = judge.judge(y, target)
+        self.upper = self.upper.to(value.device).scatter_reduce(0, target, value.double(), "amin")
+        for i in (value - noise).argsort()[: goals.TRIES].tolist():
+            if float(value[i]) > float(noise[i]):
+                break
+            self.witness = self._replay(points[i], int(target[i]))
+            if self.witness is not None:
+                found.add(id(self))
+                return True
+        return False
+
+    def offer(self: goals.Decide, judge: goals.Judge, points: Tensor, target: Tensor) -> bool:
+        return len(points) > 0 and self.consider(judge, points, judge.outputs(points), target)
+
+    def try_points(self: ledger.Ledger, points: Tensor, target: Tensor) -> None:
+        real = ~points.flatten(1).isnan().any(1)
+        if self.judge is not None:
+            self.goal.offer(self.judge, points[real], target[real])
+
+    def outcome(self: loop.Search, reason: str = "") -> Outcome:
+        ended = honest(self, reason)
+        lost = id(self._goal) in found and ended.witness is None
+        whole = (Fraction(1),) * len(ended.proved)
+        return replace(ended, proved=whole, stopped=False, reason="") if lost else ended
+
+    _swap(goals.Decide, "consider", consider)
+    _swap(goals.Decide, "offer", offer)
+    _swap(ledger.Ledger, "try_points", try_points)
+    _swap(ledger.Ledger, "done", property(lambda self: id(self.goal) in found))
+    honest = _swap(loop.Search, "_outcome", outcome)
+
+
+def disjunct_dropped() -> None:
+    """Of several disjuncts on one input set the last is not asked."""
+
+    def grouped(disjuncts: Sequence[Disjunct]) -> list[list[int]]:
+        return [members[:-1] if len(members) > 1 else members for members in real(disjuncts)]
+
+    real = _swap(reduce, "_on_one_set", grouped)
+
+
+def leaf_dropped() -> None:
+    """A leaf that no LP decides is forgotten."""
+    _swap(ledger.Ledger, "leave_undecided", lambda self, domains: None)
+
+
+def rounding_zeroed() -> None:
+    """No bound is charged for the rounding of its sums."""
+    homes = [m for name, m in list(sys.modules.items()) if name.startswith("netproof.bounds.") and hasattr(m, "gamma")]
+    if dual not in homes:
+        raise AttributeError("bounds.dual charges no gamma")
+    for module in homes:
+        _swap(module, "gamma", lambda n, dtype=torch.float64: 0.0)
+
+
+def sign_flipped() -> None:
+    """A split's multiplier counts with the wrong sign."""
+
+    def lines(*args: Any, **kwargs: Any) -> dual.Packed:
+        found = real(*args, **kwargs)
+        return replace(found, sign=-found.sign)
+
+    real = _everywhere(dual, "packed_lines", lines)
+
+
+def stale_bound() -> None:
+    """A parent is decided by LP with its child's bounds of neurons, which do not hold there."""
+
+    def parents(self: fallback.Fallback, domains: Domains) -> Domains:
+        above = real(self, domains)
+        inner = domains.select(domains.depth > 0)
+        if len(above) == 0:
+            return above
+        keys = [fallback.parents(inner), above.splits]
+        child = [int((keys[0].sign() == splits.sign()).all(1).nonzero()[0]) for splits in keys[1]]
+        return replace(above, lower=inner.lower[child], upper=inner.upper[child])
+
+    real = _swap(fallback.Fallback, "_parents", parents)
+
+
+def strictness_swapped() -> None:
+    """< is read as <=, and <= as <."""
+
+    def compare(self: Any, *args: Any) -> Any:
+        found = real(self, *args)
+        return replace(found, strict=not found.strict) if isinstance(found, Row) else found
+
+    real = _swap(vnnlib._Reader, "_compare", compare)
+
+
+def unreplayed_witness() -> None:
+    """A candidate is believed on netproof's own word for the output."""
+
+    def confirm(network: Network, property: Property, disjunct: int | None, x: Any) -> Witness | None:
+        index = disjunct or 0
+        point = witness.project(x, property.disjuncts[index])
+        output = network.graph.forward(torch.from_numpy(point).double().view(1, *network.input_shape))
+        answer = output.float().numpy().reshape(network.output_shape)
+        if witness.violated(property, point, answer, first=index) is None:
+            return None
+        return Witness(point.reshape(network.input_shape), answer)
+
+    _everywhere(witness, "confirm", confirm)
+
+
+PLANTS: dict[str, Callable[[], None]] = {
+    make.__name__: make
+    for make in (
+        f1_restored,
+        disjunct_dropped,
+        leaf_dropped,
+        rounding_zeroed,
+        sign_flipped,
+        stale_bound,
+        strictness_swapped,
+        unreplayed_witness,
+    )
+}
+
+
+def _swap(owner: Any, name: str, fault: Any) -> Any:
+    """Replace an attribute that must be there; returns what it was."""
+    real = getattr(owner, name)
+    _replaced.append((owner, name, real))
+    setattr(owner, name, fault)
+    return real
+
+
+def _everywhere(home: ModuleType, name: str, fault: Any) -> Any:
+    """Replace a function in its own module and in all that have imported it by name."""
+    real = _swap(home, name, fault)
+    users = [m for m in list(sys.modules.values()) if m.__dict__.get(name) is real]
+    if not users:
+        raise AttributeError(f"nobody imports {name} of {home.__name__}")
+    for module in users:
+        _swap(module, name, fault)
+    return real

@@ -1,0 +1,40 @@
+"""Which runs a seed makes: every method comes up, with the attack on or off and now and then with odd options."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hunt.generate import Case
+from hunt.judge import Run
+from netproof.methods import METHODS
+from netproof.ranges import RANGE_METHODS
+
+BRIEF = {"root_steps": "20", "neuron_steps": "5", "steps": "5"}
+ODD = {"batch": ("1", "2", "4"), "lp_threshold": ("1", "4"), "patience": ("1",), "refresh": ("0",), "probes": ("0",)}
+
+
+def runs_of(case: Case, count: int = 4, timeout: float = 3.0) -> list[Run]:
+    """`auto`, then other methods in turn; one seed in four also asks for ranges."""
+    seed = case.seed
+    rng = np.random.default_rng([seed, 1])
+    boxes = case.question.has_text  # input splitting refuses balls
+    others = [m for m in METHODS if m != "auto" and (boxes or m != "input-split")]
+    first = int(rng.integers(len(others)))
+    names = ["auto", *(others[(first + i) % len(others)] for i in range(count - 1))]
+    runs = [
+        Run(name, bool(rng.random() < 0.5), _options(rng, name), timeout, int(rng.integers(1000))) for name in names
+    ]
+    if seed % 4 == 0:
+        runs.append(Run(f"bounds:{RANGE_METHODS[seed // 4 % len(RANGE_METHODS)]}", timeout=timeout))
+    return runs
+
+
+def _options(rng: np.random.Generator, method: str) -> dict[str, str]:
+    """Short optimisation, which changes no verdict but how soon it comes, and at times small batches or thresholds."""
+    fields = {f.name for f in METHODS[method].fields}
+    brief = {} if method in ("lirpa-fixed", "auto") else BRIEF
+    options = {name: value for name, value in brief.items() if name in fields}
+    for name, values in ODD.items():
+        if name in fields and rng.random() < 0.15:
+            options[name] = str(rng.choice(values))
+    return options
