@@ -223,8 +223,8 @@ MUTANTS = (
     Mutant(
         "lp-ball-as-a-diamond",
         "bounds/lp_network.py",
-        "    if inputs.centre is None or inputs.p != 1:\n",
-        "    if inputs.centre is None:\n",
+        "    if inputs.p == 2:\n",
+        "    if False:\n",
         "an ℓ2 ball is wider than the ℓ1 ball of its radius",
         LP,
     ),

@@ -88,8 +88,8 @@ MUTANTS = (
     Mutant(
         "prune-another-target-that-waits",
         "search/frontier.py",
-        "w.select(~((w.target == target) & w.contained_in(host)))",
-        "w.select(~w.contained_in(host))",
+        "within = [(part.target == target) & part.contained_in(host) for",
+        "within = [part.contained_in(host) for",
         "a proof is of one target",
         FRONTIER,
     ),

@@ -38,8 +38,8 @@ MUTANTS = (
     Mutant(
         "goal-unreplayed-witness",
         "search/goals.py",
-        "            if self.witness is not None:\n                return True\n",
-        "            return True\n",
+        "            if found is not None:\n                self.witness = found\n                return True\n",
+        "            self.witness = found or Witness(points[i].cpu().numpy(), y[i].cpu().numpy())\n            return True\n",
         "a violation is what was replayed",
         GOALS,
     ),
@@ -62,8 +62,8 @@ MUTANTS = (
     Mutant(
         "ledger-best-instead-of-least",
         "search/ledger.py",
-        'self._proved.scatter_reduce(0, domains.target[proved], domains.bound[proved], "amin")',
-        'self._proved.scatter_reduce(0, domains.target[proved], domains.bound[proved], "amax")',
+        'self._proved.scatter_reduce(0, domains.target[done], domains.bound[done], "amin")',
+        'self._proved.scatter_reduce(0, domains.target[done], domains.bound[done], "amax")',
         "a target's bound is the least over all its sub-domains",
         LOOP,
     ),
@@ -126,7 +126,7 @@ MUTANTS = (
     Mutant(
         "loop-leaf-undecided-is-dropped",
         "search/loop.py",
-        "        self._ledger.leave_undecided(leaves.select(~self._ledger.settle(leaves)))\n",
+        "        self._ledger.leave_undecided(leaves.select(self._ledger.settle(leaves)))\n",
         "        self._ledger.settle(leaves)\n",
         "a leaf that not even the LP decides is kept",
         ("search/test_hand_over.py::test_what_nothing_can_decide_stays_undecided",),
@@ -134,8 +134,8 @@ MUTANTS = (
     Mutant(
         "fallback-drops",
         "search/fallback.py",
-        "        frontier.push(batch.select(~proved))\n",
-        "        frontier.push(batch.select(proved))\n",
+        "        frontier.push(batch.select(still_open))\n",
+        "        frontier.push(batch.select(~still_open))\n",
         "what the LP does not prove goes back",
         ("search/test_lp_turns.py",),
     ),
@@ -190,9 +190,9 @@ MUTANTS = (
     Mutant(
         "hand-over-ends-with-the-first",
         "search/hand_over.py",
-        "            undecided = undecided or outcome.reason\n",
-        "            pass\n",
-        "a box that stays undecided leaves the whole undecided",
+        "        reason = reason or outcome.reason\n",
+        "        break\n",
+        "every open box is searched",
         HAND_OVER,
     ),
     Mutant(
@@ -207,7 +207,7 @@ MUTANTS = (
         "mip-is-believed",
         "search/mip.py",
         "            return self._confirm(CLAIMS[claim])\n",
-        '            return Outcome("proved", "", self._bound, "search")\n',
+        "            return replace(self._outcome(), proved=tuple(1 + 0 * s for s in self._cover.shares()))\n",
         "a solver's claim is proved again, or nothing",
         MIP,
     ),
