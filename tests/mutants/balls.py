@@ -209,7 +209,7 @@ MUTANTS = (
         "lagrangian_bound(nearest, found.duals) > 0\n",
         "lagrangian_bound(nearest, found.duals) > -1.0\n",
         "that a ball misses the rows is proved by duals",
-        LP_BALL,
+        equivalent="whoever asks checks the duals again: see lp-believes-infeasible, babsr-lp-believes-infeasible",
     ),
     Mutant(
         "ball-program-has-a-cost",

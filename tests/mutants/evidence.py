@@ -397,7 +397,7 @@ MUTANTS = (
         "guard-contradiction-is-told",
         "conclude.py",
         "        if wrong:\n            return self._contradicted",
-        "        if not wrong:\n            pass\n        elif not self._all_proved:\n            return self._contradicted",
+        "        if wrong and not self._all_proved:\n            return self._contradicted",
         "evidence against itself is no answer",
         CONCLUDE,
     ),

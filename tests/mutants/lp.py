@@ -93,6 +93,22 @@ MUTANTS = (
     ),
     # --- the triangle program of a sub-domain ---
     Mutant(
+        "babsr-lp-believes-infeasible",
+        "bounds/babsr_lp.py",
+        "            return Solved(np.inf if bound > 0 else -np.inf)\n",
+        "            return Solved(np.inf)\n",
+        "that there is no point is proved by duals, or nothing",
+        ("search/test_rivals.py",),
+    ),
+    Mutant(
+        "babsr-lp-infeasible-by-its-cost",
+        "bounds/babsr_lp.py",
+        "cost = np.zeros_like(program.cost) if answer.infeasible else program.cost",
+        "cost = program.cost",
+        "only of a zero cost a positive bound means that there is no point",
+        ("search/test_rivals.py",),
+    ),
+    Mutant(
         "lp-believes-infeasible",
         "bounds/lp.py",
         "            empty = lagrangian_bound(replace(program, cost=np.zeros_like(program.cost)), duals) > 0\n",

@@ -39,7 +39,7 @@ MUTANTS = (
         "goal-unreplayed-witness",
         "search/goals.py",
         "            if found is not None:\n                self.witness = found\n                return True\n",
-        "            self.witness = found or Witness(points[i].cpu().numpy(), y[i].cpu().numpy())\n            return True\n",
+        "            self.witness = found or Witness(points[i].numpy(), y[i].numpy())\n            return True\n",
         "a violation is what was replayed",
         GOALS,
     ),
