@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutants import balls, boxes, condensed, evidence, graph, lp, problem, renewed, rounding, search, verdict
+from mutants import balls, boxes, condensed, evidence, graph, lp, problem, reading, renewed, rounding, search, verdict
 from mutants.mutant import PACKAGE, TESTS, Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -14,6 +14,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *boxes.MUTANTS,
     *lp.MUTANTS,
     *problem.MUTANTS,
+    *reading.MUTANTS,
     *search.MUTANTS,
     *verdict.MUTANTS,
     *evidence.MUTANTS,
