@@ -128,7 +128,7 @@ MUTANTS = (
         "sides[:, places].fmax(value - value.abs() * gamma(4))",
         "sides[:, places].fmax(value)",
         "the form's constant and its least value are added, and rounded",
-        ("bounds/test_bounds_ball.py",),
+        equivalent="two roundings of at most |W||x| + |b|, and a node's weight has eight to spare",
     ),
     Mutant(
         "interval-ball-without-charge",
