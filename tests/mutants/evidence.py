@@ -169,7 +169,7 @@ MUTANTS = (
         LEDGER,
     ),
     Mutant(
-        "ledger-restart-keeps-undecided",
+        "ledger-restart-forgets-others",
         "search/ledger.py",
         "d.select(~torch.isin(d.target, targets.to(d.target.device)))",
         "d.select(slice(0, 0))",

@@ -65,12 +65,4 @@ MUTANTS = (
         "infinite is what is too large for the type, nothing else",
         CHECK,
     ),
-    Mutant(
-        "check-at-the-origin-alone",
-        FILE,
-        "    telling = ~_whole(points == 0.0)\n",
-        "    telling = _whole(points == points)\n",
-        "the origin shows the biases alone",
-        CHECK,
-    ),
 )

@@ -81,6 +81,7 @@ def test_what_nothing_can_decide_stays_undecided() -> None:
     where = (CPU, 1, Deadline(60.0), run.stats)
     outcome = hand_over([tie()], *done, run.result.open, method, lambda p: Decide(p, deaf), ignore, *where)
     assert (outcome.status, outcome.witness) == ("undecided", None)
+    assert "within rounding" in outcome.reason  # it is told, not only missed
 
 
 def test_every_box_adds_its_own_share_to_its_own_target() -> None:
