@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from mutants import balls, boxes, condensed, evidence, graph, lp, problem, reading, renewed, rounding, search, verdict
+from mutants import (
+    balls,
+    boxes,
+    conclude,
+    condensed,
+    evidence,
+    graph,
+    lp,
+    problem,
+    reading,
+    renewed,
+    rounding,
+    search,
+    verdict,
+)
 from mutants.mutant import PACKAGE, TESTS, Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -18,6 +32,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *search.MUTANTS,
     *verdict.MUTANTS,
     *evidence.MUTANTS,
+    *conclude.MUTANTS,
 )
 
 __all__ = ["MUTANTS", "PACKAGE", "TESTS", "Mutant"]
