@@ -134,6 +134,15 @@ def test_the_first_witness_stays(tmp_path: Path) -> None:
     assert (verdict.status, verdict.witness, verdict.decided_by) == (Status.SAT, first, "leaf")
 
 
+def test_a_witness_is_the_answer_beside_any_proof(tmp_path: Path) -> None:
+    """onnxruntime violates the property as it stands, whatever the real network does."""
+    found = evidence_of(two_boxes(limit=3.5), tmp_path)
+    witness = Witness(np.array([[1.5]], np.float32), np.array([[1.5]], np.float32))
+    add(found, 0, outcome(ONE, 1.0, witness=witness))
+    add(found, 1, outcome(ONE, 1.0))
+    assert (verdict_of(found).status, verdict_of(found).witness) == (Status.SAT, witness)
+
+
 def test_a_verdict_says_sat_exactly_with_a_witness() -> None:
     with pytest.raises(ValueError, match="witness"):
         Verdict(Status.SAT)

@@ -108,6 +108,12 @@ def test_the_rounding_of_the_balls_share_is_charged() -> None:
         assert bound == pytest.approx(float(dot) - math.sqrt(square), rel=1e-9, abs=1e-9)
 
 
+def test_a_tiny_cost_does_not_underflow() -> None:
+    """r‖cost‖ of four costs of 1e-200 is 1e-200, their squares are 0."""
+    program = program_of(np.full(4, 1e-200), np.zeros((1, 4)), np.ones(1), np.zeros(4), 0.5)
+    assert -1.0001e-200 < lagrangian_bound(program, np.zeros(1)) <= -1e-200
+
+
 def test_every_rounding_of_the_share_is_on_the_safe_side() -> None:
     """The part left for the box is off by no more than is charged, and the norm that is taken off is no smaller."""
     inexact = shorter = 0

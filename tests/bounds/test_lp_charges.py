@@ -71,7 +71,7 @@ def assert_in_triangle(graph: Graph, inputs: InputSet, rows: Rows, points: list[
         assert_satisfies(program, x)
 
 
-@pytest.mark.parametrize("leak", [0.0, 0.1])
+@pytest.mark.parametrize("leak", [0.0, 0.1, -0.5])
 def test_chords_and_ends_hold_the_ends_of_a_neuron(leak: float) -> None:
     """Neurons that read the input itself, so that their bounds are exactly its ends."""
     rng = np.random.default_rng(0)
@@ -115,6 +115,26 @@ def test_the_box_around_a_ball_is_outward() -> None:
         found = program.finish()
         assert all(exact(found.lower[columns]) <= exact(centre) - Fraction(radius))
         assert all(exact(found.upper[columns]) >= exact(centre) + Fraction(radius))
+
+
+def test_what_is_not_a_number_is_no_bound() -> None:
+    build = GraphBuilder(1, 1)
+    build.linear(0, np.full((1, 1), 2.0))
+    side, unknown = torch.ones(1, 1, dtype=torch.float64), torch.full((1, 1), torch.nan)
+    lp = TriangleLP(build.finish(), InputSet(-side, side), [(-side, side), (unknown, unknown)])
+    domain = lp._domain_program({})
+    assert domain is not None
+    assert_satisfies(domain, [Fraction(-1), Fraction(-2)])
+    assert_satisfies(domain, [Fraction(1), Fraction(2)])
+
+
+def test_a_sub_domain_whose_bounds_meet_has_a_program() -> None:
+    build = GraphBuilder(1, 1)
+    build.relu(build.linear(0, np.ones((1, 1))))
+    side = torch.ones(1, 1, dtype=torch.float64)
+    lp = triangle(build.finish(), InputSet(-side, side))
+    assert lp._domain_program({2: (np.zeros(1), np.zeros(1))}) is not None
+    assert lp._domain_program({2: (np.ones(1), np.zeros(1))}) is None
 
 
 def test_duals_that_say_nothing_prove_nothing() -> None:

@@ -314,14 +314,15 @@ def test_a_node_whose_own_constants_overflow_is_refused_as_that() -> None:
     assert "node 'BatchNormalization_0'" in refused(model.network(), "onnxruntime overflows there whatever its input")
 
 
-def test_infinity_where_nothing_overflows_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("wrong", [np.inf, np.nan])
+def test_infinity_where_nothing_overflows_is_a_mismatch(wrong: float, monkeypatch: pytest.MonkeyPatch) -> None:
     network = small_net().network()
     genuine = Network.tensors
 
     def broken(self: Network, x: np.ndarray, names: list[str]) -> list[np.ndarray]:
         return [
-            np.where(a > 0, np.inf, a) if n == "h" else a for n, a in zip(names, genuine(self, x, names), strict=True)
+            np.where(a > 0, wrong, a) if n == "h" else a for n, a in zip(names, genuine(self, x, names), strict=True)
         ]
 
     monkeypatch.setattr(Network, "tensors", broken)
-    assert "against inf" in refused(network)
+    assert f"against {wrong}" in refused(network)

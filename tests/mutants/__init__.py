@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from mutants import boxes, condensed, graph, lp, problem, renewed, rounding, search, verdict
+from mutants import (
+    balls,
+    boxes,
+    conclude,
+    condensed,
+    evidence,
+    graph,
+    lp,
+    problem,
+    reading,
+    renewed,
+    rounding,
+    search,
+    verdict,
+)
 from mutants.mutant import PACKAGE, TESTS, Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -10,11 +24,15 @@ MUTANTS: tuple[Mutant, ...] = (
     *graph.MUTANTS,
     *condensed.MUTANTS,
     *renewed.MUTANTS,
+    *balls.MUTANTS,
     *boxes.MUTANTS,
     *lp.MUTANTS,
     *problem.MUTANTS,
+    *reading.MUTANTS,
     *search.MUTANTS,
     *verdict.MUTANTS,
+    *evidence.MUTANTS,
+    *conclude.MUTANTS,
 )
 
 __all__ = ["MUTANTS", "PACKAGE", "TESTS", "Mutant"]

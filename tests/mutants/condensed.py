@@ -201,7 +201,7 @@ MUTANTS = (
         "((error + gamma(8) * size) * INFLATE).view(shape)",
         "(error * INFLATE).view(shape)",
         "a row's coefficients were rounded as they were read, and its offset is taken off",
-        equivalent="the output's own charge holds more roundings of |coef||y|; the offset is in the last sum, or the LP step",
+        equivalent="the output's charge holds those of |coef||y|, the last sum or the LP's step the offset's",
     ),
     Mutant(
         "condense-dead-entries",

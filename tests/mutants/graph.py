@@ -185,26 +185,10 @@ MUTANTS = (
     Mutant(
         "region-charge",
         "bounds/region.py",
-        "        size = self.centre.abs() + self.radius\n",
-        "        size = torch.zeros_like(self.radius)\n",
+        "        size, count = self.centre.abs() + self.radius, self.centre.numel()\n",
+        "        size, count = torch.zeros_like(self.radius), self.centre.numel()\n",
         "the dot products at the input are rounded",
         ("bounds/test_rounding_charges.py", "bounds/test_bounds_region.py"),
-    ),
-    Mutant(
-        "region-charge-of-a-ball",
-        "bounds/region.py",
-        "            size = size + self.ball_centre.abs() + self.ball_radius\n",
-        "            pass\n",
-        "the dot products with a ball's centre are rounded",
-        ("bounds/test_rounding_charges.py", "bounds/test_bounds_region.py"),
-    ),
-    Mutant(
-        "region-ball-alone",
-        "bounds/region.py",
-        "            value = torch.maximum(value, on_ball)\n",
-        "            value = value + on_ball.clamp(min=0)\n",
-        "of two bounds the better is taken, never their sum",
-        REGION,
     ),
     # --- a batch of sub-domains on the graph ---
     Mutant(

@@ -81,7 +81,7 @@ MUTANTS = (
         "    return math.nextafter(total, -math.inf)\n",
         "    return total\n",
         "the exact sum is rounded to a float",
-        CHECK,
+        equivalent="every term is charged two roundings and needs one, which leaves one for the sum",
     ),
     Mutant(
         "duals-infinite-terms",
@@ -92,6 +92,22 @@ MUTANTS = (
         CHECK,
     ),
     # --- the triangle program of a sub-domain ---
+    Mutant(
+        "babsr-lp-believes-infeasible",
+        "bounds/babsr_lp.py",
+        "            return Solved(np.inf if bound > 0 else -np.inf)\n",
+        "            return Solved(np.inf)\n",
+        "that there is no point is proved by duals, or nothing",
+        ("search/test_rivals.py",),
+    ),
+    Mutant(
+        "babsr-lp-infeasible-by-its-cost",
+        "bounds/babsr_lp.py",
+        "cost = np.zeros_like(program.cost) if answer.infeasible else program.cost",
+        "cost = program.cost",
+        "only of a zero cost a positive bound means that there is no point",
+        ("search/test_rivals.py",),
+    ),
     Mutant(
         "lp-believes-infeasible",
         "bounds/lp.py",
@@ -106,7 +122,7 @@ MUTANTS = (
         "np.zeros_like(program.cost)), duals) > 0\n",
         "np.zeros_like(program.cost)), duals) >= 0\n",
         "0 <= 0 is no contradiction",
-        LP,
+        equivalent="the checked bound is one step below its sum, so it is never 0",
     ),
     Mutant(
         "lp-empty-if-they-meet",
@@ -114,7 +130,7 @@ MUTANTS = (
         "            if (low > high).any():\n",
         "            if (low >= high).any():\n",
         "a sub-domain whose bounds meet holds a point",
-        LP,
+        CHARGES,
     ),
     Mutant(
         "lp-empty-columns-if-they-meet",
@@ -223,8 +239,8 @@ MUTANTS = (
     Mutant(
         "lp-ball-as-a-diamond",
         "bounds/lp_network.py",
-        "    if inputs.centre is None or inputs.p != 1:\n",
-        "    if inputs.centre is None:\n",
+        "    if inputs.p == 2:\n",
+        "    if False:\n",
         "an ℓ2 ball is wider than the ℓ1 ball of its radius",
         LP,
     ),

@@ -8,7 +8,7 @@ ROUNDING = ("problem/test_rounding.py", "problem/test_reduce.py")
 REDUCE = ("problem/test_reduce.py",)
 SPECS = ("problem/test_specs.py",)
 SETS = ("problem/test_specs.py", "problem/test_vnnlib.py", "problem/test_formula_agrees.py")
-WITNESS = ("problem/test_witness.py",)
+WITNESS = ("problem/test_violations.py", "problem/test_witness.py")
 EVALUATE = ("model/test_model_evaluate.py",)
 
 MUTANTS = (
@@ -163,13 +163,13 @@ MUTANTS = (
         "            opened.discard(i)\n",
         "            pass\n",
         "a closed bound that is tighter closes the box again",
-        SETS,
+        ("problem/test_violations.py",),
     ),
     Mutant(
         "clip-ignored",
         "problem/specs.py",
-        "    return Box(tuple(map(max, lower, least)), tuple(map(min, upper, most)))\n",
-        "    return Box(tuple(map(min, lower, least)), tuple(map(min, upper, most)))\n",
+        "    low, high = tuple(map(max, lower, least)), tuple(map(min, upper, most))\n",
+        "    low, high = tuple(map(min, lower, least)), tuple(map(min, upper, most))\n",
         "a clipped ball is no larger than its clip",
         SPECS,
     ),
@@ -316,7 +316,7 @@ MUTANTS = (
     Mutant(
         "evaluate-offset",
         "model/evaluate.py",
-        "        error = error + share * offset\n",
+        "        error = error + share * bias\n",
         "        pass\n",
         "adding the offset is rounded",
         EVALUATE,
@@ -324,7 +324,7 @@ MUTANTS = (
     Mutant(
         "evaluate-radius",
         "model/evaluate.py",
-        "        error = error + radius.forward(*magnitudes) * wider\n",
+        "        error = error + (1.0 + share) * how.wider * spread.forward(*magnitudes)\n",
         "        pass\n",
         "folded weights may be off by their radius",
         EVALUATE,
@@ -332,7 +332,7 @@ MUTANTS = (
     Mutant(
         "evaluate-underflow",
         "model/evaluate.py",
-        "    error = error + op.fan * _TINY[dtype]\n",
+        "    error = error + op.fan * TINY[how.dtype]\n",
         "",
         "a product that underflows is lost whole",
         ("bounds/test_underflow.py",),

@@ -6,7 +6,6 @@ from mutants.mutant import Mutant
 
 GOALS = ("search/test_goals.py",)
 LOOP = ("search/test_loop.py",)
-PARTS = ("search/test_loop.py", "search/test_ladder.py")
 INPUT_SPLIT = ("search/test_input_split.py", "search/test_input_split_run.py")
 HAND_OVER = ("search/test_hand_over.py",)
 MIP = ("search/test_rivals.py",)
@@ -39,8 +38,8 @@ MUTANTS = (
     Mutant(
         "goal-unreplayed-witness",
         "search/goals.py",
-        "            if self.witness is not None:\n                return True\n",
-        "            return True\n",
+        "            if found is not None:\n                self.witness = found\n                return True\n",
+        "            self.witness = found or Witness(points[i].numpy(), y[i].numpy())\n            return True\n",
         "a violation is what was replayed",
         GOALS,
     ),
@@ -50,7 +49,7 @@ MUTANTS = (
         "        above = value + coef.abs() @ error.flatten() + 1e-12 * value.abs()\n",
         "        above = value\n",
         "a value seen is an upper bound only with its error",
-        GOALS,
+        ("search/test_minimum.py",),
     ),
     Mutant(
         "ledger-drops-undecided",
@@ -63,8 +62,8 @@ MUTANTS = (
     Mutant(
         "ledger-best-instead-of-least",
         "search/ledger.py",
-        'self._proved.scatter_reduce(0, domains.target[proved], domains.bound[proved], "amin")',
-        'self._proved.scatter_reduce(0, domains.target[proved], domains.bound[proved], "amax")',
+        'self._proved.scatter_reduce(0, domains.target[done], domains.bound[done], "amin")',
+        'self._proved.scatter_reduce(0, domains.target[done], domains.bound[done], "amax")',
         "a target's bound is the least over all its sub-domains",
         LOOP,
     ),
@@ -114,7 +113,7 @@ MUTANTS = (
         "        whole = whole.select(open_targets)\n",
         "        whole = whole.select(open_targets[:1])\n",
         "under a tighter root every open target is searched again",
-        PARTS,
+        ("search/test_ladder.py",),
     ),
     Mutant(
         "loop-leaves-without-an-lp",
@@ -127,18 +126,18 @@ MUTANTS = (
     Mutant(
         "loop-leaf-undecided-is-dropped",
         "search/loop.py",
-        "        self._ledger.leave_undecided(leaves.select(~self._ledger.settle(leaves)))\n",
+        "        self._ledger.leave_undecided(leaves.select(self._ledger.settle(leaves)))\n",
         "        self._ledger.settle(leaves)\n",
         "a leaf that not even the LP decides is kept",
-        PARTS,
+        ("search/test_hand_over.py::test_what_nothing_can_decide_stays_undecided",),
     ),
     Mutant(
         "fallback-drops",
         "search/fallback.py",
-        "        frontier.push(batch.select(~proved))\n",
-        "        frontier.push(batch.select(proved))\n",
+        "        frontier.push(batch.select(still_open))\n",
+        "        frontier.push(batch.select(~still_open))\n",
         "what the LP does not prove goes back",
-        LOOP,
+        ("search/test_lp_turns.py",),
     ),
     Mutant(
         "fallback-parents-with-a-childs-bounds",
@@ -146,7 +145,7 @@ MUTANTS = (
         "        whole = root_domains(self._root).select(inner.target)\n",
         "        whole = inner\n",
         "a child's bounds do not hold on its parent",
-        LOOP,
+        ("search/test_lp_turns.py",),
     ),
     Mutant(
         "split-drops-what-was-not-bounded",
@@ -178,7 +177,7 @@ MUTANTS = (
         "        empty = (boxes.lower > boxes.upper).any(1)\n",
         "        empty = (boxes.lower >= boxes.upper).any(1)\n",
         "a box whose bounds meet holds a point",
-        INPUT_SPLIT,
+        HAND_OVER,
     ),
     Mutant(
         "split-drops-the-hopeless",
@@ -191,9 +190,9 @@ MUTANTS = (
     Mutant(
         "hand-over-ends-with-the-first",
         "search/hand_over.py",
-        "            undecided = undecided or outcome.reason\n",
-        "            pass\n",
-        "a box that stays undecided leaves the whole undecided",
+        "        reason = reason or outcome.reason\n",
+        "        break\n",
+        "every open box is searched",
         HAND_OVER,
     ),
     Mutant(
@@ -208,7 +207,7 @@ MUTANTS = (
         "mip-is-believed",
         "search/mip.py",
         "            return self._confirm(CLAIMS[claim])\n",
-        '            return Outcome("proved", "", self._bound, "search")\n',
+        "            return replace(self._outcome(), proved=tuple(1 + 0 * s for s in self._cover.shares()))\n",
         "a solver's claim is proved again, or nothing",
         MIP,
     ),

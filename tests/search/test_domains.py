@@ -114,3 +114,14 @@ def test_select_and_concatenate_are_inverse() -> None:
     assert same(back.select(order), whole)
     assert concatenate([whole]) is whole
     assert len(whole.select(torch.zeros(0, dtype=torch.int64))) == 0
+
+
+def test_what_is_put_back_stands_where_it_stood() -> None:
+    everything = domains(6, 4)
+    index = torch.tensor([4, 1, 2])
+    changed = replace(everything.select(index), bound=torch.tensor([40.0, 10.0, 20.0], dtype=torch.float64))
+    found = everything.put(index, changed)
+    assert torch.equal(found.target, everything.target)
+    assert found.bound[index].tolist() == [40.0, 10.0, 20.0]
+    rest = torch.tensor([0, 3, 5])
+    assert same(found.select(rest), everything.select(rest))

@@ -109,6 +109,13 @@ def test_what_waits_survives_a_device_that_ran_empty() -> None:
     assert frontier.lower_bound == 0.0
 
 
+def test_what_waits_has_its_turn() -> None:
+    everything = with_bounds([float(v) for v in range(12)])
+    frontier = Frontier(everything.select(slice(0, 2)), room=4)
+    frontier.push(everything.select(slice(2, 12)))
+    assert len(frontier.pop(4)) + len(frontier.pop(4)) == 8
+
+
 def test_pruning_reaches_what_waits() -> None:
     children = split(domains(2, 3), torch.tensor([[0, 1], [0, 1]]))
     frontier = Frontier(children.select(slice(0, 2)), room=2)

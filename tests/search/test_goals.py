@@ -85,6 +85,21 @@ def test_the_replays_word_is_the_witness() -> None:
     assert replays.asked == [([-1.0], 0), ([-0.5], 0)]  # best first
 
 
+def test_after_a_witness_no_point_has_a_say() -> None:
+    """Neither one that would be refused, nor a worse violation, nor none at all."""
+    problem = box_problem(identity(), -1.0, 1.0)
+    replays = Replays(lambda point: float(point) == -0.5)
+    goal = Decide(problem, replays)
+    judge, target = judge_of(problem), torch.tensor([0])
+    assert goal.offer(judge, column(-0.5), target)
+    first = goal.witness
+    for points in (column(-0.5), column(-1.0), column(1.0), torch.zeros(0, 1, 1)):
+        assert goal.offer(judge, points, target[: len(points)])
+        assert goal.consider(judge, points, points, target[: len(points)])
+        assert goal.witness is first
+    assert len(replays.asked) == 1
+
+
 def test_points_that_are_clearly_good_are_not_replayed() -> None:
     problem = box_problem(identity(), -1.0, 1.0)
     replays = Replays(lambda point: True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -59,6 +61,53 @@ def test_a_sub_problem_is_the_box_with_its_target_alone() -> None:
         valid = whole.rows.valid[box.target]
         assert torch.equal(sub.rows.coef[0], whole.rows.coef[box.target][valid])
         assert torch.equal(sub.rows.offset[0], whole.rows.offset[box.target][valid])
+
+
+def test_a_box_with_a_pinned_input_is_not_empty() -> None:
+    """y = relu(x_0) − relu(x_1) + x_0 with x_1 = 1/2 reaches −3/2: nothing of it may be dropped."""
+    build = GraphBuilder(1, 2)
+    build.linear(build.concat(build.relu(0), 0), np.array([[1.0, -1.0, 1.0, 0.0]]))
+    problem = box_problem(build.finish(), np.array([-1.0, 0.5]), np.array([1.0, 0.5]))
+    run = Run([problem], [Decide(problem, deaf)], samples=0, limit=64)
+    assert run.status == "undecided"
+    assert len(run.result.open) > 0
+
+
+def test_what_nothing_can_decide_stays_undecided() -> None:
+    run = Run([tie()], [Decide(tie(), deaf)], limit=0)
+    assert len(run.result.open) > 0
+    method = build_method("lirpa", method_info("lirpa").options(), CPU)
+    done = run.result.outcome.proved, run.result.parts
+    where = (CPU, 1, Deadline(60.0), run.stats)
+    outcome = hand_over([tie()], *done, run.result.open, method, lambda p: Decide(p, deaf), ignore, *where)
+    assert (outcome.status, outcome.witness) == ("undecided", None)
+    assert "within rounding" in outcome.reason  # it is told, not only missed
+
+
+def test_every_box_adds_its_own_share_to_its_own_target() -> None:
+    """Boxes of several problems, all halved before: together they are each target's whole set, once."""
+    problems, least = several()
+    run = Run(problems, [Decide(p, deaf) for p in problems], limit=8, samples=0)
+    boxes = list(run.result.open)
+    assert {box.problem for box in boxes} > {0}
+    assert min(box.level for box in boxes) > 0
+    outcome = run.finish()
+    assert outcome.proved == (1,) * len(least)
+    for bound, value in zip(outcome.bounds, least, strict=True):
+        assert 0 <= bound <= value + 1e-9  # 0 where clipping took a part off
+
+
+def test_nothing_is_searched_after_a_witness() -> None:
+    """The worst box holds a violation; those after it do not, and have no say."""
+    whole = several()[0][0]
+    offset = whole.rows.offset + 1.0
+    violated = Problem(whole.graph, whole.input_set, replace(whole.rows, offset=offset), whole.disjuncts)
+    run = Run([violated, whole], [Decide(p, deaf) for p in (violated, whole)], limit=0, samples=0)
+    assert [box.problem for box in run.result.open] == [0, 1]
+    outcome = run.finish()
+    assert outcome.status == "found"
+    assert outcome.witness is not None
+    assert outcome.proved == (0, 0)
 
 
 def test_handing_over_past_the_deadline_says_what_is_open() -> None:

@@ -93,12 +93,17 @@ def test_sub_domains_carried_over_hold_the_same_points() -> None:
         chosen = everything[torch.randperm(root.count, generator=torch.Generator().manual_seed(seed))[:4]][None]
         domains = bound_of(BETA, root, split(bounds.domains.select(slice(0, 1)), chosen)).domains
         better = tightened(root)
-        moved, _ = repack(domains, root, better)
+        moved, gone = repack(domains, root, better)
         points = sample(problem, 400, seed)
+        assert sorted(torch.cat([moved.bound, gone.bound]).tolist()) == sorted(domains.bound.tolist())
+        assert not bool(inside(gone, packed_values(root, points)).any())
         before, after = inside(domains, packed_values(root, points)), inside(moved, packed_values(better, points))
         assert bool((before.any(0) <= after.any(0)).all())  # no point is lost
+        for i, points_of in enumerate(before):  # nor of any sub-domain, should its siblings be proved and gone
+            alone = inside(repack(domains.select(slice(i, i + 1)), root, better)[0], packed_values(better, points))
+            assert bool((points_of <= alone.any(0)).all())
         assert bool((moved.lower >= torch.cat(better.lower)).all())
-        dropped += len(domains) - len(moved)
+        dropped += len(gone)
     assert dropped > 0  # some decisions contradict what the tighter root knows
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import netproof
 from netproof.api import Progress
@@ -24,9 +25,11 @@ from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict
 from netproof.demo import Instance
 from netproof.model.load import load_network
+from netproof.problem.domains import split
 from netproof.search import mip
 from support.api import below, constant_property, least_of, module
-from support.asking import ask, at_most, dense, knotted, sharpened, whole_box
+from support.asking import ask, at_most, bound_of, dense, first_problem, knotted, root_of, sample, sharpened, whole_box
+from support.problems import inside, packed_values
 from support.random_graphs import Question
 
 Demo = dict[str, tuple[Path, Path, Instance]]
@@ -113,6 +116,18 @@ def test_a_solver_that_lies_proves_nothing_false(lie: Any, tmp_path: Path, monke
     for seed in range(1, 5):
         assert answer(breaks(seed), tmp_path, "babsr-lp").status != Status.UNSAT
         assert answer(holds(seed), tmp_path, "babsr-lp").status != Status.SAT
+
+
+@pytest.mark.parametrize("lie", [random_duals, empty_everywhere])
+def test_no_sub_domain_is_empty_because_a_solver_says_so(lie: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The four parts of a set hold points, whatever their bounds: +inf is for parts that hold none."""
+    problem, bounder = first_problem(holds(1)), babsr_lp.BabsrLP()
+    root, bounds = root_of(bounder, problem)
+    parts = split(bounds.domains.select(slice(0, 1)), torch.tensor([[0, 1]]))
+    full = inside(parts, packed_values(root, sample(problem, 2000, 0))).any(1)
+    assert int(full.sum()) >= 2
+    lying(lie, monkeypatch)
+    assert bool(bound_of(bounder, root, parts).domains.bound[full].isfinite().all())
 
 
 # --- mip ---

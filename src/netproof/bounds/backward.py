@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -34,9 +34,14 @@ class Charge:
     weight: list[Tensor]  # (*node) each
     magnitude: list[Tensor]  # (*node) each
 
+    _reach: dict[int, Tensor] = field(default_factory=dict)
+
     def reach(self, node: Node) -> Tensor:
-        """The sizes of all that the node reads, added up."""
-        return torch.stack([self.magnitude[i].sum() for i in node.inputs or (node.index,)]).sum()
+        """The sizes of all that the node reads, added up; kept, as magnitudes may only shrink."""
+        if node.index not in self._reach:
+            sizes = [self.magnitude[i].sum() for i in node.inputs or (node.index,)]
+            self._reach[node.index] = torch.stack(sizes).sum()
+        return self._reach[node.index]
 
 
 @dataclass(frozen=True, eq=False)

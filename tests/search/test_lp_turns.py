@@ -1,0 +1,54 @@
+"""Turns of the LP lose nothing: what just fails to hold is never proved, however often the LP has its say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+import torch
+
+from netproof.bounds.bounder import Clock
+from netproof.bounds.lirpa import Lirpa
+from netproof.branching.babsr import Babsr
+from netproof.core.deadline import Deadline
+from netproof.core.verdict import Stats
+from netproof.problem.domains import split
+from netproof.search.fallback import Fallback
+from netproof.search.frontier import Frontier
+from netproof.search.goals import Decide
+from netproof.search.leaf import LeafLP
+from netproof.search.ledger import Ledger
+from netproof.search.loop import Method, Search
+from support.asking import CPU, first_problem, knotted, root_of, sharpened
+
+LIRPA = Lirpa(root_steps=3, neuron_steps=0, steps=1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("batch", [1, 4])
+def test_what_does_not_hold_is_not_proved(seed: int, batch: int) -> None:
+    """The replay finds nothing, so that the search goes on to the end."""
+    problem = first_problem(sharpened(knotted(seed, (3, 6, 5, 2)), (Fraction(-1, 100),)))
+    method = Method(LIRPA, Babsr(), batch=batch, lp_threshold=1, patience=1)
+    stats = Stats()
+    outcome = Search(problem, method, Decide(problem, lambda point, target: None), CPU, 1, Deadline(60.0), stats).run()
+    assert stats.lps > 0
+    assert outcome.status == "undecided"
+    assert outcome.lower_bound <= -0.01 + 1e-6
+
+
+def test_what_is_pruned_below_a_proved_parent_counts_once() -> None:
+    """Sixteen parts of a set on which the property holds with ease, and the LP looks at one of them."""
+    problem = first_problem(sharpened(knotted(0, (3, 6, 5, 2)), (Fraction(20),)))
+    root, bounds = root_of(LIRPA, problem)
+    parts = split(bounds.domains.select(slice(0, 1)), torch.arange(4)[None])
+    parts = replace(parts, bound=torch.full_like(parts.bound, -1.0))
+    stats, goal = Stats(), Decide(problem, lambda point, target: None)
+    ledger, frontier = Ledger(goal, 1, CPU), Frontier(parts)
+    fallback = Fallback(root, LeafLP(root, 1), LIRPA, ledger, 1, threshold=1, patience=1)
+    fallback.batch = 1
+    fallback.turn(frontier, Deadline(60.0), stats, Clock())
+    assert (len(frontier), stats.lp_pruned) == (0, 15)
+    assert ledger.proved() == (1,)
+    assert 0 < float(ledger.target_bounds(frontier.parts())) <= 20 + 1e-6
