@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command import run
+from command import environment, run
 from onnx import TensorProto, helper
 
 from netproof.methods import METHODS
@@ -159,3 +161,13 @@ def test_methods_lists_typed_fields(folder: Path) -> None:
         for field in method.fields:
             assert f"{field.name}: {field.type.__name__} = " in done.stdout
             assert field.help in done.stdout
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error(folder: Path, closed: str) -> None:
+    """A process of cron or of a daemon may have none."""
+    words = f"exec {sys.executable} -m netproof verify m.onnx p.vnnlib --results-file r.txt {closed}"
+    done = subprocess.run(["sh", "-c", words], cwd=folder, env=environment("sat"), capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert (folder / "r.txt").read_text() == "sat\n" + WITNESS

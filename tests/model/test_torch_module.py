@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import netproof
-from netproof.errors import ModelError
+from netproof.errors import ModelError, UsageError
 from netproof.model.load import load_network
 from netproof.model.torch_module import compare
 
@@ -64,6 +66,11 @@ STEERED: dict[str, Forward] = {
     "branch": lambda net, x: x.flip(-1) if x.max() > 5 else x,
     "branch-detached": lambda net, x: -x if x.detach().cpu().sum() > 5 else x,
     "branch-data": lambda net, x: -x if x.data.sum() > 5 else x,
+    "data": lambda net, x: x + x.data.sub(0.4994).abs().mul(-5e4).add(40).relu(),
+    "deepcopy": lambda net, x: x + copy.deepcopy(x).relu(),
+    "dlpack": lambda net, x: x + torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(x)).relu(),
+    "repr": lambda net, x: x if "0.49" in repr(x) else -x,
+    "format": lambda net, x: x if "0.49" in f"{x.sum()}" else -x,
     "item": lambda net, x: x * x.sum().item(),
     "int": lambda net, x: x * int(x.sum()),
     "float": lambda net, x: x * float(x.sum()),
@@ -222,3 +229,25 @@ def test_one_tensor_in_a_tuple_is_one_output() -> None:
             return (self.inner(x),)
 
     assert load_network(Wrapped(), example_shape=(1, 4)).output_shape == (1, 2)
+
+
+def test_what_a_trace_bakes_in_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were the watch blind, two examples would still give two graphs."""
+    monkeypatch.setattr("netproof.model.torch_module.looked_at", lambda module, x: [])
+    with pytest.raises(ModelError, match="holds values of the example"):
+        load_network(Net(lambda net, x: x + x.data.relu()), example_shape=(1, 4))
+
+
+@pytest.mark.parametrize("shape", [(3.0,), "3", 3, (-3,), (10**12,), (True,), ()])
+def test_an_example_shape_that_is_none(shape: object) -> None:
+    with pytest.raises(UsageError, match="example_shape"):
+        load_network(nn.Linear(3, 2), example_shape=shape)  # type: ignore[arg-type]
+
+
+def test_modules_in_several_threads() -> None:
+    """torch's exporter is one for the process, and a module that is shared keeps its mode."""
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)).train()
+    with ThreadPoolExecutor(4) as pool:
+        networks = list(pool.map(lambda _: load_network(module, example_shape=(1, 4)), range(8)))
+    assert {network.sha256 for network in networks} == {networks[0].sha256}
+    assert module.training

@@ -15,6 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     Without `arguments` this is the program itself, and its clock starts with the process.
     """
     entered = time.monotonic()
+    _open_streams()
     # Threads that wait must not spin: on a machine with other work, spinning makes two threads slower than one.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
@@ -31,3 +32,18 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stderr.write("netproof: interrupted\n")
         code = 130
     os._exit(code)
+
+
+def _open_streams() -> None:
+    """Give a process that was started without standard streams, as by cron, ones that lead nowhere.
+
+    Else the next file that is opened would take the place of one, and be written to.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    sys.stdin = sys.stdin or open(0)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w")  # noqa: SIM115

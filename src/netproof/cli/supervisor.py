@@ -176,8 +176,8 @@ class _Forked:
     """A child in its own process group, and a pipe from it."""
 
     def __init__(self, work: Work, deadline: Deadline) -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
         self._pipe, write_end = os.pipe()
         self._buffer = bytearray()
         self._status: int | None = None

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from netproof.numerics import use_strict_float32
@@ -94,6 +95,7 @@ def engine_state() -> Iterator[None]:
         if not _thread.inside:  # until it is known how much there is to do: threads that wait for each other spin
             torch.set_num_threads(1)
         _thread.inside = True
+        stack.enter_context(np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"))  # numpy's own
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())  # type: ignore[no-untyped-call,unused-ignore]
         for kind in ("cpu", "cuda"):

@@ -112,8 +112,6 @@ class _Beside:
         return int(text)
 
     def _read(self, tensor: onnx.TensorProto, location: str) -> bytes:
-        if location in self._content:
-            return self._content[location]
         if not location or not isinstance(location, str):  # protobuf gives bytes where the text is damaged
             raise self.error(tensor, "it names no file")
         named = Path(location)
@@ -124,7 +122,9 @@ class _Beside:
                 raise self.error(tensor, f"{location[:200]!r} lies outside the model's folder")
             if not found.is_file():
                 raise self.error(tensor, f"there is no file {location[:200]!r}")
-            self._content[location] = read_bounded(found)
+            name = str(found.relative_to(self._folder.resolve()))  # one file may be named in several ways
+            if name not in self._content:
+                self._content[name] = read_bounded(found)
+            return self._content[name]
         except (OSError, ValueError) as error:  # a name too long or with a NUL in it, a file that may not be read
             raise self.error(tensor, f"{location[:200]!r}: {getattr(error, 'strerror', None) or error}") from error
-        return self._content[location]

@@ -8,6 +8,7 @@ that asked for it. Shapes are Python numbers already and steer freely: the graph
 
 from __future__ import annotations
 
+import copy
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,10 +20,15 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-_INSIDE = (str(Path(torch.__file__).parent), __file__)  # frames that are not the user's
+_INSIDE = (str(Path(torch.__file__).parent), copy.__file__, __file__)  # frames that are not the user's
 
-# These read a tensor's memory without an operation that the dispatcher could show.
-_READING = ("tolist", "numpy", "__array__", "__dlpack__")
+# These read a tensor's memory without an operation that the dispatcher could show, or copy it out of the trace's sight:
+# what is computed from such a copy stands in the graph as a constant.
+_READING = (
+    *("tolist", "numpy", "__array__", "__dlpack__", "__repr__", "__str__", "__format__"),
+    *("__deepcopy__", "__reduce_ex__", "__reduce__"),
+)
+_DATA = Tensor.data.__get__  # type: ignore[attr-defined]
 
 
 def looked_at(module: torch.nn.Module, x: Tensor) -> list[str]:
@@ -40,14 +46,21 @@ class _Watch:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._storages: dict[int, Any] = {}  # kept alive, so that no address is given out twice
+        self._addresses: set[int] = set()
 
     def taint(self, values: Any) -> None:
         for tensor in _tensors(values):
             storage = tensor.untyped_storage()
             self._storages[storage._cdata] = storage
+            self._addresses.add(storage.data_ptr())
 
     def tainted(self, values: Any) -> bool:
         return any(tensor.untyped_storage()._cdata in self._storages for tensor in _tensors(values))
+
+    def foreign(self, values: Any) -> bool:
+        """Whether a tensor has the memory of a tainted one, but not its storage: another library handed it back."""
+        strange = [t.untyped_storage() for t in _tensors(values) if t.untyped_storage()._cdata not in self._storages]
+        return any(s.nbytes() and s.data_ptr() in self._addresses for s in strange)
 
     def note(self) -> None:
         stack = traceback.extract_stack()
@@ -68,7 +81,7 @@ class _Operations(TorchDispatchMode):
     ) -> Any:
         given = (args, kwargs or {})
         tainted = self._watch.tainted(given)
-        if tainted and _asks_for_values(func, args, self._watch):
+        if (tainted and _asks_for_values(func, args, self._watch)) or self._watch.foreign(given):
             self._watch.note()
         result = func(*args, **(kwargs or {}))
         if tainted:
@@ -86,7 +99,7 @@ class _Methods(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        if getattr(func, "__name__", "") in _READING and self._watch.tainted(args):
+        if (getattr(func, "__name__", "") in _READING or func == _DATA) and self._watch.tainted(args):
             self._watch.note()
         return func(*args, **(kwargs or {}))
 

@@ -9,25 +9,31 @@ from __future__ import annotations
 
 import hashlib
 import io
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from netproof.core.limits import LARGEST, entries
 from netproof.core.torch_state import callers_state
 from netproof.errors import ModelError, NetproofError, UsageError
 from netproof.model.evaluate import evaluate, float_error
 from netproof.model.network import Network
 from netproof.model.onnx_file import OnnxFile, parse
 from netproof.model.steering import looked_at
+from netproof.numerics import generator
 
 MODULE = "<torch module>"
 EXPORT_OPSET = 17
+_LOCK = threading.RLock()  # torch's exporter is one for the process, and a module's modes are its own
 SLACK = 4.0  # multiple of the error bound that is allowed: kernels reorder and fuse across nodes
 _RAISED = (RuntimeError, ValueError, IndexError, AssertionError)  # what modules raise on a wrong shape
 
@@ -41,7 +47,7 @@ class Runner:
 
     def __call__(self, points: Tensor) -> Tensor:
         """(n, *example) -> (n, *output), float64 on the CPU."""
-        with _as_it_is(self.module, self.example):
+        with _LOCK, _as_it_is(self.module, self.example):
             return torch.stack([self._one(point) for point in points])
 
     def _one(self, point: Tensor) -> Tensor:
@@ -63,15 +69,31 @@ def exported(module: torch.nn.Module, example_shape: tuple[int, ...] | None) -> 
         )
     parameter = next(module.parameters(), None)
     example = torch.zeros(
-        tuple(example_shape),
+        _checked_shape(example_shape),
         dtype=torch.float32 if parameter is None else parameter.dtype,
         device="cpu" if parameter is None else parameter.device,
     )
-    with _as_it_is(module, example), _Running(module):
+    with _LOCK, _as_it_is(module, example), _Running(module):
         example = _batched(module, example)
         _refuse_steering(module, example)
         data = _export(module, example)
+        if _export(module, _another(example)) != data:
+            raise ModelError(
+                "its exported graph holds values of the example input, which are not the input's",
+                file=MODULE,
+                remedy="forward() must reach its input by operations that a trace follows, not by .data or a copy",
+            )
     return parse(data, MODULE, hashlib.sha256(data).hexdigest()), Runner(module, example)
+
+
+def _checked_shape(shape: Any) -> tuple[int, ...]:
+    sizes = tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str | bytes) else ()
+    whole = all(isinstance(size, int | np.integer) and not isinstance(size, bool) and size > 0 for size in sizes)
+    if not sizes or not whole or entries(sizes) > LARGEST:
+        raise UsageError(
+            f"example_shape cannot be {shape!r}"[:200], remedy="give the sizes of one input, such as (1, 28, 28)"
+        )
+    return tuple(int(size) for size in sizes)
 
 
 def compare(network: Network, points: Tensor) -> None:
@@ -145,6 +167,12 @@ def _as_it_is(module: torch.nn.Module, example: Tensor) -> Iterator[None]:
         torch.set_float32_matmul_precision(precision)
         for part, training in modes:
             part.training = training
+
+
+def _another(example: Tensor) -> Tensor:
+    """An input of the same shape with other values: what a trace takes from values differs between the two."""
+    random = torch.rand(example.shape, generator=generator(1), dtype=torch.float64)
+    return (2.0 * random - 1.0).to(example.device, example.dtype)
 
 
 def _refuse_steering(module: torch.nn.Module, example: Tensor) -> None:
