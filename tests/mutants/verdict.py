@@ -182,7 +182,7 @@ MUTANTS = (
     Mutant(
         "split-drops-the-hopeless",
         "search/input_split.py",
-        "        self._ledger.give_up(boxes.select((hopeless & ~empty).nonzero()[:, 0]))\n",
+        "        self._ledger.give_up(stuck)\n",
         "",
         "what cannot be decided is given up, not dropped",
         INPUT_SPLIT,
