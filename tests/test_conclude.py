@@ -17,7 +17,7 @@ from netproof.conclude import Evidence
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import Stats, Status, Verdict, Witness
 from netproof.problem.domains import Domains
-from netproof.problem.property import Disjunct, Property
+from netproof.problem.property import Disjunct, Property, Row
 from netproof.problem.reduce import reduce
 from netproof.search.box_frontier import Boxes, BoxFrontier
 from netproof.search.evidence import Outcome
@@ -226,11 +226,26 @@ def test_the_bound_of_one_disjunct_is_held_against_its_own_points(evidence: Evid
     assert "3.5" in what(verdict_of(evidence))
 
 
+def test_weights_in_float32_raise_no_alarm(tmp_path: Path) -> None:
+    """3y + 4.8307176 and −2y − 2.7465319 meet at 0.2843679: float32 weights 0.4 and 0.6 add up to 1 + 3e-8."""
+    rows = (Row({0: Fraction(3)}, Fraction("-4.8307176")), Row({0: Fraction(-2)}, Fraction("2.7465319")))
+    property = Property((Disjunct(whole_box(["-1.805"], ["-0.409"]), rows),), 1, 1, "two rows")
+    least = Fraction("0.2843679")
+    for method in ("lirpa", "lirpa-fixed", "beta", "bdd", "babsr-lp", "input-split"):
+        verdict = ask(identity(), property, tmp_path, method=method)
+        assert verdict.status == Status.UNSAT
+        assert verdict.lower_bound is not None
+        assert Fraction(verdict.lower_bound) <= least
+
+
 def test_a_value_that_is_no_number_hides_no_other(evidence: Evidence) -> None:
     for at in range(2):
         add(evidence, at, outcome(ONE, 1.5))
-    saw(evidence, 0, float("nan"))
-    saw(evidence, 0, 1.25)
+    problem = evidence.problems[0]  # type: ignore[attr-defined]
+    goal = Decide(problem, lambda point, target: None)
+    for value in (float("nan"), 1.25):
+        goal.see(value, torch.tensor([[1.25]]), 0)
+    evidence.see(problem, goal)
     assert "1.5" in what(verdict_of(evidence))
 
 

@@ -13,14 +13,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import torch
+
 from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, PINNED, ROUNDING
 from netproof.core.verdict import Stats, Status, Verdict, Witness
 from netproof.model.network import Network
+from netproof.numerics import UNIT
 from netproof.problem.problem import Problem
 from netproof.problem.property import Property
 from netproof.problem.witness import confirmed, in_set, project, rounding_gap, violated
 from netproof.search.evidence import RANKS, Outcome
 from netproof.search.goals import Decide, Lowest
+
+WEIGHING = 16  # roundings in the weights of rows beyond one for each: their exponentials, their sum, its reciprocal
 
 
 @dataclass(frozen=True)
@@ -53,12 +58,19 @@ class Evidence:
         targets = [disjunct for problem in problems for disjunct in problem.disjuncts]
         for disjunct, share, bound in zip(targets, outcome.proved, outcome.bounds, strict=True):
             self._proved[disjunct] += share
-            self._bounds[disjunct] = max(self._bounds[disjunct], bound)
+            self._bounds[disjunct] = max(self._bounds[disjunct], self._of_largest_row(disjunct, bound))
         self._keep(outcome)
         if outcome.witness is None and outcome.covers and (outcome.reason or outcome.stopped):
             self._odd = self._odd or "everything is proved, yet something is open"
         self._reason = self._reason or outcome.reason
         self._stopped |= outcome.stopped
+
+    def _of_largest_row(self, disjunct: int, bound: float) -> float:
+        """What a bound of Σ λ r says of the largest row: the weights λ are float32, so their sum is 1 up to rounding."""
+        rows = len(self._property.disjuncts[disjunct].rows)
+        return (
+            bound - abs(bound) * (rows + WEIGHING) * UNIT[torch.float32] if rows > 1 and math.isfinite(bound) else bound
+        )
 
     def add_whole(self, problems: Sequence[Problem], outcome: Outcome) -> None:
         """Add a first look, of which only the targets count that it proved whole: the others are searched again."""
