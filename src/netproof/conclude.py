@@ -66,7 +66,7 @@ class Evidence:
         self._stopped |= outcome.stopped
 
     def _of_largest_row(self, disjunct: int, bound: float) -> float:
-        """What a bound of Σ λ r says of the largest row: the weights λ are float32, so their sum is 1 up to rounding."""
+        """Take off a bound of Σ λ r what float32 weights λ may add up to beyond 1: what it says of the largest row."""
         rows = len(self._property.disjuncts[disjunct].rows)
         return (
             bound - abs(bound) * (rows + WEIGHING) * UNIT[torch.float32] if rows > 1 and math.isfinite(bound) else bound
