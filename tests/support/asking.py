@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -99,7 +100,8 @@ def sharpened(question: Question, margins: Sequence[Fraction]) -> Question:
 def ask(network: TinyNetwork, property: Property, folder: Path, **how: Any) -> Verdict:
     """`verify` on the network's file, on one thread of the CPU; what it says of a witness is checked here."""
     path = network.save(folder / "network.onnx")
-    verdict = netproof.verify(path, property, device="cpu", threads=1, **how)
+    with contextlib.chdir(folder):  # where a case that contradicts itself is kept
+        verdict = netproof.verify(path, property, device="cpu", threads=1, **how)
     check(network, property, verdict)
     return verdict
 
