@@ -36,7 +36,9 @@ from netproof.problem.vnnlib import load_property
 PAIRS = ("fc-3-holds", "conv-3-two-images", "res-4-holds")
 COLUMNS = ["of", "mutants", "read", "refused", "faults", "slowest s"]
 TELL_EVERY = 5000
+TELL_COMMANDS_EVERY = 50
 COMMAND_LIMIT = 120.0  # seconds
+MOST_MEMORY = 3.0  # gigabytes resident that no damaged file may bring this process or a command to
 SPECIAL = {  # bytes that mean something there
     "onnx": bytes((0x00, 0x01, 0x02, 0x08, 0x0A, 0x10, 0x12, 0x7F, 0x80, 0xFF)),
     "vnnlib": b' \t\r\n;()|"<>=+-*/.0123456789eEXY_andorst',
@@ -230,6 +232,8 @@ def main() -> int:
         seconds = time.monotonic() - began
         for number in range(given.start, given.start + given.commands):
             bench.try_command(number)
+            if (number + 1 - given.start) % TELL_COMMANDS_EVERY == 0:
+                say(f"{number + 1 - given.start} commands, {time.monotonic() - began:.0f} s")
     return report(bench, given, seconds)
 
 
@@ -237,9 +241,11 @@ def report(bench: Bench, given: argparse.Namespace, seconds: float) -> int:
     rows = [tally.row(name) for name, tally in bench.tallies.items()]
     rows += [bench.commands.row("commands")] if given.commands else []
     print(table([COLUMNS, *rows]), end="\n\n")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak *= 1 if sys.platform == "darwin" else 1024
-    print(f"{given.mutants / seconds:.0f} mutants a second; peak resident memory {peak / 1e9:.2f} GB, in this process")
+    here, commands = peak_memory(resource.RUSAGE_SELF), peak_memory(resource.RUSAGE_CHILDREN)
+    print(
+        f"{given.mutants / seconds:.0f} mutants per second; peak resident memory {here:.2f} GB in this process", end=""
+    )
+    print(f", {commands:.2f} GB in the largest command" if given.commands else "")
     last = given.start + given.mutants - 1
     print(f"seed {given.seed}, mutants {given.start} to {last}; netproof {netproof.__version__}")
     faults: collections.Counter[str] = collections.Counter()
@@ -248,7 +254,15 @@ def report(bench: Bench, given: argparse.Namespace, seconds: float) -> int:
     if faults:
         print("\n**faults**, kept in", given.keep)
         print("\n".join(f"- {kind}: {number}" for kind, number in faults.most_common()))
-    return 1 if faults else 0
+    if max(here, commands) > MOST_MEMORY:
+        print(f"\n**memory**: more than {MOST_MEMORY:g} GB")
+    return 1 if faults or max(here, commands) > MOST_MEMORY else 0
+
+
+def peak_memory(whose: int) -> float:
+    """Return the most gigabytes that were resident in this process, or in one of its finished children."""
+    peak = resource.getrusage(whose).ru_maxrss
+    return peak * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
 if __name__ == "__main__":

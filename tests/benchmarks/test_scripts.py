@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import importlib
 import os
 import subprocess
 import sys
@@ -28,7 +26,7 @@ from netproof.problem.specs import linf_ball, output_constraint
 from netproof.problem.vnnlib import load_property
 from support.api import module
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = (
     "sets",
     "throughput",
@@ -45,62 +43,6 @@ ENGINE = ("--device", "cpu", "--threads", "1")
 SHORT = ("--domains", "8", "--repeats", "1", "--width", "8", "--depth", "2", *ENGINE)
 Demo = dict[str, tuple[Path, Path, Instance]]
 Run = Callable[..., tuple[int, list[dict[str, str]], str, str]]
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """A script or what it shares with others, as a module."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    return importlib.import_module
-
-
-@pytest.fixture
-def run(
-    script: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
-    """Runs a script here, where torch is loaded already: exit code, the table's rows by column, stdout, stderr."""
-
-    def call(name: str, *arguments: str) -> tuple[int, list[dict[str, str]], str, str]:
-        monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
-        threads = torch.get_num_threads()
-        with pytest.raises(SystemExit) as left:
-            script("options").run(script(name).main)
-        torch.set_num_threads(threads)
-        out, err = capsys.readouterr()
-        code = left.value.code
-        assert isinstance(code, int)
-        return code, rows(out), out, err
-
-    return call
-
-
-def rows(out: str) -> list[dict[str, str]]:
-    """Of the one table in `out`; columns with the same name keep the last."""
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in out.splitlines() if line[:1] == "|"]
-    if not lines:
-        return []
-    header, rule, *rest = lines
-    assert all(set(cell) == {"-"} for cell in rule)
-    assert [line for line in rest if set(line[0]) == {"-"}] == [], "more than one table"
-    return [dict(zip(header, line, strict=True)) for line in rest]
-
-
-@pytest.fixture
-def instances(demo: Demo, tmp_path: Path) -> Path:
-    """A set of two bundled instances, one that holds and one that breaks, the first property packed."""
-    folder = tmp_path / "digits"
-    folder.mkdir()
-    lines = []
-    for name in ("fc-4-needs-splits", "fc-5-breaks"):
-        onnx, vnnlib, _ = demo[name]
-        (folder / onnx.name).write_bytes(onnx.read_bytes())
-        (folder / vnnlib.name).write_bytes(vnnlib.read_bytes())
-        lines.append(f"{onnx.name},{vnnlib.name},20")
-    packed = folder / "fc-4-needs-splits.vnnlib"
-    packed.with_name(f"{packed.name}.gz").write_bytes(gzip.compress(packed.read_bytes()))
-    packed.unlink()
-    (folder / "instances.csv").write_text("\n".join(lines) + "\n")
-    return folder
 
 
 # --- each script, on the bundled networks ---
@@ -221,39 +163,6 @@ def number(text: str) -> float:
 
 
 # --- what they say of wrong arguments ---
-
-
-def test_versions(run: Run, instances: Path, tmp_path: Path) -> None:
-    source = ROOT / "src"
-    versions = ("--old", str(source), "--new", str(source))
-    code, table, out, _ = run("versions", str(instances), *versions, "--repeats", "2", "--timeout", "60", *ENGINE)
-    assert (table[0]["instances"], table[0]["old solved"], table[0]["new solved"]) == ("2", "2", "2")
-    assert 0.01 < float(table[0]["new/old"]) < 100
-    assert "changed" not in out
-    assert code in (0, 1)  # a busy machine may well call itself slower than itself
-    code, _, _, err = run("versions", str(instances), "--old", str(tmp_path), "--new", str(source), *ENGINE)
-    assert code == 2
-    assert "was asked for" in err or "the process of 'old' ended" in err  # where netproof is not installed besides
-
-
-def test_the_interval_of_a_ratio(script: Callable[[str], ModuleType]) -> None:
-    """Seven repeats of a tenth more and less: exp(±2.447 · s/√7) around 1."""
-    interval = script("versions").interval
-    ratio, low, high = interval([0.1, -0.1, 0.1, -0.1, 0.1, -0.1, 0.0])
-    assert (ratio, low * high) == (pytest.approx(1.0), pytest.approx(1.0))
-    assert high == pytest.approx(1.0969, abs=1e-3)
-    assert interval([0.5])[1:] == (0.0, float("inf"))  # one repeat says nothing
-
-
-def test_a_changed_verdict_and_a_slower_version_show(script: Callable[[str], ModuleType]) -> None:
-    tally = script("versions").Tally()
-    tally.seconds["set"] = [{"old": {"a": 1.0}, "new": {"a": 1.2 + 0.001 * i}} for i in range(7)]
-    for version, word in (("old", "unsat"), ("new", "sat")):
-        tally.verdicts["set", "a"][version].add(word)
-    row, slower = tally.row("set")
-    assert slower
-    assert row[6].startswith("1.2")
-    assert tally.changed() == ["set: a: old unsat, new sat"]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -429,43 +338,3 @@ def test_tree_size_prints_a_row_for_each_instance(run: Run, instances: Path) -> 
     assert code == 0
     assert len(table) == 1
     assert float(table[0]["sub-domains"]) >= 0
-
-
-# --- mutate ---
-
-
-@pytest.fixture
-def mutate(script: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script, which must not limit the memory of the tests' own process."""
-    found = script("mutate")
-    monkeypatch.setattr(found, "limit_memory", lambda gigabytes: None)
-    return found
-
-
-def test_damaged_files_end_in_success_or_one_line(run: Run, mutate: ModuleType, tmp_path: Path) -> None:
-    """A slice of the mutants; what it finds would be kept in the folder."""
-    keep = tmp_path / "found"
-    code, table, out, err = run("mutate", "--mutants", "600", "--commands", "2", "--keep", str(keep))
-    assert (code, keep.exists()) == (0, False), err
-    assert sum(int(row["mutants"]) for row in table) == 602
-    assert all(int(row["read"]) > 0 for row in table[:-1]), "some damage is harmless: those go on to the comparison"
-    assert "peak resident memory" in out
-
-
-def test_a_fault_is_kept_and_counted(
-    run: Run, mutate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(path: Path) -> None:
-        raise KeyError("a bug")
-
-    real = mutate.load_network
-    bench = mutate.Bench(tmp_path / "a", tmp_path, 0)
-    monkeypatch.setattr(mutate, "load_property", broken)
-    code, table, out, _ = run("mutate", "--mutants", "12", "--seed", "3", "--keep", str(tmp_path / "found"))
-    assert code == 1
-    assert [int(row["faults"]) for row in table] == [0, 2, 0, 2, 0, 2]
-    assert "KeyError_test_benchmarks.py" in out
-    kept = sorted(path.suffix for path in (tmp_path / "found").iterdir())
-    assert kept == [".txt", ".vnnlib"]
-    assert real is mutate.load_network
-    assert bench.mutant(7)[1].read_bytes() == bench.mutant(7)[1].read_bytes()

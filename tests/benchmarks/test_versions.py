@@ -1,0 +1,46 @@
+"""Two versions taking turns (versions.py): the table, the interval of a ratio, and what counts as worse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ENGINE = ("--device", "cpu", "--threads", "1")
+Run = Callable[..., tuple[int, list[dict[str, str]], str, str]]
+
+
+def test_versions(run: Run, instances: Path, tmp_path: Path) -> None:
+    source = ROOT / "src"
+    versions = ("--old", str(source), "--new", str(source))
+    code, table, out, _ = run("versions", str(instances), *versions, "--repeats", "2", "--timeout", "60", *ENGINE)
+    assert (table[0]["instances"], table[0]["old solved"], table[0]["new solved"]) == ("2", "2", "2")
+    assert 0.01 < float(table[0]["new/old"]) < 100
+    assert "changed" not in out
+    assert code in (0, 1)  # a busy machine may well call itself slower than itself
+    code, _, _, err = run("versions", str(instances), "--old", str(tmp_path), "--new", str(source), *ENGINE)
+    assert code == 2
+    assert "was asked for" in err or "the process of 'old' ended" in err  # where netproof is not installed besides
+
+
+def test_the_interval_of_a_ratio(script: Callable[[str], ModuleType]) -> None:
+    """Seven repeats of a tenth more and less: exp(±2.447 · s/√7) around 1."""
+    interval = script("versions").interval
+    ratio, low, high = interval([0.1, -0.1, 0.1, -0.1, 0.1, -0.1, 0.0])
+    assert (ratio, low * high) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert high == pytest.approx(1.0969, abs=1e-3)
+    assert interval([0.5])[1:] == (0.0, float("inf"))  # one repeat says nothing
+
+
+def test_a_changed_verdict_and_a_slower_version_show(script: Callable[[str], ModuleType]) -> None:
+    tally = script("versions").Tally()
+    tally.seconds["set"] = [{"old": {"a": 1.0}, "new": {"a": 1.2 + 0.001 * i}} for i in range(7)]
+    for version, word in (("old", "unsat"), ("new", "sat")):
+        tally.verdicts["set", "a"][version].add(word)
+    row, slower = tally.row("set")
+    assert slower
+    assert row[6].startswith("1.2")
+    assert tally.changed() == ["set: a: old unsat, new sat"]
