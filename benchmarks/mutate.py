@@ -121,7 +121,7 @@ class Bench:
         model = path if source.kind == "onnx" else self.models[source.name]
         spec = path if source.kind == "vnnlib" else self.specs[source.name]
         inspected = source.kind == "onnx" and (number // len(self.originals)) % 2
-        verified = ["verify", str(model), str(spec), "--timeout", "10", "--quiet"]
+        verified = ["verify", str(model), str(spec), "--timeout", "10", "--quiet", "--device", "cpu"]
         code, told, seconds = ask(["inspect", str(model)] if inspected else verified)
         tally = self.commands
         tally.mutants += 1

@@ -119,11 +119,10 @@ def test_a_wrong_constant_in_another_type_is_refused(
         model.add("AveragePool", "b", kernel_shape=[2], out="p").add("Conv", "p", model.weights(2, 2, 2).astype(floats))
     else:
         model.add("Relu", "b")
-    path = model.save(tmp_path / "net.onnx")
-    load_network(path)
+    load_network(model.save(tmp_path / "net.onnx"))
     monkeypatch.setattr("netproof.model.onnx_arithmetic.constant.square_root", lambda a: a)
     with pytest.raises(ModelError, match=r"disagree .*"):
-        load_network(path)
+        load_network(model.save(tmp_path / "another.onnx"))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

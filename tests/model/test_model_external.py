@@ -12,7 +12,7 @@ from onnx_models import Model, small_net
 
 from netproof.core import files
 from netproof.errors import ModelError
-from netproof.model import onnx_external
+from netproof.model import load, onnx_external
 from netproof.model.describe import describe
 from netproof.model.external import external_files, identity
 from netproof.model.load import load_network
@@ -178,3 +178,26 @@ def test_weights_beside_the_model_are_noted(tmp_path: Path) -> None:
     inside = load_network(small_net().save(tmp_path / "inside.onnx"))
     assert np.array_equal(network.replay(np.ones(4)), inside.replay(np.ones(4)))
     assert numpy_helper.to_array(read_file(path).model.graph.initializer[0]).any()
+
+
+def test_a_network_is_read_again_only_when_its_bytes_have_changed(tmp_path: Path) -> None:
+    """Those of the model, and those beside it."""
+    path, weights = tmp_path / "net.onnx", tmp_path / "w.bin"
+    onnx.save(small_net().proto(), path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    network = load_network(path)
+    assert load_network(path) is network
+    weights.write_bytes(weights.read_bytes()[:-4] + np.float32(7).tobytes())
+    changed = load_network(path)
+    assert not np.array_equal(changed.replay(np.ones(4)), network.replay(np.ones(4)))
+    onnx.save(small_net().proto(), path)
+    assert load_network(path).external == ()
+    (tmp_path / "copy.onnx").write_bytes(path.read_bytes())
+    assert load_network(tmp_path / "copy.onnx").path.endswith("copy.onnx")
+
+
+def test_large_networks_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "RECENT", 1000)
+    path = small_net().save(tmp_path / "net.onnx")
+    assert (path.stat().st_size < 1000, load_network(path) is load_network(path)) == (True, True)
+    monkeypatch.setattr(load, "RECENT", 10)
+    assert load_network(path) is not load_network(path)

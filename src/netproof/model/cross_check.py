@@ -23,6 +23,7 @@ that session answers, `unsat` never rests on it, and the comparison would say no
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -31,7 +32,7 @@ import torch
 from torch import Tensor
 
 from netproof.errors import ModelError
-from netproof.model.evaluate import AS_STORED, Arithmetic, evaluate_part
+from netproof.model.evaluate import AS_STORED, Arithmetic, error_of_part, evaluate_part, values_of_part
 from netproof.model.graph import Node
 from netproof.model.network import Network
 from netproof.model.trace import Step, Stored, digest
@@ -124,7 +125,8 @@ def _graph(network: Network) -> None:
         if node.op is not before.op or sources != before.inputs:
             _same(network, node, sources, before.index)
     given = _random(network, trace.origin[-1:])
-    theirs, allowed = _part(network, place, trace.nodes, given, trace.output, AS_STORED)
+    with _computable(network, place):
+        theirs, allowed = evaluate_part(trace.nodes, given, trace.output, AS_STORED)
     _within(network, place, given[trace.origin[-1]], theirs, allowed)
 
 
@@ -133,8 +135,9 @@ def _same(network: Network, node: Node, sources: tuple[int, ...], index: int) ->
     place = f"node {node.name!r}"
     given = _random(network, sources)
     inputs = {i: given[source] for i, source in zip(node.inputs, sources, strict=True)}
-    ours, error = _part(network, place, network.graph.nodes, inputs, node.index, AS_STORED)
-    theirs, allowed = _part(network, place, network.trace.nodes, given, index, AS_STORED)
+    with _computable(network, place):
+        ours, error = evaluate_part(network.graph.nodes, inputs, node.index, AS_STORED)
+        theirs, allowed = evaluate_part(network.trace.nodes, given, index, AS_STORED)
     _within(network, place, ours, theirs, error, allowed)
 
 
@@ -145,17 +148,12 @@ def _random(network: Network, sources: Sequence[int]) -> dict[int, Tensor]:
     return {i: torch.randn(2, *shape, generator=random, dtype=torch.float64) for i, shape in shapes.items()}
 
 
-def _part(
-    network: Network,
-    place: str,
-    nodes: Sequence[Node],
-    given: Mapping[int, Tensor],
-    output: int,
-    arithmetic: Arithmetic,
-) -> tuple[Tensor, Tensor]:
+@contextmanager
+def _computable(network: Network, place: str) -> Iterator[None]:
+    """Call it a disagreement where an input is not given or shapes do not fit."""
     try:
-        return evaluate_part(nodes, given, output, arithmetic)
-    except (KeyError, RuntimeError):  # an input that is not given, shapes that do not fit
+        yield
+    except (KeyError, RuntimeError):
         _disagree(network, place, "on what it is computed from")
 
 
@@ -252,9 +250,14 @@ def _output(network: Network, step: Step, given: Mapping[int, Tensor], index: in
     place, dtype = f"node {step.name!r} ({step.op})", theirs.dtype
     if dtype is None:
         _disagree(network, place, "on its type: onnxruntime's are not floats")
-    slack = network.trace.slack
-    runtime = Arithmetic(dtype, lambda node: slack.get(node.index), _EXTRA_ROUNDINGS)
-    ours, error = _part(network, place, network.trace.nodes, given, index, runtime)
+    nodes, slack = network.trace.nodes, network.trace.slack
+    with _computable(network, place):
+        values = values_of_part(nodes, given, index)
+        ours = values[index]
+        if theirs.all_finite and torch.equal(ours.to(dtype).to(torch.float64), theirs.value):
+            return theirs.finite  # ours, rounded once at most: never more than the step may round
+        runtime = Arithmetic(dtype, lambda node: slack.get(node.index), _EXTRA_ROUNDINGS)
+        error = error_of_part(nodes, given, values, index, runtime)
     allowed = error * (1.0 + UNIT[torch.float64] / UNIT[dtype])  # ours is rounded too
     value = theirs.value
     if not theirs.all_finite and value.shape == ours.shape:

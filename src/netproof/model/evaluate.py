@@ -70,18 +70,38 @@ def float_error(graph: Graph, x: Tensor, dtype: torch.dtype) -> Tensor:
 def evaluate_part(
     nodes: Sequence[Node], given: Mapping[int, Tensor], output: int, arithmetic: Arithmetic
 ) -> tuple[Tensor, Tensor]:
-    """Node `output`, computed in float64 from the exact values (batch, *shape) of the nodes `given`.
+    """Compute node `output` in float64 from the exact values (batch, *shape) of the nodes `given`.
 
-    Returns the value (batch, *shape) and an elementwise bound on how far one computed in `arithmetic` may be from the
-    exact one. For any order of summation in direct sums. A KeyError names an input that is not given.
+    Returns the value (batch, *shape) and the `error_of_part`. A KeyError names an input that is not given.
     """
+    values = values_of_part(nodes, given, output)
+    return values[output], error_of_part(nodes, given, values, output, arithmetic)
+
+
+def values_of_part(nodes: Sequence[Node], given: Mapping[int, Tensor], output: int) -> dict[int, Tensor]:
+    """Compute node `output`, and all on the way to it, in float64: values (batch, *shape) by node, those given too."""
     values = dict(given)
+    for node in _between(nodes, given, output):
+        values[node.index] = node.op.forward(*(values[i] for i in node.inputs))
+    return values
+
+
+def error_of_part(
+    nodes: Sequence[Node],
+    given: Mapping[int, Tensor],
+    values: Mapping[int, Tensor],
+    output: int,
+    arithmetic: Arithmetic,
+) -> Tensor:
+    """Bound, entry by entry, how far node `output` computed in `arithmetic` may be from the exact one.
+
+    From the exact `given` and the `values_of_part`, for any order of summation in direct sums.
+    """
     errors = {index: torch.zeros_like(value) for index, value in given.items()}
     for node in _between(nodes, given, output):
         xs, es = [values[i] for i in node.inputs], [errors[i] for i in node.inputs]
-        values[node.index] = node.op.forward(*xs)
         errors[node.index] = _error(node, xs, es, arithmetic)
-    return values[output], errors[output]
+    return errors[output]
 
 
 def _between(nodes: Sequence[Node], given: Mapping[int, Tensor], output: int) -> list[Node]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from netproof.core.cpu import threads_for
 from netproof.core.torch_state import engine_state
 from netproof.errors import UsageError
 from netproof.model.cross_check import cross_check
+from netproof.model.external import identity
 from netproof.model.network import Network
 from netproof.model.onnx_file import OnnxFile, read_file
 from netproof.model.onnx_reader import read_graph
@@ -19,6 +22,10 @@ from netproof.model.torch_module import compare, exported
 from netproof.numerics import generator
 
 PROBED = 1 << 25  # numbers in all layers at all points of the first comparison
+RECENT = 1 << 25  # bytes of the files whose networks are kept for the next question
+
+_recent: OrderedDict[tuple[str, str], Network] = OrderedDict()  # by path and identity, the last used last
+_recent_lock = threading.Lock()
 
 
 @engine_state()
@@ -47,11 +54,28 @@ def read_network(
         file, reference = exported(source, example_shape)
         return replace(from_file(file), reference=reference)
     if isinstance(source, str | Path):
-        return from_file(read_file(source))
+        return _read_once(read_file(source))
     raise UsageError(
         f"a network cannot be made from {type(source).__name__}",
         remedy="give a path to an ONNX file or a torch.nn.Module",
     )
+
+
+def _read_once(file: OnnxFile) -> Network:
+    """Return the network of a file, as it was read before where its bytes and those beside it are the same.
+
+    A network cannot be changed, so questions may share it, and what was compared once need not be compared again.
+    """
+    key = (file.path, identity(file.sha256, file.external))
+    with _recent_lock:
+        network = _recent.pop(key, None)
+    if network is None:
+        network = from_file(file)
+    with _recent_lock:
+        _recent[key] = network
+        while sum(len(held.model) for held in _recent.values()) > RECENT:
+            _recent.popitem(last=False)
+    return network
 
 
 def check(network: Network, points: Tensor) -> None:
