@@ -243,8 +243,8 @@ def test_a_value_that_is_no_number_hides_no_other(evidence: Evidence) -> None:
         add(evidence, at, outcome(ONE, 1.5))
     problem = evidence.problems[0]  # type: ignore[attr-defined]
     goal = Decide(problem, lambda point, target: None)
-    for value in (float("nan"), 1.25):
-        goal.see(value, torch.tensor([[1.25]]), 0)
+    for value, point in ((float("nan"), 1.75), (1.25, 1.25)):
+        goal.see(value, torch.tensor([[point]]), 0)
     evidence.see(problem, goal)
     assert "1.5" in what(verdict_of(evidence))
 

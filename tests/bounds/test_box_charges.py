@@ -76,7 +76,7 @@ def null_of(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
 
 @both_kinds
 @pytest.mark.parametrize("neuron", [False, True])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(24))  # which of them round the wrong way depends on the machine's products
 def test_what_composing_loses_is_charged(kind: Kind, neuron: bool, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two affine ops in a row whose product is nothing, as a row and as what a neuron reads."""
     kind(monkeypatch)

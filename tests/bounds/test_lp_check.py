@@ -79,6 +79,17 @@ def test_products_that_all_round_upward_are_charged() -> None:
     assert Fraction(lagrangian_bound(program, np.zeros(0))) <= exact_lagrangian(program, np.zeros(0))
 
 
+@pytest.mark.parametrize("x", [1.0, -1.0])
+def test_reduced_costs_that_round_are_charged(x: float) -> None:
+    """One column, fixed at x, whose cost the rows nearly cancel: what is left of it is mostly rounding."""
+    rng = np.random.default_rng(0)
+    value, duals = rng.uniform(0.5, 1, (2, 60))
+    cost = np.array([float(np.sum(value * duals))])
+    matrix = Entries(np.arange(60), np.zeros(60, np.int64), value)
+    program = LinearProgram(cost, np.array([x]), np.array([x]), np.zeros(60), np.zeros(60), matrix)
+    assert Fraction(lagrangian_bound(program, duals)) <= exact_lagrangian(program, duals)
+
+
 def test_what_is_not_a_number_decides_nothing() -> None:
     program = LinearProgram(*(np.array([v]) for v in (1.0, -1.0, 2.0, 0.5, 0.5)), Entries(*_one_entry()))
     assert lagrangian_bound(program, np.array([1.0])) == pytest.approx(0.5)
