@@ -22,16 +22,17 @@ from tables import say, table
 
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
-from netproof.branching.gnn import Gnn
-from netproof.branching.gnn_net import WEIGHTS
 from netproof.branching.random import Random
-from netproof.build import build_method, resolve_device
 from netproof.core.cpu import available_cpus
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
 from netproof.errors import UsageError
-from netproof.methods import method_info
+from netproof.methods.build import build_method
+from netproof.methods.device import resolve_device
+from netproof.methods.registry import method_info
 from netproof.numerics import use_strict_float32
+from netproof.paper.rivals.gnn import Gnn
+from netproof.paper.rivals.gnn_net import WEIGHTS
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
 from netproof.problem.witness import confirm

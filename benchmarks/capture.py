@@ -20,16 +20,17 @@ from scaling import Bench, seconds_of
 from tables import say, table
 
 import netproof
-from netproof.bounds.climb import Seeds, Start, climb, first_logits
-from netproof.bounds.dual import packed_lines
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.root import Root
-from netproof.build import build_method, resolve_device
+from netproof.bounds.condensed.ascent import Seeds, Start, climb, first_logits
+from netproof.bounds.condensed.passes import packed_lines
+from netproof.bounds.domains import Domains
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
 from netproof.errors import DeviceError
-from netproof.methods import method_info
+from netproof.methods.build import build_method
+from netproof.methods.device import resolve_device
+from netproof.methods.registry import method_info
 from netproof.numerics import use_strict_float32
-from netproof.problem.domains import Domains
 from netproof.problem.reduce import reduce
 
 COLUMNS = ["instance", "unstable", "batch", "eager ms", "capture ms", "replay ms", "pays after"]
@@ -37,7 +38,7 @@ COLUMNS = ["instance", "unstable", "batch", "eager ms", "capture ms", "replay ms
 
 def climb_of(root: Root, domains: Domains, steps: int) -> Callable[[], Any]:
     """The climb that bounds these sub-domains, none of which is ever settled."""
-    net = root.packed
+    net = root.net32
     lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
     start = Start(domains.slopes.float(), domains.multipliers.float(), first_logits(domains.weights))
     never = torch.full((len(domains),), torch.inf, device=domains.bound.device)
@@ -62,7 +63,7 @@ def measure(given: argparse.Namespace, name: str, device: torch.device) -> list[
     for batch in given.batch:
         call = climb_of(root, grown.select(slice(0, batch)), given.steps)
         # Looking at what is settled waits for the device, which a capture cannot.
-        with mock.patch("netproof.bounds.climb.LOOK", given.steps + 1):
+        with mock.patch("netproof.bounds.condensed.ascent.LOOK", given.steps + 1):
             side = torch.cuda.Stream(device)  # a first run there allocates what a capture may not
             with torch.cuda.stream(side):
                 call()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from netproof.bounds.condense import Condensed
+from netproof.bounds.condensed.network import Condensed
 from netproof.numerics import use_strict_float32
 
 # Numbers moved for each packed neuron:

@@ -17,18 +17,18 @@ import torch
 from instances import Instance, load
 from torch import Tensor
 
-from netproof.bounds.bounder import Bounder, Bounds, Clock
+from netproof.bounds.base import Bounder, Bounds, Clock
+from netproof.bounds.domains import Domains, concatenate, split
 from netproof.bounds.lirpa import Lirpa
-from netproof.bounds.root import Root
+from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
-from netproof.branching.features import at_minimiser, features
-from netproof.branching.gnn_net import Links
-from netproof.branching.worth import gains
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
 from netproof.model.graph import Graph
-from netproof.problem.domains import Domains, concatenate, split
+from netproof.paper.rivals.gnn_features import at_minimiser, features
+from netproof.paper.rivals.gnn_net import Links
+from netproof.paper.rivals.gnn_worth import gains
 from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.search.frontier import Frontier
 

@@ -29,9 +29,9 @@ from netproof.demo import copy_data
 from netproof.errors import NetproofError
 from netproof.model.load import load_network
 from netproof.model.network import Network
-from netproof.model.onnx_file import read_file
+from netproof.model.onnx.file import read_file
 from netproof.problem.reduce import reduce
-from netproof.problem.vnnlib import load_property
+from netproof.problem.vnnlib.reader import load_property
 
 PAIRS = ("fc-3-holds", "conv-3-two-images", "res-4-holds")
 COLUMNS = ["of", "mutants", "read", "refused", "faults", "slowest s"]

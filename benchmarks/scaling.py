@@ -19,15 +19,16 @@ from tables import say, short, table
 from torch import Tensor, nn
 
 import netproof
-from netproof.bounds.bounder import Bounds, Clock
-from netproof.bounds.root import Root
-from netproof.build import build_method, resolve_device
+from netproof.bounds.base import Bounds, Clock
+from netproof.bounds.domains import Domains, concatenate, split
+from netproof.bounds.neurons.root import Root
 from netproof.core.cpu import available_cpus
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
-from netproof.methods import method_info
+from netproof.methods.build import build_method
+from netproof.methods.device import resolve_device
+from netproof.methods.registry import method_info
 from netproof.numerics import generator, use_strict_float32
-from netproof.problem.domains import Domains, concatenate, split
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
 from netproof.problem.specs import output_constraint

@@ -29,8 +29,8 @@ from tables import say, table
 
 import netproof
 from netproof.campaign.instances import Instance
-from netproof.cli.clock import command_started, start_clock
-from netproof.methods import method_info
+from netproof.cli.process.start_time import command_started, start_clock
+from netproof.methods.registry import method_info
 
 GRACE = 1.0  # seconds past its limit that a run may take
 STATUSES = ("unsat", "sat", "timeout", "unknown", "error")
@@ -201,7 +201,7 @@ def start_up(device: str) -> str:
     """What this process did once: Python and the imports since it began, then the first use of the device."""
     start_clock(time.monotonic(), whole_process=True)
     began = command_started()
-    build = importlib.import_module("netproof.build")
+    build = importlib.import_module("netproof.methods.device")
     importlib.import_module("netproof.api")
     imported = time.monotonic()
     torch, used = importlib.import_module("torch"), build.resolve_device(device)

@@ -22,15 +22,15 @@ from floor import Peak, Work, describe, measured_peak, work_of
 from tables import count, say, short, table
 
 import netproof
+from netproof.bounds.base import Bounds
 from netproof.bounds.beta import Beta
-from netproof.bounds.bounder import Bounds
-from netproof.bounds.condense import Condensed
-from netproof.bounds.root import Root
-from netproof.build import resolve_device
+from netproof.bounds.condensed.network import Condensed
+from netproof.bounds.domains import Domains
+from netproof.bounds.neurons.root import Root
 from netproof.campaign.instances import Instance
 from netproof.core.cpu import available_cpus
-from netproof.methods import method_info
-from netproof.problem.domains import Domains
+from netproof.methods.device import resolve_device
+from netproof.methods.registry import method_info
 
 REFERENCE = ("beta", {"steps": "20"})
 WARM_UP = 2.0  # seconds
@@ -102,8 +102,8 @@ def tallied() -> Iterator[list[Tally]]:
     plain = Beta.bound
 
     def bound(self: Beta, root: Root, domains: Domains, *rest: Any, **named: Any) -> Bounds:
-        if not tallies or tallies[-1].net is not root.packed:
-            tallies.append(Tally(root.packed))
+        if not tallies or tallies[-1].net is not root.net32:
+            tallies.append(Tally(root.net32))
         tallies[-1].domains += len(domains)
         return plain(self, root, domains, *rest, **named)
 

@@ -23,13 +23,13 @@ from torch import Tensor
 from netproof.bounds.lirpa import Lirpa
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
-from netproof.branching.gnn import Gnn
-from netproof.branching.gnn_net import BranchingNet, Links, load_weights, save_weights
-from netproof.branching.worth import worth
-from netproof.build import resolve_device
 from netproof.core.cpu import available_cpus
 from netproof.errors import UsageError
+from netproof.methods.device import resolve_device
 from netproof.numerics import generator, use_strict_float32
+from netproof.paper.rivals.gnn import Gnn
+from netproof.paper.rivals.gnn_net import BranchingNet, Links, load_weights, save_weights
+from netproof.paper.rivals.gnn_worth import worth
 
 EXCLUDED = ("oval_base_easy", "oval_base_med", "oval_base_hard", "oval_wide", "oval_deep")
 MOST_REGRET = 3.0  # levels of a tree

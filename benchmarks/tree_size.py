@@ -20,14 +20,15 @@ from instances import load, read_row
 from tables import say, table
 from torch import Tensor
 
-from netproof.bounds.bounder import Bounder, Bounds, Clock
-from netproof.bounds.root import Root
+from netproof.bounds.base import Bounder, Bounds, Clock
+from netproof.bounds.domains import Domains, split
+from netproof.bounds.neurons.root import Root
 from netproof.branching.brancher import Brancher
-from netproof.build import build_method, resolve_device
 from netproof.core.deadline import Deadline
-from netproof.methods import method_info
+from netproof.methods.build import build_method
+from netproof.methods.device import resolve_device
+from netproof.methods.registry import method_info
 from netproof.numerics import generator, use_strict_float32
-from netproof.problem.domains import Domains, split
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
 from netproof.search.loop import CANDIDATES, Method

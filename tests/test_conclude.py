@@ -12,14 +12,15 @@ import pytest
 import torch
 
 import netproof
-from netproof import gather, ranges
-from netproof.conclude import Evidence
+from netproof.bounds.domains import Domains
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import Stats, Status, Verdict, Witness
-from netproof.problem.domains import Domains
 from netproof.problem.property import Disjunct, Property, Row
 from netproof.problem.reduce import reduce
-from netproof.search.box_frontier import Boxes, BoxFrontier
+from netproof.run import gather
+from netproof.run.conclude import Evidence
+from netproof.search import ranges
+from netproof.search.boxes.frontier import Boxes, BoxFrontier
 from netproof.search.evidence import Outcome
 from netproof.search.frontier import Frontier
 from netproof.search.goals import Decide
@@ -317,7 +318,7 @@ def test_a_range_whose_ends_are_crossed_is_none(tmp_path: Path, monkeypatch: pyt
 def test_a_threshold_that_lets_too_much_pass_is_no_proof(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from netproof.search.box_ledger import BoxLedger
+    from netproof.search.boxes.ledger import BoxLedger
 
     monkeypatch.setattr(Decide, "proved", lambda self, domains: domains.bound > -100)
     monkeypatch.setattr(BoxLedger, "decided", lambda self, least, target: (least > -100).any(1))
@@ -329,8 +330,8 @@ def test_bounds_that_are_too_high_do_not_stand_beside_a_point(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every bound is lifted above 0, and the replay is deaf; the points that were evaluated tell."""
+    from netproof.paper.rivals.mip import MipSearch
     from netproof.search.ledger import Ledger
-    from netproof.search.mip import MipSearch
 
     question = hard("-1/10")
     settle = Ledger.settle

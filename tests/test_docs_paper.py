@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from netproof.cli.app import app
-from netproof.methods import METHODS
+from netproof.methods.registry import METHODS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")

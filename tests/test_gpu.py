@@ -9,18 +9,18 @@ import pytest
 import torch
 
 from netproof.api import verify
-from netproof.bounds.bounder import Clock
-from netproof.bounds.interval import interval_bounds
-from netproof.bounds.region import Region
-from netproof.build import build_method
+from netproof.bounds.base import Clock
+from netproof.bounds.linear.interval import interval_bounds
+from netproof.bounds.linear.region import Region
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict
 from netproof.demo import Instance
-from netproof.methods import METHODS, method_info
+from netproof.methods.build import build_method
+from netproof.methods.registry import METHODS, method_info
 from netproof.model.conv import Kernel
 from netproof.model.load import load_network
 from netproof.problem.reduce import reduce
-from netproof.problem.vnnlib import load_property
+from netproof.problem.vnnlib.reader import load_property
 from netproof.search.frontier import Frontier
 from support.problems import plain_domains
 

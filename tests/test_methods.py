@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from netproof.bounds.bdd import Bdd
 from netproof.bounds.lirpa import Lirpa
-from netproof.build import BATCH, build_method, resolve_device
 from netproof.errors import DeviceError, UsageError
-from netproof.methods import METHODS, Field, method_info
+from netproof.methods.build import BATCH, build_method
+from netproof.methods.device import resolve_device
+from netproof.methods.options import Field
+from netproof.methods.registry import METHODS, method_info
+from netproof.paper.rivals.bdd import Bdd
 
 CPU = torch.device("cpu")
 
@@ -56,7 +58,7 @@ def test_every_field_reaches_the_search() -> None:
         "root_steps": "3",
         "neuron_steps": "4",
         "steps": "2",
-        "refresh": "9",
+        "rebound": "9",
         "rate": "0.5",
         "child_rate": "0.75",
         "patience": "6",
@@ -64,7 +66,7 @@ def test_every_field_reaches_the_search() -> None:
     }
     assert set(given) == {field.name for field in METHODS["lirpa"].fields}
     bounder, method = built("lirpa", **given)
-    assert bounder == Lirpa(root_steps=3, neuron_steps=4, steps=2, refresh=9, rate=0.5, child_rate=0.75)
+    assert bounder == Lirpa(root_steps=3, neuron_steps=4, steps=2, rebound=9, rate=0.5, child_rate=0.75)
     assert (method.batch, method.lp_threshold, method.patience, method.leaf_lp) == (7, 5, 6, False)
 
 
@@ -74,7 +76,7 @@ def test_every_field_of_bdd_reaches_the_search() -> None:
         "root_steps": "3",
         "neuron_steps": "4",
         "steps": "2",
-        "refresh": "9",
+        "rebound": "9",
         "rate": "0.5",
         "child_rate": "0.75",
         "proximal": "yes",
@@ -83,15 +85,15 @@ def test_every_field_of_bdd_reaches_the_search() -> None:
     assert set(given) == {field.name for field in METHODS["bdd"].fields}
     method = build_method("bdd", method_info("bdd").options(given), CPU)
     assert method.bounder == Bdd(
-        root_steps=3, neuron_steps=4, steps=2, refresh=9, rate=0.5, child_rate=0.75, proximal=True
+        root_steps=3, neuron_steps=4, steps=2, rebound=9, rate=0.5, child_rate=0.75, proximal=True
     )
     assert (method.batch, method.lp_threshold, method.leaf_lp) == (7, None, False)
     assert build_method("bdd", method_info("bdd").options(), CPU).bounder == Bdd()
 
 
 def test_zero_is_a_value_and_not_a_missing_one() -> None:
-    bounder, _ = built("lirpa", steps="0", refresh="0", root_steps="0", rate="0")
-    assert (bounder.steps, bounder.refresh, bounder.root_steps, bounder.rate) == (0, 0, 0, 0.0)
+    bounder, _ = built("lirpa", steps="0", rebound="0", root_steps="0", rate="0")
+    assert (bounder.steps, bounder.rebound, bounder.root_steps, bounder.rate) == (0, 0, 0, 0.0)
 
 
 @pytest.mark.parametrize(

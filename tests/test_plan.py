@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.plan import FEW_INPUTS, SOME_INPUTS, Way, way, with_targets
+from netproof.methods.plan import FEW_INPUTS, SOME_INPUTS, Strategy, choose_strategy, with_targets
+from netproof.methods.registry import METHODS
 from netproof.problem.problem import InputSet, Problem
 from support.asking import gaussian
 from support.problems import box_problem, targets_of
@@ -22,37 +23,37 @@ def problem(inputs: int, varying: int | None = None, seed: int = 0) -> Problem:
 
 
 def test_few_inputs_are_split() -> None:
-    assert way("auto", [problem(FEW_INPUTS)]) is Way.INPUTS
-    assert way("auto", [problem(FEW_INPUTS + 1)]) is Way.INPUTS_FIRST
-    assert way("auto", [problem(SOME_INPUTS + 1)]) is Way.SIGNS
+    assert choose_strategy(METHODS["auto"], [problem(FEW_INPUTS)]) is Strategy.INPUTS
+    assert choose_strategy(METHODS["auto"], [problem(FEW_INPUTS + 1)]) is Strategy.INPUTS_FIRST
+    assert choose_strategy(METHODS["auto"], [problem(SOME_INPUTS + 1)]) is Strategy.NEURONS
 
 
 def test_some_inputs_are_tried_where_there_is_one_layer_of_neurons() -> None:
     inputs = FEW_INPUTS + 1
     deep = box_problem(gaussian(0, (inputs, 5, 4, 2)).graph, -1.0, 1.0)
-    assert way("auto", [deep]) is Way.SIGNS
-    assert way("auto", [problem(inputs)]) is Way.INPUTS_FIRST
+    assert choose_strategy(METHODS["auto"], [deep]) is Strategy.NEURONS
+    assert choose_strategy(METHODS["auto"], [problem(inputs)]) is Strategy.INPUTS_FIRST
 
 
 def test_inputs_that_are_fixed_do_not_count() -> None:
-    assert way("auto", [problem(40, varying=3)]) is Way.INPUTS
+    assert choose_strategy(METHODS["auto"], [problem(40, varying=3)]) is Strategy.INPUTS
 
 
 def test_many_input_sets_of_one_network_are_bounded_together() -> None:
     one = problem(SOME_INPUTS + 1)
     other = replace(one, input_set=InputSet(one.input_set.lower / 2, one.input_set.upper / 2))
-    assert way("auto", [one, other]) is Way.TOGETHER
+    assert choose_strategy(METHODS["auto"], [one, other]) is Strategy.TOGETHER
 
 
 def test_balls_are_not_split() -> None:
     ball = replace(problem(3), input_set=InputSet(-torch.ones(3), torch.ones(3), torch.zeros(3), 1.0, 2))
-    assert way("auto", [ball]) is Way.SIGNS
+    assert choose_strategy(METHODS["auto"], [ball]) is Strategy.NEURONS
 
 
 @pytest.mark.parametrize("method", ["beta", "lirpa", "lirpa-single", "lirpa-fixed", "babsr-lp", "mip"])
 def test_other_methods_are_what_they_say(method: str) -> None:
-    assert way(method, [problem(2)]) is Way.SIGNS
-    assert way("input-split", [problem(FEW_INPUTS + 20)]) is Way.INPUTS
+    assert choose_strategy(METHODS[method], [problem(2)]) is Strategy.NEURONS
+    assert choose_strategy(METHODS["input-split"], [problem(FEW_INPUTS + 20)]) is Strategy.INPUTS
 
 
 def test_targets_keep_their_rows_and_their_disjuncts() -> None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from netproof.model.network import Network
     from netproof.problem.property import Property
     from netproof.problem.specs import InputRegion, box, l1_ball, l2_ball, linf_ball
-    from netproof.problem.vnnlib import load_property
-    from netproof.ranges import OutputBounds
+    from netproof.problem.vnnlib.reader import load_property
+    from netproof.search.ranges import OutputBounds
 
 __all__ = [
     "Deadline",
@@ -63,7 +63,7 @@ _HOMES = {
     "ModelError": "errors",
     "NetproofError": "errors",
     "Network": "model.network",
-    "OutputBounds": "ranges",
+    "OutputBounds": "search.ranges",
     "Progress": "api",
     "Property": "problem.property",
     "SpecError": "errors",
@@ -78,7 +78,7 @@ _HOMES = {
     "l2_ball": "problem.specs",
     "linf_ball": "problem.specs",
     "load_network": "model.load",
-    "load_property": "problem.vnnlib",
+    "load_property": "problem.vnnlib.reader",
     "verify": "api",
 }
 

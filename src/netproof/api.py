@@ -18,17 +18,15 @@ import numpy as np
 import torch
 
 from netproof import arguments
-from netproof.build import Options, build_method, resolve_device
-from netproof.case import save_case
-from netproof.conclude import Evidence
 from netproof.core.cpu import available_cpus, look_around, threads_for
 from netproof.core.deadline import Deadline
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.torch_state import engine_state
 from netproof.core.verdict import Stats, Verdict
 from netproof.errors import UsageError
-from netproof.gather import Gather
-from netproof.methods import method_info
+from netproof.methods.build import build_method
+from netproof.methods.device import resolve_device
+from netproof.methods.registry import Options, method_info
 from netproof.model.load import check, probes, read_network
 from netproof.model.network import Network
 from netproof.numerics import generator
@@ -36,8 +34,11 @@ from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
 from netproof.problem.reduce import reduce
 from netproof.problem.specs import InputRegion, classification
-from netproof.problem.vnnlib import load_property
-from netproof.ranges import OutputBounds, output_ranges
+from netproof.problem.vnnlib.reader import load_property
+from netproof.run.case import save_case
+from netproof.run.conclude import Evidence
+from netproof.run.gather import Gather
+from netproof.search.ranges import OutputBounds, output_ranges
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,17 @@ from types import ModuleType
 import pytest
 import torch
 
-from netproof.bounds.bounder import Clock
-from netproof.branching.gnn_net import load_weights
-from netproof.build import build_method
+from netproof.bounds.base import Clock
 from netproof.core.deadline import Deadline
 from netproof.demo import Instance
 from netproof.errors import UsageError
-from netproof.methods import method_info
+from netproof.methods.build import build_method
+from netproof.methods.registry import method_info
 from netproof.model.load import load_network
+from netproof.paper.rivals.gnn_net import load_weights
 from netproof.problem.reduce import reduce
 from netproof.problem.specs import linf_ball, output_constraint
-from netproof.problem.vnnlib import load_property
+from netproof.problem.vnnlib.reader import load_property
 from support.api import module
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -282,7 +282,7 @@ def test_flops_are_those_of_the_products(script: Callable[[str], ModuleType]) ->
     bounder = build_method("beta", method_info("beta").options(), device).bounder
     found = bounder.root(problem, torch.zeros(1, dtype=torch.float64), device, Deadline(), Clock())
     assert found is not None
-    net = found[0].packed
+    net = found[0].net32
     assert [layer.count for layer in net.layers] == [3, 5, 6]
     trunk = 3 * 4
     pull = 2 * (6 * 5 + (6 + 5) * 3 + (6 + 5) * (1 + 3) + trunk)  # a of layers 2 and 1, then 1 and y, then x

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds.backward import Charge, backward
-from netproof.bounds.interval import Intervals, interval_bounds
-from netproof.bounds.region import Region
-from netproof.bounds.relaxed import Relaxed, one_hot
+from netproof.bounds.linear.backward import Charge, backward
+from netproof.bounds.linear.interval import Intervals, interval_bounds
+from netproof.bounds.linear.lined_graph import LinedGraph, one_hot
+from netproof.bounds.linear.region import Region
 from netproof.core.forms import LinearForm
 from netproof.model.affine import Linear, Scale
 from netproof.model.graph import Graph
@@ -35,7 +35,7 @@ class Setting:
         self.graph = graph
         self.region = Region.of(box, CPU, torch.float64)
         self.intervals: Intervals = interval_bounds(graph, self.region)
-        self.proof = Relaxed(graph, self.region, self.intervals.charge)
+        self.proof = LinedGraph(graph, self.region, self.intervals.charge)
         for node in graph.nonlinear:
             (pre,) = graph.nodes[node].inputs
             self.proof.add(node, pre, self.intervals.of[pre])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds.interval import interval_bounds
-from netproof.bounds.region import Region
+from netproof.bounds.linear.interval import interval_bounds
+from netproof.bounds.linear.region import Region
 from netproof.core.forms import LinearForm
 from netproof.problem.problem import InputSet
 from support.awkward import GraphBuilder

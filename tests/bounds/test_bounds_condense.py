@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds.bounder import root_domains
-from netproof.bounds.climb import Seeds, Start, climb
-from netproof.bounds.condense import trunk_node
-from netproof.bounds.dual import Packed, packed_lines, pull, push, within
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.root import Root, build_root
+from netproof.bounds.base import root_domains
+from netproof.bounds.condensed.ascent import Seeds, Start, climb
+from netproof.bounds.condensed.network import trunk_node
+from netproof.bounds.condensed.passes import Packed, packed_lines, pull, push, within
+from netproof.bounds.domains import Domains, split
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
-from netproof.problem.domains import Domains, split
 from netproof.problem.problem import Problem
 from support.asking import CPU, first_problem, knotted
 from support.awkward import awkward_graph
@@ -53,7 +53,7 @@ def children(root: Root, seed: int) -> Domains:
 
 
 def slopes_and_lines(root: Root, domains: Domains) -> tuple[torch.Tensor, Packed]:
-    net = root.condensed
+    net = root.net64
     lines = packed_lines(net, domains.lower.double(), domains.upper.double(), domains.splits, proof=True)
     return within(lines, domains.slopes.double()), lines
 
@@ -64,16 +64,18 @@ def test_without_multipliers_the_bound_is_that_of_the_graph() -> None:
         root = plain_root(problem)
         domains = children(root, seed)
         slopes, lines = slopes_and_lines(root, domains)
-        seeds = Seeds.of(root.condensed, domains.target, root.valid)
+        seeds = Seeds.of(root.net64, domains.target, root.valid)
         weights = seeds.weights(torch.zeros_like(domains.weights).double())
-        ours = pull(root.condensed, seeds.mix(weights), lines, slopes, None).value
-        layers = root.proof.layers
+        ours = pull(root.net64, seeds.mix(weights), lines, slopes, None).value
+        layers = root.graph64.layers
         lower = [domains.lower[:, layer.packed].double() for layer in layers]
         upper = [domains.upper[:, layer.packed].double() for layer in layers]
         coef = torch.einsum("dr,dro->do", weights, root.rows.coef[domains.target])
         const = (weights * root.rows.offset[domains.target]).sum(1)
-        form = root.proof.output(coef.view(len(domains), 1, *problem.graph.output.shape), lower, upper, slopes[:, None])
-        theirs = root.proof.least(form)[:, 0] - const
+        form = root.graph64.output(
+            coef.view(len(domains), 1, *problem.graph.output.shape), lower, upper, slopes[:, None]
+        )
+        theirs = root.graph64.least(form)[:, 0] - const
         scale = 1 + theirs.abs().max()
         assert bool(((ours - theirs).abs() <= 1e-9 * scale).all())
         compared += root.count > 0
@@ -84,12 +86,12 @@ def test_the_forms_are_the_neurons() -> None:
     """h = M v at points: within the error that each form is charged with."""
     for seed, problem in enumerate(problems()):
         root = plain_root(problem)
-        net = root.condensed
+        net = root.net64
         points = random_points(problem, 30, seed)
         h = packed_values(root, points)
         values = problem.graph.values(points)
         y = values[net.trunk.node].flatten(1)[:, net.trunk.index]
-        z = [values[layer.node].flatten(1)[:, layer.index] for layer in root.proof.layers]
+        z = [values[layer.node].flatten(1)[:, layer.index] for layer in root.graph64.layers]
         v = torch.cat([torch.ones(30, 1, dtype=torch.float64), y, *z], 1)
         assert net.charges is not None
         slack = net.charges.forms + 1e-12 * (net.matrix.abs() @ v.abs().amax(0))
@@ -105,7 +107,7 @@ def test_the_gradient_is_exact() -> None:
     checked = 0
     for seed in range(6):
         root = plain_root(first_problem(knotted(seed, (3, 6, 5, 2))))
-        net = root.condensed
+        net = root.net64
         domains = children(root, seed)
         slopes, lines = slopes_and_lines(root, domains)
         beta = domains.multipliers.double() + 0.1 * domains.splits.ne(0)
@@ -132,15 +134,15 @@ def test_the_search_copy_agrees_with_the_proof_and_never_decides() -> None:
         root = plain_root(problem)
         domains = children(root, seed)
         slopes, lines = slopes_and_lines(root, domains)
-        proved = pull(root.condensed, root.condensed.rows[domains.target][:, 0], lines, slopes, None)
-        narrow = packed_lines(root.packed, domains.lower, domains.upper, domains.splits, proof=False)
-        found = pull(root.packed, root.packed.rows[domains.target][:, 0], narrow, slopes.float(), None)
+        proved = pull(root.net64, root.net64.rows[domains.target][:, 0], lines, slopes, None)
+        narrow = packed_lines(root.net32, domains.lower, domains.upper, domains.splits, proof=False)
+        found = pull(root.net32, root.net32.rows[domains.target][:, 0], narrow, slopes.float(), None)
         torch.testing.assert_close(found.value.double(), proved.value, rtol=1e-3, atol=1e-3)
 
 
 def test_a_climb_never_ends_below_its_start_and_leaves_alone_what_is_settled() -> None:
     root = plain_root(first_problem(knotted(3, (3, 7, 6, 2))))
-    net, domains = root.packed, root_domains(root)
+    net, domains = root.net32, root_domains(root)
     lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
     seeds = Seeds.of(net, domains.target, root.valid)
     start = Start(domains.slopes.float(), domains.multipliers.float(), torch.zeros_like(domains.weights))
@@ -173,8 +175,8 @@ def test_rounding_is_charged_where_cancellation_is_bad() -> None:
         root = plain_root(problem)
         domains = children(root, seed)
         slopes, lines = slopes_and_lines(root, domains)
-        value = pull(root.condensed, root.condensed.rows[domains.target][:, 0], lines, slopes, None).value
-        value = value - root.condensed.error[domains.target][:, 0]
+        value = pull(root.net64, root.net64.rows[domains.target][:, 0], lines, slopes, None).value
+        value = value - root.net64.error[domains.target][:, 0]
         points = random_points(problem, 200, seed)
         h = packed_values(root, points)
         inside = ((domains.splits.sign().double()[:, None] * h) >= 0).all(2)

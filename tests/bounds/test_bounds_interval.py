@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds.interval import Intervals, interval_bounds
-from netproof.bounds.region import Region
+from netproof.bounds.linear.interval import Intervals, interval_bounds
+from netproof.bounds.linear.region import Region
 from netproof.core.forms import Interval
 from netproof.errors import ModelError
 from netproof.model.graph import Graph

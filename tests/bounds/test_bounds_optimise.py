@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds.optimise import Params, Schedule, ascend
+from netproof.bounds.graph.ascent import Params, Schedule, ascend
 from netproof.core.deadline import Deadline
 
 NEVER = math.inf

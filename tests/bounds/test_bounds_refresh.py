@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds import memory
-from netproof.bounds.bounder import Bounds, Clock, root_domains
-from netproof.bounds.confirm import confirm
-from netproof.bounds.joint import Batch, bound_batch
+from netproof.bounds.base import Bounds, Clock, root_domains
+from netproof.bounds.domains import Domains, split
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.graph.batch import Batch, bound_batch
+from netproof.bounds.graph.confirm import confirm
+from netproof.bounds.graph.slopes import Slopes
+from netproof.bounds.linear import memory
 from netproof.bounds.lirpa import Lirpa
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.refresh import refresh_rows
-from netproof.bounds.root import Root, build_root
-from netproof.bounds.slopes import Slopes
+from netproof.bounds.neurons.affected import refresh_rows
+from netproof.bounds.neurons.root import Root, build_root
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
-from netproof.problem.domains import Domains, split
 from netproof.problem.problem import Problem, Rows
 from support.awkward import GraphBuilder
 from support.problems import box_problem, inside, packed_values, random_points, random_relus, same_domains, targets_of
@@ -65,7 +65,7 @@ def all_candidates(root: Root, domains: Domains) -> Domains:
 def chosen_neurons(root: Root, rows: list[torch.Tensor | None], domain: int) -> set[int]:
     """Packed positions, fillers left out."""
     found = set()
-    for layer, chosen in zip(root.search.layers, rows, strict=True):
+    for layer, chosen in zip(root.graph32.layers, rows, strict=True):
         if chosen is not None:
             found |= {layer.start + int(i) for i in chosen[domain] if int(i) < layer.count}
     return found
@@ -108,7 +108,7 @@ def test_neurons_that_are_stable_or_no_candidates_are_left_alone() -> None:
 def test_the_widest_come_first_and_missing_ones_are_the_count() -> None:
     root = rooted(two_columns())
     children = split(all_candidates(root, root_domains(root)), torch.tensor([[0]]))
-    layer = root.search.layers[1]
+    layer = root.graph32.layers[1]
     low, high = children.lower.clone(), children.upper.clone()
     low[0, 2:4], high[0, 2:4] = torch.tensor([-0.1, -5.0]), torch.tensor([0.1, 5.0])
     low[1, 2:4], high[1, 2:4] = torch.tensor([-5.0, 0.0]), torch.tensor([5.0, 1.0])  # one of them stable
@@ -159,7 +159,7 @@ def assert_holds(root: Root, bounds: Bounds, points: torch.Tensor) -> None:
     assert bool(((domains.bound[:, None] <= value + 1e-6 * (1 + value.abs())) | ~here).all())
 
 
-@pytest.mark.parametrize("bounder", [Lirpa(steps=4, refresh=16), Lirpa(steps=0, refresh=16), Lirpa(steps=4, refresh=0)])
+@pytest.mark.parametrize("bounder", [Lirpa(steps=4, rebound=16), Lirpa(steps=0, rebound=16), Lirpa(steps=4, rebound=0)])
 @pytest.mark.parametrize(
     "graph",
     [dense(0), dense(1), *(random_network(seeded(seed), neurons=14).graph for seed in (34, 101, 151, 186))],
@@ -191,8 +191,8 @@ def test_refreshing_pays() -> None:
     gains = 0.0
     for seed in range(4):
         root = rooted(dense(seed))
-        plain = some_children(root, Lirpa(steps=4, refresh=0), 1)[-1].domains
-        fresh = some_children(root, Lirpa(steps=4, refresh=16), 1)[-1].domains
+        plain = some_children(root, Lirpa(steps=4, rebound=0), 1)[-1].domains
+        fresh = some_children(root, Lirpa(steps=4, rebound=16), 1)[-1].domains
         gains += float(((plain.upper - plain.lower) - (fresh.upper - fresh.lower)).sum())
     assert gains > 0.1
 
@@ -249,8 +249,8 @@ def test_a_nan_from_the_slopes_leaves_what_was_known() -> None:
     children = replace(children, bound=torch.full((2,), -123.0, dtype=torch.float64))
     batch = Batch(
         children.target,
-        [children.lower[:, k.packed] for k in root.search.layers],
-        [children.upper[:, k.packed] for k in root.search.layers],
+        [children.lower[:, k.packed] for k in root.graph32.layers],
+        [children.upper[:, k.packed] for k in root.graph32.layers],
         refresh_rows(root, children, 16),
     )
     clean = Slopes.of_children(root, children, batch)
@@ -289,8 +289,8 @@ def test_search_and_proof_agree_up_to_float32() -> None:
     domains = root_domains(root)
     batch = Batch(domains.target, [t[None] for t in root.lower], [t[None] for t in root.upper], [None] * 3)
     slopes = domains.slopes.float()
-    quick = bound_batch(root.search, root.rows, batch, slopes, {}, domains.weights)
-    sure = bound_batch(root.proof, root.rows, batch.to(torch.float64), slopes.double(), {}, domains.weights.double())
+    quick = bound_batch(root.graph32, root.rows, batch, slopes, {}, domains.weights)
+    sure = bound_batch(root.graph64, root.rows, batch.to(torch.float64), slopes.double(), {}, domains.weights.double())
     assert float(quick.bound) == pytest.approx(float(sure.bound), rel=1e-5)
 
 

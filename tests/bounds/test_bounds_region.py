@@ -10,8 +10,8 @@ import pytest
 import torch
 from scipy.optimize import linprog
 
-from netproof.bounds.ball import Ball
-from netproof.bounds.region import Region
+from netproof.bounds.linear.ball import Ball
+from netproof.bounds.linear.region import Region
 from netproof.core.forms import LinearForm
 from netproof.problem.problem import InputSet
 from support.rational import exact

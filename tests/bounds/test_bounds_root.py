@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds import memory
-from netproof.bounds.bounder import root_domains
-from netproof.bounds.interval import interval_bounds
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.root import Root, build_root, project_slopes
+from netproof.bounds.base import root_domains
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.linear import memory
+from netproof.bounds.linear.interval import interval_bounds
+from netproof.bounds.neurons.root import Root, build_root, project_slopes
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
 from netproof.problem.problem import Problem
@@ -61,7 +61,7 @@ def test_bounds_hold_at_sampled_points(seed: int, schedule: Schedule) -> None:
 def test_one_layer_from_the_input_nothing_is_left_to_refine() -> None:
     problem = box_problem(deep(0), -1.0, 1.0)
     root = built(problem)
-    plain = interval_bounds(problem.graph, root.proof.region).of[1]
+    plain = interval_bounds(problem.graph, root.graph64.region).of[1]
     assert torch.equal(root.intervals.of[1].lower, plain.lower)
     assert torch.equal(root.intervals.of[1].upper, plain.upper)
     linear = problem.graph.nodes[1].op
@@ -92,7 +92,7 @@ def test_known_bounds_are_never_lost() -> None:
 
 def test_packed_bounds_are_float32_and_outward() -> None:
     root = built(box_problem(deep(3), -1.0, 1.0))
-    for layer, low, high in zip(root.search.layers, root.lower, root.upper, strict=True):
+    for layer, low, high in zip(root.graph32.layers, root.lower, root.upper, strict=True):
         bounds = root.intervals.of[layer.pre]
         assert low.dtype == high.dtype == torch.float32
         assert bool((low.double() <= bounds.lower.flatten()[layer.index]).all())
@@ -102,8 +102,8 @@ def test_packed_bounds_are_float32_and_outward() -> None:
 
 def test_slopes_are_kept_for_every_unstable_neuron() -> None:
     root = built(box_problem(deep(4), -1.0, 1.0))
-    assert len(root.slopes) == len(root.search.layers) == 3
-    for layer, slopes in zip(root.search.layers, root.slopes, strict=True):
+    assert len(root.slopes) == len(root.graph32.layers) == 3
+    for layer, slopes in zip(root.graph32.layers, root.slopes, strict=True):
         assert slopes.dtype == torch.float16
         assert slopes.shape[0] == 2
         assert slopes.shape[1] in (1, layer.count)
@@ -151,7 +151,7 @@ def test_two_nonlinear_nodes_may_read_one() -> None:
     left, right = build.relu(shared), build.relu(shared, 0.25)
     build.linear(build.concat(left, right), rng.standard_normal((2, 8)), np.zeros(2))
     root = built(box_problem(build.finish(), -1.0, 1.0))
-    assert [layer.pre for layer in root.search.layers][1:] == [shared, shared]
+    assert [layer.pre for layer in root.graph32.layers][1:] == [shared, shared]
     assert torch.equal(root.lower[1], root.lower[2])
     assert root.slopes[1].shape == root.slopes[2].shape  # found once
     assert_sound(root)
@@ -180,9 +180,9 @@ def test_stable_neurons_are_not_packed() -> None:
     h = build.relu(build.linear(0, np.array([[1.0], [1.0], [1.0]]), np.array([5.0, -5.0, 0.0])))
     build.linear(h, np.ones((1, 3)), np.zeros(1))
     root = built(box_problem(build.finish(), -1.0, 1.0))
-    assert root.search.layers[0].index.tolist() == [2]
-    lines = root.search.lines(
-        root.search.graph.output.index, [root.lower[0][None]], [root.upper[0][None]], torch.zeros(1, 1, 1)
+    assert root.graph32.layers[0].index.tolist() == [2]
+    lines = root.graph32.lines(
+        root.graph32.graph.output.index, [root.lower[0][None]], [root.upper[0][None]], torch.zeros(1, 1, 1)
     )[h]
     assert lines.lower_slope.flatten().tolist() == [1.0, 0.0, 0.0]
     assert lines.upper_slope.flatten().tolist()[:2] == [1.0, 0.0]
@@ -195,7 +195,7 @@ def test_all_neurons_may_be_stable() -> None:
     build.linear(build.relu(build.linear(a, -np.eye(2), np.zeros(2)), 0.5), np.ones((1, 2)), np.zeros(1))
     root = built(box_problem(build.finish(), -1.0, 1.0))
     assert root.count == 0
-    assert not root.search.layers
+    assert not root.graph32.layers
     assert_sound(root)
 
 
@@ -209,9 +209,9 @@ def test_branches_of_different_depth_join_in_a_wide_output() -> None:
     graph = build.finish()
     root = built(box_problem(graph, -1.0, 1.0))
     assert graph.output.size == 7
-    assert root.count == sum(layer.count for layer in root.search.layers)
-    starts = [layer.start for layer in root.search.layers]
-    assert starts == list(np.cumsum([0, *(layer.count for layer in root.search.layers)]))[:-1]
+    assert root.count == sum(layer.count for layer in root.graph32.layers)
+    starts = [layer.start for layer in root.graph32.layers]
+    assert starts == list(np.cumsum([0, *(layer.count for layer in root.graph32.layers)]))[:-1]
     assert_sound(root)
 
 
@@ -229,5 +229,5 @@ def test_slopes_are_projected_layer_by_layer() -> None:
     build.linear(build.relu(build.linear(a, np.array([[1.0, -1.0]]), np.zeros(1))), np.ones((1, 1)), np.zeros(1))
     root = built(box_problem(build.finish(), -1.0, 1.0))
     wild = torch.tensor([[-1.0, 2.0, -1.0], [0.5, 0.125, 2.0]])
-    assert project_slopes(root.search, wild).tolist() == [[0.25, 1.0, 0.0], [0.5, 0.25, 1.0]]
-    assert project_slopes(root.search, wild[:, :2]).tolist() == [[0.25, 1.0], [0.5, 0.25]]
+    assert project_slopes(root.graph32, wild).tolist() == [[0.25, 1.0, 0.0], [0.5, 0.25, 1.0]]
+    assert project_slopes(root.graph32, wild[:, :2]).tolist() == [[0.25, 1.0], [0.5, 0.25]]

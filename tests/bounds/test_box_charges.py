@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds import box_blocks
-from netproof.bounds.backward import Charge
-from netproof.bounds.box_blocks import BlockNet, compose
-from netproof.bounds.box_clip import clip
-from netproof.bounds.box_combine import combined
-from netproof.bounds.box_region import BoxRegion
-from netproof.bounds.boxes import BoxBounder, BoxBounds, _lines
-from netproof.bounds.interval import Intervals, interval_bounds
-from netproof.bounds.region import Region
+from netproof.bounds.boxes import blocks
+from netproof.bounds.boxes.blocks import BlockNet, compose
+from netproof.bounds.boxes.bounder import BoxBounder, BoxBounds, _lines
+from netproof.bounds.boxes.clip import clip
+from netproof.bounds.boxes.combine import combined
+from netproof.bounds.boxes.region import BoxRegion
+from netproof.bounds.linear.backward import Charge
+from netproof.bounds.linear.interval import Intervals, interval_bounds
+from netproof.bounds.linear.region import Region
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.affine import Scale
@@ -37,7 +37,7 @@ def composed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def walked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(box_blocks, "COMPOSED", 0)
+    monkeypatch.setattr(blocks, "COMPOSED", 0)
 
 
 both_kinds = pytest.mark.parametrize("kind", [composed, walked])

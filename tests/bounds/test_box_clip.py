@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from torch import Tensor
 
-from netproof.bounds.box_clip import clip
-from netproof.bounds.box_combine import combine, combined
-from netproof.bounds.box_region import BoxRegion
+from netproof.bounds.boxes.clip import clip
+from netproof.bounds.boxes.combine import combine, combined
+from netproof.bounds.boxes.region import BoxRegion
 from netproof.core.forms import LinearForm
 from support.rational import Exact, exact
 

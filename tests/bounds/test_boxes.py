@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds import box_blocks
-from netproof.bounds.box_blocks import BlockNet
-from netproof.bounds.box_net import GraphNet
-from netproof.bounds.box_region import BoxRegion
-from netproof.bounds.boxes import BoxBounder, BoxBounds
+from netproof.bounds.boxes import blocks as blocks_module
+from netproof.bounds.boxes.blocks import BlockNet
+from netproof.bounds.boxes.bounder import BoxBounder, BoxBounds
+from netproof.bounds.boxes.net import GraphNet
+from netproof.bounds.boxes.region import BoxRegion
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.graph import Graph
@@ -35,7 +35,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> type:
 
 
 def graph_itself(monkeypatch: pytest.MonkeyPatch) -> type:
-    monkeypatch.setattr(box_blocks, "COMPOSED", 0)
+    monkeypatch.setattr(blocks_module, "COMPOSED", 0)
     return GraphNet
 
 

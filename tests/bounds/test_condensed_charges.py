@@ -14,20 +14,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds.backward import Charge
-from netproof.bounds.bdd import Bdd
+from netproof.bounds.base import Clock, root_domains
 from netproof.bounds.beta import Beta
-from netproof.bounds.bounder import Clock, root_domains
-from netproof.bounds.climb import Seeds, Start
-from netproof.bounds.condense import Condensed
-from netproof.bounds.confirm_packed import confirm_packed, confirmed
-from netproof.bounds.decomposition import Hull, prove
-from netproof.bounds.dual import Packed, Pulled, packed_lines, pull
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.root import Root, build_root
-from netproof.bounds.scope import Part
+from netproof.bounds.condensed.ascent import Seeds, Start
+from netproof.bounds.condensed.confirm import confirm_packed, confirmed
+from netproof.bounds.condensed.network import Condensed
+from netproof.bounds.condensed.passes import Packed, Pulled, packed_lines, pull
+from netproof.bounds.condensed.scope import LayerScope
+from netproof.bounds.domains import Domains, split
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.linear.backward import Charge
+from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
-from netproof.problem.domains import Domains, split
+from netproof.paper.rivals.bdd import Bdd
+from netproof.paper.rivals.decomposition import Hull, prove
 from netproof.problem.problem import Problem
 from support.asking import CPU
 from support.awkward import GraphBuilder
@@ -117,7 +117,7 @@ def test_a_bound_that_cancels_is_below_the_exact_one(seed: int) -> None:
     """All charges together; half of the forms take the upper lines."""
     rng = np.random.default_rng(seed)
     root = plain_root(lopsided(rng.uniform(0.1, 1, (4, 2)), rng.uniform(0.1, 1, (3, 4))))
-    net, domains = root.condensed, root_domains(root).select(torch.zeros(12, dtype=torch.int64))
+    net, domains = root.net64, root_domains(root).select(torch.zeros(12, dtype=torch.int64))
     assert net.count == 7
     lines, slopes = lines_of(net, domains), torch.ones(12, 7, dtype=torch.float64)
     after = random_forms(seed, 12, 7) * torch.tensor([[1.0], [-1.0]], dtype=torch.float64).repeat(6, 1)
@@ -131,7 +131,7 @@ def test_a_bound_that_cancels_is_below_the_exact_one(seed: int) -> None:
 def test_the_sum_of_the_parts_is_charged() -> None:
     """1 − 2^-55 is 1 in floats."""
     root = plain_root(lopsided(np.eye(1)))
-    net, domains = only(root.condensed), root_domains(root)
+    net, domains = only(root.net64), root_domains(root)
     form = torch.tensor([[1.0, -(2.0**-55), 0.0]], dtype=torch.float64)
     assert_below(net, form, lines_of(net, domains), torch.ones(1, 1, dtype=torch.float64))
 
@@ -141,7 +141,7 @@ def test_the_form_that_a_pass_starts_from_is_charged() -> None:
     rng = np.random.default_rng(0)
     tiny = (2 * rng.integers(1, 512, (1, 8)) + 1) * 2.0**-62
     root = plain_root(lopsided(np.eye(8), tiny))
-    net, domains = only(root.condensed, "seed"), root_domains(root)
+    net, domains = only(root.net64, "seed"), root_domains(root)
     assert net.count == 9
     lines, slopes = lines_of(net, domains), torch.ones(1, 9, dtype=torch.float64)
     after = torch.ones(1, 9, dtype=torch.float64)
@@ -152,7 +152,7 @@ def test_the_form_that_a_pass_starts_from_is_charged() -> None:
 def test_coefficients_times_lines_are_charged() -> None:
     """a·α with all else exact."""
     root = plain_root(lopsided(np.eye(6)))
-    net, domains = only(root.condensed, "after"), root_domains(root).select(torch.zeros(10, dtype=torch.int64))
+    net, domains = only(root.net64, "after"), root_domains(root).select(torch.zeros(10, dtype=torch.int64))
     lines, slopes = lines_of(net, domains), random_forms(1, 10, 6)
     assert_below(net, cancelled(net, random_forms(2, 10, 6), lines, slopes), lines, slopes)
 
@@ -161,7 +161,7 @@ def without_form_errors(root: Root) -> Condensed:
     """Its condensed network with forms taken to be exact, as they are where nothing is folded."""
     root.condenser.catch_up()
     root.condenser._errors = [torch.zeros_like(e) for e in root.condenser._errors]
-    return root.condensed
+    return root.net64
 
 
 def test_products_with_the_forms_are_charged() -> None:
@@ -184,13 +184,13 @@ def test_the_way_from_the_trunk_to_the_input_is_charged() -> None:
         rng = np.random.default_rng(seed)
         weight = rng.normal(size=(5, 3))
         root = plain_root(lopsided(weight, lower=-1.0))
-        net = only(root.condensed, trunk=True)
+        net = only(root.net64, trunk=True)
         order = net.trunk.index[: net.trunk.count].numpy()
         null = np.linalg.svd(weight[order].T)[2][-1]
         form = torch.from_numpy(np.concatenate([[0.0], null, np.zeros(net.count)]))[None]
         lines, slopes = lines_of(net, root_domains(root)), torch.ones(1, net.count, dtype=torch.float64)
         assert_below(net, form, lines, slopes)
-        bare = pull(only(root.condensed), form, lines, slopes, None).value
+        bare = pull(only(root.net64), form, lines, slopes, None).value
         above += Fraction(float(bare)) > exact_pull(net, form, lines, slopes, None, 0)
     assert above > 0
 
@@ -209,7 +209,7 @@ def test_a_chord_is_lifted_in_a_proof() -> None:
     """Above the ReLU at both ends in exact arithmetic, which the nearest floats are not."""
     rng = np.random.default_rng(0)
     root = plain_root(lopsided(rng.uniform(0.1, 1, (40, 1)), lower=-0.7))
-    domains, net = root_domains(root), root.condensed
+    domains, net = root_domains(root), root.net64
     lines = lines_of(net, domains)
     lower, upper = exact(domains.lower), exact(domains.upper)
     slope, lift = exact(lines.slope), exact(lines.intercept)
@@ -248,7 +248,7 @@ def test_the_rows_own_errors_are_taken_off(seed: int) -> None:
 def test_the_errors_of_the_forms_on_the_way_are_charged(seed: int) -> None:
     """A bound of relu(h), whose h is nothing but the rounding of what was folded into it."""
     root = plain_root(folded_neurons(seed))
-    net, domains, layer = root.condensed, root_domains(root), root.proof.layers[1]
+    net, domains, layer = root.net64, root_domains(root), root.graph64.layers[1]
     form = torch.zeros(layer.count, net.base + net.count, dtype=torch.float64)
     form[:, net.base + layer.start :].fill_diagonal_(1.0)
     value = pull(net, form, lines_of(net, domains), torch.ones(layer.count, net.count, dtype=torch.float64), None).value
@@ -269,12 +269,12 @@ def test_the_mix_of_the_rows_is_charged() -> None:
         forms = torch.zeros(1, 2, 4, dtype=torch.float64)
         forms[0, 0, 1:] = torch.from_numpy(rng.uniform(1, 2, 3))
         forms[0, 1] = -forms[0, 0] * (weights[0, 0] / weights[0, 1])
-        net = replace(only(root.condensed, "seed"), rows=forms, error=torch.zeros(1, 2, dtype=torch.float64))
+        net = replace(only(root.net64, "seed"), rows=forms, error=torch.zeros(1, 2, dtype=torch.float64))
         seeds = Seeds(forms, torch.ones(1, 2, dtype=torch.bool))
         domains = replace(root_domains(root), weights=weights.float())
         lines, slopes = lines_of(net, domains), torch.ones(1, 0, dtype=torch.float64)
         pulled = pull(net, seeds.mix(weights), lines, slopes, None)
-        scope = Part(CPU, root.bias, root.leaks, seeds.valid, net, net)
+        scope = LayerScope(CPU, root.bias, root.leaks, seeds.valid, net, net)
         found = confirmed(scope, domains, seeds, weights, pulled).domains.bound
         y = exact_trunk(net)[0].sum(1)  # at x = 1
         mixed = (exact(weights) @ exact(forms[0]).reshape(2, 4))[1:]
@@ -287,9 +287,9 @@ def test_taking_the_errors_off_is_charged() -> None:
     """1 − 2^-55 is 1 in floats."""
     root = plain_root(lopsided(np.eye(1)))
     tiny = torch.full((1, 1), 2.0**-55, dtype=torch.float64)
-    part = Part.of(root, root.packed, replace(root.condensed, error=tiny), root.condensed.rows[0], tiny[0])
+    part = LayerScope.of(root, root.net32, replace(root.net64, error=tiny), root.net64.rows[0], tiny[0])
     one = Pulled(torch.ones(1, dtype=torch.float64), *(torch.zeros(1, 1, dtype=torch.float64) for _ in range(3)))
-    seeds = Seeds.of(root.condensed, torch.zeros(1, dtype=torch.int64), root.valid)
+    seeds = Seeds.of(root.net64, torch.zeros(1, dtype=torch.int64), root.valid)
     found = confirmed(part, root_domains(root), seeds, torch.ones(1, 1, dtype=torch.float64), one).domains.bound
     assert Fraction(float(found)) <= 1 - Fraction(2.0**-55)
 
@@ -340,7 +340,7 @@ def test_the_terms_of_the_neurons_are_charged() -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         root = plain_root(lopsided(rng.uniform(0.5, 1.0, (1, 1))))
-        net, domains = only(root.condensed), root_domains(root)
+        net, domains = only(root.net64), root_domains(root)
         a = float(rng.uniform(0.5, 1.0))
         rho = float(np.nextafter(a, 2.0))
         form = torch.tensor([[0.0, -rho, a]], dtype=torch.float64)

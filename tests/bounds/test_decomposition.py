@@ -9,17 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds.bdd import Bdd
-from netproof.bounds.bounder import Clock, root_domains
-from netproof.bounds.climb import Seeds
-from netproof.bounds.condense import Condensed
-from netproof.bounds.decomposition import Hull, prove, solve
-from netproof.bounds.dual import packed_lines, pull, within
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.prices import Prices, Rule, climb_prices
-from netproof.bounds.root import Root, build_root
+from netproof.bounds.base import Clock, root_domains
+from netproof.bounds.condensed.ascent import Seeds
+from netproof.bounds.condensed.network import Condensed
+from netproof.bounds.condensed.passes import packed_lines, pull, within
+from netproof.bounds.domains import Domains, concatenate, split
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
-from netproof.problem.domains import Domains, concatenate, split
+from netproof.paper.rivals.bdd import Bdd
+from netproof.paper.rivals.decomposition import Hull, prove, solve
+from netproof.paper.rivals.decomposition_ascent import Prices, Rule, climb_prices
 from netproof.problem.problem import Problem
 from netproof.search.leaf import LeafLP
 from support.asking import CPU, bound_of, first_problem, knotted, problem_of, root_of
@@ -60,11 +60,11 @@ def children(root: Root, seed: int, most: int = 2) -> Domains:
 
 def in_float64(root: Root) -> Condensed:
     """A search copy without the noise of float32."""
-    return replace(root.condensed, charges=None, region=root.condensed.region.about_centre())
+    return replace(root.net64, charges=None, region=root.net64.region.about_centre())
 
 
 def wide_hull(root: Root, domains: Domains) -> Hull:
-    return Hull.of(root.condensed, domains.lower.double(), domains.upper.double())
+    return Hull.of(root.net64, domains.lower.double(), domains.upper.double())
 
 
 def random_prices(domains: Domains, size: Tensor, seed: int) -> Tensor:
@@ -77,7 +77,7 @@ def test_linear_bounds_are_among_the_prices() -> None:
     compared = 0
     for seed, problem in enumerate(problems()):
         root = plain_root(problem)
-        net, domains = root.condensed, children(root, seed)
+        net, domains = root.net64, children(root, seed)
         form = net.rows[domains.target][:, 0]
         lines = packed_lines(net, domains.lower.double(), domains.upper.double(), domains.splits, proof=True)
         slopes = within(lines, domains.slopes.double())
@@ -96,7 +96,7 @@ def test_any_prices_stay_below_the_network() -> None:
     inside = 0
     for seed, problem in enumerate(problems()):
         root = plain_root(problem)
-        net, domains = root.condensed, children(root, seed)
+        net, domains = root.net64, children(root, seed)
         form = net.rows[domains.target][:, 0]
         points = random_points(problem, 200, seed)
         h = packed_values(root, points)
@@ -113,7 +113,7 @@ def test_any_prices_stay_below_the_network() -> None:
 
 def exact_dual(root: Root, form: Tensor, domains: Domains, rho: Tensor, at: int) -> Fraction:
     """The dual bound of one sub-domain in rational arithmetic, for a box."""
-    net, graph = root.condensed, root.proof.graph
+    net, graph = root.net64, root.graph64.graph
     matrix = exact(net.matrix).reshape(net.count, -1)
     carried = exact(form[at]) + exact(rho[at]) @ matrix
     total = carried[0]
@@ -122,7 +122,7 @@ def exact_dual(root: Root, form: Tensor, domains: Domains, rho: Tensor, at: int)
     ):
         ends = [a * max(h, Fraction(0)) - price * h for h in (low, high)]
         total += min([*ends, Fraction(0)] if low < 0 < high else ends)
-    region = root.proof.region
+    region = root.graph64.region
     least, most = exact(region.centre - region.radius), exact(region.centre + region.radius)
     y = [exact_values(graph, x)[net.trunk.node][net.trunk.index.numpy()] for x in _corner_and_units(len(least))]
     slope = [(carried[1 : net.base] * (unit - y[0])).sum() for unit in y[1:]]
@@ -140,7 +140,7 @@ def test_rounding_is_charged() -> None:
     """Against rational arithmetic: never above, and hardly below."""
     for seed in range(6):
         root = plain_root(first_problem(knotted(seed, DEEP)))
-        net, domains = root.condensed, children(root, seed)
+        net, domains = root.net64, children(root, seed)
         form = net.rows[domains.target][:, 0]
         rho = random_prices(domains, torch.tensor(1.0), seed)
         value = prove(net, form, wide_hull(root, domains), rho).value
@@ -187,7 +187,7 @@ def test_the_best_prices_reach_the_lp(proximal: bool) -> None:
         for rate in (0.3, 0.1, 0.03, 0.01):
             rule = Rule(800, rate, proximal)
             best = climb_prices(net, seeds, hull, torch.ones_like(best.rho), best, rule, never, Deadline(None))
-        gap = lp - prove(root.condensed, net.rows[domains.target][:, 0], hull, best.rho).value
+        gap = lp - prove(root.net64, net.rows[domains.target][:, 0], hull, best.rho).value
         assert bool((gap >= -1e-6).all())
         assert bool((gap <= 1e-3).all()), gap
         compared += len(lp)
@@ -236,7 +236,7 @@ def test_a_batch_is_each_alone() -> None:
 
 def test_a_batch_is_bounded_as_each_alone() -> None:
     """The whole bounder, from the start to the proof, less the climb."""
-    bounder = Bdd(root_steps=50, steps=0, refresh=2)
+    bounder = Bdd(root_steps=50, steps=0, rebound=2)
     for seed in range(3):
         root, bounds = root_of(bounder, first_problem(knotted(seed, DEEP)))
         domains = split(bounds.domains, bounds.domains.unstable.int().topk(3).indices)
@@ -251,7 +251,7 @@ def test_a_batch_is_bounded_as_each_alone() -> None:
 @RULES
 def test_what_is_settled_is_left_alone_and_the_others_go_on(proximal: bool) -> None:
     root = plain_root(first_problem(knotted(1, DEEP)))
-    net, domains = root.packed, children(root, 1)
+    net, domains = root.net32, children(root, 1)
     seeds, hull = Seeds.of(net, domains.target, root.valid), Hull.of(net, domains.lower, domains.upper)
     start = Prices(torch.zeros(len(domains), root.count), torch.zeros(len(domains), seeds.forms.shape[1]))
     rule, scale = Rule(50, 0.3, proximal), torch.ones_like(start.rho)
@@ -278,9 +278,9 @@ def test_a_child_starts_no_worse_than_its_parent_and_than_the_linear_bound() -> 
         found = still.bound(root, unknown, domains.bound, Deadline(None), Clock()).domains.bound
         # Prices are kept as float16, so the parent's own bound comes back up to their rounding.
         assert bool((found >= domains.bound - 1e-2).all())
-        lines = packed_lines(root.packed, domains.lower, domains.upper, domains.splits, proof=False)
+        lines = packed_lines(root.net32, domains.lower, domains.upper, domains.splits, proof=False)
         slopes = torch.where(domains.upper > -domains.lower, 1.0, 0.0)
-        linear = pull(root.packed, root.packed.rows[domains.target][:, 0], lines, within(lines, slopes), None).value
+        linear = pull(root.net32, root.net32.rows[domains.target][:, 0], lines, within(lines, slopes), None).value
         assert bool((found >= linear - 1e-4).all())
         from_parent += int((found > linear + 1e-3).sum())
         from_lines += int((found > domains.bound + 1e-2).sum())

@@ -12,18 +12,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netproof.bounds import lp as lp_module
-from netproof.bounds import lp_solve
-from netproof.bounds.interval import interval_bounds
-from netproof.bounds.lp import DomainBounds, LPTask, TriangleLP, solve_many
-from netproof.bounds.lp_check import lagrangian_bound
-from netproof.bounds.region import Region
+from netproof.bounds.linear.interval import interval_bounds
+from netproof.bounds.linear.region import Region
 from netproof.core.deadline import Deadline
 from netproof.model.affine import Linear, Scale
 from netproof.model.graph import Graph, Node
 from netproof.model.nonlinear import LeakyRelu
 from netproof.model.ops import Affine, Input
 from netproof.problem.problem import InputSet, Rows
+from netproof.programs import highs
+from netproof.programs import triangle as triangle_module
+from netproof.programs.check import lagrangian_bound
+from netproof.programs.triangle import DomainBounds, LPTask, TriangleLP, solve_many
 from support.exact import enumerate_minimum, rows_of
 from support.random_graphs import (
     NetworkBuilder,
@@ -72,7 +72,7 @@ def leaves(graph: Graph, intervals: list[tuple[np.ndarray, np.ndarray]]) -> Iter
 
 @pytest.fixture(params=["simplex", "interior point"])
 def solver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(lp_solve, "SIMPLEX_SIZE", 10**9 if request.param == "simplex" else 0)
+    monkeypatch.setattr(highs, "SIMPLEX_SIZE", 10**9 if request.param == "simplex" else 0)
     return str(request.param)
 
 
@@ -111,7 +111,7 @@ def test_the_rigorous_bound_is_near_the_solvers_value_and_takes_its_point(seed: 
     coef, offset = next(asked(question))
     task = LPTask(rows_tensor(coef, offset), 0, {})
     program = lp._with_rows(lp._domain_program({}), task)
-    claimed = lp_solve.solve(program, lp._layout(program), math.inf).point[-1]
+    claimed = highs.solve(program, lp._layout(program), math.inf).point[-1]
     outcome = lp.solve(task)
     assert claimed - 1e-6 <= outcome.bound <= claimed + 1e-6
     assert (question.box[0] <= outcome.point).all()
@@ -127,7 +127,7 @@ def test_corrupted_duals_prove_nothing_false(question: Question, seed: int) -> N
     exact = enumerate_minimum(graph, *question.box, coef, offset).value
     task = LPTask(rows_tensor(coef, offset), 0, {})
     program = lp._with_rows(lp._domain_program({}), task)
-    duals = lp_solve.solve(program, lp._layout(program), math.inf).duals
+    duals = highs.solve(program, lp._layout(program), math.inf).duals
     for scale in (1e-9, 1e-3, 1.0, 1e6):
         wrong = duals + rng.normal(scale=scale, size=len(duals)) * (rng.random(len(duals)) < 0.5)
         assert lagrangian_bound(program, wrong) <= exact + 1e-7
@@ -178,8 +178,8 @@ def test_an_empty_domain_is_proved_by_a_ray(solver: str) -> None:
 def test_infeasible_is_not_said_without_a_ray_that_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = relu_minus_relu()
     lp, _ = triangle(graph, input_set([-1.0], [1.0], graph.input.shape))
-    lie = lp_solve.Answer(True, None, np.ones(lp.size[0] + 1))
-    monkeypatch.setattr(lp_module, "solve", lambda *_: lie)
+    lie = highs.Answer(True, None, np.ones(lp.size[0] + 1))
+    monkeypatch.setattr(triangle_module, "solve", lambda *_: lie)
     assert lp.solve(LPTask(one_row([1.0]), 0, {})).status == "failed"
 
 
@@ -287,7 +287,7 @@ def test_the_number_of_workers_changes_nothing() -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_expired_deadline_starts_no_solver(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     lp, tasks = many_leaves()
-    monkeypatch.setattr(lp_solve.highspy, "Highs", lambda: pytest.fail("a solver was started"))
+    monkeypatch.setattr(highs.highspy, "Highs", lambda: pytest.fail("a solver was started"))
     deadline = Deadline(None)
     deadline.cancel()
     outcomes = solve_many(lp, tasks, workers=workers, deadline=deadline)
@@ -298,8 +298,8 @@ def test_an_expired_deadline_starts_no_solver(workers: int, monkeypatch: pytest.
 def test_each_lp_gets_the_smaller_of_its_limit_and_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     lp, tasks = many_leaves()
     limits = []
-    real = lp_solve.solve
-    monkeypatch.setattr(lp_module, "solve", lambda *a: limits.append(a[2]) or real(*a))
+    real = highs.solve
+    monkeypatch.setattr(triangle_module, "solve", lambda *a: limits.append(a[2]) or real(*a))
     solve_many(lp, tasks[:2], workers=1, deadline=Deadline(1000.0), limit=5.0)
     solve_many(lp, tasks[:2], workers=1, deadline=Deadline(3.0), limit=5.0)
     assert all(limit <= 5.0 for limit in limits[: len(limits) // 2])

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds.ball import Ball
-from netproof.bounds.lp_ball import solve_in_ball
-from netproof.bounds.lp_check import _share_with_ball, lagrangian_bound
-from netproof.bounds.lp_model import Layout, LinearProgram, Program, RoundBall
-from netproof.bounds.lp_solve import Answer, solve
+from netproof.bounds.linear.ball import Ball
 from netproof.problem.problem import InputSet
+from netproof.programs.ball import solve_in_ball
+from netproof.programs.check import _share_with_ball, lagrangian_bound
+from netproof.programs.highs import Answer, solve
+from netproof.programs.model import Layout, LinearProgram, Program, RoundBall
 
 
 def program_of(

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds.bounder import root_domains
-from netproof.bounds.interval import interval_bounds
-from netproof.bounds.lp import LPTask, TriangleLP, row_range
-from netproof.bounds.lp_condensed import CondensedLP
-from netproof.bounds.lp_model import LinearProgram, Program
-from netproof.bounds.lp_network import add_input_set
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.region import Region
-from netproof.bounds.root import Root, build_root
+from netproof.bounds.base import root_domains
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.linear.interval import interval_bounds
+from netproof.bounds.linear.region import Region
+from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
 from netproof.problem.problem import InputSet, Problem, Rows
+from netproof.programs.condensed import CondensedLP
+from netproof.programs.model import LinearProgram, Program
+from netproof.programs.network import add_input_set
+from netproof.programs.triangle import LPTask, TriangleLP, row_range
 from support.asking import CPU
 from support.awkward import GraphBuilder, awkward_graph
 from support.problems import box_problem, folded_neurons, targets_of
@@ -164,7 +164,7 @@ def rooted(problem: Problem) -> Root:
 
 def assert_in_condensed(root: Root, lower: torch.Tensor, upper: torch.Tensor, points: list[Exact]) -> None:
     lp = CondensedLP(root, Deadline(None))
-    net, at, trunk = lp._net, lp.places, root.condensed.trunk
+    net, at, trunk = lp._net, lp.places, root.net64.trunk
     for target in range(len(root.problem.disjuncts)):
         program = lp.program(target, lower, upper)
         rows = Rows(*(t[target : target + 1] for t in _tensors(root.problem.rows)))
@@ -174,7 +174,7 @@ def assert_in_condensed(root: Root, lower: torch.Tensor, upper: torch.Tensor, po
             y = values[trunk.node][trunk.index.numpy()]
             for column, minus, v in zip(net.y, net.minus, y, strict=True):
                 x[column] = v if minus < 0 else x[column]
-            for layer in root.proof.layers:
+            for layer in root.graph64.layers:
                 h, z = (values[i][layer.index.numpy()] for i in (layer.pre, layer.node))
                 for k in range(layer.count):
                     place = layer.start + k
@@ -203,7 +203,7 @@ def test_chords_of_the_condensed_program_hold_the_ends_of_a_neuron() -> None:
     build.linear(build.relu(build.linear(0, np.eye(60))), np.ones((1, 60)))
     root = rooted(box_problem(build.finish(), -low, high))
     assert root.count == 60
-    order = root.proof.layers[0].index.numpy()
+    order = root.graph64.layers[0].index.numpy()
     sides = (torch.from_numpy(side[order]).float() for side in (-low, high))
     assert_in_condensed(root, *sides, [exact(-low), exact(high)])
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netproof.bounds.lp_check import lagrangian_bound
-from netproof.bounds.lp_model import Entries, LinearProgram
+from netproof.programs.check import lagrangian_bound
+from netproof.programs.model import Entries, LinearProgram
 
 floats = st.floats(-1e6, 1e6, allow_nan=False) | st.floats(-1e-6, 1e-6, allow_nan=False)
 

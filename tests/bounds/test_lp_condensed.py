@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds import lp_solve
-from netproof.bounds.again import bound_again
-from netproof.bounds.babsr_lp import BabsrLP
-from netproof.bounds.bounder import Clock, root_domains
-from netproof.bounds.lp import LPTask, TriangleLP
-from netproof.bounds.lp_check import lagrangian_bound
-from netproof.bounds.lp_condensed import CondensedLP
-from netproof.bounds.lp_model import Floats, LinearProgram
-from netproof.bounds.lp_solve import solve_from
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.root import Root, build_root
+from netproof.bounds.base import Clock, root_domains
+from netproof.bounds.domains import Domains, split
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline, DeadlineExpired
-from netproof.problem.domains import Domains, split
+from netproof.paper.rivals.babsr_lp import BabsrLP
+from netproof.paper.rivals.rebound import bound_again
 from netproof.problem.problem import InputSet, Problem
+from netproof.programs import highs
+from netproof.programs.check import lagrangian_bound
+from netproof.programs.condensed import CondensedLP
+from netproof.programs.highs import solve_from
+from netproof.programs.model import Floats, LinearProgram
+from netproof.programs.triangle import LPTask, TriangleLP
 from netproof.search.leaf import LeafLP
 from support.asking import CPU, first_problem, knotted, sample, satisfy, signs_of
 from support.random_graphs import NetworkBuilder, random_question, seeded
@@ -65,7 +65,7 @@ def point_of(lp: CondensedLP, root: Root, x: torch.Tensor, program: LinearProgra
     values = root.problem.graph.values(x[None].double())
     column = np.full(len(program.cost), np.nan)
     column[lp.places.x] = x.double().flatten().numpy()
-    for layer in root.search.layers:
+    for layer in root.graph32.layers:
         h = values[layer.pre].flatten()[layer.index].numpy()
         column[lp.places.positive[layer.packed]] = h.clip(min=0)
         column[lp.places.negative[layer.packed]] = (-h).clip(min=0)
@@ -209,7 +209,7 @@ def test_neurons_after_a_split_are_bounded_again_and_no_others() -> None:
         root = root_at(first_problem(knotted(seed, (3, 5, 4, 2))))
         given = split(root_domains(root), torch.tensor([[0]]))
         found = bound_again(root, given, Deadline())
-        first = root.search.layers[0].packed
+        first = root.graph32.layers[0].packed
         assert torch.equal(found.lower[:, first], given.lower[:, first])
         assert torch.equal(found.upper[:, first], given.upper[:, first])
         assert bool((found.lower >= given.lower).all())
@@ -243,8 +243,8 @@ def test_interior_point_and_simplex_agree_from_nothing(monkeypatch: pytest.Monke
         for i in range(len(children)):
             program = lp.program(0, children.lower[i], children.upper[i])
             found = []
-            for size in (lp_solve.CONDENSED_SIZE, 0):
-                monkeypatch.setattr(lp_solve, "CONDENSED_SIZE", size)
+            for size in (highs.CONDENSED_SIZE, 0):
+                monkeypatch.setattr(highs, "CONDENSED_SIZE", size)
                 answer, basis = solve_from(program, lp.layout(0), None, math.inf, Deadline())
                 assert answer.duals is not None
                 assert answer.infeasible or basis is not None

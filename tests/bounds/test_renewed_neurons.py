@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds.again import bound_again
+from netproof.bounds.base import Clock, root_domains
 from netproof.bounds.beta import TRIAL_AFTER, Beta
-from netproof.bounds.bounder import Clock, root_domains
-from netproof.bounds.climb import climb_forms
+from netproof.bounds.condensed.ascent import climb_forms
+from netproof.bounds.domains import Domains, split
+from netproof.bounds.graph.ascent import Schedule
 from netproof.bounds.lirpa import Lirpa
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.renew import renew
-from netproof.bounds.root import Root, build_root
+from netproof.bounds.neurons.rebound import renew
+from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
-from netproof.problem.domains import Domains, split
+from netproof.paper.rivals.rebound import bound_again
 from netproof.problem.problem import Problem
 from support.asking import CPU
 from support.awkward import GraphBuilder
@@ -53,7 +53,7 @@ def halves(root: Root) -> Domains:
 
 def assert_holds(root: Root, domains: Domains, points: tuple[float, ...] = (-1.0, 0.0, 1.0)) -> None:
     """At points, in the sub-domains that they belong to."""
-    for layer in root.proof.layers[1:]:
+    for layer in root.graph64.layers[1:]:
         for point in points:
             x = exact(np.full(root.problem.graph.input.size, point))
             h = exact_values(root.problem.graph, x)[layer.pre][layer.index.numpy()]
@@ -87,7 +87,7 @@ def test_bounds_refreshed_on_the_graph_are_outward_and_of_their_own_sub_domain(s
     before = halves(root)
     before = replace(before, splits=before.splits.sign(), candidates=torch.arange(root.count).repeat(4, 1))
     never = torch.full((4,), torch.inf, dtype=torch.float64)
-    found = Lirpa(refresh=32).bound(root, before, never, Deadline(None), Clock()).domains
+    found = Lirpa(rebound=32).bound(root, before, never, Deadline(None), Clock()).domains
     assert bool((found.upper[1] < before.upper[1])[1:].all())
     assert_holds(root, found)
 
@@ -97,7 +97,7 @@ def test_the_search_puts_renewed_bounds_where_they_belong() -> None:
     root.bounded, root.renewal_pays = 10 * TRIAL_AFTER * 80, True
     domains = halves(root)
     never = torch.full((4,), torch.inf, dtype=torch.float64)
-    found = Beta(renew=40).bound(root, domains, never, Deadline(None), Clock()).domains
+    found = Beta(rebound=40).bound(root, domains, never, Deadline(None), Clock()).domains
     assert torch.equal(found.splits, domains.splits)
     assert bool((found.upper[1] < domains.upper[1])[1:].all())
     assert_holds(root, found)
@@ -108,17 +108,17 @@ def test_the_search_puts_renewed_bounds_where_they_belong() -> None:
 
 def at_the_corner(root: Root) -> Exact:
     """h of the second layer where x is largest."""
-    layer = root.proof.layers[1]
+    layer = root.graph64.layers[1]
     return exact_values(root.problem.graph, exact(root.problem.input_set.upper))[layer.pre][layer.index.numpy()]
 
 
 def by_slopes(root: Root, domains: Domains) -> tuple[Tensor, Tensor]:
-    layer = root.proof.layers[1]
+    layer = root.graph64.layers[1]
     forms, error = root.condenser.neurons(layer.pre, layer.index)
     forms, error = torch.cat([forms, -forms]), error.repeat(2)
     known = domains.lower, domains.upper, torch.zeros_like(domains.lower)
     start = torch.ones(len(forms), root.count), None
-    value, _ = climb_forms(root.packed, root.condensed, forms, error, known, start, Schedule(2), Deadline(None))
+    value, _ = climb_forms(root.net32, root.net64, forms, error, known, start, Schedule(2), Deadline(None))
     return value[: len(error) // 2], -value[len(error) // 2 :]
 
 
@@ -137,7 +137,7 @@ def by_one_pass(root: Root, domains: Domains) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_neurons_own_error_is_taken_off(way: Way, seed: int) -> None:
     root = plain_root(folded_neurons(seed))
-    assert [layer.count for layer in root.proof.layers] == [1, 6]
+    assert [layer.count for layer in root.graph64.layers] == [1, 6]
     lower, upper = way(root, root_domains(root))
     h = at_the_corner(root)
     assert all(exact(lower) <= h)

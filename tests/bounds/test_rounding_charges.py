@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds.backward import Charge, backward
-from netproof.bounds.bounder import root_domains
-from netproof.bounds.confirm import confirm
-from netproof.bounds.interval import interval_bounds
-from netproof.bounds.joint import Batch, bound_batch
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.region import Region
-from netproof.bounds.relaxed import Relaxed
-from netproof.bounds.root import Root, build_root
-from netproof.bounds.slopes import Slopes
+from netproof.bounds.base import root_domains
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.graph.batch import Batch, bound_batch
+from netproof.bounds.graph.confirm import confirm
+from netproof.bounds.graph.slopes import Slopes
+from netproof.bounds.linear.backward import Charge, backward
+from netproof.bounds.linear.interval import interval_bounds
+from netproof.bounds.linear.lined_graph import LinedGraph
+from netproof.bounds.linear.region import Region
+from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
 from netproof.core.forms import LinearForm
 from netproof.model.graph import Graph
@@ -44,7 +44,7 @@ def test_the_coefficients_of_an_affine_op_are_charged(seed: int) -> None:
     build = GraphBuilder(1, 3)
     build.linear(build.linear(0, weight), np.linalg.svd(weight.T)[2][-1:])
     graph, region = build.finish(), around_zero(3)
-    proof = Relaxed(graph, region, interval_bounds(graph, region).charge)
+    proof = LinedGraph(graph, region, interval_bounds(graph, region).charge)
     one = torch.ones(1, 1, 1, 1, dtype=torch.float64)
     bound = proof.bound(graph.output.index, one, [], [], torch.zeros(1, 1, 0, dtype=torch.float64))
     slope = [exact_values(graph, exact(unit))[-1][0] for unit in np.eye(3)]
@@ -82,7 +82,7 @@ def test_the_lines_of_a_proof_lie_above_the_ends() -> None:
     region = Region.of(InputSet(torch.from_numpy(low), torch.from_numpy(high)), CPU, torch.float64)
     graph = build.finish()
     intervals = interval_bounds(graph, region)
-    proof = Relaxed(graph, region, intervals.charge)
+    proof = LinedGraph(graph, region, intervals.charge)
     proof.add(1, 0, intervals.of[0])
     slopes = torch.ones(1, 1, 200, dtype=torch.float64)
     lines = proof.lines(1, [torch.from_numpy(low)], [torch.from_numpy(high)], slopes)[1]
@@ -119,8 +119,8 @@ def rooted(graph: Graph, x: np.ndarray, rows: Rows) -> Root:
 
 def batch_of(root: Root) -> Batch:
     domains = root_domains(root)
-    sides = ([side[:, k.packed].double() for k in root.proof.layers] for side in (domains.lower, domains.upper))
-    return Batch(domains.target, *sides, [None] * len(root.proof.layers))
+    sides = ([side[:, k.packed].double() for k in root.graph64.layers] for side in (domains.lower, domains.upper))
+    return Batch(domains.target, *sides, [None] * len(root.graph64.layers))
 
 
 def test_the_mix_of_the_rows_is_charged() -> None:
@@ -139,7 +139,7 @@ def test_the_mix_of_the_rows_is_charged() -> None:
             here = replace(rows, coef=torch.zeros_like(rows.coef)) if only_offsets else rows
             root = rooted(build.finish(), x, here)
             empty = torch.zeros(1, 0, dtype=torch.float64)
-            found = bound_batch(root.proof, here, batch_of(root), empty, {}, weights).bound
+            found = bound_batch(root.graph64, here, batch_of(root), empty, {}, weights).bound
             r = exact(here.coef[0]).reshape(2, 3) @ exact(x) - exact(here.offset[0])
             assert Fraction(float(found)) <= exact(weights) @ r
 

@@ -8,27 +8,27 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds import box_blocks
-from netproof.bounds.backward import backward
-from netproof.bounds.bounder import root_domains
-from netproof.bounds.box_blocks import compose
-from netproof.bounds.box_clip import clip
-from netproof.bounds.box_combine import combined
-from netproof.bounds.boxes import BoxBounder
-from netproof.bounds.dual import packed_lines, pull
-from netproof.bounds.interval import interval_bounds
-from netproof.bounds.lp import row_range
-from netproof.bounds.lp_check import lagrangian_bound
-from netproof.bounds.lp_model import Entries, LinearProgram
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.region import Region
-from netproof.bounds.root import build_root
+from netproof.bounds.base import root_domains
+from netproof.bounds.boxes import blocks
+from netproof.bounds.boxes.blocks import compose
+from netproof.bounds.boxes.bounder import BoxBounder
+from netproof.bounds.boxes.clip import clip
+from netproof.bounds.boxes.combine import combined
+from netproof.bounds.condensed.passes import packed_lines, pull
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.linear.backward import backward
+from netproof.bounds.linear.interval import interval_bounds
+from netproof.bounds.linear.region import Region
+from netproof.bounds.neurons.root import build_root
 from netproof.core.deadline import Deadline
 from netproof.core.forms import LinearForm
 from netproof.model.affine import Scale
 from netproof.model.evaluate import evaluate
 from netproof.model.graph import Graph
 from netproof.problem.problem import InputSet
+from netproof.programs.check import lagrangian_bound
+from netproof.programs.model import Entries, LinearProgram
+from netproof.programs.triangle import row_range
 from netproof.search.goals import Decide
 from support.asking import CPU
 from support.awkward import GraphBuilder
@@ -84,7 +84,7 @@ def test_bounds_of_boxes_pay_for_coefficients_that_vanish(
 ) -> None:
     """Else y = −2^-576 would be proved not to be below 0."""
     if not composed:
-        monkeypatch.setattr(box_blocks, "COMPOSED", 0)
+        monkeypatch.setattr(blocks, "COMPOSED", 0)
     graph, hull = chain(SMALL, -SMALL, relu=relu), between(LARGE / 2, LARGE)
     bounder = BoxBounder(graph, targets_of([[[1.0]]]), hull, CPU)
     target = torch.zeros(1, dtype=torch.int64)
@@ -96,7 +96,7 @@ def test_bounds_of_boxes_pay_for_coefficients_that_vanish(
 def test_what_vanishes_on_the_way_is_not_proved_away(composed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """y = −1e-100 relu(x) reaches −1e-100, so it is not above −1e-105, though no coefficient of x is left."""
     if not composed:
-        monkeypatch.setattr(box_blocks, "COMPOSED", 0)
+        monkeypatch.setattr(blocks, "COMPOSED", 0)
     problem = box_problem(chain(1e300, 1e-200, -1e-200, relu=True), -1.0, 1.0, targets_of([[[1.0]]], [[-1e-105]]))
     assert Run([problem], [Decide(problem, deaf)], limit=64).status == "undecided"
 
@@ -116,7 +116,7 @@ def test_the_condensed_network_pays_for_coefficients_that_vanish() -> None:
     build.linear(build.relu(build.linear(first, np.array([[SMALL]]))), np.ones((1, 1)))
     root = build_root(box_problem(build.finish(), -0.5, 1.0), CPU, Schedule(0), Deadline(None))
     assert root is not None
-    net, domains = root.condensed, root_domains(root)
+    net, domains = root.net64, root_domains(root)
     charges = net.charges
     assert charges is not None
     for name in ("before", "after", "seed"):

@@ -10,19 +10,19 @@ import torch
 from torch import Tensor, nn
 
 import netproof
-from netproof.bounds.bounder import Bounds
-from netproof.bounds.climb import Seeds
-from netproof.bounds.dual import packed_lines, pull, within
+from netproof.bounds.base import Bounds
+from netproof.bounds.condensed.ascent import Seeds
+from netproof.bounds.condensed.passes import packed_lines, pull, within
+from netproof.bounds.domains import split
 from netproof.bounds.lirpa import Lirpa
-from netproof.bounds.root import Root
+from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
-from netproof.branching.features import BABSR, COUNT, at_minimiser, features
 from netproof.branching.filtered import children
-from netproof.branching.gnn import FEWEST, Gnn
-from netproof.branching.gnn_net import WEIGHTS, BranchingNet, Links, load_weights, save_weights
 from netproof.demo import Instance
 from netproof.errors import UsageError
-from netproof.problem.domains import split
+from netproof.paper.rivals.gnn import FEWEST, Gnn
+from netproof.paper.rivals.gnn_features import BABSR, COUNT, at_minimiser, features
+from netproof.paper.rivals.gnn_net import WEIGHTS, BranchingNet, Links, load_weights, save_weights
 from netproof.problem.problem import Problem, Rows
 from support.asking import bound_of, first_problem, knotted, root_of
 
@@ -36,7 +36,7 @@ Demo = dict[str, tuple[Path, Path, Instance]]
 def situation(seed: int = 3, bounder: Lirpa = BOUNDER) -> tuple[Root, Bounds]:
     """Children of a root with three layers of unstable neurons."""
     root, bounds = root_of(bounder, first_problem(knotted(seed, WIDTHS)))
-    assert len(root.packed.sizes) == 3
+    assert len(root.net32.sizes) == 3
     order = torch.randperm(root.count, generator=torch.Generator().manual_seed(seed))
     return root, bound_of(bounder, root, split(bounds.domains, order[None, :3]))
 
@@ -93,7 +93,7 @@ def test_no_child_gains_more_than_the_minimiser_says() -> None:
     some = 0
     for seed in range(4):
         root, bounds = situation(seed)
-        domains, net = bounds.domains, root.packed
+        domains, net = bounds.domains, root.net32
         lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
         seeds = Seeds.of(net, domains.target, root.valid).mix(domains.weights)
         value = pull(net, seeds, lines, within(lines, domains.slopes.float()), None).value
@@ -155,7 +155,7 @@ def test_many_sub_domains_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -
     root, bounds = situation()
     net, links, seen = load_weights(), Links.of(root), told(root, bounds)
     whole = net.scores(links, seen)
-    monkeypatch.setattr("netproof.branching.gnn_net.BUDGET", {"cpu": 1})
+    monkeypatch.setattr("netproof.paper.rivals.gnn_net.BUDGET", {"cpu": 1})
     assert net.domains_at_once(root.count, root.device) == 1
     assert torch.allclose(net.scores(links, seen), whole, atol=1e-5)
 

@@ -18,7 +18,7 @@ from netproof.campaign.instances import Instance
 from netproof.campaign.jobs import Job
 from netproof.campaign.run import Event
 from netproof.campaign.store import Store
-from netproof.cli import campaign_view
+from netproof.cli.commands import campaign_view
 from support.campaign import a_result, calls, environment, make_set
 
 CPU = ("--device", "cpu", "--threads", "1", "--workers", "1")
@@ -164,14 +164,14 @@ def test_the_live_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_field_goes_to_the_methods_that_have_it(tmp_path: Path) -> None:
     make_set(tmp_path / "set", "unsat")
-    chosen = ("--set", "steps=7", "--set", "probes=3", "--set", "lirpa:refresh=2")
+    chosen = ("--set", "steps=7", "--set", "probes=3", "--set", "lirpa:rebound=2")
     methods = ("--method", "auto", "--method", "lirpa")
     code, _, err = run("bench", "set", "--out", "done", "--no-report", *methods, *chosen, *CPU, cwd=tmp_path)
     assert code == 0, err
     with Store(tmp_path / "done" / "results.sqlite") as store:
         auto, lirpa = store.results()
     assert (auto.options["steps"], auto.options["probes"]) == (7, 3)
-    assert (lirpa.options["steps"], lirpa.options["refresh"]) == (7, 2)
+    assert (lirpa.options["steps"], lirpa.options["rebound"]) == (7, 2)
 
 
 def test_two_campaigns_do_not_share_a_folder(tmp_path: Path) -> None:

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from netproof.cli import clock, options, words
-from netproof.cli.output import Outputs, blank_record, to_json
-from netproof.cli.picture import draw_counterexample
-from netproof.cli.robust import overall
-from netproof.cli.supervisor import soft_limit
-from netproof.cli.verify import known_so_far, prepare
+from netproof.cli import options
+from netproof.cli.commands.verify import known_so_far, prepare
+from netproof.cli.process import start_time
+from netproof.cli.process.supervisor import soft_limit
+from netproof.cli.robust.command import overall
+from netproof.cli.show.output import Outputs, blank_record, to_json
+from netproof.cli.show.picture import draw_counterexample
+from netproof.cli.show.summary import summary
 from netproof.core.cpu import available_cpus, busy_elsewhere, cgroup_quota, look_around, threads_for
 from netproof.errors import UsageError
 
@@ -74,18 +76,18 @@ def test_there_is_at_least_one_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_clock_starts_with_the_process(
     age: float, children: bool, whole: bool, counted: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clock, "_began", None)
-    monkeypatch.setattr(clock, "_age", lambda: age)
-    monkeypatch.setattr(clock, "_had_children", lambda: children)
+    monkeypatch.setattr(start_time, "_began", None)
+    monkeypatch.setattr(start_time, "_age", lambda: age)
+    monkeypatch.setattr(start_time, "_had_children", lambda: children)
     before = time.monotonic()
-    clock.start_clock(before, whole_process=whole)
-    assert before - counted <= clock.command_started() <= time.monotonic() - counted
+    start_time.start_clock(before, whole_process=whole)
+    assert before - counted <= start_time.command_started() <= time.monotonic() - counted
 
 
 def test_without_a_clock_a_command_begins_when_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "_began", None)
+    monkeypatch.setattr(start_time, "_began", None)
     before = time.monotonic()
-    assert before <= clock.command_started() <= time.monotonic()
+    assert before <= start_time.command_started() <= time.monotonic()
 
 
 def test_numbers_are_exact() -> None:
@@ -237,7 +239,7 @@ def test_one_that_contradicts_itself_is_no_verdict_of_many() -> None:
     ],
 )
 def test_plain_words(changes: dict[str, str], start: str) -> None:
-    assert words.summary({**blank_record(), **changes}, method="auto", device="cpu").startswith(start)
+    assert summary({**blank_record(), **changes}, method="auto", device="cpu").startswith(start)
 
 
 def test_a_picture_shows_both_images_enlarged(tmp_path: Path) -> None:
@@ -260,7 +262,7 @@ def test_a_picture_shows_both_images_enlarged(tmp_path: Path) -> None:
 
 
 def test_the_difference_has_a_sign(tmp_path: Path) -> None:
-    from netproof.cli.picture import LESS, MORE, _signed
+    from netproof.cli.show.picture import LESS, MORE, _signed
 
     panel = np.asarray(_signed(np.array([[0.2, -0.2, 0.0]])))
     assert panel[0].tolist() == [MORE.tolist(), LESS.tolist(), [255, 255, 255]]

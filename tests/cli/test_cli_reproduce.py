@@ -142,7 +142,7 @@ def test_an_interrupted_figure_says_so(
     def stop(*given: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("netproof.reproduce.example.example", stop)
+    monkeypatch.setattr("netproof.paper.tables.example.example", stop)
     assert obey(["reproduce", "example", "--out", str(tmp_path)]) == 130
     assert capsys.readouterr().err == "netproof: interrupted\n"
 
@@ -153,7 +153,7 @@ def test_interrupted_bounds_say_what_is_kept(
     def stop(*given: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("netproof.reproduce.bounds.compute", stop)
+    monkeypatch.setattr("netproof.paper.tables.bounds.compute", stop)
     make_sets(tmp_path / "data", "unsat", names=("oval_base_easy",))
     assert obey(["reproduce", "bounds", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out"), *CPU]) == 130
     assert "interrupted: 0 of 1 curves are kept" in capsys.readouterr().err

@@ -103,10 +103,10 @@ def test_bounds_as_json_on_stdout(folder: Path) -> None:
 
 def test_a_witness_as_a_picture(tmp_path: Path) -> None:
     """Pixels are shown as they were in the image, before they were normalised."""
-    from netproof.cli.image import read_centre
     from netproof.cli.options import numbers
-    from netproof.cli.question import Question
-    from netproof.cli.witness_file import Saver
+    from netproof.cli.robust.image import read_centre
+    from netproof.cli.robust.question import Question
+    from netproof.cli.show.witness_file import Saver
 
     pixels = np.arange(12, dtype=np.uint8).reshape(2, 2, 3) * 20
     Image.fromarray(pixels).save(tmp_path / "x.png")
@@ -124,7 +124,7 @@ def test_a_witness_as_a_picture(tmp_path: Path) -> None:
 def test_values_beyond_pixels_are_stretched() -> None:
     import io
 
-    from netproof.cli.witness_file import Saver, layout_of
+    from netproof.cli.show.witness_file import Saver, layout_of
 
     content, note = Saver("png", layout_of((1, 1, 2, 2))).content(np.array([[[[-1.0, 1.0], [0.0, 3.0]]]]))
     assert content is not None
@@ -149,7 +149,7 @@ def test_values_beyond_pixels_are_stretched() -> None:
     ],
 )
 def test_which_inputs_are_images(shape: tuple[int, ...], layout: tuple[int, int, int, bool] | None) -> None:
-    from netproof.cli.witness_file import Layout, layout_of
+    from netproof.cli.show.witness_file import Layout, layout_of
 
     assert layout_of(shape) == (None if layout is None else Layout(*layout))
 

@@ -13,7 +13,7 @@ import pytest
 from command import environment, run
 from onnx import TensorProto, helper
 
-from netproof.methods import METHODS
+from netproof.methods.registry import METHODS
 
 KEYS = [
     *("verdict", "reason", "decided_by", "arithmetic", "seconds", "lower_bound", "upper_bound", "domains"),

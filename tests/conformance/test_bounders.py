@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds.babsr_lp import BabsrLP
-from netproof.bounds.bdd import Bdd
+from netproof.bounds.base import Bounder, Bounds, Clock
 from netproof.bounds.beta import Beta
-from netproof.bounds.bounder import Bounder, Bounds, Clock
+from netproof.bounds.domains import Domains, split
 from netproof.bounds.lirpa import Lirpa
-from netproof.bounds.root import Root
+from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
-from netproof.problem.domains import Domains, split
+from netproof.paper.rivals.babsr_lp import BabsrLP
+from netproof.paper.rivals.bdd import Bdd
 from netproof.problem.problem import Problem
 from support.asking import (
     CPU,
@@ -38,18 +38,18 @@ BOUNDERS: dict[str, Bounder] = {
     "lirpa": Lirpa(),
     "lirpa, brief": Lirpa(root_steps=5, neuron_steps=3, steps=2),
     "lirpa, fixed slopes": Lirpa(root_steps=0, neuron_steps=0, steps=0),
-    "lirpa, nothing refreshed": Lirpa(root_steps=20, neuron_steps=5, steps=3, refresh=0),
+    "lirpa, nothing refreshed": Lirpa(root_steps=20, neuron_steps=5, steps=3, rebound=0),
     "beta": Beta(),
     "beta, brief": Beta(root_steps=5, neuron_steps=3, steps=2),
     "beta, fixed slopes": Beta(root_steps=0, neuron_steps=0, steps=0),
     "beta, wild steps": Beta(root_steps=20, neuron_steps=10, steps=10, rate=5.0, child_rate=5.0),
     "bdd": Bdd(root_steps=40, steps=20),
-    "bdd, proximal, neurons bounded again": Bdd(root_steps=40, neuron_steps=5, steps=20, refresh=4, proximal=True),
+    "bdd, proximal, neurons bounded again": Bdd(root_steps=40, neuron_steps=5, steps=20, rebound=4, proximal=True),
     "bdd, nothing climbed": Bdd(root_steps=0, steps=0),
     "bdd, wild steps": Bdd(root_steps=20, steps=10, rate=50.0, child_rate=50.0),
     "lirpa, wild steps": Lirpa(root_steps=20, neuron_steps=10, steps=10, rate=5.0, child_rate=5.0),
     "babsr-lp": BabsrLP(),
-    "babsr-lp, neurons kept": BabsrLP(again=False),
+    "babsr-lp, neurons kept": BabsrLP(rebound=False),
 }
 
 every_bounder = pytest.mark.parametrize("bounder", BOUNDERS.values(), ids=BOUNDERS)
@@ -95,7 +95,7 @@ def holds_at(problem: Problem, root: Root, bounds: Bounds, x: torch.Tensor) -> i
         inside += int(here.sum())
         assert not bool(bounds.empty[i])
         assert float(bounds.domains.bound[i]) <= float(row[here].min()) + 1e-9
-        for layer in root.search.layers:
+        for layer in root.graph32.layers:
             h = values[layer.pre].flatten(1)[here][:, layer.index]
             assert bool((bounds.domains.lower[i, layer.packed] <= h + 1e-9).all())
             assert bool((h <= bounds.domains.upper[i, layer.packed] + 1e-9).all())

@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds.bounder import Bounds
+from netproof.bounds.base import Bounds
+from netproof.bounds.domains import split
 from netproof.bounds.lirpa import Lirpa
-from netproof.bounds.root import Root
+from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr, BabsrOriginal
 from netproof.branching.brancher import Brancher
 from netproof.branching.filtered import Filtered
-from netproof.branching.gnn import Gnn
 from netproof.branching.random import Random
-from netproof.problem.domains import split
+from netproof.paper.rivals.gnn import Gnn
 from support.asking import bound_of, first_problem, knotted, root_of
 
 BRANCHERS: dict[str, Brancher] = {
@@ -112,7 +112,7 @@ def test_useless_coefficients_leave_no_unstable_neuron_out(brancher: Brancher, p
 def test_the_original_rule_takes_the_first_layer_only_where_no_other_neuron_loses_anything() -> None:
     later = first = 0
     for root, bounds in situations():
-        start = root.search.layers[0].count
+        start = root.graph32.layers[0].count
         for i, (neuron,) in enumerate(BabsrOriginal().choose(root, bounds, 1).tolist()):
             if neuron < 0:
                 continue

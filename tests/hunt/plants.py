@@ -17,15 +17,16 @@ import torch
 from torch import Tensor
 
 import netproof.api  # noqa: F401  what is patched must have been imported
-from netproof.bounds import dual
-from netproof.bounds.bounder import Clock
+from netproof.bounds.base import Clock
+from netproof.bounds.condensed import passes
+from netproof.bounds.domains import Domains
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Witness
 from netproof.model.network import Network
-from netproof.problem import reduce, vnnlib, witness
-from netproof.problem.domains import Domains
+from netproof.problem import reduce, witness
 from netproof.problem.property import Disjunct, Property, Row
-from netproof.search import fallback, goals, ledger, loop
+from netproof.problem.vnnlib import reader
+from netproof.search import goals, ledger, loop, lp_turns
 from netproof.search.evidence import Outcome
 from netproof.search.frontier import Frontier
 
@@ -71,7 +72,7 @@ def f1_restored() -> None:
         if self.judge is not None:
             self.goal.offer(self.judge, points[real], target[real])
 
-    def turn(self: fallback.Fallback, frontier: Frontier, deadline: Deadline, stats: Stats, clock: Clock) -> None:
+    def turn(self: lp_turns.LpTurns, frontier: Frontier, deadline: Deadline, stats: Stats, clock: Clock) -> None:
         batch = self._decide(frontier.pop(self.batch), deadline, stats)
         still_open = self._ledger.settle(batch)
         frontier.push(batch.select(still_open))
@@ -92,7 +93,7 @@ def f1_restored() -> None:
     _swap(goals.Decide, "offer", offer)
     _swap(ledger.Ledger, "try_points", try_points)
     _swap(ledger.Ledger, "done", property(lambda self: hasattr(self.goal, "was_found")))
-    _swap(fallback.Fallback, "turn", turn)
+    _swap(lp_turns.LpTurns, "turn", turn)
     honest = _swap(loop.Search, "_outcome", outcome)
 
 
@@ -112,9 +113,13 @@ def leaf_dropped() -> None:
 
 def rounding_zeroed() -> None:
     """No bound is charged for the rounding of its sums."""
-    homes = [m for name, m in list(sys.modules.items()) if name.startswith("netproof.bounds.") and hasattr(m, "gamma")]
-    if dual not in homes:
-        raise AttributeError("bounds.dual charges no gamma")
+    homes = [
+        m
+        for name, m in list(sys.modules.items())
+        if name.startswith(("netproof.bounds.", "netproof.programs.")) and hasattr(m, "gamma")
+    ]
+    if passes not in homes:
+        raise AttributeError("bounds.condensed.passes charges no gamma")
     for module in homes:
         _swap(module, "gamma", lambda n, dtype=torch.float64: 0.0)
 
@@ -122,26 +127,26 @@ def rounding_zeroed() -> None:
 def sign_flipped() -> None:
     """A split's multiplier counts with the wrong sign."""
 
-    def lines(*args: Any, **kwargs: Any) -> dual.Packed:
+    def lines(*args: Any, **kwargs: Any) -> passes.Packed:
         found = real(*args, **kwargs)
         return replace(found, sign=-found.sign)
 
-    real = _everywhere(dual, "packed_lines", lines)
+    real = _everywhere(passes, "packed_lines", lines)
 
 
 def stale_bound() -> None:
     """A parent is decided by LP with its child's bounds of neurons, which do not hold there."""
 
-    def parents(self: fallback.Fallback, domains: Domains) -> Domains:
+    def parents(self: lp_turns.LpTurns, domains: Domains) -> Domains:
         above = real(self, domains)
         inner = domains.select(domains.depth > 0)
         if len(above) == 0:
             return above
-        keys = [fallback.parents(inner), above.splits]
+        keys = [lp_turns.parents(inner), above.splits]
         child = [int((keys[0].sign() == splits.sign()).all(1).nonzero()[0]) for splits in keys[1]]
         return replace(above, lower=inner.lower[child], upper=inner.upper[child])
 
-    real = _swap(fallback.Fallback, "_parents", parents)
+    real = _swap(lp_turns.LpTurns, "_parents", parents)
 
 
 def strictness_swapped() -> None:
@@ -151,7 +156,7 @@ def strictness_swapped() -> None:
         found = real(self, *args)
         return replace(found, strict=not found.strict) if isinstance(found, Row) else found
 
-    real = _swap(vnnlib._Reader, "_compare", compare)
+    real = _swap(reader._Reader, "_compare", compare)
 
 
 def unreplayed_witness() -> None:

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from netproof.errors import ModelError
-from netproof.model.cross_check import cross_check
 from netproof.model.load import from_file
 from netproof.model.network import Network
-from netproof.model.onnx_file import parse
+from netproof.model.onnx.file import parse
+from netproof.model.onnx.simplify import simplify
 from netproof.model.ops import Op
-from netproof.model.simplify import simplify
+from netproof.model.origin.cross_check import cross_check
 
 
 def points(network: Network, scale: float = 1.0, seed: int = 0) -> torch.Tensor:

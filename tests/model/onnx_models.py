@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from netproof.model.load import from_file
 from netproof.model.network import Network
-from netproof.model.onnx_file import parse
+from netproof.model.onnx.file import parse
 
 Shape = Sequence[int | str | None]
 

@@ -14,15 +14,15 @@ from misreadings import points, read, refused, tampered
 from onnx import helper
 from onnx_models import Model, ints, small_net
 
-from netproof.model import onnx_fold, onnx_reader
-from netproof.model import simplify as simplify_module
 from netproof.model.affine import Linear
-from netproof.model.constant import Constant
 from netproof.model.conv import Conv
-from netproof.model.cross_check import cross_check
 from netproof.model.graph import Graph, Node
 from netproof.model.network import Network
+from netproof.model.onnx import fold, reader
+from netproof.model.onnx import simplify as simplify_module
 from netproof.model.ops import Op
+from netproof.model.origin.constant import Constant
+from netproof.model.origin.cross_check import cross_check
 
 # --- wrong readings -----------------------------------------------------------------------------------------
 
@@ -201,13 +201,13 @@ def test_a_misread_constant_is_refused_however_small_the_difference(seed: int, m
 
 
 def misreading(monkeypatch: pytest.MonkeyPatch, wrong: str, change: Callable[[np.ndarray], np.ndarray]) -> None:
-    genuine = onnx_reader.read_tensor
+    genuine = reader.read_tensor
 
     def read_tensor(tensor: onnx.TensorProto, name: str, file: Any) -> Constant:
         found = genuine(tensor, name, file)
         return replace(found, value=change(found.value)) if name == wrong else found
 
-    monkeypatch.setattr(onnx_reader, "read_tensor", read_tensor)
+    monkeypatch.setattr(reader, "read_tensor", read_tensor)
 
 
 def test_misread_indices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,13 +226,13 @@ def test_wrong_folding_is_refused(wrong: str, monkeypatch: pytest.MonkeyPatch) -
         return m.add("Mul", "x", "t").network()
 
     cross_check(build(), points(build()))
-    genuine = onnx_fold.ARITHMETIC[wrong]
+    genuine = fold.ARITHMETIC[wrong]
 
     def off(*operands: Constant) -> Constant:
         found = genuine(*operands)
         return replace(found, value=found.value * (1.0 + 1e-5))
 
-    monkeypatch.setitem(onnx_fold.ARITHMETIC, wrong, off)
+    monkeypatch.setitem(fold.ARITHMETIC, wrong, off)
     assert f"node '{wrong}_" in refused(build())
 
 

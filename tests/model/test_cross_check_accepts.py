@@ -11,11 +11,11 @@ from misreadings import points, read, refused, tampered
 from onnx_models import Model, ints
 from random_models import random_model, tent
 
-from netproof.model import constant
 from netproof.model.affine import Linear
-from netproof.model.constant import Constant
-from netproof.model.cross_check import cross_check
 from netproof.model.ops import Op
+from netproof.model.origin import constant
+from netproof.model.origin.constant import Constant
+from netproof.model.origin.cross_check import cross_check
 from support.awkward import awkward_numbers
 from support.random_graphs import random_network, seeded
 

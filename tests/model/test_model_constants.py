@@ -15,10 +15,11 @@ from onnx_models import Model
 from op_cases import batch_norm
 
 from netproof.errors import UnsupportedOp
-from netproof.model import constant, onnx_fold
 from netproof.model.affine import Linear, Scale
-from netproof.model.constant import Constant
 from netproof.model.moves import Concat
+from netproof.model.onnx import fold
+from netproof.model.origin import constant
+from netproof.model.origin.constant import Constant
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e200, max_value=1e200)
 SINGLES = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -193,7 +194,7 @@ def test_numpy_moves_constants_as_the_reference_implementation_does(name: str, m
         return [part.flatten().tolist() for part in op.parts if part is not None]
 
     mine = folded()
-    monkeypatch.setattr(onnx_fold, "_moved", lambda c, arrays: None)
+    monkeypatch.setattr(fold, "_moved", lambda c, arrays: None)
     assert mine == folded()
 
 

@@ -15,7 +15,7 @@ from op_cases import CASES
 
 from netproof.errors import ModelError, UnsupportedOp, UsageError
 from netproof.model.load import load_network
-from netproof.model.onnx_reader import unsupported_nodes
+from netproof.model.onnx.reader import unsupported_nodes
 
 
 def fails(source: object, match: str, kind: type[Exception] = ModelError) -> str:

@@ -12,11 +12,12 @@ from onnx_models import Model, small_net
 
 from netproof.core import files
 from netproof.errors import ModelError
-from netproof.model import load, onnx_external
+from netproof.model import load
 from netproof.model.describe import describe
-from netproof.model.external import external_files, identity
 from netproof.model.load import load_network
-from netproof.model.onnx_file import read_file
+from netproof.model.onnx import external
+from netproof.model.onnx.file import read_file
+from netproof.model.origin.external import external_files, identity
 
 WEIGHTS = np.arange(4, dtype=np.float32)
 
@@ -163,7 +164,7 @@ def test_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGEST_FILE", 1 << 11)
     refused(path, "it has more than")
     (tmp_path / "w.bin").write_bytes(bytes(16))
-    monkeypatch.setattr(onnx_external, "LARGEST_FILE", 40)
+    monkeypatch.setattr(external, "LARGEST_FILE", 40)
     proto = small_net().proto()
     proto.graph.initializer.extend(outside("k", location="w.bin") for _ in range(3))
     path.write_bytes(proto.SerializeToString())

@@ -17,7 +17,7 @@ from netproof.core import files
 from netproof.core.limits import LARGEST
 from netproof.errors import ModelError, NetproofError
 from netproof.model.load import load_network
-from netproof.model.onnx_reader import unsupported_nodes
+from netproof.model.onnx.reader import unsupported_nodes
 
 HUGE = 1 << 40
 ONE = np.ones((1, 1, 2, 2), np.float32)

@@ -8,11 +8,11 @@ import torch
 from op_cases import CASES
 from torch import Tensor
 
-from netproof.model.cross_check import cross_check
 from netproof.model.evaluate import evaluate
 from netproof.model.graph import Node
 from netproof.model.moves import Concat, Pad
 from netproof.model.ops import Affine
+from netproof.model.origin.cross_check import cross_check
 
 
 def normal(*shape: int, seed: int = 1) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 import netproof
 from netproof.errors import ModelError, UsageError
 from netproof.model.load import load_network
-from netproof.model.torch_module import compare
+from netproof.model.origin.torch_module import compare
 
 Forward = Callable[[nn.Module, Tensor], Tensor]
 
@@ -233,7 +233,7 @@ def test_one_tensor_in_a_tuple_is_one_output() -> None:
 
 def test_what_a_trace_bakes_in_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were the watch blind, two examples would still give two graphs."""
-    monkeypatch.setattr("netproof.model.torch_module.looked_at", lambda module, x: [])
+    monkeypatch.setattr("netproof.model.origin.torch_module.looked_at", lambda module, x: [])
     with pytest.raises(ModelError, match="holds values of the example"):
         load_network(Net(lambda net, x: x + x.data.relu()), example_shape=(1, 4))
 

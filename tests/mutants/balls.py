@@ -11,7 +11,7 @@ CHARGES = ("bounds/test_rounding_charges.py", "bounds/test_bounds_region.py")
 MUTANTS = (
     Mutant(
         "region-charge-of-a-ball",
-        "bounds/region.py",
+        "bounds/linear/region.py",
         "return (size + self.ball.radius) * gamma(count + 16, self.centre.dtype)",
         "return self.radius * gamma(1, self.centre.dtype)",
         "the dot products with a ball's centre are rounded",
@@ -19,7 +19,7 @@ MUTANTS = (
     ),
     Mutant(
         "region-charge-of-the-norm",
-        "bounds/region.py",
+        "bounds/linear/region.py",
         "return (size + self.ball.radius) * gamma(count + 16, self.centre.dtype)",
         "return size * gamma(count + 16, self.centre.dtype)",
         "the norm times the radius is rounded",
@@ -27,7 +27,7 @@ MUTANTS = (
     ),
     Mutant(
         "ball-both-take-the-whole",
-        "bounds/ball.py",
+        "bounds/linear/ball.py",
         "- ((size - taken) * self._reach(coef)).sum(1)",
         "- 0 * ((size - taken) * self._reach(coef)).sum(1)",
         "what the ball does not take is the box's",
@@ -35,7 +35,7 @@ MUTANTS = (
     ),
     Mutant(
         "ball-takes-more-than-there-is",
-        "bounds/ball.py",
+        "bounds/linear/ball.py",
         "return torch.minimum(size, self._most(size, self._reach(coef))) if self.cut else size",
         "return self._most(size, self._reach(coef)).expand_as(size) if self.cut else size",
         "u lies between 0 and w",
@@ -43,7 +43,7 @@ MUTANTS = (
     ),
     Mutant(
         "ball-reach-of-the-other-side",
-        "bounds/ball.py",
+        "bounds/linear/ball.py",
         "return torch.where(coef > 0, self.below, self.above)",
         "return torch.where(coef > 0, self.above, self.below)",
         "a coordinate goes against its coefficient",
@@ -51,7 +51,7 @@ MUTANTS = (
     ),
     Mutant(
         "ball-norm-of-its-own",
-        "bounds/ball.py",
+        "bounds/linear/ball.py",
         "        if self.p == 1:\n            return size.amax(1)\n",
         "        if self.p == 2:\n            return size.amax(1)\n",
         "the dual of ℓ1 is ℓ∞, that of ℓ2 is ℓ2",
@@ -59,7 +59,7 @@ MUTANTS = (
     ),
     Mutant(
         "ball-norm-underflows",
-        "bounds/ball.py",
+        "bounds/linear/ball.py",
         "        norm: Tensor = torch.linalg.vector_norm(size / top, dim=1) * top[:, 0]\n",
         "        norm: Tensor = (size * size).sum(1).sqrt() + 0 * top[:, 0]\n",
         "squares of small numbers underflow",
@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "ball-side-rounded-in",
-        "bounds/ball.py",
+        "bounds/linear/ball.py",
         "(up(side.flatten()).clamp(max=radius) for side in sides)",
         "(side.flatten().clamp(max=radius) for side in sides)",
         "the distance from the centre to a side is rounded outward",
@@ -75,7 +75,7 @@ MUTANTS = (
     ),
     Mutant(
         "ball-cut-that-is-none",
-        "bounds/ball.py",
+        "bounds/linear/ball.py",
         "cut = bool((torch.minimum(below, above) < radius * (1 - CUT)).any())",
         "cut = bool((torch.minimum(below, above) < radius * (1 - CUT)).all())",
         "without the box the ball alone bounds the set",
@@ -83,7 +83,7 @@ MUTANTS = (
     ),
     Mutant(
         "ball-moved-keeps-no-gap",
-        "bounds/ball.py",
+        "bounds/linear/ball.py",
         "radius * radius - sum(gap * gap for gap in gaps))",
         "radius * radius - 2 * sum(gap * gap for gap in gaps))",
         "a centre moved by g leaves the root of r² − g²",
@@ -91,7 +91,7 @@ MUTANTS = (
     ),
     Mutant(
         "ball-moved-l1-gap",
-        "bounds/ball.py",
+        "bounds/linear/ball.py",
         "radius - sum(map(abs, gaps))))",
         "radius - 2 * sum(map(abs, gaps))))",
         "a centre moved by g leaves r − g",
@@ -99,7 +99,7 @@ MUTANTS = (
     ),
     Mutant(
         "ball-moved-root-rounded-in",
-        "bounds/ball.py",
+        "bounds/linear/ball.py",
         "return centre, math.nextafter(math.sqrt(float_up(square)), math.inf)",
         "return centre, math.sqrt(float(square))",
         "the smaller radius is rounded up",
@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "ball-moved-radius-rounded-in",
-        "bounds/ball.py",
+        "bounds/linear/ball.py",
         "return centre, float_up(max(Fraction(0), radius - sum(map(abs, gaps))))",
         "return centre, float(max(Fraction(0), radius - sum(map(abs, gaps))))",
         "the smaller radius is rounded up",
@@ -115,7 +115,7 @@ MUTANTS = (
     ),
     Mutant(
         "ball-radius-about-another-centre",
-        "bounds/ball.py",
+        "bounds/linear/ball.py",
         "    centre = inputs.centre.maximum(inputs.lower).minimum(inputs.upper)\n    moved",
         "    centre = inputs.lower / 2 + inputs.upper / 2\n    moved",
         "the centre moves to the nearest point of the box, and there alone r² − g² is right",
@@ -124,7 +124,7 @@ MUTANTS = (
     # --- the first neurons ---
     Mutant(
         "interval-ball-last-addition",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "sides[:, places].fmax(value - value.abs() * gamma(4))",
         "sides[:, places].fmax(value)",
         "the form's constant and its least value are added, and rounded",
@@ -132,7 +132,7 @@ MUTANTS = (
     ),
     Mutant(
         "interval-ball-without-charge",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "backward(self.graph, node.index, coef, {}, charge=self.charge)",
         "backward(self.graph, node.index, coef, {})",
         "the way back to the input is rounded",
@@ -140,7 +140,7 @@ MUTANTS = (
     ),
     Mutant(
         "interval-ball-takes-nan",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "sides[:, places] = sides[:, places].fmax(value",
         "sides[:, places] = sides[:, places].maximum(value",
         "what is not a number bounds nothing",
@@ -148,7 +148,7 @@ MUTANTS = (
     ),
     Mutant(
         "interval-ball-past-a-hinge",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "not any(isinstance(self.graph.nodes[i].op, Nonlinear) for i in before)",
         "True",
         "only what is linear in the input is bounded by the dual norm alone",
@@ -157,7 +157,7 @@ MUTANTS = (
     # --- duals ---
     Mutant(
         "share-norm-rounded-in",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "* top * (1 + gamma(len(own) + 8))",
         "* top",
         "the norm of what the ball takes is rounded",
@@ -165,7 +165,7 @@ MUTANTS = (
     ),
     Mutant(
         "share-norm-underflows",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "    top = np.abs(taken).max(initial=0.0) or 1.0  # squares of small numbers underflow\n",
         "    top = 1.0\n",
         "squares of small numbers underflow",
@@ -173,7 +173,7 @@ MUTANTS = (
     ),
     Mutant(
         "share-left-over-rounding",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "    wider[ball.columns] += np.abs(own - taken) * (2 * _UNIT)\n",
         "",
         "what is left for the box is rounded",
@@ -181,7 +181,7 @@ MUTANTS = (
     ),
     Mutant(
         "share-takes-and-leaves",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "    left[ball.columns] = own - taken\n",
         "    left[ball.columns] = 0.0\n",
         "what the ball does not take is the box's",
@@ -189,7 +189,7 @@ MUTANTS = (
     ),
     Mutant(
         "share-without-the-centre",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "np.append(_times(taken, ball.centre), -ball.shape.radius * norm)",
         "np.append(0 * _times(taken, ball.centre), -ball.shape.radius * norm)",
         "the ball lies about its centre",
@@ -197,7 +197,7 @@ MUTANTS = (
     ),
     Mutant(
         "share-without-the-radius",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "np.append(_times(taken, ball.centre), -ball.shape.radius * norm)",
         "np.append(_times(taken, ball.centre), -0.5 * ball.shape.radius * norm)",
         "the ball is as large as it is",
@@ -205,7 +205,7 @@ MUTANTS = (
     ),
     Mutant(
         "ball-program-is-believed-empty",
-        "bounds/lp_ball.py",
+        "programs/ball.py",
         "lagrangian_bound(nearest, found.duals) > 0\n",
         "lagrangian_bound(nearest, found.duals) > -1.0\n",
         "that a ball misses the rows is proved by duals",
@@ -213,7 +213,7 @@ MUTANTS = (
     ),
     Mutant(
         "ball-program-has-a-cost",
-        "bounds/lp_ball.py",
+        "programs/ball.py",
         "    nearest = replace(program, cost=np.zeros_like(program.cost))\n",
         "    nearest = program\n",
         "only of a zero cost a positive bound means that there is no point",
@@ -221,7 +221,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-ball-box-rounded-in",
-        "bounds/lp_network.py",
+        "programs/network.py",
         "lower = np.maximum(lower, np.nextafter(centre - inputs.radius, -np.inf))",
         "lower = np.maximum(lower, np.nextafter(centre - inputs.radius, np.inf))",
         "the box around a ball is rounded outward",

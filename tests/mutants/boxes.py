@@ -12,7 +12,7 @@ UNDERFLOWS = ("bounds/test_underflow.py",)
 MUTANTS = (
     Mutant(
         "boxes-signs-of-an-ancestor",
-        "bounds/boxes.py",
+        "bounds/boxes/bounder.py",
         "        lower = torch.where(sign > 0, lower.clamp(min=0), lower)\n",
         "        lower = torch.where(sign < 0, lower.clamp(min=0), lower)\n",
         "a sign that an ancestor knew is used as it was",
@@ -20,7 +20,7 @@ MUTANTS = (
     ),
     Mutant(
         "boxes-sign-from-above",
-        "bounds/boxes.py",
+        "bounds/boxes/bounder.py",
         "    return (h.lower >= 0).to(torch.int8) -",
         "    return (h.upper >= 0).to(torch.int8) -",
         "a sign is known where one bound says so",
@@ -28,7 +28,7 @@ MUTANTS = (
     ),
     Mutant(
         "boxes-hinge-pad",
-        "bounds/boxes.py",
+        "bounds/boxes/bounder.py",
         "    pad = gamma(2)\n",
         "    pad = 0.0\n",
         "a·h is rounded",
@@ -36,7 +36,7 @@ MUTANTS = (
     ),
     Mutant(
         "boxes-hinge-straddles",
-        "bounds/boxes.py",
+        "bounds/boxes/bounder.py",
         "    least = torch.where((h.lower < 0) & (h.upper > 0), least.clamp(max=0), least)\n",
         "",
         "a hinge of negative slope has its least value at 0",
@@ -44,7 +44,7 @@ MUTANTS = (
     ),
     Mutant(
         "boxes-lines-nearest",
-        "bounds/boxes.py",
+        "bounds/boxes/bounder.py",
         "relaxation.upper_line(h.lower, h.upper, proof=True)",
         "relaxation.upper_line(h.lower, h.upper, proof=False)",
         "the chord is lifted in a proof",
@@ -52,7 +52,7 @@ MUTANTS = (
     ),
     Mutant(
         "boxes-padding",
-        "bounds/boxes.py",
+        "bounds/boxes/bounder.py",
         "form.const.masked_fill(padding, -torch.inf))\n",
         "form.const.masked_fill(padding, 1.0))\n",
         "padding is no row",
@@ -60,7 +60,7 @@ MUTANTS = (
     ),
     Mutant(
         "boxes-nan",
-        "bounds/boxes.py",
+        "bounds/boxes/bounder.py",
         "        return form, region.least(form).nan_to_num(nan=-torch.inf)\n",
         "        return form, region.least(form).nan_to_num(nan=torch.inf)\n",
         "what is not a number decides nothing",
@@ -68,7 +68,7 @@ MUTANTS = (
     ),
     Mutant(
         "boxes-lines-of-another-box",
-        "bounds/boxes.py",
+        "bounds/boxes/bounder.py",
         "            lines = {index: line[box] for index, line in lines.items()}\n",
         "            lines = {index: line[box.flip(0)] for index, line in lines.items()}\n",
         "a target is bounded by the lines of its own box",
@@ -76,7 +76,7 @@ MUTANTS = (
     ),
     Mutant(
         "boxes-pairs-of-another-box",
-        "bounds/boxes.py",
+        "bounds/boxes/bounder.py",
         "        here = region.select(box.repeat(2))\n",
         "        here = region.select(box.flip(0).repeat(2))\n",
         "a neuron is bounded on its own box",
@@ -85,7 +85,7 @@ MUTANTS = (
     # --- small networks, composed ---
     Mutant(
         "blocks-composition",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "        error = error + here.flatten(1).abs() @ charge.weight[node.index].flatten()\n",
         "",
         "composing affine ops rounds",
@@ -93,7 +93,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-composition-underflow",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "        error = error + underflow(charge.reach(node))\n",
         "",
         "a product below 2^-1074 is lost whole",
@@ -101,7 +101,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-shared-node",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "charge.magnitude[index].flatten()) * (2 * UNIT[total.dtype])\n",
         "charge.magnitude[index].flatten()) * 0.0\n",
         "coefficients that meet at a node are added, and rounded",
@@ -109,7 +109,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-constants",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "    return Block(found, const, (error + size * gamma(terms)) * INFLATE)\n",
         "    return Block(found, const, error * INFLATE)\n",
         "the constants are added, and rounded",
@@ -117,7 +117,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-weight",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "            self._weight[index] = ((own + steepest * self._slack[pre].cpu()) * INFLATE).to(device)\n",
         "            self._weight[index] = 0 * own.to(device)\n",
         "all rounding of a pass at a nonlinear node",
@@ -125,7 +125,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-weight-own",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "((own + steepest * self._slack[pre].cpu()) * INFLATE)",
         "((steepest * self._slack[pre].cpu()) * INFLATE)",
         "coefficient times line is rounded, and the sum of the intercepts",
@@ -133,7 +133,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-weight-slack",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "((own + steepest * self._slack[pre].cpu()) * INFLATE)",
         "(own * INFLATE)",
         "the products with a layer's matrix are rounded, and the matrix is",
@@ -141,7 +141,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-slack-error",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "        self._slack[pre] = (block.error + reach * (gamma(fan) * INFLATE)).to(self._device)\n",
         "        self._slack[pre] = (reach * (gamma(fan) * INFLATE)).to(self._device)\n",
         "the composed matrix may be off",
@@ -149,7 +149,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-slack-products",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "        self._slack[pre] = (block.error + reach * (gamma(fan) * INFLATE)).to(self._device)\n",
         "        self._slack[pre] = block.error.to(self._device)\n",
         "products with the composed matrix are rounded",
@@ -157,7 +157,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-tiny-neurons",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "(self._magnitude[pre] + 1e-37) * (4",
         "(self._magnitude[pre]) * (4",
         "a bound of h rounded out of the subnormals is larger than |h|",
@@ -165,7 +165,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-input-weight",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "        error = torch.addmv(error, pending[0].abs(), self._input_weight)\n",
         "",
         "the dot products at the input are rounded",
@@ -173,7 +173,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-node-charge",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "            error = torch.addmv(error, coef.abs(), self._weight[j])\n",
         "",
         "all rounding of a pass at a nonlinear node",
@@ -181,7 +181,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-running-constant",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "        error = error + const.abs() * gamma(self._terms)\n",
         "",
         "what is added to the constant is rounded",
@@ -189,7 +189,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-error-not-taken-off",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "        return LinearForm(pending[0], const - (error * INFLATE + self._lost))\n",
         "        return LinearForm(pending[0], const)\n",
         "a pass is a proof only less what rounding may have gained",
@@ -197,7 +197,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-underflow",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "const - (error * INFLATE + self._lost))",
         "const - error * INFLATE)",
         "a product below 2^-1074 is lost whole",
@@ -205,7 +205,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-neuron-error",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "torch.cat([const, -const]), block.error[neuron].repeat(2), box",
         "torch.cat([const, -const]), 0 * block.error[neuron].repeat(2), box",
         "a neuron's composed row may be off",
@@ -213,7 +213,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-row-errors",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "- (block.error.view_as(const) + size * gamma(8))",
         "- size * gamma(8)",
         "a row's composed form may be off",
@@ -221,7 +221,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-row-rounding",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "- (block.error.view_as(const) + size * gamma(8))",
         "- block.error.view_as(const)",
         "a row's coefficients were rounded as they were read, and its offset is taken off",
@@ -229,7 +229,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-interval-slack",
-        "bounds/box_blocks.py",
+        "bounds/boxes/blocks.py",
         "middle, spread = self._block[pre].const, self._slack[pre] * 4 + UNDERFLOW",
         "middle, spread = self._block[pre].const, 0 * self._slack[pre] + UNDERFLOW",
         "an interval through a layer is rounded",
@@ -238,7 +238,7 @@ MUTANTS = (
     # --- large networks, walked ---
     Mutant(
         "walked-interval-slack",
-        "bounds/box_net.py",
+        "bounds/boxes/net.py",
         "spread * INFLATE + (self._charge.weight[node.index] * 4 + UNDERFLOW)",
         "spread * INFLATE + UNDERFLOW",
         "an interval through an op is rounded",
@@ -246,7 +246,7 @@ MUTANTS = (
     ),
     Mutant(
         "walked-rows",
-        "bounds/box_net.py",
+        "bounds/boxes/net.py",
         "form.const - offset - size * gamma(8))",
         "form.const - offset)",
         "a row's coefficients were rounded as they were read, and its offset is taken off",
@@ -254,7 +254,7 @@ MUTANTS = (
     ),
     Mutant(
         "walked-uncharged-neurons",
-        "bounds/box_net.py",
+        "bounds/boxes/net.py",
         "_ByRow(self._graph, lines, box.repeat(2)), charge=self._charge)",
         "_ByRow(self._graph, lines, box.repeat(2)))",
         "a neuron's bounds are proofs",
@@ -262,7 +262,7 @@ MUTANTS = (
     ),
     Mutant(
         "walked-uncharged-rows",
-        "bounds/box_net.py",
+        "bounds/boxes/net.py",
         "_ByRow(self._graph, lines, None), charge=self._charge, keep=keep\n",
         "_ByRow(self._graph, lines, None), keep=keep\n",
         "a row's bounds are proofs",
@@ -271,7 +271,7 @@ MUTANTS = (
     # --- regions ---
     Mutant(
         "box-radius",
-        "bounds/box_region.py",
+        "bounds/boxes/region.py",
         "up(torch.maximum(upper - centre, centre - lower), 2)",
         "torch.maximum(upper - centre, centre - lower)",
         "centre and radius contain the box",
@@ -279,7 +279,7 @@ MUTANTS = (
     ),
     Mutant(
         "box-lopsided-radius",
-        "bounds/box_region.py",
+        "bounds/boxes/region.py",
         "up(torch.maximum(upper - centre, centre - lower), 2)",
         "up(upper - centre, 2)",
         "the centre is rounded, so one side is wider than the other",
@@ -287,7 +287,7 @@ MUTANTS = (
     ),
     Mutant(
         "box-last-addition",
-        "bounds/box_region.py",
+        "bounds/boxes/region.py",
         "        return value - value.abs() * gamma(4)\n",
         "        return value\n",
         "the last addition is rounded",
@@ -296,7 +296,7 @@ MUTANTS = (
     # --- clipping ---
     Mutant(
         "clip-error",
-        "bounds/box_clip.py",
+        "bounds/boxes/clip.py",
         "- least) + error\n",
         "- least)\n",
         "what is cut off is rounded inward",
@@ -304,7 +304,7 @@ MUTANTS = (
     ),
     Mutant(
         "clip-error-of-the-terms",
-        "bounds/box_clip.py",
+        "bounds/boxes/clip.py",
         "error = (least.abs().sum(2) + known)[..., None] * slack",
         "error = known[..., None] * slack",
         "the other coordinates' terms are rounded",
@@ -312,7 +312,7 @@ MUTANTS = (
     ),
     Mutant(
         "clip-error-of-the-threshold",
-        "bounds/box_clip.py",
+        "bounds/boxes/clip.py",
         "error = (least.abs().sum(2) + known)[..., None] * slack",
         "error = least.abs().sum(2)[..., None] * slack",
         "threshold less constant is rounded",
@@ -320,7 +320,7 @@ MUTANTS = (
     ),
     Mutant(
         "clip-underflow",
-        "bounds/box_clip.py",
+        "bounds/boxes/clip.py",
         "[..., None] * slack + UNDERFLOW",
         "[..., None] * slack",
         "a product below 2^-1074 is lost whole",
@@ -328,7 +328,7 @@ MUTANTS = (
     ),
     Mutant(
         "clip-quotient-above",
-        "bounds/box_clip.py",
+        "bounds/boxes/clip.py",
         "torch.where(positive, up(end), torch.inf)",
         "torch.where(positive, end, torch.inf)",
         "the quotient is rounded outward",
@@ -336,7 +336,7 @@ MUTANTS = (
     ),
     Mutant(
         "clip-quotient-below",
-        "bounds/box_clip.py",
+        "bounds/boxes/clip.py",
         "torch.where(negative, -up(-end), -torch.inf)",
         "torch.where(negative, end, -torch.inf)",
         "the quotient is rounded outward",
@@ -344,7 +344,7 @@ MUTANTS = (
     ),
     Mutant(
         "clip-wrong-ends",
-        "bounds/box_clip.py",
+        "bounds/boxes/clip.py",
         "torch.where(positive, coef * lower[:, None], coef * upper[:, None])",
         "torch.where(positive, coef * upper[:, None], coef * lower[:, None])",
         "the other coordinates stand at their best",
@@ -353,7 +353,7 @@ MUTANTS = (
     # --- pairs of rows ---
     Mutant(
         "combined-error",
-        "bounds/box_combine.py",
+        "bounds/boxes/combine.py",
         "    total = (weights * const).sum(1) - error\n",
         "    total = (weights * const).sum(1)\n",
         "Σ λ f is rounded",
@@ -361,7 +361,7 @@ MUTANTS = (
     ),
     Mutant(
         "combined-least-error",
-        "bounds/box_combine.py",
+        "bounds/boxes/combine.py",
         "coef * upper).sum(1) - error\n",
         "coef * upper).sum(1)\n",
         "the least value of the form is rounded",
@@ -369,7 +369,7 @@ MUTANTS = (
     ),
     Mutant(
         "combined-underflow",
-        "bounds/box_combine.py",
+        "bounds/boxes/combine.py",
         "* INFLATE) + underflow(reach.sum(1))\n",
         "* INFLATE)\n",
         "a product below 2^-1074 is lost whole",
@@ -377,7 +377,7 @@ MUTANTS = (
     ),
     Mutant(
         "combined-last-subtraction",
-        "bounds/box_combine.py",
+        "bounds/boxes/combine.py",
         ", least - least.abs() * gamma(4)\n",
         ", least\n",
         "the last subtraction is rounded",
@@ -385,7 +385,7 @@ MUTANTS = (
     ),
     Mutant(
         "combined-weights-not-convex",
-        "bounds/box_combine.py",
+        "bounds/boxes/combine.py",
         "    rest = 1 - share.flatten(1).gather(1, at)\n",
         "    rest = 2 - share.flatten(1).gather(1, at)\n",
         "λ >= 0 with Σλ = 1",

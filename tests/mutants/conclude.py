@@ -11,7 +11,7 @@ MUTANTS = (
     # --- the verdict ---
     Mutant(
         "evidence-add-any-share",
-        "conclude.py",
+        "run/conclude.py",
         "            self._proved[disjunct] += share\n",
         "            self._proved[disjunct] = Fraction(1)\n",
         "what is proved is as much as the search says",
@@ -19,7 +19,7 @@ MUTANTS = (
     ),
     Mutant(
         "evidence-add-overwrites",
-        "conclude.py",
+        "run/conclude.py",
         "            self._proved[disjunct] += share\n",
         "            self._proved[disjunct] = share\n",
         "a part proved later does not undo, nor hide, one proved before",
@@ -27,7 +27,7 @@ MUTANTS = (
     ),
     Mutant(
         "evidence-any-disjunct",
-        "conclude.py",
+        "run/conclude.py",
         "        return all(share == 1 for share in self._proved)\n",
         "        return any(share == 1 for share in self._proved)\n",
         "every disjunct must be proved",
@@ -35,7 +35,7 @@ MUTANTS = (
     ),
     Mutant(
         "evidence-first-look-counts-parts",
-        "conclude.py",
+        "run/conclude.py",
         "(share if share == 1 else Fraction(0) for share in outcome.proved)",
         "(share for share in outcome.proved)",
         "what is searched again is not counted twice",
@@ -43,7 +43,7 @@ MUTANTS = (
     ),
     Mutant(
         "evidence-empty-if-one-is",
-        "conclude.py",
+        "run/conclude.py",
         "        self._proved = [Fraction(int(e)) for e in empty]",
         "        self._proved = [Fraction(int(any(empty))) for e in empty]",
         "an empty box proves its own disjunct",
@@ -51,7 +51,7 @@ MUTANTS = (
     ),
     Mutant(
         "evidence-no-word-of-the-deadline",
-        "conclude.py",
+        "run/conclude.py",
         "        self._stopped |= outcome.stopped\n",
         "",
         "a search that was stopped is a timeout",
@@ -59,7 +59,7 @@ MUTANTS = (
     ),
     Mutant(
         "evidence-witness-is-lost",
-        "conclude.py",
+        "run/conclude.py",
         "            self.found(outcome.witness, outcome.decided_by)\n",
         "            pass\n",
         "a witness once replayed is the answer",
@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "evidence-last-witness",
-        "conclude.py",
+        "run/conclude.py",
         "        if self._witness is None:\n            self._witness, self._decided_by",
         "        if True:\n            self._witness, self._decided_by",
         "the first witness stays",
@@ -75,7 +75,7 @@ MUTANTS = (
     ),
     Mutant(
         "evidence-proof-before-witness",
-        "conclude.py",
+        "run/conclude.py",
         "        if self._witness is not None:\n            return self._sat",
         "        if self._witness is not None and not self._all_proved:\n            return self._sat",
         "a replayed witness is the answer, whatever else there is",
@@ -83,7 +83,7 @@ MUTANTS = (
     ),
     Mutant(
         "evidence-best-bound",
-        "conclude.py",
+        "run/conclude.py",
         "        return min(self._bounds, default=math.inf)\n",
         "        return max(self._bounds, default=math.inf)\n",
         "what is proved of every disjunct is the least",
@@ -91,7 +91,7 @@ MUTANTS = (
     ),
     Mutant(
         "guard-more-than-all",
-        "conclude.py",
+        "run/conclude.py",
         "        if over is not None:\n",
         "        if False:\n",
         "more cannot be proved than there is",
@@ -99,7 +99,7 @@ MUTANTS = (
     ),
     Mutant(
         "guard-negative-bound",
-        "conclude.py",
+        "run/conclude.py",
         "        if self._all_proved and self.lower < 0:\n",
         "        if False:\n",
         "a proof has no negative bound",
@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "guard-violation",
-        "conclude.py",
+        "run/conclude.py",
         "            if self._proved[point.disjunct] == 1 and point.violates:\n",
         "            if False:\n",
         "a violation that was evaluated stands beside no proof",
@@ -115,7 +115,7 @@ MUTANTS = (
     ),
     Mutant(
         "guard-bound-above-a-value",
-        "conclude.py",
+        "run/conclude.py",
         "            if self._bounds[point.disjunct] > point.upper:\n",
         "            if False:\n",
         "no bound lies above a value",
@@ -123,7 +123,7 @@ MUTANTS = (
     ),
     Mutant(
         "guard-something-open",
-        "conclude.py",
+        "run/conclude.py",
         "        if outcome.witness is None and outcome.covers and (outcome.reason or outcome.stopped):\n",
         "        if False:\n",
         "what is counted twice may make up for what is open",
@@ -139,7 +139,7 @@ MUTANTS = (
     ),
     Mutant(
         "guard-nothing-open",
-        "conclude.py",
+        "run/conclude.py",
         "        if not self._all_proved and not self._stopped and not self._reason:\n",
         "        if False:\n",
         "what is not proved is open",
@@ -147,7 +147,7 @@ MUTANTS = (
     ),
     Mutant(
         "guard-contradiction-is-told",
-        "conclude.py",
+        "run/conclude.py",
         "        if wrong:\n            return self._contradicted",
         "        if wrong and not self._all_proved:\n            return self._contradicted",
         "evidence against itself is no answer",
@@ -155,7 +155,7 @@ MUTANTS = (
     ),
     Mutant(
         "guard-witness-violates-nothing",
-        "conclude.py",
+        "run/conclude.py",
         "        if index is None:\n            return self._contradicted",
         "        if False:\n            return self._contradicted",
         "a witness violates a disjunct",
@@ -163,7 +163,7 @@ MUTANTS = (
     ),
     Mutant(
         "guard-sees-the-highest",
-        "conclude.py",
+        "run/conclude.py",
         "lowest.value < self._lowest[disjunct].value:",
         "lowest.value > self._lowest[disjunct].value:",
         "the lowest point seen is the one that may contradict",
@@ -171,7 +171,7 @@ MUTANTS = (
     ),
     Mutant(
         "guard-value-without-its-rounding",
-        "conclude.py",
+        "run/conclude.py",
         "        high = rounding_gap(self._network, disjunct, point)[1]\n        return Evaluated",
         "        high = rounding_gap(self._network, disjunct, point)[0]\n        return Evaluated",
         "what a point shows is at most its value with the rounding: less may contradict what is right",
@@ -204,7 +204,7 @@ MUTANTS = (
     ),
     Mutant(
         "box-ledger-loses-the-witness",
-        "search/box_ledger.py",
+        "search/boxes/ledger.py",
         "                self.witness = self._goals[problem].witness\n",
         "                pass\n",
         "a witness once replayed is the answer",

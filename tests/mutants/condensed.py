@@ -12,7 +12,7 @@ RENEW = ("bounds/test_renewed_neurons.py",)
 MUTANTS = (
     Mutant(
         "dual-all-rounding",
-        "bounds/dual.py",
+        "bounds/condensed/passes.py",
         " + least - charge * INFLATE - size * gamma(8)\n",
         " + least\n",
         "the value of a pass is a proof only less what rounding may have gained",
@@ -20,7 +20,7 @@ MUTANTS = (
     ),
     Mutant(
         "dual-charge",
-        "bounds/dual.py",
+        "bounds/condensed/passes.py",
         " + least - charge * INFLATE - size * gamma(8)\n",
         " + least - size * gamma(8)\n",
         "every product of the pass is rounded, and the forms have errors",
@@ -28,7 +28,7 @@ MUTANTS = (
     ),
     Mutant(
         "dual-last-sum",
-        "bounds/dual.py",
+        "bounds/condensed/passes.py",
         " + least - charge * INFLATE - size * gamma(8)\n",
         " + least - charge * INFLATE\n",
         "the parts of the value are added, and rounded",
@@ -36,7 +36,7 @@ MUTANTS = (
     ),
     Mutant(
         "dual-charge-before",
-        "bounds/dual.py",
+        "bounds/condensed/passes.py",
         "charge = before.abs() @ charges.before + after.abs()",
         "charge = after.abs()",
         "h is read by a rounded form",
@@ -44,7 +44,7 @@ MUTANTS = (
     ),
     Mutant(
         "dual-charge-after",
-        "bounds/dual.py",
+        "bounds/condensed/passes.py",
         "charges.before + after.abs() @ charges.after + seed.abs()",
         "charges.before + seed.abs()",
         "coefficient times line is rounded",
@@ -52,7 +52,7 @@ MUTANTS = (
     ),
     Mutant(
         "dual-charge-seed",
-        "bounds/dual.py",
+        "bounds/condensed/passes.py",
         "@ charges.after + seed.abs() @ charges.seed\n",
         "@ charges.after\n",
         "the form that a pass starts from is added to, and rounded",
@@ -60,7 +60,7 @@ MUTANTS = (
     ),
     Mutant(
         "dual-multiplier-of-the-wrong-sign",
-        "bounds/dual.py",
+        "bounds/condensed/passes.py",
         "            p[k].sub_(split[k])\n",
         "            p[k].add_(split[k])\n",
         "−sβh is at most 0 where the split holds",
@@ -68,7 +68,7 @@ MUTANTS = (
     ),
     Mutant(
         "dual-slopes-not-clamped",
-        "bounds/dual.py",
+        "bounds/condensed/passes.py",
         "    return slopes.clamp(min=lines.low, max=lines.high)\n",
         "    return slopes\n",
         "slopes found in float32 may lie outside the sound range; a stable neuron has one slope",
@@ -76,7 +76,7 @@ MUTANTS = (
     ),
     Mutant(
         "dual-lines-of-a-split-neuron",
-        "bounds/dual.py",
+        "bounds/condensed/passes.py",
         "        low[:, packed] = torch.where(unstable, ends[0], line[0])\n",
         "        low[:, packed] = ends[0]\n",
         "a stable neuron has one slope",
@@ -84,7 +84,7 @@ MUTANTS = (
     ),
     Mutant(
         "dual-lines-nearest",
-        "bounds/dual.py",
+        "bounds/condensed/passes.py",
         "        line = relaxation.upper_line(lo, hi, proof=proof)\n",
         "        line = relaxation.upper_line(lo, hi, proof=False)\n",
         "the chord is lifted in a proof",
@@ -92,7 +92,7 @@ MUTANTS = (
     ),
     Mutant(
         "dual-uncharged-value",
-        "bounds/dual.py",
+        "bounds/condensed/passes.py",
         "    if net.charges is not None:\n",
         "    if False:\n",
         "a proof copy charges",
@@ -101,7 +101,7 @@ MUTANTS = (
     # --- what a form may be off by ---
     Mutant(
         "condense-errors-of-the-forms",
-        "bounds/condense.py",
+        "bounds/condensed/network.py",
         "        return torch.cat(parts, 1), done.error\n",
         "        return torch.cat(parts, 1), torch.zeros_like(done.error)\n",
         "the forms are rounded as they are folded",
@@ -109,7 +109,7 @@ MUTANTS = (
     ),
     Mutant(
         "condense-before-error",
-        "bounds/condense.py",
+        "bounds/condensed/network.py",
         "before=(error + unit * (matrix.abs() @ values) +",
         "before=(unit * (matrix.abs() @ values) +",
         "a neuron's own form may be off",
@@ -117,7 +117,7 @@ MUTANTS = (
     ),
     Mutant(
         "condense-before-products",
-        "bounds/condense.py",
+        "bounds/condensed/network.py",
         "before=(error + unit * (matrix.abs() @ values) + 4",
         "before=(error + 4",
         "coefficients are sums of products, and rounded",
@@ -125,7 +125,7 @@ MUTANTS = (
     ),
     Mutant(
         "condense-before-multiplier",
-        "bounds/condense.py",
+        "bounds/condensed/network.py",
         "(matrix.abs() @ values) + 4 * UNIT[torch.float64] * most) * INFLATE + UNDERFLOW",
         "(matrix.abs() @ values)) * INFLATE + UNDERFLOW",
         "the multiplier is taken off the coefficient of h, and rounded",
@@ -133,7 +133,7 @@ MUTANTS = (
     ),
     Mutant(
         "condense-after",
-        "bounds/condense.py",
+        "bounds/condensed/network.py",
         "            after=3 * unit * steepest * most * INFLATE + UNDERFLOW,\n",
         "            after=0 * steepest * most + UNDERFLOW,\n",
         "coefficient times line is rounded",
@@ -141,7 +141,7 @@ MUTANTS = (
     ),
     Mutant(
         "condense-weights-underflow",
-        "bounds/condense.py",
+        "bounds/condensed/network.py",
         " * most) * INFLATE + UNDERFLOW,\n            after=3 * unit * steepest * most * INFLATE + UNDERFLOW,\n",
         " * most) * INFLATE,\n            after=3 * unit * steepest * most * INFLATE,\n",
         "the weights themselves may underflow",
@@ -149,7 +149,7 @@ MUTANTS = (
     ),
     Mutant(
         "condense-underflow",
-        "bounds/condense.py",
+        "bounds/condensed/network.py",
         "            lost=underflow(values.sum() + most.sum()),\n",
         "            lost=0 * values.sum(),\n",
         "a coefficient that vanishes is multiplied by what it stands before",
@@ -157,7 +157,7 @@ MUTANTS = (
     ),
     Mutant(
         "dual-underflow",
-        "bounds/dual.py",
+        "bounds/condensed/passes.py",
         "    charge = charge + charges.lost\n",
         "",
         "a coefficient that vanishes is multiplied by what it stands before",
@@ -165,7 +165,7 @@ MUTANTS = (
     ),
     Mutant(
         "condense-seed",
-        "bounds/condense.py",
+        "bounds/condensed/network.py",
         "            seed=unit * values * INFLATE,\n",
         "            seed=0 * values,\n",
         "the form that a pass starts from is added to, and rounded",
@@ -173,7 +173,7 @@ MUTANTS = (
     ),
     Mutant(
         "condense-tiny-neurons",
-        "bounds/condense.py",
+        "bounds/condensed/network.py",
         "        most = most + 1e-37\n",
         "        most = most + 0.0\n",
         "a bound of h rounded out of the subnormals is larger than |h|, and so is its intercept",
@@ -181,7 +181,7 @@ MUTANTS = (
     ),
     Mutant(
         "condense-trunk-charge",
-        "bounds/condense.py",
+        "bounds/condensed/network.py",
         "trunk.spread(coef), {}, charge=charges.trunk)",
         "trunk.spread(coef), {})",
         "the way from the trunk to the input is rounded",
@@ -189,7 +189,7 @@ MUTANTS = (
     ),
     Mutant(
         "condense-rows-error",
-        "bounds/condense.py",
+        "bounds/condensed/network.py",
         "((error + gamma(8) * size) * INFLATE).view(shape)",
         "((gamma(8) * size) * INFLATE).view(shape)",
         "the rows' forms are rounded as they are folded",
@@ -197,7 +197,7 @@ MUTANTS = (
     ),
     Mutant(
         "condense-rows-rounding",
-        "bounds/condense.py",
+        "bounds/condensed/network.py",
         "((error + gamma(8) * size) * INFLATE).view(shape)",
         "(error * INFLATE).view(shape)",
         "a row's coefficients were rounded as they were read, and its offset is taken off",
@@ -205,7 +205,7 @@ MUTANTS = (
     ),
     Mutant(
         "condense-dead-entries",
-        "bounds/condense.py",
+        "bounds/condensed/network.py",
         "        used = proof.stable_slope(readers[0]).flatten() != 0\n",
         "        used = proof.stable_slope(readers[0]).flatten() < 0\n",
         "an active neuron's y is read",
@@ -213,7 +213,7 @@ MUTANTS = (
     ),
     Mutant(
         "condense-way-past-the-trunk",
-        "bounds/condense.py",
+        "bounds/condensed/network.py",
         "    return 0 if passes_by or 0 not in before else pre\n",
         "    return pre\n",
         "where a way passes the trunk by, the input itself is read",
@@ -222,7 +222,7 @@ MUTANTS = (
     # --- what a bound is worth ---
     Mutant(
         "packed-row-errors",
-        "bounds/confirm_packed.py",
+        "bounds/condensed/confirm.py",
         "    off = (weights * error).sum(1)\n",
         "    off = 0 * (weights * error).sum(1)\n",
         "the rows' own forms may be off",
@@ -230,7 +230,7 @@ MUTANTS = (
     ),
     Mutant(
         "packed-mix-of-rows",
-        "bounds/confirm_packed.py",
+        "bounds/condensed/confirm.py",
         "        off = off + (weights * (seeds.forms.abs() @ net.charges.seed)).sum(1) + net.charges.lost\n",
         "        pass\n",
         "Σ λ r is rounded",
@@ -238,7 +238,7 @@ MUTANTS = (
     ),
     Mutant(
         "packed-off",
-        "bounds/confirm_packed.py",
+        "bounds/condensed/confirm.py",
         "    return pulled.value - off * INFLATE - pulled.value.abs() * gamma(4)\n",
         "    return pulled.value - pulled.value.abs() * gamma(4)\n",
         "the rows' own forms may be off",
@@ -246,7 +246,7 @@ MUTANTS = (
     ),
     Mutant(
         "packed-last-subtraction",
-        "bounds/confirm_packed.py",
+        "bounds/condensed/confirm.py",
         "    return pulled.value - off * INFLATE - pulled.value.abs() * gamma(4)\n",
         "    return pulled.value - off * INFLATE\n",
         "taking the charge off is rounded",
@@ -254,7 +254,7 @@ MUTANTS = (
     ),
     Mutant(
         "packed-slopes-not-clamped",
-        "bounds/confirm_packed.py",
+        "bounds/condensed/confirm.py",
         "within(lines, found.slopes.double())",
         "found.slopes.double()",
         "slopes found in float32 may lie outside the sound range",
@@ -262,7 +262,7 @@ MUTANTS = (
     ),
     Mutant(
         "packed-nan-wins",
-        "bounds/confirm_packed.py",
+        "bounds/condensed/confirm.py",
         "            bound=domains.bound.fmax(bound),  # what held",
         "            bound=bound.nan_to_num(nan=torch.inf),  # what held",
         "what is not a number decides nothing",
@@ -270,7 +270,7 @@ MUTANTS = (
     ),
     Mutant(
         "climb-forms-error",
-        "bounds/climb.py",
+        "bounds/condensed/ascent.py",
         "    return value - error * INFLATE - value.abs() * gamma(4), best.slopes\n",
         "    return value - value.abs() * gamma(4), best.slopes\n",
         "a neuron's own form may be off",
@@ -278,7 +278,7 @@ MUTANTS = (
     ),
     Mutant(
         "climb-forms-last-subtraction",
-        "bounds/climb.py",
+        "bounds/condensed/ascent.py",
         "    return value - error * INFLATE - value.abs() * gamma(4), best.slopes\n",
         "    return value - error * INFLATE, best.slopes\n",
         "taking the charge off is rounded",
@@ -286,7 +286,7 @@ MUTANTS = (
     ),
     Mutant(
         "climb-multipliers-below-zero",
-        "bounds/climb.py",
+        "bounds/condensed/ascent.py",
         "            self.now[1].clamp_(min=0)\n",
         "            pass\n",
         "a multiplier below 0 adds where it must take away",
@@ -294,7 +294,7 @@ MUTANTS = (
     ),
     Mutant(
         "climb-padding-has-weight",
-        "bounds/climb.py",
+        "bounds/condensed/ascent.py",
         "        return torch.where(self.valid, logits, -torch.inf).softmax(1)\n",
         "        return logits.softmax(1)\n",
         "padding is no row",

@@ -101,7 +101,7 @@ MUTANTS = (
     ),
     Mutant(
         "split-level",
-        "problem/domains.py",
+        "bounds/domains.py",
         "        level=children.level + real.sum(1),\n",
         "        level=children.level + 1,\n",
         "a child of k splits is the share 2^-k",
@@ -109,7 +109,7 @@ MUTANTS = (
     ),
     Mutant(
         "split-level-of-the-parent",
-        "problem/domains.py",
+        "bounds/domains.py",
         "        level=children.level + real.sum(1),\n",
         "",
         "a child is smaller than its parent",
@@ -117,7 +117,7 @@ MUTANTS = (
     ),
     Mutant(
         "split-level-of-no-split",
-        "problem/domains.py",
+        "bounds/domains.py",
         "        level=children.level + real.sum(1),\n",
         "        level=children.level + real.shape[1],\n",
         "a neuron that is missing splits nothing",
@@ -125,7 +125,7 @@ MUTANTS = (
     ),
     Mutant(
         "box-level",
-        "search/box_ledger.py",
+        "search/boxes/ledger.py",
         "        self._cover.close(boxes.target, boxes.depth)\n",
         "        self._cover.close(boxes.target, boxes.depth - boxes.depth.clamp(max=1))\n",
         "a box of depth n is the share 2^-n",
@@ -208,7 +208,7 @@ MUTANTS = (
     ),
     Mutant(
         "fallback-drops-only-what-it-tells",
-        "search/fallback.py",
+        "search/lp_turns.py",
         "                    self._ledger.drop(inside)\n",
         "                    pass\n",
         "what is pruned counts as proved: without its share there is no proof",
@@ -232,7 +232,7 @@ MUTANTS = (
     ),
     Mutant(
         "repack-tells-the-kept",
-        "bounds/repack.py",
+        "bounds/condensed/transfer.py",
         "    return moved, domains.select(dropped)\n",
         "    return moved, domains.select(~dropped)\n",
         "those that were dropped are named, no others",
@@ -248,7 +248,7 @@ MUTANTS = (
     ),
     Mutant(
         "hand-over-share-is-the-whole",
-        "search/hand_over.py",
+        "search/boxes/remainder.py",
         "outcome.proved[0] / 2**box.level",
         "outcome.proved[0]",
         "a box is a part of its set",
@@ -256,7 +256,7 @@ MUTANTS = (
     ),
     Mutant(
         "hand-over-share-of-another",
-        "search/hand_over.py",
+        "search/boxes/remainder.py",
         "        shares[int(target[at])] += outcome",
         "        shares[box.target] += outcome",
         "targets are counted over all problems",
@@ -264,7 +264,7 @@ MUTANTS = (
     ),
     Mutant(
         "hand-over-forgets-a-witness",
-        "search/hand_over.py",
+        "search/boxes/remainder.py",
         "        if witness is not None or stopped:\n",
         "        if stopped:\n",
         "nothing is searched after a witness, and nothing overwrites it",
@@ -272,7 +272,7 @@ MUTANTS = (
     ),
     Mutant(
         "hand-over-bound-of-the-last",
-        "search/hand_over.py",
+        "search/boxes/remainder.py",
         'scatter_reduce(0, target, searched, "amin")',
         "scatter(0, target, searched)",
         "a target's bound is the least over all its boxes",

@@ -14,7 +14,7 @@ UNDERFLOWS = ("bounds/test_underflow.py",)
 MUTANTS = (
     Mutant(
         "backward-error-not-taken-off",
-        "bounds/backward.py",
+        "bounds/linear/backward.py",
         "done.const if done.error is None else done.const - done.error)",
         "done.const)",
         "a pass in float64 is a proof only less what rounding may have gained",
@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "backward-node-charge",
-        "bounds/backward.py",
+        "bounds/linear/backward.py",
         "            const.charge(_dot(here.abs(), charge.weight[node.index], lead) + underflow(charge.reach(node)))\n",
         "            pass\n",
         "every step rounds its coefficients",
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "backward-underflow",
-        "bounds/backward.py",
+        "bounds/linear/backward.py",
         "charge.weight[node.index], lead) + underflow(charge.reach(node)))",
         "charge.weight[node.index], lead))",
         "a product below 2^-1074 is lost whole",
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "backward-shared-node",
-        "bounds/backward.py",
+        "bounds/linear/backward.py",
         "                const.charge(_dot(total.abs(), charge.magnitude[index], lead) * (2.0 * UNIT[total.dtype]))\n",
         "                pass\n",
         "coefficients that meet at a node are added, and rounded",
@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "backward-constants",
-        "bounds/backward.py",
+        "bounds/linear/backward.py",
         "(self._charged + self._size * gamma(self._terms, self._sum.dtype)) * INFLATE",
         "self._charged * INFLATE",
         "the running constant is a sum, and rounded",
@@ -54,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "backward-wrong-line",
-        "bounds/backward.py",
+        "bounds/linear/backward.py",
         "back = [here * torch.where(here < 0, line.upper_slope, line.lower_slope)]",
         "back = [here * line.lower_slope]",
         "a negative coefficient takes the upper line",
@@ -62,7 +62,7 @@ MUTANTS = (
     ),
     Mutant(
         "backward-intercept",
-        "bounds/backward.py",
+        "bounds/linear/backward.py",
         "            const.add((here.clamp(max=0) * line.upper_intercept).flatten(len(lead)).sum(-1))\n",
         "",
         "the upper line has an intercept",
@@ -71,7 +71,7 @@ MUTANTS = (
     # --- intervals ---
     Mutant(
         "interval-rounding",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "spread.clamp(min=0) * INFLATE + slack * 4 + UNDERFLOW",
         "spread.clamp(min=0) * INFLATE + UNDERFLOW",
         "an interval through an affine op is rounded",
@@ -79,7 +79,7 @@ MUTANTS = (
     ),
     Mutant(
         "interval-underflow",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "spread.clamp(min=0) * INFLATE + slack * 4 + UNDERFLOW",
         "spread.clamp(min=0) * INFLATE + slack * 4",
         "a product below 2^-1074 is lost whole",
@@ -87,7 +87,7 @@ MUTANTS = (
     ),
     Mutant(
         "interval-lopsided-radius",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "radii = [torch.maximum(x.upper - m[0], m[0] - x.lower)[None]",
         "radii = [(x.upper - m[0])[None]",
         "the middle is rounded, so one side is wider than the other",
@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "interval-hinge-pad",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "        pad = gamma(2, least.dtype)\n",
         "        pad = 0.0\n",
         "a·h is rounded",
@@ -103,7 +103,7 @@ MUTANTS = (
     ),
     Mutant(
         "interval-hinge-straddles",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "        least = torch.where(straddles, least.clamp(max=0), least)\n",
         "",
         "a hinge of negative slope has its least value at 0",
@@ -111,7 +111,7 @@ MUTANTS = (
     ),
     Mutant(
         "weight-of-an-affine-op",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "node.op.absolute().forward(*magnitudes)[0] * gamma(node.op.fan + node.size + 8)",
         "node.op.absolute().forward(*magnitudes)[0] * 0.0",
         "all charges of the graph are multiples of this",
@@ -119,7 +119,7 @@ MUTANTS = (
     ),
     Mutant(
         "weight-of-folded-constants",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "            weight = weight + node.op.radius.forward(*magnitudes)[0] * INFLATE\n",
         "            pass\n",
         "folded weights may be off by their radius",
@@ -127,7 +127,7 @@ MUTANTS = (
     ),
     Mutant(
         "weight-of-a-nonlinear-op",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "* (3 * relaxation_of(node.op).steepest * gamma(node.size + 8))\n",
         "* 0.0\n",
         "coefficient times slope, and the dot with the intercepts, are rounded",
@@ -135,7 +135,7 @@ MUTANTS = (
     ),
     Mutant(
         "weight-of-tiny-neurons",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "(magnitudes[0][0] + 1e-37) * (3 *",
         "(magnitudes[0][0]) * (3 *",
         "a bound of h rounded out of the subnormals is larger than |h|, and so is its intercept",
@@ -143,7 +143,7 @@ MUTANTS = (
     ),
     Mutant(
         "weight-underflow",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "        return self._rounding(node) + UNDERFLOW\n",
         "        return self._rounding(node)\n",
         "the weights themselves may underflow",
@@ -151,7 +151,7 @@ MUTANTS = (
     ),
     Mutant(
         "interval-overflow",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "        if not bool((bound.lower.isfinite() & bound.upper.isfinite()).all()):\n",
         "        if False:\n",
         "what overflows is refused",
@@ -159,7 +159,7 @@ MUTANTS = (
     ),
     Mutant(
         "tighten-keeps-no-magnitude",
-        "bounds/interval.py",
+        "bounds/linear/interval.py",
         "        self.charge.magnitude.append(self.of[-1].magnitude)\n",
         "        self.charge.magnitude.append(self.of[-1].lower.abs())\n",
         "a magnitude is the larger of both sides'",
@@ -168,7 +168,7 @@ MUTANTS = (
     # --- the region ---
     Mutant(
         "region-radius",
-        "bounds/region.py",
+        "bounds/linear/region.py",
         "radius = up(torch.maximum(upper - centre, centre - lower), 2)",
         "radius = torch.maximum(upper - centre, centre - lower)",
         "centre and radius contain the box",
@@ -176,7 +176,7 @@ MUTANTS = (
     ),
     Mutant(
         "region-lopsided-radius",
-        "bounds/region.py",
+        "bounds/linear/region.py",
         "radius = up(torch.maximum(upper - centre, centre - lower), 2)",
         "radius = up(upper - centre, 2)",
         "the centre is rounded, so one side is wider than the other",
@@ -184,7 +184,7 @@ MUTANTS = (
     ),
     Mutant(
         "region-charge",
-        "bounds/region.py",
+        "bounds/linear/region.py",
         "        size, count = self.centre.abs() + self.radius, self.centre.numel()\n",
         "        size, count = torch.zeros_like(self.radius), self.centre.numel()\n",
         "the dot products at the input are rounded",
@@ -193,7 +193,7 @@ MUTANTS = (
     # --- a batch of sub-domains on the graph ---
     Mutant(
         "least-last-addition",
-        "bounds/relaxed.py",
+        "bounds/linear/lined_graph.py",
         "return value if self.charge is None else value - value.abs() * gamma(4)",
         "return value",
         "the last addition is rounded",
@@ -201,7 +201,7 @@ MUTANTS = (
     ),
     Mutant(
         "lines-not-of-a-proof",
-        "bounds/relaxed.py",
+        "bounds/linear/lined_graph.py",
         "layer.relaxation.upper_line(low, high, proof=self.charge is not None)",
         "layer.relaxation.upper_line(low, high, proof=False)",
         "the chord is lifted in a proof",
@@ -209,7 +209,7 @@ MUTANTS = (
     ),
     Mutant(
         "lines-not-projected",
-        "bounds/relaxed.py",
+        "bounds/linear/lined_graph.py",
         "                free = layer.relaxation.project(free)\n",
         "                pass\n",
         "slopes found in float32 may lie outside the sound range",
@@ -217,7 +217,7 @@ MUTANTS = (
     ),
     Mutant(
         "stable-neurons-keep-their-slope",
-        "bounds/relaxed.py",
+        "bounds/linear/lined_graph.py",
         "        return slope.flatten().index_fill(0, index, 0.0).view_as(slope)\n",
         "        return slope\n",
         "an unstable neuron is no part of what is folded",
@@ -225,7 +225,7 @@ MUTANTS = (
     ),
     Mutant(
         "joint-last-addition",
-        "bounds/joint.py",
+        "bounds/graph/batch.py",
         "        bound = bound - (least.abs() + const.abs()) * gamma(4)\n",
         "        pass\n",
         "the offset's addition is rounded",
@@ -233,7 +233,7 @@ MUTANTS = (
     ),
     Mutant(
         "joint-mix-of-rows",
-        "bounds/joint.py",
+        "bounds/graph/batch.py",
         "        const = const - slack * size\n",
         "        pass\n",
         "Σ λ r is rounded, and a row's coefficients were as they were read",
@@ -241,7 +241,7 @@ MUTANTS = (
     ),
     Mutant(
         "joint-mix-of-rows-offset",
-        "bounds/joint.py",
+        "bounds/graph/batch.py",
         "weights, matrix.abs()) @ magnitude + (weights * offset.abs()).sum(1)",
         "weights, matrix.abs()) @ magnitude",
         "λ·offset is rounded",
@@ -249,7 +249,7 @@ MUTANTS = (
     ),
     Mutant(
         "merge-takes-nan",
-        "bounds/joint.py",
+        "bounds/graph/batch.py",
         "        lower[k] = _merge(lower[k], chosen, fresh.lower, torch.fmax)\n",
         "        lower[k] = _merge(lower[k], chosen, fresh.lower, lambda known, new: new)\n",
         "a bound computed again is never looser, and never NaN",
@@ -257,7 +257,7 @@ MUTANTS = (
     ),
     Mutant(
         "confirm-lower-nearest",
-        "bounds/confirm.py",
+        "bounds/graph/confirm.py",
         "            lower=float32_down(lower),\n",
         "            lower=lower.float(),\n",
         "a neuron's bounds are kept in float32, rounded outward",
@@ -265,7 +265,7 @@ MUTANTS = (
     ),
     Mutant(
         "confirm-upper-nearest",
-        "bounds/confirm.py",
+        "bounds/graph/confirm.py",
         "            upper=float32_up(upper),\n",
         "            upper=upper.float(),\n",
         "a neuron's bounds are kept in float32, rounded outward",
@@ -273,7 +273,7 @@ MUTANTS = (
     ),
     Mutant(
         "confirm-empty-if-they-meet",
-        "bounds/confirm.py",
+        "bounds/graph/confirm.py",
         "    empty = (lower > upper).any(1)\n",
         "    empty = (lower >= upper).any(1)\n",
         "a sub-domain whose bounds meet holds a point",
@@ -281,7 +281,7 @@ MUTANTS = (
     ),
     Mutant(
         "confirm-nan-wins",
-        "bounds/confirm.py",
+        "bounds/graph/confirm.py",
         "    bound = domains.bound.fmax(done.bound)  # what held for the parent holds here; a NaN never wins\n",
         "    bound = done.bound.nan_to_num(nan=torch.inf)\n",
         "what is not a number decides nothing",
@@ -289,7 +289,7 @@ MUTANTS = (
     ),
     Mutant(
         "confirm-past-the-deadline",
-        "bounds/confirm.py",
+        "bounds/graph/confirm.py",
         "    return Bounds(domains, nowhere, torch.zeros(count, root.count, device=device), point)\n",
         "    return Bounds(domains, ~nowhere, torch.zeros(count, root.count, device=device), point)\n",
         "what was not bounded is open",
@@ -298,7 +298,7 @@ MUTANTS = (
     # --- the root ---
     Mutant(
         "root-lower-nearest",
-        "bounds/root.py",
+        "bounds/neurons/root.py",
         "    root.lower.append(float32_down(bounds.lower.flatten()[layer.index]))\n",
         "    root.lower.append(bounds.lower.flatten()[layer.index].float())\n",
         "a neuron's bounds are kept in float32, rounded outward",
@@ -306,7 +306,7 @@ MUTANTS = (
     ),
     Mutant(
         "root-upper-nearest",
-        "bounds/root.py",
+        "bounds/neurons/root.py",
         "    root.upper.append(float32_up(bounds.upper.flatten()[layer.index]))\n",
         "    root.upper.append(bounds.upper.flatten()[layer.index].float())\n",
         "a neuron's bounds are kept in float32, rounded outward",

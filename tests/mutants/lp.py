@@ -13,7 +13,7 @@ UNDERFLOWS = ("bounds/test_underflow.py",)
 MUTANTS = (
     Mutant(
         "duals-of-the-wrong-sign",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "    return np.where(unusable, 0.0, duals)\n",
         "    return duals\n",
         "a dual asks for a side that its row has",
@@ -21,7 +21,7 @@ MUTANTS = (
     ),
     Mutant(
         "duals-not-numbers",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "    duals = np.where(np.isfinite(duals), duals, 0.0)\n",
         "",
         "a dual that is not a number asks for nothing",
@@ -29,7 +29,7 @@ MUTANTS = (
     ),
     Mutant(
         "duals-wrong-side-of-a-row",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "np.where(y > 0, program.row_lower, program.row_upper)",
         "np.where(y > 0, program.row_upper, program.row_lower)",
         "weak duality takes the lower side where the dual is positive",
@@ -37,7 +37,7 @@ MUTANTS = (
     ),
     Mutant(
         "duals-one-end-of-a-column",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "np.minimum(_times(reduced, program.lower), _times(reduced, program.upper))",
         "_times(reduced, program.lower)",
         "a column stands at its worse end",
@@ -45,7 +45,7 @@ MUTANTS = (
     ),
     Mutant(
         "duals-reduced-cost-error",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "np.concatenate([_times(error, reach), np.abs(terms)",
         "np.concatenate([0 * _times(error, reach), np.abs(terms)",
         "the reduced costs are rounded",
@@ -53,7 +53,7 @@ MUTANTS = (
     ),
     Mutant(
         "duals-rounding-of-the-terms",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "np.abs(terms) * (2 * _UNIT) + UNDERFLOW]) * INFLATE",
         "0 * terms]) * INFLATE",
         "every term is a product, and rounded",
@@ -61,7 +61,7 @@ MUTANTS = (
     ),
     Mutant(
         "duals-underflow-of-the-terms",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "(2 * _UNIT) + UNDERFLOW]) * INFLATE",
         "(2 * _UNIT)]) * INFLATE",
         "a product below 2^-1074 is lost whole",
@@ -69,7 +69,7 @@ MUTANTS = (
     ),
     Mutant(
         "duals-underflow-of-the-costs",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "(size * gamma(most) + UNDERFLOW) * INFLATE, 0.0)",
         "size * gamma(most) * INFLATE, 0.0)",
         "a product below 2^-1074 is lost whole",
@@ -77,7 +77,7 @@ MUTANTS = (
     ),
     Mutant(
         "duals-last-rounding",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "    return math.nextafter(total, -math.inf)\n",
         "    return total\n",
         "the exact sum is rounded to a float",
@@ -85,7 +85,7 @@ MUTANTS = (
     ),
     Mutant(
         "duals-infinite-terms",
-        "bounds/lp_check.py",
+        "programs/check.py",
         "    if not (np.isfinite(terms).all() and np.isfinite(slack).all()):\n        return -math.inf\n",
         "    terms, slack = np.nan_to_num(terms, posinf=0, neginf=0), np.nan_to_num(slack, posinf=0)\n",
         "an unbounded column says nothing",
@@ -94,7 +94,7 @@ MUTANTS = (
     # --- the triangle program of a sub-domain ---
     Mutant(
         "babsr-lp-believes-infeasible",
-        "bounds/babsr_lp.py",
+        "paper/rivals/babsr_lp.py",
         "            return Solved(np.inf if bound > 0 else -np.inf)\n",
         "            return Solved(np.inf)\n",
         "that there is no point is proved by duals, or nothing",
@@ -102,7 +102,7 @@ MUTANTS = (
     ),
     Mutant(
         "babsr-lp-infeasible-by-its-cost",
-        "bounds/babsr_lp.py",
+        "paper/rivals/babsr_lp.py",
         "cost = np.zeros_like(program.cost) if answer.infeasible else program.cost",
         "cost = program.cost",
         "only of a zero cost a positive bound means that there is no point",
@@ -110,7 +110,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-believes-infeasible",
-        "bounds/lp.py",
+        "programs/triangle.py",
         "            empty = lagrangian_bound(replace(program, cost=np.zeros_like(program.cost)), duals) > 0\n",
         "            empty = True\n",
         "that there is no point is a claim, until a ray proves it",
@@ -118,7 +118,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-infeasible-by-zero",
-        "bounds/lp.py",
+        "programs/triangle.py",
         "np.zeros_like(program.cost)), duals) > 0\n",
         "np.zeros_like(program.cost)), duals) >= 0\n",
         "0 <= 0 is no contradiction",
@@ -126,7 +126,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-empty-if-they-meet",
-        "bounds/lp.py",
+        "programs/triangle.py",
         "            if (low > high).any():\n",
         "            if (low >= high).any():\n",
         "a sub-domain whose bounds meet holds a point",
@@ -134,7 +134,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-empty-columns-if-they-meet",
-        "bounds/lp.py",
+        "programs/triangle.py",
         "        return None if (lower > upper).any() else program\n",
         "        return None if (lower >= upper).any() else program\n",
         "a column whose bounds meet holds a point",
@@ -142,7 +142,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-chord-nearest",
-        "bounds/lp.py",
+        "programs/triangle.py",
         "            torch.from_numpy(np.where(bounded, high, 1.0)),\n            proof=True,\n",
         "            torch.from_numpy(np.where(bounded, high, 1.0)),\n            proof=False,\n",
         "the chord is lifted in a proof",
@@ -150,7 +150,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-leaky-ends",
-        "bounds/lp.py",
+        "programs/triangle.py",
         "        least, most = np.nextafter(least, -math.inf), np.nextafter(most, math.inf)\n",
         "        pass\n",
         "a·h is rounded",
@@ -158,7 +158,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-hinge-straddles",
-        "bounds/lp.py",
+        "programs/triangle.py",
         "    least = np.where(unstable, np.minimum(least, 0.0), least)\n",
         "",
         "a hinge of negative slope has its least value at 0",
@@ -166,7 +166,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-active-when-inactive",
-        "bounds/lp.py",
+        "programs/triangle.py",
         "    active = low >= 0\n    inactive",
         "    active = high >= 0\n    inactive",
         "a neuron is linear only where its sign is known",
@@ -174,7 +174,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-range-of-the-rows",
-        "bounds/lp.py",
+        "programs/triangle.py",
         "        error = size * gamma(coef.shape[1] + 8) + UNDERFLOW\n",
         "        error = 0 * size\n",
         "t lies within the rows' range, which is rounded",
@@ -182,7 +182,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-range-underflow",
-        "bounds/lp.py",
+        "programs/triangle.py",
         "gamma(coef.shape[1] + 8) + UNDERFLOW\n",
         "gamma(coef.shape[1] + 8)\n",
         "a product below 2^-1074 is lost whole",
@@ -190,7 +190,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-range-of-the-worst-row",
-        "bounds/lp.py",
+        "programs/triangle.py",
         "np.append(domain.lower, least[valid].max(initial=-math.inf))",
         "np.append(domain.lower, most[valid].max(initial=-math.inf))",
         "t is at least what its rows must be",
@@ -198,7 +198,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-padding-is-a-row",
-        "bounds/lp.py",
+        "programs/triangle.py",
         "np.where(valid, offset, math.inf)",
         "offset",
         "padding is no row",
@@ -206,7 +206,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-failed-is-proved",
-        "bounds/lp.py",
+        "programs/triangle.py",
         '        if bound == -math.inf:\n            return LPOutcome("failed")\n',
         '        if bound == -math.inf:\n            return LPOutcome("infeasible", math.inf)\n',
         "duals that say nothing prove nothing",
@@ -214,7 +214,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-radius-of-folded-constants",
-        "bounds/lp_network.py",
+        "programs/network.py",
         "        most = radius.forward(*sizes).reshape(-1).numpy() * INFLATE + UNDERFLOW\n",
         "        most = 0 * radius.forward(*sizes).reshape(-1).numpy()\n",
         "folded weights may be off by their radius",
@@ -222,7 +222,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-nan-bounds",
-        "bounds/lp_network.py",
+        "programs/network.py",
         "        self.lower = [np.where(np.isnan(lower), -np.inf, lower) for lower, _ in pairs]\n",
         "        self.lower = [np.where(np.isnan(lower), 0.0, lower) for lower, _ in pairs]\n",
         "what is not a number is no bound",
@@ -230,7 +230,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-box-of-a-ball",
-        "bounds/lp_network.py",
+        "programs/network.py",
         "np.nextafter(centre - inputs.radius, -np.inf)",
         "centre - inputs.radius",
         "the box around a ball is rounded outward",
@@ -238,7 +238,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-ball-as-a-diamond",
-        "bounds/lp_network.py",
+        "programs/network.py",
         "    if inputs.p == 2:\n",
         "    if False:\n",
         "an ℓ2 ball is wider than the ℓ1 ball of its radius",
@@ -246,7 +246,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-dead-by-a-positive-bound",
-        "bounds/lp_network.py",
+        "programs/network.py",
         "vanishes = (self.bounds.upper[index] <= 0) & (_hinge_of(node).leak == 0)",
         "vanishes = (self.bounds.lower[index] <= 0) & (_hinge_of(node).leak == 0)",
         "only an inactive neuron is dead",
@@ -255,7 +255,7 @@ MUTANTS = (
     # --- the condensed program ---
     Mutant(
         "lp-condensed-chord-positive",
-        "bounds/lp_condensed.py",
+        "programs/condensed.py",
         "np.where(down == most, 1.0, np.nextafter(down / most, 0.0))",
         "np.where(down == most, 1.0, down / most)",
         "the chord's quotient is rounded so that the row weakens",
@@ -263,7 +263,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-condensed-chord-negative",
-        "bounds/lp_condensed.py",
+        "programs/condensed.py",
         "np.where(up == most, 1.0, np.nextafter(up / most, 0.0))",
         "np.where(up == most, 1.0, up / most)",
         "the chord's quotient is rounded so that the row weakens",
@@ -271,7 +271,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-condensed-row-errors",
-        "bounds/lp_condensed.py",
+        "programs/condensed.py",
         "np.nextafter(error - forms[:, 0], math.inf)",
         "-forms[:, 0]",
         "the rows' own forms may be off",
@@ -279,7 +279,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-condensed-row-rounding",
-        "bounds/lp_condensed.py",
+        "programs/condensed.py",
         "np.nextafter(error - forms[:, 0], math.inf)",
         "error - forms[:, 0]",
         "error less constant is rounded",
@@ -287,7 +287,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-condensed-neuron-errors",
-        "bounds/lp_condensed.py",
+        "programs/condensed.py",
         "    wide, error = error > 0, error * INFLATE\n",
         "    wide, error = error > 0, error * 0.0\n",
         "a neuron's own form may be off",
@@ -295,7 +295,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-condensed-neuron-rounding",
-        "bounds/lp_condensed.py",
+        "programs/condensed.py",
         "        np.where(wide, np.nextafter(constant - error, -math.inf), constant),\n"
         "        np.where(wide, np.nextafter(constant + error, math.inf), constant),\n",
         "        np.where(wide, constant - error, constant),\n        np.where(wide, constant + error, constant),\n",
@@ -304,7 +304,7 @@ MUTANTS = (
     ),
     Mutant(
         "lp-condensed-range-of-p",
-        "bounds/lp_condensed.py",
+        "programs/condensed.py",
         "low.clip(min=0), high.clip(min=0)\n",
         "low.clip(min=0), high.clip(min=0) / 2\n",
         "p reaches the upper bound of h",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 CHECK = ("model/test_cross_check.py",)
-FILE = "model/cross_check.py"
+FILE = "model/origin/cross_check.py"
 PARTS = 'in (("links", _links), ("constants", _constants), ("graph", _graph)):'
 
 MUTANTS = (

@@ -12,7 +12,7 @@ MUTANTS = (
     # --- neurons bounded again ---
     Mutant(
         "renew-lower-nearest",
-        "bounds/renew.py",
+        "bounds/neurons/rebound.py",
         "    return float32_down(value[:count]), float32_up(-value[count:])\n",
         "    return value[:count].float(), float32_up(-value[count:])\n",
         "a neuron's bounds are kept in float32, rounded outward",
@@ -20,7 +20,7 @@ MUTANTS = (
     ),
     Mutant(
         "renew-upper-nearest",
-        "bounds/renew.py",
+        "bounds/neurons/rebound.py",
         "    return float32_down(value[:count]), float32_up(-value[count:])\n",
         "    return float32_down(value[:count]), (-value[count:]).float()\n",
         "a neuron's bounds are kept in float32, rounded outward",
@@ -28,7 +28,7 @@ MUTANTS = (
     ),
     Mutant(
         "renew-of-another",
-        "bounds/renew.py",
+        "bounds/neurons/rebound.py",
         "layer, domains.select(at), which, slopes,",
         "layer, domains.select(at.flip(0)), which, slopes,",
         "a neuron is bounded under its own sub-domain's splits",
@@ -36,7 +36,7 @@ MUTANTS = (
     ),
     Mutant(
         "renew-error",
-        "bounds/renew.py",
+        "bounds/neurons/rebound.py",
         "    error = charges.forms[start + neuron][both]\n",
         "    error = 0 * charges.forms[start + neuron][both]\n",
         "a neuron's own form may be off",
@@ -44,7 +44,7 @@ MUTANTS = (
     ),
     Mutant(
         "again-lower-nearest",
-        "bounds/again.py",
+        "paper/rivals/rebound.py",
         "    return float32_down(sides[0]), float32_up(-sides[1])\n",
         "    return sides[0].float(), float32_up(-sides[1])\n",
         "a neuron's bounds are kept in float32, rounded outward",
@@ -52,7 +52,7 @@ MUTANTS = (
     ),
     Mutant(
         "again-upper-nearest",
-        "bounds/again.py",
+        "paper/rivals/rebound.py",
         "    return float32_down(sides[0]), float32_up(-sides[1])\n",
         "    return float32_down(sides[0]), (-sides[1]).float()\n",
         "a neuron's bounds are kept in float32, rounded outward",
@@ -60,7 +60,7 @@ MUTANTS = (
     ),
     Mutant(
         "again-error",
-        "bounds/again.py",
+        "paper/rivals/rebound.py",
         "        value = value - error[some].repeat(2) * INFLATE - value.abs() * gamma(4)\n",
         "        value = value - value.abs() * gamma(4)\n",
         "a neuron's own form may be off",
@@ -69,7 +69,7 @@ MUTANTS = (
     # --- prices ---
     Mutant(
         "prices-rounding-of-the-terms",
-        "bounds/decomposition.py",
+        "paper/rivals/decomposition.py",
         "lost = terms.sum(1) - (size * gamma(net.count + 8) + net.count * UNDERFLOW) * INFLATE",
         "lost = terms.sum(1)",
         "the neurons' terms are products, and their sum is rounded",
@@ -77,7 +77,7 @@ MUTANTS = (
     ),
     Mutant(
         "prices-underflow",
-        "bounds/decomposition.py",
+        "paper/rivals/decomposition.py",
         "(size * gamma(net.count + 8) + net.count * UNDERFLOW) * INFLATE",
         "size * gamma(net.count + 8) * INFLATE",
         "a product below 2^-1074 is lost whole",
@@ -85,7 +85,7 @@ MUTANTS = (
     ),
     Mutant(
         "prices-no-kink",
-        "bounds/decomposition.py",
+        "paper/rivals/decomposition.py",
         "    terms = torch.minimum(torch.minimum(low, high), hull.kink)\n",
         "    terms = torch.minimum(low, high)\n",
         "the triangle has a corner at 0",
@@ -93,7 +93,7 @@ MUTANTS = (
     ),
     Mutant(
         "prices-empty-if-they-meet",
-        "bounds/bdd.py",
+        "paper/rivals/bdd.py",
         "        empty = (bounds.domains.lower > bounds.domains.upper).any(1)\n",
         "        empty = (bounds.domains.lower >= bounds.domains.upper).any(1)\n",
         "a sub-domain whose bounds meet holds a point",

@@ -165,7 +165,7 @@ MUTANTS = (
     # --- folded constants ---
     Mutant(
         "constant-radius-own-rounding",
-        "model/constant.py",
+        "model/origin/constant.py",
         "    own = np.where(exact, 0.0, _U * np.abs(value) + UNDERFLOW)\n",
         "    own = np.where(exact, 0.0, 0.0 * np.abs(value))\n",
         "a folded constant that float64 does not hold is off by a rounding",
@@ -173,7 +173,7 @@ MUTANTS = (
     ),
     Mutant(
         "constant-radius-inherited",
-        "model/constant.py",
+        "model/origin/constant.py",
         "        own = own + inherited(*(_width(radius, operand) for operand in operands)) + UNDERFLOW\n",
         "        own = own + UNDERFLOW\n",
         "what the operands are off by is passed on",
@@ -181,7 +181,7 @@ MUTANTS = (
     ),
     Mutant(
         "constant-product-of-radii",
-        "model/constant.py",
+        "model/origin/constant.py",
         "np.abs(a.value) * rb + np.abs(b.value) * ra + ra * rb)",
         "np.abs(a.value) * rb + np.abs(b.value) * ra)",
         "two inexact factors multiply their errors too",
@@ -189,7 +189,7 @@ MUTANTS = (
     ),
     Mutant(
         "constant-product-one-radius",
-        "model/constant.py",
+        "model/origin/constant.py",
         "np.abs(a.value) * rb + np.abs(b.value) * ra + ra * rb)",
         "np.abs(a.value) * rb)",
         "either factor may be inexact",
@@ -197,7 +197,7 @@ MUTANTS = (
     ),
     Mutant(
         "constant-quotient-zero",
-        "model/constant.py",
+        "model/origin/constant.py",
         "            return np.where(least > 0.0, width, np.inf)\n",
         "            return np.where(least > 0.0, width, 0.0)\n",
         "a divisor that may be 0 says nothing",
@@ -205,7 +205,7 @@ MUTANTS = (
     ),
     Mutant(
         "constant-quotient-radius",
-        "model/constant.py",
+        "model/origin/constant.py",
         "width = (ra + np.abs(quotient) * rb) / (least",
         "width = ra / (least",
         "the divisor's own error counts",
@@ -213,7 +213,7 @@ MUTANTS = (
     ),
     Mutant(
         "constant-root-radius",
-        "model/constant.py",
+        "model/origin/constant.py",
         "lambda ra: np.where(np.asarray(ra) == 0.0, 0.0, ra / root), a)",
         "lambda ra: np.zeros_like(root), a)",
         "a root of an inexact number is inexact",
@@ -221,7 +221,7 @@ MUTANTS = (
     ),
     Mutant(
         "constant-exact-where-it-is-not",
-        "model/constant.py",
+        "model/origin/constant.py",
         "exact = _in_range(a.value, b.value) & (_product_error(a.value, b.value, product) == 0.0)",
         "exact = np.isfinite(product)",
         "a product is exact only where Dekker's remainder is 0",

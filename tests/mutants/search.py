@@ -120,7 +120,7 @@ MUTANTS = (
     # --- sub-domains ---
     Mutant(
         "contained-by-any-sign",
-        "problem/domains.py",
+        "bounds/domains.py",
         "splits.sign()[fixed]).all(1)",
         "splits.sign()[fixed]).any(1)",
         "a sub-domain inside another has all its signs",
@@ -128,7 +128,7 @@ MUTANTS = (
     ),
     Mutant(
         "split-one-half",
-        "problem/domains.py",
+        "bounds/domains.py",
         "lower=lower.scatter_(1, at, torch.where(negative, low, low.clamp(min=0)))",
         "lower=lower.scatter_(1, at, low.clamp(min=0))",
         "the half h <= 0 reaches down to the parent's bound",
@@ -136,7 +136,7 @@ MUTANTS = (
     ),
     Mutant(
         "split-open-halves",
-        "problem/domains.py",
+        "bounds/domains.py",
         "torch.where(negative, high.clamp(max=0), high))",
         "torch.where(negative, high.clamp(max=-1e-6), high))",
         "the halves are closed",
@@ -144,7 +144,7 @@ MUTANTS = (
     ),
     Mutant(
         "split-drops-a-child",
-        "problem/domains.py",
+        "bounds/domains.py",
         "    wanted = ~((neurons < 0)[:, None] & (sides > 0)).any(2)  # (domain, 2^k)\n",
         "    wanted = ~((neurons <= 0)[:, None] & (sides > 0)).any(2)  # (domain, 2^k)\n",
         "children cover their parent",
@@ -152,7 +152,7 @@ MUTANTS = (
     ),
     Mutant(
         "parent-of-another",
-        "problem/domains.py",
+        "bounds/domains.py",
         "    return torch.where(domains.splits.abs() == depth,",
         "    return torch.where(domains.splits.abs() >= depth - 1,",
         "a parent lacks the last decision only",
@@ -160,7 +160,7 @@ MUTANTS = (
     ),
     Mutant(
         "concatenate-drops",
-        "problem/domains.py",
+        "bounds/domains.py",
         "    return Domains(**{n: torch.cat([getattr(p, n) for p in parts]) for n in names})\n",
         "    return Domains(**{n: torch.cat([getattr(p, n) for p in parts[1:]]) for n in names})\n",
         "batches that come together lose nothing",
@@ -168,7 +168,7 @@ MUTANTS = (
     ),
     Mutant(
         "put-in-another-place",
-        "problem/domains.py",
+        "bounds/domains.py",
         "old.index_copy(0, index, new) for old",
         "old.index_copy(0, index.flip(0), new) for old",
         "what is put back is put where it was taken",
@@ -177,7 +177,7 @@ MUTANTS = (
     # --- boxes ---
     Mutant(
         "box-push-loses-one",
-        "search/box_frontier.py",
+        "search/boxes/frontier.py",
         "        end = self._count + len(boxes)\n",
         "        boxes = boxes.part(0, max(1, len(boxes) - 1))\n        end = self._count + len(boxes)\n",
         "what is open stays open",
@@ -185,7 +185,7 @@ MUTANTS = (
     ),
     Mutant(
         "box-grow-drops",
-        "search/box_frontier.py",
+        "search/boxes/frontier.py",
         "        wider[: self._count] = tensor[: self._count]\n",
         "        wider[: self._count] = tensor[:1]\n",
         "a frontier that grows keeps what it has",
@@ -193,7 +193,7 @@ MUTANTS = (
     ),
     Mutant(
         "box-pop-removes-the-wrong-ones",
-        "search/box_frontier.py",
+        "search/boxes/frontier.py",
         "            tensor[holes] = tensor[movers]\n",
         "            pass\n",
         "only what was taken is removed",
@@ -201,7 +201,7 @@ MUTANTS = (
     ),
     Mutant(
         "box-pop-a-view",
-        "search/box_frontier.py",
+        "search/boxes/frontier.py",
         "            taken = self.boxes.map(Tensor.clone)\n",
         "            taken = self.boxes\n",
         "what was taken is not overwritten",
@@ -209,7 +209,7 @@ MUTANTS = (
     ),
     Mutant(
         "box-concatenate-drops",
-        "search/box_frontier.py",
+        "search/boxes/frontier.py",
         "torch.cat([getattr(p, f.name) for p in parts])",
         "torch.cat([getattr(p, f.name) for p in parts[:1]])",
         "what was given up is open, too",
@@ -217,7 +217,7 @@ MUTANTS = (
     ),
     Mutant(
         "box-halves-leave-a-gap",
-        "branching/input_split.py",
+        "branching/inputs.py",
         "            torch.cat([upper.scatter(1, axis, middle), upper]),\n",
         "            torch.cat([upper.scatter(1, axis, low / 2 + middle / 2), upper]),\n",
         "halves fill their parent",
@@ -226,7 +226,7 @@ MUTANTS = (
     # --- a tighter root, neurons by branch and bound, leaves ---
     Mutant(
         "repack-drops-either-half",
-        "bounds/repack.py",
+        "bounds/condensed/transfer.py",
         "    against = (domains.splits.sign() * known)[:, gone] < 0\n",
         "    against = (domains.splits.sign() * known)[:, gone] != 0\n",
         "a decision that is implied drops nothing",
@@ -234,7 +234,7 @@ MUTANTS = (
     ),
     Mutant(
         "repack-other-places",
-        "bounds/repack.py",
+        "bounds/condensed/transfer.py",
         "before.start + torch.searchsorted(before.index, layer.index)",
         "before.start + torch.arange(layer.count)",
         "a neuron keeps its decisions and its bounds",
@@ -242,7 +242,7 @@ MUTANTS = (
     ),
     Mutant(
         "repack-signs-swapped",
-        "bounds/repack.py",
+        "bounds/condensed/transfer.py",
         "        parts.append((low >= 0).short() - (high <= 0).short())\n",
         "        parts.append((high <= 0).short() - (low >= 0).short())\n",
         "only what contradicts a known sign is dropped",
@@ -250,7 +250,7 @@ MUTANTS = (
     ),
     Mutant(
         "neuron-least-of-all",
-        "search/refine.py",
+        "search/neuron_search.py",
         "            leaves = concatenate([leaves.select(rest), children])\n",
         "            leaves = children\n",
         "a neuron's bound is the least over all its sub-domains",
@@ -258,7 +258,7 @@ MUTANTS = (
     ),
     Mutant(
         "neuron-best-of-all",
-        "search/refine.py",
+        "search/neuron_search.py",
         'torch.full_like(least, torch.inf).scatter_reduce(0, leaves.target, leaves.bound, "amin")',
         'torch.full_like(least, -torch.inf).scatter_reduce(0, leaves.target, leaves.bound, "amax")',
         "a neuron's bound is the least over all its sub-domains",

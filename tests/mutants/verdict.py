@@ -69,7 +69,7 @@ MUTANTS = (
     ),
     Mutant(
         "box-ledger-on-the-threshold",
-        "search/box_ledger.py",
+        "search/boxes/ledger.py",
         "        return (least > tau).any(1) | on_it.any(1)\n",
         "        return (least >= tau).any(1) | on_it.any(1)\n",
         "where equality violates, a bound on the threshold proves nothing",
@@ -77,7 +77,7 @@ MUTANTS = (
     ),
     Mutant(
         "box-ledger-strictness",
-        "search/box_ledger.py",
+        "search/boxes/ledger.py",
         "        self._strict = self.rows.strict & self.rows.valid\n",
         "        self._strict = self.rows.valid\n",
         "only of a strict row is equality no violation",
@@ -85,7 +85,7 @@ MUTANTS = (
     ),
     Mutant(
         "box-ledger-forgets-what-it-gave-up",
-        "search/box_ledger.py",
+        "search/boxes/ledger.py",
         "            self._stuck.append(boxes)\n",
         "            pass\n",
         "boxes that were given up are open",
@@ -133,7 +133,7 @@ MUTANTS = (
     ),
     Mutant(
         "fallback-drops",
-        "search/fallback.py",
+        "search/lp_turns.py",
         "        frontier.push(batch.select(still_open))\n",
         "        frontier.push(batch.select(~still_open))\n",
         "what the LP does not prove goes back",
@@ -141,7 +141,7 @@ MUTANTS = (
     ),
     Mutant(
         "fallback-parents-with-a-childs-bounds",
-        "search/fallback.py",
+        "search/lp_turns.py",
         "        whole = root_domains(self._root).select(inner.target)\n",
         "        whole = inner\n",
         "a child's bounds do not hold on its parent",
@@ -149,7 +149,7 @@ MUTANTS = (
     ),
     Mutant(
         "split-drops-what-was-not-bounded",
-        "search/input_split.py",
+        "search/boxes/loop.py",
         "        frontier.push(self._in_parts(children, frontier))  # what was not bounded is still open\n",
         "        self._in_parts(children, frontier)\n",
         "what was not bounded is still open",
@@ -157,7 +157,7 @@ MUTANTS = (
     ),
     Mutant(
         "split-drops-what-the-deadline-left",
-        "search/input_split.py",
+        "search/boxes/loop.py",
         "        frontier.push(left)\n",
         "",
         "what was not bounded is still open",
@@ -165,7 +165,7 @@ MUTANTS = (
     ),
     Mutant(
         "split-hull-of-one-set",
-        "search/input_split.py",
+        "search/boxes/loop.py",
         "hull = InputSet(self._lower.amin(0).view(self._shape).cpu(), self._upper.amax(0)",
         "hull = InputSet(self._lower[0].view(self._shape).cpu(), self._upper[0]",
         "rounding is charged by intervals that hold on every set",
@@ -173,7 +173,7 @@ MUTANTS = (
     ),
     Mutant(
         "split-empty-if-they-meet",
-        "search/input_split.py",
+        "search/boxes/loop.py",
         "        empty = (boxes.lower > boxes.upper).any(1)\n",
         "        empty = (boxes.lower >= boxes.upper).any(1)\n",
         "a box whose bounds meet holds a point",
@@ -181,7 +181,7 @@ MUTANTS = (
     ),
     Mutant(
         "split-drops-the-hopeless",
-        "search/input_split.py",
+        "search/boxes/loop.py",
         "        self._ledger.give_up(stuck)\n",
         "",
         "what cannot be decided is given up, not dropped",
@@ -189,7 +189,7 @@ MUTANTS = (
     ),
     Mutant(
         "hand-over-ends-with-the-first",
-        "search/hand_over.py",
+        "search/boxes/remainder.py",
         "        reason = reason or outcome.reason\n",
         "        break\n",
         "every open box is searched",
@@ -197,7 +197,7 @@ MUTANTS = (
     ),
     Mutant(
         "hand-over-another-target",
-        "search/hand_over.py",
+        "search/boxes/remainder.py",
         "(t[box.target : box.target + 1] for t in _tensors(problem.rows))",
         "(t[:1] for t in _tensors(problem.rows))",
         "a box is searched for the target that is open on it",
@@ -205,7 +205,7 @@ MUTANTS = (
     ),
     Mutant(
         "mip-is-believed",
-        "search/mip.py",
+        "paper/rivals/mip.py",
         "            return self._confirm(CLAIMS[claim])\n",
         "            return replace(self._outcome(), proved=tuple(1 + 0 * s for s in self._cover.shares()))\n",
         "a solver's claim is proved again, or nothing",

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from netproof.problem.decimal import decimal
 from netproof.problem.decimals import Decimals
-from netproof.problem.exact import decimal
 from netproof.problem.rounding import Rounded
 
 digits = st.text("0123456789", min_size=1, max_size=24)

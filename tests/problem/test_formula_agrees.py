@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netproof.problem.vnnlib import parse_property
+from netproof.problem.vnnlib.reader import parse_property
 
 DECIMALS = ["-1", "-0.5", "0", "0.25", "5e-1", "1.0", "2"]
 COMPARE = {

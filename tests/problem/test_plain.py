@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from netproof.errors import SpecError
 from netproof.problem.decimals import Decimals
-from netproof.problem.plain import plain_beginning
-from netproof.problem.sexpr import Source
-from netproof.problem.vnnlib import _Reader, parse_property
+from netproof.problem.vnnlib.prelude import plain_beginning
+from netproof.problem.vnnlib.reader import _Reader, parse_property
+from netproof.problem.vnnlib.sexpr import Source
 
 DECLARED = "".join(f"(declare-const {name} Real)\n" for name in ("X_0", "X_1", "X_2", "Y_0", "Y_1"))
 BOUNDS = """(assert (<= X_0 0.5))

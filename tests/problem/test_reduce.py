@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from netproof.errors import SpecError
 from netproof.problem.property import Ball, Box, Disjunct, Property, Row
 from netproof.problem.reduce import input_set, reduce, rows
-from netproof.problem.vnnlib import parse_property
+from netproof.problem.vnnlib.reader import parse_property
 
 HEAD = "".join(f"(declare-const {n} Real)" for n in ("X_0", "X_1", "Y_0", "Y_1"))
 IDENTITY = [[1.0, 0.0], [0.0, 1.0]]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from netproof.errors import SpecError
-from netproof.problem.sexpr import MAX_DEPTH, Atom, Group, Source, parse
+from netproof.problem.vnnlib.sexpr import MAX_DEPTH, Atom, Group, Source, parse
 
 
 def test_every_atom_and_list_knows_its_place() -> None:

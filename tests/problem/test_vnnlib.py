@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from netproof.errors import SpecError
-from netproof.problem import formula
 from netproof.problem.property import Property, Row
-from netproof.problem.vnnlib import load_property, parse_property
+from netproof.problem.vnnlib import formula
+from netproof.problem.vnnlib.reader import load_property, parse_property
 
 HEAD = """(declare-const X_0 Real)
 (declare-const X_1 Real)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from netproof.core.verdict import Witness
 from netproof.problem.property import Ball, Box, Disjunct, Property, Row
-from netproof.problem.vnnlib import parse_property
+from netproof.problem.vnnlib.reader import parse_property
 from netproof.problem.witness import (
     confirm,
     confirmed,

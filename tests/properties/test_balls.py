@@ -11,7 +11,7 @@ import torch
 
 import netproof
 from netproof.core.verdict import Status
-from netproof.methods import METHODS
+from netproof.methods.registry import METHODS
 from netproof.model.load import load_network
 from netproof.problem.property import Disjunct, Property
 from netproof.problem.specs import InputRegion, l1_ball, l2_ball

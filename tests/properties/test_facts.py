@@ -16,14 +16,14 @@ import pytest
 import torch
 
 import netproof
-from netproof.bounds.bounder import Bounds
+from netproof.bounds.base import Bounds
+from netproof.bounds.domains import Domains, split
 from netproof.bounds.lirpa import Lirpa
-from netproof.bounds.lp import LPOutcome, LPTask, TriangleLP
-from netproof.bounds.root import Root
+from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status
-from netproof.methods import METHODS
-from netproof.problem.domains import Domains, split
+from netproof.methods.registry import METHODS
+from netproof.programs.triangle import LPOutcome, LPTask, TriangleLP
 from netproof.search.leaf import LeafLP
 from support.asking import ask, at_most, bound_of, dense, problem_of, root_of, whole_box
 from support.random_graphs import TinyNetwork, rows_tensor
@@ -314,7 +314,7 @@ def two_layers() -> TinyNetwork:
     )
 
 
-BOUNDERS = {"fixed": Lirpa(0, 0, 0), "optimised": Lirpa(), "not refreshed": Lirpa(refresh=0)}
+BOUNDERS = {"fixed": Lirpa(0, 0, 0), "optimised": Lirpa(), "not refreshed": Lirpa(rebound=0)}
 
 
 def clean(domains: Domains) -> bool:
@@ -345,7 +345,7 @@ def test_fact_5_a_domain_is_called_empty_only_when_that_is_confirmed(bounder: Li
     """With h <= 0 the next layer's z is −1/2: a domain that says z >= −1/8 is empty, one that says z >= −1/2 is not."""
     problem = problem_of(two_layers().graph, ONE, rows_tensor(np.ones((1, 1)), np.zeros(1)))
     root, bounds = root_of(bounder, problem)
-    where = {(layer.pre, int(e)): layer.start + i for layer in root.search.layers for i, e in enumerate(layer.index)}
+    where = {(layer.pre, int(e)): layer.start + i for layer in root.graph32.layers for i, e in enumerate(layer.index)}
     h, z = where[1, 0], where[3, 0]
     parent = replace(bounds.domains, candidates=torch.arange(root.count)[None])
     inactive = split(parent, torch.tensor([[h]])).select(torch.tensor([1, 1]))
@@ -353,7 +353,7 @@ def test_fact_5_a_domain_is_called_empty_only_when_that_is_confirmed(bounder: Li
     lower[:, z] = torch.tensor([-0.125, -0.5])
     found = bound_of(bounder, root, replace(inactive, lower=lower))
     assert clean(found.domains)
-    assert found.empty.tolist() == [bounder.refresh > 0, False]
+    assert found.empty.tolist() == [bounder.rebound > 0, False]
     assert (found.domains.bound == np.inf).tolist() == found.empty.tolist()
 
 
@@ -363,7 +363,7 @@ def test_fact_5_a_domain_of_one_point_is_not_empty(bounder: Lirpa) -> None:
     problem = problem_of(two_layers().graph, ONE, rows_tensor(np.ones((1, 1)), np.zeros(1)))
     root, bounds = root_of(bounder, problem)
     pinned = [t.clone() for t in (bounds.domains.lower, bounds.domains.upper)]
-    first = root.search.layers[0].packed
+    first = root.graph32.layers[0].packed
     pinned[0][:, first] = pinned[1][:, first] = 0.0
     domains = replace(bounds.domains, lower=pinned[0], upper=pinned[1], candidates=torch.arange(root.count)[None])
     found = bound_of(bounder, root, domains)

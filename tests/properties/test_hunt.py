@@ -26,8 +26,8 @@ from hunt.sets import ball
 from hunt.shrink import shrink, smaller
 from hunt.workers import Plan, run_workers
 from netproof.core.verdict import Status, Verdict, Witness
-from netproof.methods import METHODS
-from netproof.problem.vnnlib import load_property
+from netproof.methods.registry import METHODS
+from netproof.problem.vnnlib.reader import load_property
 
 ORACLE_SEEDS = range(40)
 SEGMENT = InputSet((Fraction(-1),), (Fraction(1),))

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds.bounder import Bounds, Clock, root_domains
-from netproof.bounds.joint import Batch
+from netproof.bounds.base import Bounds, Clock, root_domains
+from netproof.bounds.domains import Domains, split
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.graph.batch import Batch
+from netproof.bounds.graph.slopes import Slopes
 from netproof.bounds.lirpa import Lirpa, optimise_and_confirm
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.root import Root, build_root
-from netproof.bounds.slopes import Slopes
+from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
-from netproof.problem.domains import Domains, split
 from netproof.problem.problem import Problem
 from netproof.search.leaf import LeafLP
 from support.asking import CPU, bound_of, dense, first_problem, gaussian, problem_of, root_of
@@ -32,7 +32,7 @@ THOROUGH = Schedule(steps=600, rate=0.1, decay=0.99, patience=600)
 
 def climb(root: Root, domains: Domains) -> Bounds:
     """Optimise the output's slopes for long, with the intermediate bounds as they are."""
-    layers = root.search.layers
+    layers = root.graph32.layers
     batch = Batch(
         domains.target,
         [domains.lower[:, layer.packed] for layer in layers],
@@ -103,7 +103,7 @@ def test_leaves_that_the_lp_calls_empty_are_empty() -> None:
             empty += 1
             signs = {
                 (layer.pre, int(element)): int(sign)
-                for layer in root.search.layers
+                for layer in root.graph32.layers
                 for element, sign in zip(layer.index, leaves.splits[i, layer.packed].sign(), strict=True)
             }
             assert milp_minimum(question.graph, *question.box, coef, offset, signs).value == np.inf
@@ -118,7 +118,7 @@ def test_leaves_that_the_lp_calls_empty_are_empty() -> None:
 def test_optimised_slopes_meet_the_lp_on_the_same_intermediate_bounds(seed: int, widths: tuple[int, ...]) -> None:
     root = crown_root(gaussian_problem(seed, widths, 0.5))
     start = root_domains(root)
-    first = float(bound_of(Lirpa(steps=0, refresh=0), root, start).domains.bound)
+    first = float(bound_of(Lirpa(steps=0, rebound=0), root, start).domains.bound)
     best = float(climb(root, start).domains.bound)
     (lp,) = lp_values(root, start).tolist()
     assert first <= best <= lp + 1e-6
@@ -131,7 +131,7 @@ def test_the_first_slopes_alone_do_not_meet_the_lp() -> None:
     for seed in range(8):
         root = crown_root(gaussian_problem(seed, (4, 6, 6, 1), 0.5))
         start = root_domains(root)
-        gaps.append(float(lp_values(root, start) - bound_of(Lirpa(steps=0, refresh=0), root, start).domains.bound))
+        gaps.append(float(lp_values(root, start) - bound_of(Lirpa(steps=0, rebound=0), root, start).domains.bound))
     assert sum(gap > 1e-2 for gap in gaps) >= 4
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from netproof.core.verdict import Status, Verdict
-from netproof.methods import METHODS
+from netproof.methods.registry import METHODS
 from netproof.model.affine import Linear
 from netproof.problem.property import Property
 from support.asking import ask, at_most, dense, gaussian, knotted, sharpened, whole_box

@@ -8,8 +8,8 @@ import torch
 
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
+from netproof.paper.tables.curve import Curve, optimisation_curve
 from netproof.problem.problem import Problem
-from netproof.reproduce.curve import Curve, optimisation_curve
 from support.asking import CPU, gaussian, problem_of
 from support.exact import milp_minimum
 from support.random_graphs import rows_tensor

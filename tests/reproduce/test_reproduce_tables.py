@@ -12,10 +12,10 @@ from netproof.campaign.instances import Instance
 from netproof.campaign.store import Result
 from netproof.core.cpu import available_cpus
 from netproof.errors import UsageError
-from netproof.methods import METHODS
-from netproof.reproduce import cpu, table1, table2
-from netproof.reproduce.output import Output
-from netproof.reproduce.rows import (
+from netproof.methods.registry import METHODS
+from netproof.paper.tables import cpu, table1, table2
+from netproof.paper.tables.output import Output
+from netproof.paper.tables.rows import (
     SETS,
     Published,
     find_sets,

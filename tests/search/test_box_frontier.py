@@ -7,8 +7,8 @@ from dataclasses import fields
 import pytest
 import torch
 
-from netproof.branching.input_split import split
-from netproof.search.box_frontier import Boxes, BoxFrontier
+from netproof.branching.inputs import split
+from netproof.search.boxes.frontier import Boxes, BoxFrontier
 
 
 def random_boxes(count: int, seed: int) -> Boxes:

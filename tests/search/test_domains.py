@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from netproof.problem.domains import Domains, concatenate, parents, split
+from netproof.bounds.domains import Domains, concatenate, parents, split
 from support.problems import plain_domains as domains
 from support.problems import same_domains as same
 

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import torch
 
+from netproof.bounds.domains import concatenate, split
 from netproof.core.verdict import Witness
-from netproof.problem.domains import concatenate, split
 from netproof.search import evidence
 from netproof.search.evidence import Cover, Outcome
 from support.problems import plain_domains

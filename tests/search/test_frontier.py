@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from netproof.problem.domains import Domains, concatenate, split
+from netproof.bounds.domains import Domains, concatenate, split
 from netproof.search.frontier import Frontier
 from support.problems import plain_domains as domains
 from support.problems import same_domains as same

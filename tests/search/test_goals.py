@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds.region import Region
+from netproof.bounds.linear.region import Region
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Witness
 from netproof.model.affine import Linear

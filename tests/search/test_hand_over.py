@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.build import build_method
 from netproof.core.deadline import Deadline
-from netproof.methods import method_info
+from netproof.methods.build import build_method
+from netproof.methods.registry import method_info
 from netproof.problem.problem import Problem
+from netproof.search.boxes.remainder import hand_over, sub_problem
 from netproof.search.goals import Decide
-from netproof.search.hand_over import hand_over, sub_problem
 from support.awkward import GraphBuilder
 from support.boxes import CPU, Run, deaf, ignore, problems_of, several, truth
 from support.problems import box_problem, targets_of

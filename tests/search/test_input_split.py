@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds.boxes import BoxBounder
+from netproof.bounds.boxes.bounder import BoxBounder
 from netproof.core.deadline import Deadline
 from netproof.problem.problem import Problem
+from netproof.search.boxes.loop import SplitResult
 from netproof.search.goals import Decide, Minimise
-from netproof.search.input_split import SplitResult
 from support.asking import knotted, sharpened
 from support.awkward import GraphBuilder
 from support.boxes import Run, deaf, problems_of, several, truth, worst

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds.boxes import BoxBounder
+from netproof.bounds.boxes.bounder import BoxBounder
 from netproof.core.deadline import Deadline
 from netproof.errors import DeviceError, UsageError
 from netproof.problem.problem import InputSet, Problem
-from netproof.search.box_ledger import BoxLedger
+from netproof.search.boxes.ledger import BoxLedger
+from netproof.search.boxes.loop import applies
 from netproof.search.goals import Decide
-from netproof.search.input_split import applies
 from support.asking import knotted, sharpened
 from support.awkward import GraphBuilder
 from support.boxes import CPU, Run, deaf, problems_of, several
@@ -79,7 +79,7 @@ def test_a_device_too_small_for_one_box_is_an_error(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_crowded_frontier_is_searched_depth_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("netproof.search.input_split.domains_that_fit", lambda each, device: (None, 2))
+    monkeypatch.setattr("netproof.search.boxes.loop.domains_that_fit", lambda each, device: (None, 2))
     question = sharpened(knotted(3), [Fraction(1, 50)])
     assert Run(problems_of(question), batch=2).status == "proved"
 

@@ -8,15 +8,15 @@ from functools import partial
 
 import pytest
 
+from netproof.bounds.base import Clock
 from netproof.bounds.beta import Beta
-from netproof.bounds.bounder import Clock
 from netproof.bounds.lirpa import Lirpa
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
 from netproof.search.goals import Decide
-from netproof.search.ladder import Ladder
 from netproof.search.loop import Method, Search
+from netproof.search.root_tightening import RootTightening
 from support.asking import CPU, first_problem, knotted, problem_of, root_of, sharpened
 from support.exact import rows_of
 from support.problems import targets_of
@@ -27,8 +27,8 @@ FOREVER = Deadline(None)
 
 def test_the_first_rung_comes_when_as_much_was_searched_as_it_costs() -> None:
     root, _ = root_of(BETA, first_problem(knotted(0, (3, 6, 5, 4, 2))))
-    ladder = Ladder(BETA, Babsr())
-    price = 2 * sum(layer.count for layer in root.search.layers[1:])
+    ladder = RootTightening(BETA, Babsr())
+    price = 2 * sum(layer.count for layer in root.graph32.layers[1:])
     root.bounded = price - 1
     assert not ladder.is_due(root)
     root.bounded = price
@@ -37,7 +37,7 @@ def test_the_first_rung_comes_when_as_much_was_searched_as_it_costs() -> None:
 
 def test_rungs_grow_and_end_when_they_do_not_pay() -> None:
     root, _ = root_of(BETA, first_problem(knotted(0, (3, 6, 5, 4, 2))))
-    ladder = Ladder(BETA, Babsr())
+    ladder = RootTightening(BETA, Babsr())
     root.bounded = 1000
     second = ladder.step(root, FOREVER, Clock())
     assert second is not None
@@ -57,7 +57,7 @@ def test_rungs_grow_and_end_when_they_do_not_pay() -> None:
 def test_a_bounder_without_tighter_roots_has_no_rungs() -> None:
     root, _ = root_of(Lirpa(root_steps=5, neuron_steps=2, steps=2), first_problem(knotted(0, (3, 6, 5, 4, 2))))
     root.bounded = 10**9
-    assert not Ladder(Lirpa(), Babsr()).is_due(root)
+    assert not RootTightening(Lirpa(), Babsr()).is_due(root)
 
 
 @pytest.mark.parametrize("seed", range(4))

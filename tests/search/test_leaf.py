@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from netproof.bounds.bounder import root_domains
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.root import Root, build_root
+from netproof.bounds.base import root_domains
+from netproof.bounds.domains import Domains, split
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
-from netproof.problem.domains import Domains, split
 from netproof.search.leaf import LeafLP, with_bounds
 from support.asking import CPU
 from support.problems import box_problem, packed_values, random_points, random_relus

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.problem.domains import Domains, split
+from netproof.bounds.domains import Domains, split
 from netproof.search.goals import Goal, Judge
 from netproof.search.ledger import Ledger
 from support.problems import plain_domains

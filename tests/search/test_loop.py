@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds.bounder import Bounder, Bounds, Clock
+from netproof.bounds.base import Bounder, Bounds, Clock
+from netproof.bounds.domains import Domains
 from netproof.bounds.lirpa import Lirpa
-from netproof.bounds.root import Root
+from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Witness
 from netproof.errors import DeviceError
 from netproof.model.graph import Graph
-from netproof.problem.domains import Domains
 from netproof.problem.problem import Problem
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import torch
 
+from netproof.bounds.base import Clock
 from netproof.bounds.beta import Beta
-from netproof.bounds.bounder import Clock
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.renew import renew
-from netproof.bounds.repack import repack
-from netproof.bounds.root import Root
+from netproof.bounds.condensed.transfer import repack
+from netproof.bounds.domains import Domains, split
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.neurons.rebound import renew
+from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
-from netproof.problem.domains import Domains, split
 from netproof.problem.problem import Problem
-from netproof.search.refine import NeuronSearch
+from netproof.search.neuron_search import NeuronSearch
 from support.asking import bound_of, first_problem, knotted, root_of, sample
 from support.exact import milp_minimum
 from support.problems import inside, packed_values
@@ -39,7 +39,7 @@ def tightened(root: Root, rounds: int = 12, width: int = 3) -> Root:
 def width(root: Root) -> float:
     return sum(
         float((root.intervals.of[layer.pre].upper - root.intervals.of[layer.pre].lower).sum())
-        for layer in root.search.layers
+        for layer in root.graph32.layers
     )
 
 
@@ -56,7 +56,7 @@ def test_branching_on_neurons_tightens_and_never_cuts_off_a_value() -> None:
             interval = better.intervals.of[node]
             assert bool((interval.lower <= value + 1e-9).all())
             assert bool((value <= interval.upper + 1e-9).all())
-        last = better.search.layers[-1].pre
+        last = better.graph32.layers[-1].pre
         before, after = (r.intervals.of[last] for r in (slopes_only, better))
         gained += bool(((after.upper - after.lower) < (before.upper - before.lower) - 1e-6).any())
     assert gained >= 4
@@ -70,7 +70,7 @@ def test_with_rounds_enough_a_neuron_is_bounded_exactly() -> None:
         question = knotted(seed, (3, 6, 5, 4, 2))
         root, _ = root_of(BETA, problem)
         better = tightened(root, rounds=60, width=8)
-        layer = better.search.layers[1]
+        layer = better.graph32.layers[1]
         found = better.intervals.of[layer.pre]
         head = problem.graph.nodes[layer.pre]
         graph = type(problem.graph)(problem.graph.nodes[: layer.pre + 1])
@@ -112,7 +112,7 @@ def test_renewed_bounds_hold_on_their_sub_domain_and_are_no_wider() -> None:
     for seed in range(6):
         problem = deep(seed)
         root, bounds = root_of(BETA, problem)
-        first = root.search.layers[0]
+        first = root.graph32.layers[0]
         chosen = torch.arange(min(4, first.count))[None]
         domains = split(bounds.domains.select(slice(0, 1)), chosen)
         fresh = renew(root, domains, 8, Schedule(10, 0.1), FOREVER)

@@ -16,17 +16,16 @@ import torch
 
 import netproof
 from netproof.api import Progress
-from netproof.bounds import babsr_lp
-from netproof.bounds.lp import LPOutcome, TriangleLP
-from netproof.bounds.lp_model import Floats
-from netproof.bounds.lp_solve import NOTHING, Answer
-from netproof.bounds.mip_model import Claim
+from netproof.bounds.domains import split
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict
 from netproof.demo import Instance
 from netproof.model.load import load_network
-from netproof.problem.domains import split
-from netproof.search import mip
+from netproof.paper.rivals import babsr_lp, mip
+from netproof.paper.rivals.mip_model import Claim
+from netproof.programs.highs import NOTHING, Answer
+from netproof.programs.model import Floats
+from netproof.programs.triangle import LPOutcome, TriangleLP
 from support.api import below, constant_property, least_of, module
 from support.asking import ask, at_most, bound_of, dense, first_problem, knotted, root_of, sample, sharpened, whole_box
 from support.problems import inside, packed_values
@@ -74,7 +73,7 @@ def test_it_is_complete_without_an_lp_of_leaves(tmp_path: Path) -> None:
 def test_bounding_neurons_again_saves_branches(tmp_path: Path) -> None:
     counts = []
     for again in ("true", "false"):
-        options = {"again": again}
+        options = {"rebound": again}
         runs = [answer(holds(seed, (3, 6, 6, 5, 2)), tmp_path, "babsr-lp", options=options) for seed in range(1, 4)]
         assert {run.status for run in runs} == {Status.UNSAT}
         counts.append(sum(run.stats.domains for run in runs))

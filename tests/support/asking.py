@@ -15,12 +15,12 @@ import onnxruntime
 import torch
 
 import netproof
-from netproof.bounds.bounder import Bounder, Bounds, Clock
-from netproof.bounds.root import Root
+from netproof.bounds.base import Bounder, Bounds, Clock
+from netproof.bounds.domains import Domains
+from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict
 from netproof.model.graph import Graph
-from netproof.problem.domains import Domains
 from netproof.problem.problem import Problem, Rows
 from netproof.problem.property import Box, Disjunct, Property, Row
 from support.exact import milp_minimum, rows_of
@@ -147,7 +147,7 @@ def bound_of(bounder: Bounder, root: Root, domains: Domains) -> Bounds:
 def signs_of(root: Root, splits: torch.Tensor) -> dict[tuple[int, int], int]:
     """By (node of h, element), the sign that splits (U,) decided."""
     found = {}
-    for layer in root.search.layers:
+    for layer in root.graph32.layers:
         for element, sign in zip(layer.index.tolist(), splits[layer.packed].sign().tolist(), strict=True):
             if sign:
                 found[layer.pre, element] = sign

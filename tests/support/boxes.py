@@ -10,15 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netproof.build import build_method
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Witness
-from netproof.methods import method_info
+from netproof.methods.build import build_method
+from netproof.methods.registry import method_info
 from netproof.problem.problem import Problem
+from netproof.search.boxes.loop import InputSplit, SplitOptions, SplitResult
+from netproof.search.boxes.remainder import hand_over
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide, Goal
-from netproof.search.hand_over import hand_over
-from netproof.search.input_split import InputSplit, SplitOptions, SplitResult
 from support.exact import enumerate_minimum, rows_of
 from support.problems import box_problem, random_relus, targets_of
 from support.random_graphs import Question

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from netproof.reproduce.rows import SETS
+from netproof.paper.tables.rows import SETS
 from support.campaign import make_set
 
 HEADER = (

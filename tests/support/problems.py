@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netproof.bounds.root import Root
+from netproof.bounds.domains import Domains
+from netproof.bounds.neurons.root import Root
 from netproof.model.graph import Graph
-from netproof.problem.domains import Domains
 from netproof.problem.problem import InputSet, Problem, Rows
 from support.awkward import GraphBuilder
 
@@ -56,7 +56,7 @@ def random_points(problem: Problem, count: int, seed: int = 0) -> Tensor:
 def packed_values(root: Root, points: Tensor) -> Tensor:
     """h of every packed neuron at the points: (point, U), float64."""
     values = root.problem.graph.values(points)
-    parts = [values[layer.pre].flatten(1)[:, layer.index.cpu()] for layer in root.search.layers]
+    parts = [values[layer.pre].flatten(1)[:, layer.index.cpu()] for layer in root.graph32.layers]
     return torch.cat(parts, 1) if parts else torch.zeros(len(points), 0, dtype=torch.float64)
 
 

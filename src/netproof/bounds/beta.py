@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from netproof.bounds.bounder import Bounder, Bounds, Clock, root_domains
-from netproof.bounds.climb import Seeds, Start, climb, first_logits
-from netproof.bounds.confirm_packed import confirm_packed
-from netproof.bounds.dual import packed_lines
-from netproof.bounds.optimise import Schedule
-from netproof.bounds.renew import renew
-from netproof.bounds.root import Deepen, Root, build_root
-from netproof.bounds.scope import Scope
+from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
+from netproof.bounds.condensed.ascent import Seeds, Start, climb, first_logits
+from netproof.bounds.condensed.confirm import confirm_packed
+from netproof.bounds.condensed.passes import packed_lines
+from netproof.bounds.condensed.scope import Scope
+from netproof.bounds.domains import Domains
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.neurons.rebound import renew
+from netproof.bounds.neurons.root import Deepen, Root, build_root
 from netproof.core.deadline import Deadline
 from netproof.numerics import SEARCH_MARGIN
-from netproof.problem.domains import Domains
 from netproof.problem.problem import Problem
 
 MIN_LEVELS = 6  # splits between two renewals of the neurons' bounds, at least
@@ -40,7 +40,7 @@ class Beta(Bounder):
     steps: int = 5
     rate: float = 0.25
     child_rate: float = 0.1
-    renew: int = 32  # neurons a layer bounded again after many splits
+    rebound: int = 32  # neurons per layer bounded again after many splits
 
     def root(
         self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
@@ -56,7 +56,7 @@ class Beta(Bounder):
         return self._bound(root, root_domains(root), schedule, threshold, deadline, clock)
 
     def tighter(self, root: Root, deepen: Deepen | None, deadline: Deadline) -> Root | None:
-        if self.neuron_steps == 0 or len(root.search.layers) < 2:
+        if self.neuron_steps == 0 or len(root.graph32.layers) < 2:
             return None
         return build_root(root.problem, root.device, Schedule(self.neuron_steps, self.rate), deadline, root, deepen)
 
@@ -69,7 +69,7 @@ class Beta(Bounder):
 
     def _renewed(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Domains:
         """With the neurons bounded again where enough was decided since they were last, if that pays here."""
-        rows = 2 * sum(min(self.renew, layer.count) for layer in root.search.layers[1:])
+        rows = 2 * sum(min(self.rebound, layer.count) for layer in root.graph32.layers[1:])
         levels = max(MIN_LEVELS, rows.bit_length())
         root.bounded += len(domains)
         if rows == 0 or root.renewal_pays is False or root.bounded < TRIAL_AFTER * rows:
@@ -81,7 +81,7 @@ class Beta(Bounder):
             return domains
         root.renewed += len(due)
         stale = domains.select(due)
-        fresh = renew(root, stale, self.renew, Schedule(self.steps, self.child_rate), deadline)
+        fresh = renew(root, stale, self.rebound, Schedule(self.steps, self.child_rate), deadline)
         if root.renewal_pays is None:
             root.renewal_pays = self._gain(root, stale, fresh, threshold[due], deadline, clock) > WORTH
         return domains.put(due, fresh)
@@ -101,7 +101,7 @@ class Beta(Bounder):
         return self._bound(part, domains, Schedule(self.steps, self.child_rate), threshold, deadline, clock)
 
     def domains_at_once(self, root: Root) -> int:
-        return root.packed.climbs_that_fit()
+        return root.net32.climbs_that_fit()
 
     @torch.no_grad()
     def _bound(
@@ -113,7 +113,7 @@ class Beta(Bounder):
         deadline: Deadline,
         clock: Clock,
     ) -> Bounds:
-        net = scope.packed
+        net = scope.net32
         start = Start(domains.slopes.float(), domains.multipliers.float(), first_logits(domains.weights))
         if schedule.steps > 0 and scope.count > 0:
             lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)

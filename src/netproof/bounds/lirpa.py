@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netproof.bounds.bounder import Bounder, Bounds, Clock, root_domains
-from netproof.bounds.confirm import confirm
-from netproof.bounds.joint import Batch, bound_batch
-from netproof.bounds.memory import rows_that_fit
-from netproof.bounds.optimise import Params, Schedule, ascend
-from netproof.bounds.refresh import refresh_rows
-from netproof.bounds.root import Root, build_root, project_slopes
-from netproof.bounds.slopes import Slopes
+from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
+from netproof.bounds.domains import Domains
+from netproof.bounds.graph.ascent import Params, Schedule, ascend
+from netproof.bounds.graph.batch import Batch, bound_batch
+from netproof.bounds.graph.confirm import confirm
+from netproof.bounds.graph.slopes import Slopes
+from netproof.bounds.linear.memory import rows_that_fit
+from netproof.bounds.neurons.affected import refresh_rows
+from netproof.bounds.neurons.root import Root, build_root, project_slopes
 from netproof.core.deadline import Deadline
 from netproof.numerics import SEARCH_MARGIN
-from netproof.problem.domains import Domains
 from netproof.problem.problem import Problem
 
 
@@ -29,7 +29,7 @@ class Lirpa(Bounder):
     root_steps: int = 100
     neuron_steps: int = 20
     steps: int = 10
-    refresh: int = 16
+    rebound: int = 16
     rate: float = 0.25
     child_rate: float = 0.1
 
@@ -42,7 +42,7 @@ class Lirpa(Bounder):
             return None
         bounds = self.whole(quick, threshold, deadline, clock)
         proved = bool((bounds.domains.bound > threshold).all())
-        if proved or self.neuron_steps == 0 or len(quick.search.layers) < 2:
+        if proved or self.neuron_steps == 0 or len(quick.graph32.layers) < 2:
             return quick, bounds
         root = build_root(problem, device, Schedule(self.neuron_steps, self.rate), deadline, quick)
         if root is None:
@@ -50,19 +50,19 @@ class Lirpa(Bounder):
         return root, self.whole(root, threshold, deadline, clock)
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        batch = _batch(root, domains, refresh_rows(root, domains, self.refresh))
+        batch = _batch(root, domains, refresh_rows(root, domains, self.rebound))
         start = Slopes.of_children(root, domains, batch) if self.steps else Slopes.fixed(root, domains, batch)
         schedule = Schedule(self.steps, self.child_rate)
         return optimise_and_confirm(root, batch, domains, start, schedule, threshold, deadline, clock)
 
     def domains_at_once(self, root: Root) -> int:
-        graph = root.search.graph
+        graph = root.graph32.graph
         rows = rows_that_fit(graph, graph.output.index, root.device, torch.float32, grad=True)
-        return max(1, rows // (1 + 2 * self.refresh))
+        return max(1, rows // (1 + 2 * self.rebound))
 
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         domains, schedule = root_domains(root), Schedule(self.root_steps, self.rate)
-        batch = _batch(root, domains, [None] * len(root.search.layers))
+        batch = _batch(root, domains, [None] * len(root.graph32.layers))
         start = Slopes(domains.slopes.float(), {})
         return optimise_and_confirm(root, batch, domains, start, schedule, threshold, deadline, clock)
 
@@ -105,10 +105,10 @@ def _optimise(
         chosen = slopes.with_params(params[:count])
         free = params[-1] if conjunction else torch.zeros_like(part.target[:, None])
         weights = _weights(root, part.target, free)
-        return bound_batch(root.search, root.rows, part, chosen.output, chosen.neurons, weights).bound
+        return bound_batch(root.graph32, root.rows, part, chosen.output, chosen.neurons, weights).bound
 
     def project(params: Params) -> Params:
-        return [*(project_slopes(root.search, p) for p in params[:count]), *params[count:]]
+        return [*(project_slopes(root.graph32, p) for p in params[:count]), *params[count:]]
 
     params = slopes.params() + ([logits] if conjunction else [])
     margin = threshold + SEARCH_MARGIN * (1 + threshold.abs())
@@ -124,7 +124,7 @@ def _weights(root: Root, target: Tensor, logits: Tensor) -> Tensor:
 def _batch(root: Root, domains: Domains, refresh: list[Tensor | None]) -> Batch:
     return Batch(
         domains.target,
-        [domains.lower[:, layer.packed] for layer in root.search.layers],
-        [domains.upper[:, layer.packed] for layer in root.search.layers],
+        [domains.lower[:, layer.packed] for layer in root.graph32.layers],
+        [domains.upper[:, layer.packed] for layer in root.graph32.layers],
         refresh,
     )

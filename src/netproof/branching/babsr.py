@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netproof.bounds.bounder import Bounds
-from netproof.bounds.scope import Scope
+from netproof.bounds.base import Bounds
+from netproof.bounds.condensed.scope import Scope
 from netproof.branching.brancher import Brancher
 
 WEAK = 1e-4  # a best score below this says nothing, as in the original
@@ -62,7 +62,7 @@ class BabsrOriginal(Brancher):
         change = (torch.maximum(through * (slope - 1), through * slope) - lost).abs()
         change = torch.where(unstable, change, -torch.inf)
         layer = torch.zeros(scope.count, dtype=torch.int64, device=scope.device)
-        for k, one in enumerate(scope.packed.layers):
+        for k, one in enumerate(scope.net32.layers):
             layer[one.packed] = k
         best, at = change.max(1)
         last = torch.where(lost > LOSES, layer, -1).amax(1, keepdim=True)

@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from netproof.bounds.bounder import Bounds
-from netproof.bounds.scope import Scope
-from netproof.problem.domains import Domains
+from netproof.bounds.base import Bounds
+from netproof.bounds.condensed.scope import Scope
+from netproof.bounds.domains import Domains
 
 
 class Brancher(ABC):

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netproof.bounds.bounder import Bounds
-from netproof.bounds.climb import Seeds
-from netproof.bounds.dual import Packed, packed_lines, pull, within
-from netproof.bounds.scope import Scope
+from netproof.bounds.base import Bounds
+from netproof.bounds.condensed.ascent import Seeds
+from netproof.bounds.condensed.passes import Packed, packed_lines, pull, within
+from netproof.bounds.condensed.scope import Scope
+from netproof.bounds.domains import Domains
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
-from netproof.problem.domains import Domains
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Filtered(Brancher):
             return domains.candidates
         tried = domains.candidates[:, :k]
         real = tried >= 0
-        chunk = max(1, scope.packed.climbs_that_fit() // (2 * k))
+        chunk = max(1, scope.net32.climbs_that_fit() // (2 * k))
         parts = torch.arange(count, device=tried.device).split(chunk)
         every = [children(scope, domains.select(i), tried[i].clamp(min=0)) for i in parts]
         values = torch.cat(every)  # (domain, k, 2)
@@ -50,7 +50,7 @@ class Filtered(Brancher):
 
 def children(scope: Scope, domains: Domains, neurons: Tensor) -> Tensor:
     """The bounds of both children for each neuron (domain, k): (domain, k, 2)."""
-    net, (count, k) = scope.packed, neurons.shape
+    net, (count, k) = scope.net32, neurons.shape
     lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
     slopes = within(lines, domains.slopes.float())
     seed = Seeds.of(net, domains.target, scope.valid).mix(domains.weights)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from netproof.core.files import read_bounded, unpack
 from netproof.errors import UsageError
-from netproof.problem.exact import decimal
+from netproof.problem.decimal import decimal
 
 HOME = "NETPROOF_BENCHMARKS"  # the folder in which folders are looked for by name
 INSTANCES, KNOWN = "instances.csv", "known.csv"

@@ -14,7 +14,7 @@ from typing import Any
 from netproof._version import __version__
 from netproof.campaign.instances import Instance
 from netproof.errors import NetproofError, UsageError
-from netproof.methods import method_info
+from netproof.methods.registry import method_info
 
 DEVICES = ("cpu", "cuda")
 
@@ -72,7 +72,7 @@ def model_hash(path: Path) -> str:
     file = _find(path)
     if file is None:
         return ""
-    from netproof.model.external import ExternalFile, identity
+    from netproof.model.origin.external import ExternalFile, identity
 
     try:
         needed = _external(file, *_state(file))
@@ -105,6 +105,6 @@ def _hash(file: Path, modified: int, size: int) -> str:
 @functools.lru_cache(maxsize=4096)
 def _external(file: Path, modified: int, size: int) -> tuple[Path, ...]:
     """The files beside a model."""
-    from netproof.model.external import external_files
+    from netproof.model.origin.external import external_files
 
     return tuple(Path(found.path) for found in external_files(file))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
 from types import TracebackType
 from typing import Annotated, Any
 
@@ -16,11 +17,12 @@ import typer
 from typer.core import TyperGroup
 
 from netproof._version import __version__
-from netproof.cli import bench, bounds, demo, doctor, inspect, methods, report, reproduce, robust, verify
+from netproof.cli.commands import bench, bounds, demo, doctor, inspect, methods, report, verify
 from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
-from netproof.cli.output import print_err, print_out
-from netproof.cli.supervisor import WorkerBug
-from netproof.errors import NetproofError
+from netproof.cli.process.supervisor import WorkerBug
+from netproof.cli.robust import command as robust
+from netproof.cli.show.output import print_err, print_out
+from netproof.errors import NetproofError, UsageError
 
 # Typer exports this one and not its base; click, on which older versions rest, need not be importable.
 CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -56,7 +58,25 @@ for command in (
     demo.demo,
 ):
     app.command()(command)
-app.add_typer(reproduce.app, name="reproduce")
+
+
+def _plug_in(point: EntryPoint) -> None:
+    """Add the commands of another package; where they cannot be loaded, calling them says why."""
+    try:
+        commands = point.load()
+    except Exception as error:
+        why = f"`{point.name}` of {point.value} cannot be loaded: {type(error).__name__}: {error}"
+
+        def broken() -> int:
+            raise UsageError(why, remedy="mend or uninstall that package")
+
+        app.command(name=point.name, help="(cannot be loaded)")(broken)
+    else:
+        app.add_typer(commands, name=point.name)
+
+
+for _point in sorted(entry_points(group="netproof.commands"), key=lambda point: point.name):
+    _plug_in(_point)
 
 
 def _print_version(wanted: bool) -> None:

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     # Threads that wait must not spin: on a machine with other work, spinning makes two threads slower than one.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        from netproof.cli.clock import start_clock
+        from netproof.cli.process.start_time import start_clock
 
         start_clock(entered, whole_process=arguments is None)
         from netproof.cli.app import report_bug, run

@@ -14,7 +14,7 @@ import typer
 
 from netproof.core.cpu import available_cpus
 from netproof.errors import UsageError
-from netproof.problem.exact import LIMITS, decimal
+from netproof.problem.decimal import LIMITS, decimal
 
 DEVICES = ("auto", "cpu", "cuda")
 SUFFIXES = {".onnx": "model", ".vnnlib": "spec"}
@@ -102,7 +102,7 @@ def engine(
 
 def read_settings(method: str, settings: Iterable[str]) -> dict[str, str]:
     """FIELD=VALUE pairs for a method that exists, with fields that it has and values that fit."""
-    from netproof.methods import METHODS
+    from netproof.methods.registry import METHODS
 
     if method not in METHODS:
         raise UsageError(

@@ -13,8 +13,8 @@ from netproof.errors import UnsupportedOp
 from netproof.model.conv import Kernel
 from netproof.model.load import load_network
 from netproof.model.network import Network
-from netproof.model.onnx_file import read_file
-from netproof.model.onnx_reader import declared_input_shape, declared_output_shape, unsupported_nodes
+from netproof.model.onnx.file import read_file
+from netproof.model.onnx.reader import declared_input_shape, declared_output_shape, unsupported_nodes
 from netproof.model.ops import Op
 
 

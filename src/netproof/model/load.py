@@ -13,12 +13,12 @@ from torch import Tensor
 from netproof.core.cpu import threads_for
 from netproof.core.torch_state import engine_state
 from netproof.errors import UsageError
-from netproof.model.cross_check import cross_check
-from netproof.model.external import identity
 from netproof.model.network import Network
-from netproof.model.onnx_file import OnnxFile, read_file
-from netproof.model.onnx_reader import read_graph
-from netproof.model.torch_module import compare, exported
+from netproof.model.onnx.file import OnnxFile, read_file
+from netproof.model.onnx.reader import read_graph
+from netproof.model.origin.cross_check import cross_check
+from netproof.model.origin.external import identity
+from netproof.model.origin.torch_module import compare, exported
 from netproof.numerics import generator
 
 PROBED = 1 << 25  # numbers in all layers at all points of the first comparison

@@ -14,9 +14,9 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from torch import Tensor
 
 from netproof.errors import ModelError
-from netproof.model.external import ExternalFile, identity
 from netproof.model.graph import Graph
-from netproof.model.trace import Step, Trace
+from netproof.model.origin.external import ExternalFile, identity
+from netproof.model.origin.trace import Step, Trace
 
 T = TypeVar("T")
 Reference = Callable[[Tensor], Tensor]  # (batch, *input) -> (batch, *output)

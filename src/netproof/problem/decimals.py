@@ -11,7 +11,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from netproof.problem.exact import decimal
+from netproof.problem.decimal import decimal
 from netproof.problem.rounding import Doubles, Rounded
 
 Integers = NDArray[np.int64]

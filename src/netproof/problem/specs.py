@@ -14,7 +14,7 @@ import torch
 
 from netproof.arguments import shown, whole, whole_numbers
 from netproof.errors import UsageError
-from netproof.problem.exact import LIMITS, decimal
+from netproof.problem.decimal import LIMITS, decimal
 from netproof.problem.property import Ball, Box, Disjunct, Property, Row
 
 Number = int | float | str | Fraction | Decimal

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netproof.bounds.region import Region
+from netproof.bounds.linear.region import Region
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
 from netproof.numerics import generator

@@ -10,7 +10,7 @@ import threading
 import torch
 from torch import Tensor
 
-from netproof.problem.domains import Domains, concatenate
+from netproof.bounds.domains import Domains, concatenate
 
 SMALLEST = 64  # rows of the first store
 SPILLS = 16  # parts of what the device may hold that go to the host at a time

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from netproof.bounds.domains import Domains
 from netproof.core.verdict import Witness
 from netproof.model.evaluate import evaluate
 from netproof.model.graph import Graph
-from netproof.problem.domains import Domains
 from netproof.problem.problem import InputSet, Problem, Rows
 
 TRIES = 4  # replays a batch of points, best first

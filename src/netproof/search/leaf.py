@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netproof.bounds.lp import LPOutcome, LPTask, TriangleLP, solve_many
-from netproof.bounds.root import Root
+from netproof.bounds.domains import Domains
+from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline, DeadlineExpired
-from netproof.problem.domains import Domains
+from netproof.programs.triangle import LPOutcome, LPTask, TriangleLP, solve_many
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class LeafLP:
     def _bounds(self, lower: Tensor, upper: Tensor) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """By nonlinear node, the bounds of its whole input: the root's, and the domain's where it was unstable."""
         found = {}
-        for layer in self.root.search.layers:
+        for layer in self.root.graph32.layers:
             at_root = self.root.intervals.of[layer.pre]
             low, high = at_root.lower.flatten().cpu().clone(), at_root.upper.flatten().cpu().clone()
             index = layer.index.cpu()
@@ -67,7 +67,7 @@ class LeafLP:
         return found
 
     def _gather(self, outcomes: list[LPOutcome]) -> Outcomes:
-        shape, device = self.root.search.graph.input.shape, self.root.device
+        shape, device = self.root.graph32.graph.input.shape, self.root.device
         points = [
             torch.full(shape, torch.nan) if o.point is None else torch.from_numpy(o.point).view(shape).float()
             for o in outcomes

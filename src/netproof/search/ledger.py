@@ -8,7 +8,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from netproof.problem.domains import Domains
+from netproof.bounds.domains import Domains
 from netproof.search.evidence import Cover
 from netproof.search.goals import Goal, Judge
 

@@ -5,27 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from netproof.bounds.bounder import Bounder, Bounds, Clock
-from netproof.bounds.memory import domains_that_fit
-from netproof.bounds.repack import repack
-from netproof.bounds.root import Root
+from netproof.bounds.base import Bounder, Bounds, Clock
+from netproof.bounds.condensed.transfer import repack
+from netproof.bounds.domains import Domains, split
+from netproof.bounds.linear.memory import domains_that_fit
+from netproof.bounds.neurons.root import Root
 from netproof.branching.brancher import Brancher
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
 from netproof.errors import DeviceError
-from netproof.problem.domains import Domains, split
 from netproof.problem.problem import Problem
 from netproof.search.evidence import Outcome
-from netproof.search.fallback import Fallback
 from netproof.search.frontier import Frontier
 from netproof.search.goals import Goal, Judge
-from netproof.search.ladder import Ladder
 from netproof.search.leaf import LeafLP, with_bounds
 from netproof.search.ledger import Ledger
+from netproof.search.lp_turns import LpTurns
+from netproof.search.root_tightening import RootTightening
 
 CANDIDATES = 12  # neurons remembered a sub-domain, the most that are split at once
 CROWDED = 10  # past so many η, only what the LP has tried is split, so the frontier grows no faster than the LP lets it
@@ -33,6 +34,16 @@ SHARE = 8  # a round takes no more than one in so many of the open sub-domains, 
 REPORT_EVERY = 0.05  # seconds between two reports of the search
 GRAIN = 1e-2  # bounds that differ by less count as equal, and the deeper sub-domain goes first
 POINTS = 64  # minimisers tried a batch, those of the worst bounds
+
+
+class Searching(Protocol):
+    """One problem's search, whatever program it is."""
+
+    def run(self) -> Outcome:
+        """Search until all is settled or time is up."""
+
+    def discard(self) -> None:
+        """Let go of what is open, once nothing more is asked."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,7 @@ class Method:
     fill: int | None = None  # how many children the first rounds make at least, by splitting several neurons; None: n
     patience: int = 0  # rounds without a better global bound before the LP has a turn; 0: by the network's size
     leaf_lp: bool = True  # without it the search is incomplete (Theorem 3.1)
+    search: Callable[..., Searching] | None = None  # another program, called as `Search` is; None: Algorithm 1
 
 
 @dataclass(frozen=True)
@@ -92,7 +104,7 @@ class Search:
         root, frontier = first
         leaf, fallback = self._lps(root)
         reported = float("-inf")
-        ladder = Ladder(self._method.bounder, self._method.brancher)
+        ladder = RootTightening(self._method.bounder, self._method.brancher)
         while len(frontier) and not self._ledger.done and not self._deadline.expired:
             if ladder.is_due(root):
                 root, frontier = self._tighten(root, frontier, ladder)
@@ -136,12 +148,12 @@ class Search:
         self._found_by = "attack" if found else "search"
         return found
 
-    def _lps(self, root: Root) -> tuple[LeafLP, Fallback]:
+    def _lps(self, root: Root) -> tuple[LeafLP, LpTurns]:
         leaf = LeafLP(root, self._workers)
         eta, patience = self._method.lp_threshold, self._method.patience
-        return leaf, Fallback(root, leaf, self._method.bounder, self._ledger, self._workers, eta, patience)
+        return leaf, LpTurns(root, leaf, self._method.bounder, self._ledger, self._workers, eta, patience)
 
-    def _tighten(self, root: Root, frontier: Frontier, ladder: Ladder) -> tuple[Root, Frontier]:
+    def _tighten(self, root: Root, frontier: Frontier, ladder: RootTightening) -> tuple[Root, Frontier]:
         """A tighter root, and what is open bounded again under it: sub-domain by sub-domain, or from the start."""
         began, confirmed = time.monotonic(), self._clock.confirm
         self._report("root", float(self.target_bounds().min()), len(frontier))
@@ -151,7 +163,7 @@ class Search:
         self._stats.seconds["root"] += time.monotonic() - began - (self._clock.confirm - confirmed)
         return new or root, frontier
 
-    def _carry_over(self, root: Root, new: Root, frontier: Frontier, ladder: Ladder) -> Frontier:
+    def _carry_over(self, root: Root, new: Root, frontier: Frontier, ladder: RootTightening) -> Frontier:
         open_targets = torch.cat([part.target.to(self._device) for part in frontier.parts()]).unique()
         before = self._whole_bound
         every = torch.arange(len(self._problem.disjuncts), device=self._device)
@@ -183,7 +195,7 @@ class Search:
         if first is None:
             return None
         root, bounds = first
-        self._ledger.judge = Judge(root.search.graph, root.rows)
+        self._ledger.judge = Judge(root.graph32.graph, root.rows)
         self._chunk = self._children_that_fit(root)
         domains = self._filter(root, bounds)
         self._room = domains_that_fit(domains.bytes_each, self._device)

@@ -1,0 +1,87 @@
+"""What every bounder offers the search."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.domains import Domains
+from netproof.bounds.linear.lined_graph import initial_slopes
+from netproof.bounds.neurons.root import Deepen, Root
+from netproof.core.deadline import Deadline
+from netproof.problem.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """What bounding a batch gave: confirmed sub-domains, and by-products for branching and attacks."""
+
+    domains: Domains
+    empty: Tensor  # (domain,) bool: confirmed that no x satisfies the splits
+    coef: Tensor  # (domain, U): the coefficient of each packed neuron's output in the bound
+    point: Tensor  # (domain, *input) float32: where the bound is attained
+
+    def select(self, index: Tensor) -> Bounds:
+        return Bounds(self.domains.select(index), self.empty[index], self.coef[index], self.point[index])
+
+
+@dataclass
+class Clock:
+    """Seconds spent confirming, apart from the rest."""
+
+    confirm: float = 0.0
+
+
+class Bounder(ABC):
+    """May be loose, never unsound: every number it returns is confirmed."""
+
+    @abstractmethod
+    def root(
+        self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
+    ) -> tuple[Root, Bounds] | None:
+        """The whole input set, one domain a target; None when the deadline came first.
+
+        threshold (target,): the bound above which a target is settled.
+        """
+
+    @abstractmethod
+    def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
+        """Sub-domains as `split` made them; threshold (domain,): the bound above which one is settled."""
+
+    @abstractmethod
+    def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
+        """The whole input set under a root that is there already, one domain a target."""
+
+    def tighter(self, root: Root, deepen: Deepen | None, deadline: Deadline) -> Root | None:
+        """A root with better bounds of the neurons, for more time; None where there is none to be had."""
+        return None
+
+    @abstractmethod
+    def domains_at_once(self, root: Root) -> int:
+        """How many sub-domains `bound` may be given, for the memory there is."""
+
+
+def root_domains(root: Root) -> Domains:
+    """One unsplit domain a target, nothing known of it yet."""
+    count, device = root.rows.coef.shape[0], root.device
+    lower = torch.cat(root.lower) if root.lower else torch.zeros(0, device=device)
+    upper = torch.cat(root.upper) if root.upper else torch.zeros(0, device=device)
+    output = initial_slopes(root.graph32.layers, lower[None], upper[None])
+    valid = root.rows.valid.float()
+    return Domains(
+        target=torch.arange(count, device=device),
+        splits=torch.zeros(count, root.count, dtype=torch.int16, device=device),
+        lower=lower.repeat(count, 1),
+        upper=upper.repeat(count, 1),
+        slopes=output.half().repeat(count, 1),
+        multipliers=torch.zeros(count, root.count, dtype=torch.float16, device=device),
+        weights=valid / valid.sum(1, keepdim=True),
+        bound=torch.full((count,), -torch.inf, dtype=torch.float64, device=device),
+        candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),
+        settled=torch.zeros(count, dtype=torch.int64, device=device),
+        renewed=torch.zeros(count, dtype=torch.int64, device=device),
+        level=torch.zeros(count, dtype=torch.int64, device=device),
+    )

@@ -1,0 +1,237 @@
+"""Bounds of many boxes at once, each with intermediate bounds of its own.
+
+Everything is float64 with rounding charged, so every number is a proof and none is confirmed again. Layer by layer:
+intervals from the layer before; then a backward pass for the neurons that these leave unstable, one row a pair of
+box and neuron, so that the work follows what is unstable and not the size of the batch. What the relaxation costs
+the bound, and which coordinate of the input is to blame, comes out on the way and tells where to split.
+
+Rounding is charged by weights from the intervals of a hull of all boxes: no value on a box is larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.boxes.blame import Share, blamed
+from netproof.bounds.boxes.blocks import BlockNet, fits
+from netproof.bounds.boxes.combine import combine, combined
+from netproof.bounds.boxes.net import BoxNet, GraphNet
+from netproof.bounds.boxes.region import BoxRegion
+from netproof.bounds.linear.interval import interval_bounds
+from netproof.bounds.linear.memory import budget, rows_that_fit
+from netproof.bounds.linear.region import Region
+from netproof.core.deadline import Deadline
+from netproof.core.forms import Interval, LinearForm
+from netproof.model.graph import Graph, Node
+from netproof.model.nonlinear import Relu
+from netproof.numerics import gamma
+from netproof.problem.problem import InputSet, Rows
+from netproof.relax import relaxation_of
+
+CACHE = 1 << 19  # bytes: on a CPU a part of the pairs whose coefficients stay in the cache is twice as fast
+LEAST_ROWS = 64  # and one of fewer rows is all overhead
+FEW_INPUTS = 256  # beyond so many, nobody asks which coordinate to split
+
+
+@dataclass(frozen=True, eq=False)
+class BoxBounds:
+    """What bounding a batch of boxes gave; all but `blame` is confirmed.
+
+    Where the targets have several rows, the best combination of two of them follows as one more row.
+    """
+
+    form: LinearForm  # coef (box, row, input), const (box, row): at most r_j(x) at every x of the box
+    least: Tensor  # (box, row): at most r_j on the box, −inf on padding
+    signs: Tensor  # (box, N) int8: +1 where h >= 0 is known of a neuron, −1 where h <= 0
+    blame: Tensor  # (box, input): what relaxation costs the rows, by coordinate; 0 if not asked
+
+    @property
+    def bound(self) -> Tensor:
+        """(box,): what the best row gives."""
+        return self.least.amax(1)
+
+    def select(self, index: Tensor) -> BoxBounds:
+        form = LinearForm(self.form.coef[index], self.form.const[index])
+        return BoxBounds(form, self.least[index], self.signs[index], self.blame[index])
+
+
+@dataclass(frozen=True, eq=False)
+class _Layers:
+    """The nonlinear nodes of a batch of boxes, bounded."""
+
+    h: dict[int, Interval]  # by the node that is read: (box, m)
+    lines: dict[int, Tensor]  # by nonlinear node: (box, 3, m)
+    shares: dict[int, Share]  # by the node that is read
+
+
+class BoxBounder:
+    """A network (float64, on the CPU) and rows, prepared on a device for boxes inside `hull`."""
+
+    def __init__(self, graph: Graph, rows: Rows, hull: InputSet, device: torch.device) -> None:
+        self.graph, self.device = graph, device
+        self.rows = rows.to(device)
+        if fits(graph, rows):
+            intervals = interval_bounds(graph, Region.of(hull, torch.device("cpu"), torch.float64))
+            self._net: BoxNet = BlockNet(graph, rows.to(torch.device("cpu")), intervals, device)
+        else:
+            there = graph.to(device, torch.float64)
+            intervals = interval_bounds(there, Region.of(hull, device, torch.float64))
+            self._net = GraphNet(there, self.rows, intervals)
+        self._read = tuple(dict.fromkeys(graph.nodes[i].inputs[0] for i in graph.nonlinear))
+        self._hull = {i: Interval(*(side.flatten().to(device) for side in intervals.of[i])) for i in self._read}
+        sizes = [graph.nodes[i].size for i in self._read]
+        self._place = {pre: slice(sum(sizes[:k]), sum(sizes[: k + 1])) for k, pre in enumerate(self._read)}
+        self.neurons = sum(sizes)  # N
+        self._pairs_at_once = {pre: self._pairs_that_fit(pre) for pre in self._read}
+
+    def unknown(self, count: int) -> Tensor:
+        """`signs` of boxes of which nothing is known."""
+        return torch.zeros(count, self.neurons, dtype=torch.int8, device=self.device)
+
+    def boxes_that_fit(self) -> int:
+        """How many boxes may be bounded at once; their pairs are bounded in parts that fit in any case."""
+        widest = max(node.size for node in self.graph.nodes)
+        entries = 8 * self.graph.entries + 8 * self.rows.valid.shape[1] * widest
+        if self.graph.input.size <= FEW_INPUTS:
+            entries += 2 * self.graph.input.size * self.neurons
+        return max(1, budget(self.device) // (8 * entries))
+
+    def _pairs_that_fit(self, pre: int) -> int:
+        fit = rows_that_fit(self.graph, pre, self.device, torch.float64, grad=False) // 4  # both sides, and their lines
+        if self.device.type == "cpu":
+            widest = max(self.graph.nodes[i].size for i in self.graph.ancestors[pre])
+            fit = min(fit, max(LEAST_ROWS, CACHE // (16 * widest)))
+        return max(1, fit)
+
+    def shrink(self) -> None:
+        """After running out of memory: fewer pairs at a time."""
+        self._pairs_at_once = {pre: max(1, count // 2) for pre, count in self._pairs_at_once.items()}
+
+    @torch.no_grad()
+    def bound(
+        self,
+        lower: Tensor,
+        upper: Tensor,
+        target: Tensor,
+        signs: Tensor,
+        deadline: Deadline,
+        *,
+        box: Tensor | None = None,
+        blame: bool = True,
+    ) -> BoxBounds:
+        """lower, upper: (box, input) inside the hull; target (box,); signs (box, N), what is known of an ancestor.
+
+        box: (target,) the box of each target where several share one; everything returned then has an entry a target.
+        Raises DeadlineExpired: from half a pass nothing may be concluded.
+        """
+        region = BoxRegion.of(lower, upper)
+        layers = self._layers(Interval(lower, upper), region, signs, deadline)
+        deadline.check()
+        lines, found = layers.lines, torch.cat([_sign(layers.h[i]) for i in self._read], 1) if self._read else signs
+        if box is not None:
+            lower, upper, region, found = lower[box], upper[box], region.select(box), found[box]
+            lines = {index: line[box] for index, line in lines.items()}
+        keep: dict[int, Tensor] = {}
+        form, least = self._rows(target, region, lines, keep)
+        total = torch.zeros_like(lower)
+        if blame and self.graph.input.size <= FEW_INPUTS:
+            for index, coef in keep.items():
+                node = self.graph.nodes[index]
+                share = layers.shares.get(node.inputs[0])
+                if share is not None:
+                    total = total + blamed(node, coef, layers.h[node.inputs[0]], layers.lines[index], share, box)
+        if least.shape[1] > 1:
+            mixed, value = combined(form, combine(form, least, lower, upper), lower, upper)
+            form = LinearForm(torch.cat([form.coef, mixed.coef], 1), torch.cat([form.const, mixed.const], 1))
+            least = torch.cat([least, value[:, None]], 1)
+        return BoxBounds(form, least, found, total)
+
+    # --- layers ---
+
+    def _layers(self, inputs: Interval, region: BoxRegion, signs: Tensor, deadline: Deadline) -> _Layers:
+        layers = _Layers({}, {}, {})
+        known = {0: inputs}
+        for index in self.graph.nonlinear:
+            node = self.graph.nodes[index]
+            (pre,) = node.inputs
+            if pre not in layers.h:
+                start = self._start(pre, self._net.interval(pre, known), signs)
+                layers.h[pre] = self._refine(pre, start, region, layers, deadline)
+            layers.lines[index] = _lines(node, layers.h[pre])
+            known[index] = _hinge(node, layers.h[pre])
+        return layers
+
+    def _start(self, pre: int, h: Interval, signs: Tensor) -> Interval:
+        """Intervals (box, m), no wider than the hull's and with the signs that an ancestor knew."""
+        sign = signs[:, self._place[pre]]
+        lower, upper = h.lower.maximum(self._hull[pre].lower), h.upper.minimum(self._hull[pre].upper)
+        lower = torch.where(sign > 0, lower.clamp(min=0), lower)
+        return Interval(lower, torch.where(sign < 0, upper.clamp(max=0), upper))
+
+    def _refine(self, pre: int, h: Interval, region: BoxRegion, layers: _Layers, deadline: Deadline) -> Interval:
+        """Backward bounds of the neurons that are unstable still; whose width makes theirs is left in `layers`."""
+        box, neuron = ((h.lower < 0) & (h.upper > 0)).nonzero(as_tuple=True)
+        if len(box) == 0:
+            return h
+        parts = []
+        step = self._pairs_at_once[pre]
+        for some, these in zip(box.split(step), neuron.split(step), strict=True):
+            deadline.check()
+            parts.append(self._pairs(pre, some, these, region, layers.lines))
+        below, above, share = parts[0] if len(parts) == 1 else (torch.cat(c) for c in zip(*parts, strict=True))
+        layers.shares[pre] = Share(box, neuron, share)
+        flat = box * h.lower.shape[1] + neuron
+        lower, upper = h.lower.flatten(), h.upper.flatten()
+        lower = lower.scatter(0, flat, below.fmax(lower[flat])).view_as(h.lower)
+        upper = upper.scatter(0, flat, above.fmin(upper[flat])).view_as(h.upper)
+        return Interval(lower, upper)
+
+    def _pairs(
+        self, pre: int, box: Tensor, neuron: Tensor, region: BoxRegion, lines: Mapping[int, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Lower and upper bounds (pair,) of h, and the share of every coordinate in its width (pair, input)."""
+        here = region.select(box.repeat(2))
+        form = self._net.neurons(pre, neuron, box, lines)
+        least = here.least(form)
+        width = (form.coef.abs() * here.radius).view(2, len(box), -1).sum(0)
+        share = width / width.sum(1, keepdim=True).clamp(min=1e-300)
+        return least[: len(box)], -least[len(box) :], share
+
+    # --- rows ---
+
+    def _rows(
+        self, target: Tensor, region: BoxRegion, lines: Mapping[int, Tensor], keep: dict[int, Tensor]
+    ) -> tuple[LinearForm, Tensor]:
+        """The lower forms of each box's rows and their least values; padding says nothing."""
+        form = self._net.of_rows(target, lines, keep)
+        padding = ~self.rows.valid[target]
+        form = LinearForm(form.coef.masked_fill(padding[..., None], 0.0), form.const.masked_fill(padding, -torch.inf))
+        return form, region.least(form).nan_to_num(nan=-torch.inf)
+
+
+def _sign(h: Interval) -> Tensor:
+    return (h.lower >= 0).to(torch.int8) - ((h.upper <= 0) & (h.lower < 0)).to(torch.int8)
+
+
+def _lines(node: Node, h: Interval) -> Tensor:
+    """CROWN's lines of each box: (box, 3, m)."""
+    relaxation = relaxation_of(node.op)
+    slope, intercept = relaxation.upper_line(h.lower, h.upper, proof=True)
+    free = relaxation.project(relaxation.initial(h.lower, h.upper))
+    chosen = torch.where(relaxation.unstable(h.lower, h.upper), free, slope)
+    return torch.stack([chosen, slope, intercept], 1)
+
+
+def _hinge(node: Node, h: Interval) -> Interval:
+    """max(h, a·h): its ends and 0 carry its extremes, up to one rounding of a·h."""
+    ends = [node.op.forward(h.lower), node.op.forward(h.upper)]
+    if isinstance(node.op, Relu):
+        return Interval(*ends)
+    least, most = torch.minimum(*ends), torch.maximum(*ends)
+    least = torch.where((h.lower < 0) & (h.upper > 0), least.clamp(max=0), least)
+    pad = gamma(2)
+    return Interval(least - least.abs() * pad, most + most.abs() * pad)

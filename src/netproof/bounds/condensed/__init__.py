@@ -1,0 +1,1 @@
+"""The network condensed to its unstable neurons: its passes, the ascent over them, what they prove."""

@@ -1,0 +1,57 @@
+"""Sub-domains of one root as sub-domains of a tighter one, which has fewer unstable neurons."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.domains import Domains
+from netproof.bounds.neurons.root import Root
+
+
+def repack(domains: Domains, old: Root, new: Root) -> tuple[Domains, Domains]:
+    """Put sub-domains into the packing of `new`; what branching said of them is lost. And those that are dropped.
+
+    A decision on a neuron whose sign is now known is implied, or it contradicts the sign: then every point that is left
+    lies in the other half too, whose sub-domains are open or proved, and this one is dropped.
+    """
+    places = _places(old, new)
+    gone = torch.ones(old.count, dtype=torch.bool, device=old.device)
+    gone[places] = False
+    known = _signs(old, new)
+    against = (domains.splits.sign() * known)[:, gone] < 0
+    dropped = against.any(1)
+    left = domains.select(~dropped)
+    lower, upper = torch.cat([new.bias[:0], *new.lower]), torch.cat([new.bias[:0], *new.upper])
+    moved = replace(
+        left,
+        splits=left.splits[:, places],
+        lower=left.lower[:, places].maximum(lower),
+        upper=left.upper[:, places].minimum(upper),
+        slopes=left.slopes[:, places],
+        multipliers=left.multipliers[:, places],
+        candidates=left.candidates.new_full((len(left), 0), -1),
+    )
+    return moved, domains.select(dropped)
+
+
+def _places(old: Root, new: Root) -> Tensor:
+    """(U of new,): where each neuron was packed."""
+    parts = [torch.zeros(0, dtype=torch.int64, device=old.device)]
+    by_node = {layer.node: layer for layer in old.graph32.layers}
+    for layer in new.graph32.layers:
+        before = by_node[layer.node]
+        parts.append(before.start + torch.searchsorted(before.index, layer.index))
+    return torch.cat(parts)
+
+
+def _signs(old: Root, new: Root) -> Tensor:
+    """(U of old,): +1 or −1 where the new root knows the sign of h, 0 elsewhere."""
+    parts = [torch.zeros(0, dtype=torch.int16, device=old.device)]
+    for layer in old.graph32.layers:
+        bounds = new.intervals.of[layer.pre]
+        low, high = bounds.lower.flatten()[layer.index], bounds.upper.flatten()[layer.index]
+        parts.append((low >= 0).short() - (high <= 0).short())
+    return torch.cat(parts)

@@ -1,0 +1,1 @@
+"""Bounds of sub-domains on the graph, with neurons bounded jointly: the way of `lirpa`."""

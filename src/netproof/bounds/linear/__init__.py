@@ -1,0 +1,1 @@
+"""Linear bounds on the graph: input sets, intervals, forms carried back by lines."""

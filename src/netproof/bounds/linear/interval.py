@@ -1,0 +1,138 @@
+"""Interval bounds (IBP) of every node, rigorous in float64, and the rounding weights that follow from them.
+
+A box's first neurons lose nothing by intervals. A ball's would: they are bounded one by one, by the dual norm.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.linear.backward import Charge, backward
+from netproof.bounds.linear.lined_graph import one_hot
+from netproof.bounds.linear.memory import rows_that_fit
+from netproof.bounds.linear.region import Region
+from netproof.core.deadline import Deadline
+from netproof.core.forms import Interval
+from netproof.errors import ModelError
+from netproof.model.graph import Graph, Node
+from netproof.model.ops import Affine, Input, Nonlinear
+from netproof.numerics import INFLATE, UNDERFLOW, gamma
+from netproof.relax import relaxation_of
+
+
+class Intervals:
+    """Confirmed bounds of the nodes, filled in topological order, in float64.
+
+    The caller may tighten a node before the next is computed; what is downstream gains from it.
+    """
+
+    def __init__(self, graph: Graph, region: Region, deadline: Deadline | None = None) -> None:
+        self.graph = graph
+        self.region = region
+        self._deadline = deadline or Deadline()
+        self.of: list[Interval] = []  # (*node) each
+        self.charge = Charge([], [])
+
+    def extend(self) -> Interval:
+        """Bound the next node from its inputs' bounds."""
+        node = self.graph.nodes[len(self.of)]
+        bound = self._bound(node)
+        if not bool((bound.lower.isfinite() & bound.upper.isfinite()).all()):
+            raise ModelError(
+                "values overflow float64 on this input set",
+                place=f"node {node.name!r}",
+                remedy="use a smaller input set",
+            )
+        self.of.append(bound)
+        self.charge.magnitude.append(self.of[-1].magnitude)
+        self.charge.weight.append(self._weight(node))
+        if self.linear_on_a_ball(node.index) and self._is_read(node):
+            self._over_the_ball(node)
+        return self.of[-1]
+
+    def tighten(self, index: int, better: Interval) -> None:
+        """Replace a node's bounds by confirmed, tighter ones."""
+        self.of[index] = better
+        self.charge.magnitude[index] = better.magnitude
+
+    def linear_on_a_ball(self, index: int) -> bool:
+        """Whether the input set is a ball and a node depends on it without any nonlinearity between."""
+        before = self.graph.ancestors[index]
+        return self.region.ball is not None and not any(isinstance(self.graph.nodes[i].op, Nonlinear) for i in before)
+
+    def _is_read(self, node: Node) -> bool:
+        """Whether it is what the network answers, or read by a nonlinear node: other bounds only serve these."""
+        readers = (n.op for n in self.graph.nodes if node.index in n.inputs)
+        return node.index == self.graph.output.index or any(isinstance(op, Nonlinear) for op in readers)
+
+    def _over_the_ball(self, node: Node) -> None:
+        """Bound each entry over the ball itself; once the deadline is over the others keep their intervals."""
+        found, device = self.of[node.index], self.region.centre.device
+        sides = torch.stack([found.lower.flatten(), -found.upper.flatten()])
+        rows = rows_that_fit(self.graph, node.index, device, torch.float64, grad=False)
+        for places in torch.arange(node.size, device=device).split(max(1, rows // 2)):
+            if self._deadline.expired:
+                break
+            coef = one_hot(places.expand(2, -1), sides.new_tensor([[1.0], [-1.0]]), node.shape)
+            value = self.region.least(backward(self.graph, node.index, coef, {}, charge=self.charge))
+            sides[:, places] = sides[:, places].fmax(value - value.abs() * gamma(4))
+        lower, upper = (side.view_as(found.lower) for side in (sides[0], -sides[1]))
+        self.tighten(node.index, Interval(lower, upper))
+
+    def _bound(self, node: Node) -> Interval:
+        if isinstance(node.op, Input):
+            return Interval(self.region.lower, self.region.upper)
+        inputs = [self.of[i] for i in node.inputs]
+        if not isinstance(node.op, Affine):
+            (x,) = inputs
+            return self._monotone(node, x)
+        # Midpoint and radius: |W m + b − exact| and the rounding of |W| r are both under γ(|W||x| + |b|).
+        mids = [(x.lower / 2 + x.upper / 2)[None] for x in inputs]
+        radii = [torch.maximum(x.upper - m[0], m[0] - x.lower)[None] for x, m in zip(inputs, mids, strict=True)]
+        absolute = node.op.absolute()
+        middle = node.op.forward(*mids)[0]
+        spread = absolute.forward(*radii)[0]
+        offset = absolute.offset()
+        if offset is not None:
+            spread = spread - offset
+        slack = self._weight(node)
+        spread = spread.clamp(min=0) * INFLATE + slack * 4 + UNDERFLOW
+        return Interval(middle - spread, middle + spread)
+
+    @staticmethod
+    def _monotone(node: Node, x: Interval) -> Interval:
+        """A hinge max(h, a·h): its ends and 0 carry its extremes, up to one rounding of a·h."""
+        ends = [node.op.forward(x.lower[None])[0], node.op.forward(x.upper[None])[0]]
+        straddles = (x.lower < 0) & (x.upper > 0)
+        least = torch.minimum(*ends)
+        least = torch.where(straddles, least.clamp(max=0), least)
+        most = torch.maximum(*ends)
+        pad = gamma(2, least.dtype)
+        return Interval(least - least.abs() * pad, most + most.abs() * pad)
+
+    def _weight(self, node: Node) -> Tensor:
+        """What a coefficient of this node may cost by rounding; what the weight itself lost to underflow included."""
+        return self._rounding(node) + UNDERFLOW
+
+    def _rounding(self, node: Node) -> Tensor:
+        """γ·(|W||z_in| + |b|), plus what the folded weights themselves may be off by."""
+        if isinstance(node.op, Input):
+            return self.region.charge()
+        magnitudes = [self.charge.magnitude[i][None] for i in node.inputs]
+        if not isinstance(node.op, Affine):
+            # One rounding of coef·slope, and the dot with the intercept, which is at most 2·steepest·|h|. A bound
+            # of h that was rounded out of the subnormals (numerics.float32_down) is at most 1e-37 larger.
+            return (magnitudes[0][0] + 1e-37) * (3 * relaxation_of(node.op).steepest * gamma(node.size + 8))
+        weight = node.op.absolute().forward(*magnitudes)[0] * gamma(node.op.fan + node.size + 8)
+        if node.op.radius is not None:
+            weight = weight + node.op.radius.forward(*magnitudes)[0] * INFLATE
+        return weight
+
+
+def interval_bounds(graph: Graph, region: Region) -> Intervals:
+    """Plain IBP of the whole graph (float64)."""
+    intervals = Intervals(graph, region)
+    for _ in graph.nodes:
+        intervals.extend()
+    return intervals

@@ -1,0 +1,289 @@
+"""The root: confirmed bounds of every neuron on the whole input set, each unstable neuron with slopes of its own.
+
+Layer by layer: intervals first, then a backward pass for the neurons these leave unstable, then optimised slopes for
+those that are unstable still. A neuron's bound rests only on those of earlier layers, so making each as tight as it
+gets, one layer after the other, loses nothing against doing all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.condensed.ascent import climb_forms
+from netproof.bounds.condensed.network import Condensed, Condenser, search_copy
+from netproof.bounds.condensed.scope import LayerScope
+from netproof.bounds.domains import Domains
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.linear.interval import Intervals
+from netproof.bounds.linear.lined_graph import Layer, LinedGraph, one_hot
+from netproof.bounds.linear.memory import rows_that_fit
+from netproof.bounds.linear.region import Region
+from netproof.core.deadline import Deadline
+from netproof.core.forms import Interval
+from netproof.model.graph import Graph
+from netproof.model.ops import Affine, Nonlinear
+from netproof.numerics import float32_down, float32_up
+from netproof.problem.problem import Problem, Rows
+
+# Better bounds of a layer's neurons, given them as targets of sub-domains of what comes before.
+Deepen = Callable[[LayerScope, Domains], Tensor]
+
+
+@dataclass(eq=False)
+class Root:
+    """The relaxed network in both precisions, with everything that holds on the whole input set."""
+
+    problem: Problem
+    device: torch.device
+    rows: Rows
+    graph32: LinedGraph  # to search with
+    graph64: LinedGraph  # to prove with
+    intervals: Intervals
+    lower: list[Tensor]  # per layer (U_k,) float32, rounded outward
+    upper: list[Tensor]
+    slopes: list[Tensor]  # per layer (2, U_k or 1, U') float16: what its neurons' lower and upper bounds were got with
+    condenser: Condenser
+    bounded: int = 0  # sub-domains so far
+    renewed: int = 0  # those of them whose neurons were bounded again
+    renewal_pays: bool | None = None  # of the neurons' bounds below the root; None: not tried yet
+    _bias: list[Tensor] = field(default_factory=list)  # per layer (U_k,)
+    _leaks: list[Tensor] = field(default_factory=list)
+
+    def take_in(self, layer: Layer) -> None:
+        """What branching needs to know of a layer's neurons."""
+        below = torch.full((1,), -1.0, device=self.device)
+        self._bias.append(_biases(self.graph32.graph, self.device)[layer.pre][layer.index])
+        self._leaks.append(layer.relaxation.stable_slope(below, below).expand(layer.count))
+
+    @property
+    def count(self) -> int:
+        return self.graph32.count
+
+    @property
+    def bias(self) -> Tensor:
+        """(U,): what h is when every nonlinear node before it and the input are 0."""
+        return torch.cat([self.graph32.region.centre.flatten()[:0], *self._bias])
+
+    @property
+    def valid(self) -> Tensor:
+        """(target, row) bool."""
+        return self.rows.valid
+
+    @property
+    def leaks(self) -> Tensor:
+        """(U,): the slope of each packed neuron's nonlinearity below 0."""
+        return torch.cat([self.graph32.region.centre.flatten()[:0], *self._leaks])
+
+    @cached_property
+    def net64(self) -> Condensed:
+        """The network of the unstable neurons alone, to prove with."""
+        return self.condenser.condensed(self.intervals.of, self.rows)
+
+    @cached_property
+    def net32(self) -> Condensed:
+        """The same to search with."""
+        return search_copy(self.net64, self.graph32)
+
+
+def build_root(
+    problem: Problem,
+    device: torch.device,
+    schedule: Schedule,
+    deadline: Deadline,
+    known: Root | None = None,
+    deepen: Deepen | None = None,
+) -> Root | None:
+    """Bound all neurons; `known` gives bounds that hold already, `deepen` may improve on what slopes alone give.
+
+    None when the deadline came first: from half a root nothing may be concluded.
+    """
+    region = Region.of(problem.input_set, device, torch.float64)
+    graph = problem.graph.to(device, torch.float64)
+    intervals = Intervals(graph, region, deadline)
+    proof = LinedGraph(graph, region, intervals.charge)
+    narrow = Region.of(problem.input_set, device, torch.float32)
+    search = LinedGraph(problem.graph.to(device, torch.float32), narrow, None)
+    rows, condenser = problem.rows.to(device), Condenser(proof)
+    root = Root(problem, device, rows, search, proof, intervals, [], [], [], condenser)
+    found: dict[int, tuple[Tensor, Tensor] | None] = {}  # by the node refined; two nonlinear nodes may read one
+    for node in graph.nodes:
+        if isinstance(node.op, Nonlinear):
+            (pre,) = node.inputs
+            if pre not in found:
+                found[pre] = _refine(root, pre, schedule, deadline, known, deepen)
+            layers = len(search.layers)
+            for relaxed in (search, proof):
+                relaxed.add(node.index, pre, intervals.of[pre])
+            if len(search.layers) > layers:
+                _record(root, pre, found[pre])
+        intervals.extend()
+        if deadline.expired:
+            return None
+    return root
+
+
+def _record(root: Root, pre: int, found: tuple[Tensor, Tensor] | None) -> None:
+    """Pack the bounds of the layer just added, and the slopes that gave them."""
+    layer = root.graph32.layers[-1]
+    bounds = root.intervals.of[pre]
+    if found is None:
+        root.slopes.append(_initial(root, layer.start).half().expand(2, 1, -1))
+    else:
+        places, slopes = found
+        root.slopes.append(slopes[:, torch.searchsorted(places, layer.index)])
+    root.lower.append(float32_down(bounds.lower.flatten()[layer.index]))
+    root.upper.append(float32_up(bounds.upper.flatten()[layer.index]))
+    root.take_in(layer)
+
+
+def _refine(
+    root: Root, pre: int, schedule: Schedule, deadline: Deadline, known: Root | None, deepen: Deepen | None
+) -> tuple[Tensor, Tensor] | None:
+    """Tighten the interval of node `pre` by backward bounds of its unstable neurons.
+
+    Returns their places (n,) in the flattened node and the slopes (2, n, U') of their lower and upper bounds.
+    """
+    intervals = root.intervals
+    found = intervals.of[pre]
+    if known is not None and len(known.intervals.of) > pre:
+        better = known.intervals.of[pre]
+        found = Interval(found.lower.maximum(better.lower), found.upper.minimum(better.upper))
+        intervals.tighten(pre, found)
+    unstable = ((found.lower < 0) & (found.upper > 0)).flatten().nonzero()[:, 0]
+    if len(unstable) == 0 or _intervals_are_tight(root, pre):
+        return None
+    bounder = _Neurons(root, pre, schedule, deadline, deepen)
+    lower, upper = found.lower.flatten().clone(), found.upper.flatten().clone()
+    kept: list[Tensor] = []
+    for places in unstable.split(bounder.chunk):
+        if deadline.expired:
+            break
+        value, slopes = bounder.bound(places)
+        lower[places] = lower[places].fmax(value.lower)
+        upper[places] = upper[places].fmin(value.upper)
+        kept.append(slopes.view(2, len(places), -1).half())
+    intervals.tighten(pre, Interval(lower.view_as(found.lower), upper.view_as(found.upper)))
+    return (unstable, torch.cat(kept, 1)) if not deadline.expired else None
+
+
+def _intervals_are_tight(root: Root, pre: int) -> bool:
+    """Whether `pre` is at most one mixing affine op away from the input, so that intervals lose nothing.
+
+    Of a box, that is. A ball's intervals are not by boxes up to the first nonlinear node.
+    """
+    graph = root.graph64.graph
+    if root.graph64.region.ball is not None:
+        return root.intervals.linear_on_a_ball(pre)
+    ops = [graph.nodes[i].op for i in graph.ancestors[pre]]
+    mixing = sum(isinstance(op, Affine) and op.fan > 1 for op in ops)
+    return mixing <= 1 and not any(isinstance(op, Nonlinear) for op in ops)
+
+
+def _initial(root: Root, count: int) -> Tensor:
+    """(U',) starting slopes of the first `count` packed neurons."""
+    parts = [
+        layer.relaxation.initial(low, high)
+        for layer, low, high in zip(root.graph32.layers, root.lower, root.upper, strict=False)
+    ]
+    flat = torch.cat(parts) if parts else torch.zeros(0, device=root.device)
+    return flat[:count]
+
+
+class _Neurons:
+    """Bounds of a node's neurons: by the graph with fixed slopes, by the condensed network with optimised ones."""
+
+    def __init__(self, root: Root, pre: int, schedule: Schedule, deadline: Deadline, deepen: Deepen | None) -> None:
+        self._root, self._pre, self._schedule, self._deadline = root, pre, schedule, deadline
+        self._deepen = deepen
+        self._optimised = schedule.steps > 0 and root.graph32.count > 0
+        graph = root.graph64.graph
+        rows = rows_that_fit(graph, pre, root.device, torch.float64, grad=False)
+        if self._optimised:
+            self._proof = root.condenser.condensed(root.intervals.of)
+            self._search = search_copy(self._proof, root.graph32)
+            rows = min(rows, self._search.climbs_that_fit())
+        self.chunk = max(1, rows // 2)
+
+    def bound(self, places: Tensor) -> tuple[Interval, Tensor]:
+        """Of h at `places` (n,), confirmed, and the slopes (2n, U'): for the lower bounds, then for the upper ones."""
+        value, slopes = self._climbed(places) if self._optimised else self._fixed(places)
+        return Interval(value[: len(places)], -value[len(places) :]), slopes
+
+    def _fixed(self, places: Tensor) -> tuple[Tensor, Tensor]:
+        root = self._root
+        slopes = _initial(root, root.graph32.count)[None].expand(2 * len(places), -1)
+        lower, upper = [t.double()[None] for t in root.lower], [t.double()[None] for t in root.upper]
+        both, signs = _both_sides(places, torch.float64)
+        coef = one_hot(both, signs, root.graph64.graph.nodes[self._pre].shape)
+        with torch.no_grad():
+            return root.graph64.bound(self._pre, coef[None], lower, upper, slopes[:1][None].double())[0], slopes
+
+    @torch.no_grad()
+    def _climbed(self, places: Tensor) -> tuple[Tensor, Tensor]:
+        root = self._root
+        forms, error = root.condenser.neurons(self._pre, places)
+        forms, error = torch.cat([forms, -forms]), torch.cat([error, error])
+        lower, upper = torch.cat(root.lower)[None], torch.cat(root.upper)[None]
+        start = _initial(root, root.graph32.count)[None].repeat(len(forms), 1)
+        known = (lower, upper, torch.zeros_like(lower))
+        value, slopes = climb_forms(
+            self._search, self._proof, forms, error, known, (start, None), self._schedule, self._deadline
+        )
+        if self._deepen is not None:
+            value = value.fmax(self._branched(forms, error, slopes, value))
+        return value, slopes
+
+    def _branched(self, forms: Tensor, error: Tensor, slopes: Tensor, value: Tensor) -> Tensor:
+        """The same bounds by branch and bound, where the sign of the neuron is not known yet."""
+        assert self._deepen is not None
+        root, device = self._root, self._root.device
+        half = len(value) // 2
+        unknown = (value <= 0) & (value.roll(half) <= 0)  # neither side tells the sign
+        places = unknown.nonzero()[:, 0]
+        part = LayerScope.of(root, self._search, self._proof, forms[places], error[places])
+        count = len(places)
+        domains = Domains(
+            target=torch.arange(count, device=device),
+            splits=torch.zeros(count, root.count, dtype=torch.int16, device=device),
+            lower=torch.cat(root.lower).repeat(count, 1),
+            upper=torch.cat(root.upper).repeat(count, 1),
+            slopes=slopes[places].half(),
+            multipliers=torch.zeros(count, root.count, dtype=torch.float16, device=device),
+            weights=torch.ones(count, 1, device=device),
+            bound=value[places],
+            candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),
+            settled=torch.zeros(count, dtype=torch.int64, device=device),
+            renewed=torch.zeros(count, dtype=torch.int64, device=device),
+            level=torch.zeros(count, dtype=torch.int64, device=device),
+        )
+        return value.index_copy(0, places, self._deepen(part, domains)) if count else value
+
+
+def _both_sides(places: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    signs = torch.ones(len(places), device=places.device, dtype=dtype)
+    return torch.cat([places, places]), torch.cat([signs, -signs])
+
+
+def project_slopes(relaxed: LinedGraph, slopes: Tensor) -> Tensor:
+    """Each layer's slopes into the range that is sound; (..., U') with U' a prefix of the packed neurons."""
+    if len({layer.relaxation for layer in relaxed.layers}) == 1:
+        return relaxed.layers[0].relaxation.project(slopes)
+    parts = [layer.relaxation.project(slopes[..., layer.packed]) for layer in relaxed.layers]
+    return torch.cat(parts, -1)
+
+
+@lru_cache(maxsize=4)
+def _biases(graph: Graph, device: torch.device) -> list[Tensor]:
+    """By node, flattened: its value with the input and every nonlinear node at 0."""
+    values: list[Tensor] = []
+    for node in graph.nodes:
+        if isinstance(node.op, Affine):
+            values.append(node.op.forward(*(values[i] for i in node.inputs)))
+        else:
+            values.append(torch.zeros(1, *node.shape, device=device))
+    return [value.flatten() for value in values]

@@ -1,0 +1,54 @@
+"""Which coordinates of a box to split.
+
+The relaxation of each unstable neuron costs the bound something, and the neuron is unstable because the coordinates
+are wide: its cost is divided among them by their shares in its width (`BoxBounds.blame`). Halving the coordinate with
+the most blame takes most of the loss away. Where nothing is lost to relaxation the rows are linear on the box; then
+the coordinate that moves them most is split, so that one row after the other decides.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.boxes.bounder import BoxBounds
+
+LINEAR = 0.01  # the weight of the rows' own slopes beside the blame
+FAIR = 1e-4  # and of a coordinate's width, relative to the whole set's, so that none starves
+THIN = 2.0**-40  # of the whole set's width: a coordinate that is narrower is not split again
+ULPS = 2.0**-48  # nor one that is narrower than this multiple of its size, where floats run out
+
+
+def too_thin(lower: Tensor, upper: Tensor, whole: Tensor) -> Tensor:
+    """(box, input) bool: the coordinates that are not worth splitting; whole (box, input), the whole set's width."""
+    size = lower.abs().maximum(upper.abs())
+    return upper - lower <= (THIN * whole).maximum(ULPS * size)
+
+
+def scores(bounds: BoxBounds, lower: Tensor, upper: Tensor, whole: Tensor) -> Tensor:
+    """(box, input): what splitting a coordinate is worth, by unit of its width, which clipping and splitting change."""
+    width = upper - lower
+    slope = bounds.form.coef.abs().sum(1) * width
+    gain = (bounds.blame + LINEAR * slope).nan_to_num()
+    relative = width / torch.where(whole > 0, whole, 1.0)
+    fair = FAIR * gain.sum(1, keepdim=True).clamp(min=1e-30) * relative
+    worth = (gain + fair) / torch.where(width > 0, width, 1.0)
+    return torch.where(too_thin(lower, upper, whole), 0.0, worth)
+
+
+def split(lower: Tensor, upper: Tensor, score: Tensor, times: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Each box (box, input) halved `times` times, always where score · width is largest: 2^times children.
+
+    Returns lower, upper (child, input) and the parent (child,). Halves share a face, so together they are the box.
+    """
+    parent = torch.arange(len(lower), device=lower.device)
+    for _ in range(times):
+        axis = ((upper - lower) * score[parent]).argmax(1, keepdim=True)
+        low, high = lower.gather(1, axis), upper.gather(1, axis)
+        middle = (low / 2 + high / 2).maximum(low).minimum(high)
+        lower, upper = (
+            torch.cat([lower, lower.scatter(1, axis, middle)]),
+            torch.cat([upper.scatter(1, axis, middle), upper]),
+        )
+        parent = parent.repeat(2)
+    return lower, upper, parent

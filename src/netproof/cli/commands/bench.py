@@ -1,0 +1,201 @@
+"""`netproof bench FOLDER… --out DIR`: many instances, several methods, and a report of what came of them."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from netproof.cli import options
+from netproof.cli.exits import EXIT_INTERRUPTED
+from netproof.cli.show.output import print_err, print_out
+from netproof.errors import UsageError
+
+if TYPE_CHECKING:
+    from netproof.campaign.instances import Instance
+    from netproof.campaign.jobs import Job
+    from netproof.campaign.store import Result, Store
+
+EXIT_WRONG = 1
+
+
+def bench(
+    folders: Annotated[
+        list[str], typer.Argument(metavar="FOLDER…", help="With an instances.csv, or a folder of such folders.")
+    ],
+    out: Annotated[str, typer.Option(metavar="DIR", help="Where results and report go; a rerun goes on from there.")],
+    method: Annotated[
+        list[str] | None, typer.Option(metavar="auto|NAME", help="Repeatable; auto unless given.", show_default=False)
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="[METHOD:]FIELD=VALUE", help="A field of one method, or of all that have it."),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="For each instance, instead of that in instances.csv.", show_default=False),
+    ] = None,
+    first: Annotated[int | None, typer.Option(metavar="N", help="Only the first N instances of each folder.")] = None,
+    device: options.Device = "auto",
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Processes; one a GPU or group of cores unless given.", show_default=False),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", help="CPU threads a worker; its share unless given.", show_default=False)
+    ] = None,
+    seed: options.Seed = 0,
+    no_attack: options.NoAttack = False,
+    rerun: Annotated[bool, typer.Option("--rerun", help="Run everything, whatever is stored.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Leave out the page and the plots.")] = False,
+    quiet: options.Quiet = False,
+) -> int:
+    """Run methods over VNN-COMP folders: results in DIR/results.sqlite as they come, then results.csv and a report.
+
+    What is stored is not run again, so the same command goes on where one was stopped or killed. stdout has the table.
+    Exit 1 if an answer contradicts what is known, or another method's.
+    """
+    from netproof.campaign.instances import read_folders
+    from netproof.campaign.lock import alone_in
+    from netproof.campaign.store import NAME, Store
+
+    for option, value in (("--first", first), ("--workers", workers)):
+        if value is not None and value < 1:
+            raise UsageError(f"{option}: {value} is too few", remedy="give 1 or more")
+    methods = list(dict.fromkeys(method or ["auto"]))
+    chosen = read_options(methods, settings or ())
+    for name in methods:  # what can be refused is refused before anything runs
+        options.engine(method=name, device=device, threads=threads, timeout=timeout, settings=(), seed=seed)
+    instances = read_folders(folders, first)
+    with alone_in(Path(out)), Store(Path(out) / NAME) as store:
+        jobs = make_jobs(instances, methods, chosen, timeout, device, threads, seed, not no_attack)
+        if workers is None:
+            from netproof.campaign.devices import default_workers
+
+            workers = default_workers(jobs[0].device, threads)
+        return _campaign(jobs, store, workers, methods, rerun=rerun, report=not no_report, quiet=quiet)
+
+
+def read_options(methods: Sequence[str], settings: Sequence[str]) -> dict[str, tuple[tuple[str, str], ...]]:
+    """By method, the fields given for it: `METHOD:FIELD=VALUE`, or `FIELD=VALUE` for all methods that have it."""
+    from netproof.methods.registry import METHODS
+
+    given: dict[str, list[str]] = {name: [] for name in methods}
+    for setting in settings:
+        field = setting.partition("=")[0].strip()
+        name, colon, _ = field.partition(":")
+        if colon and name not in given:
+            raise UsageError(f"--set {setting}: no method {name!r} in this run", remedy=f"add --method {name}")
+        having = [m for m in methods if m in METHODS and field in {f.name for f in METHODS[m].fields}]
+        for target in [name] if colon else having or methods[:1]:  # with none, reading the first says what is wrong
+            given[target].append(setting.partition(":")[2] if colon else setting)
+    return {name: tuple(sorted(options.read_settings(name, given[name]).items())) for name in methods}
+
+
+def make_jobs(
+    instances: Sequence[Instance],
+    methods: Sequence[str],
+    chosen: dict[str, tuple[tuple[str, str], ...]],
+    timeout: float | None,
+    device: str,
+    threads: int | None,
+    seed: int,
+    attack: bool,
+) -> list[Job]:
+    """Every method on every instance, instance by instance."""
+    from netproof.campaign.devices import resolve
+    from netproof.campaign.jobs import Job
+
+    kind = resolve(device)
+    return [
+        Job(instance, name, chosen[name], timeout or instance.timeout, kind, threads, seed, attack)
+        for instance in instances
+        for name in methods
+    ]
+
+
+def _campaign(
+    jobs: list[Job], store: Store, workers: int, methods: list[str], *, rerun: bool, report: bool, quiet: bool
+) -> int:
+    from netproof.campaign.run import run
+    from netproof.cli.commands.campaign_view import View
+
+    view = View(total=len(jobs), methods=methods, quiet=quiet)
+    with stop_on_signals() as stop, view:
+        for instance in dict.fromkeys(job.instance for job in jobs):
+            if instance.truth is None and instance.told_by:
+                view.note(f"{instance}: what is known is {instance.told_by}")
+        results = run(jobs, store, workers=workers, on_event=view.on_event, stop=stop, rerun=rerun)
+    if len(results) < len(jobs):
+        return _interrupted(store, len(results), len(jobs))
+    if view.kept and not quiet:
+        print_err(f"netproof: {view.kept} of {len(jobs)} were there already (--rerun runs them again)")
+    return _conclude(store, results, report=report, quiet=quiet)
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """The first Ctrl-C asks the campaign to stop; a second one does not wait."""
+    stop = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, ask) for number in numbers}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupted(store: Store, done: int, total: int) -> int:
+    from netproof.campaign.summary import latest
+    from netproof.report.files import write_vnncomp
+
+    write_vnncomp(latest(store.results()), store.path.parent)
+    kept = f"{done} of {total} runs are kept in {store.path}"
+    print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
+    return EXIT_INTERRUPTED
+
+
+def _conclude(store: Store, results: list[Result], *, report: bool, quiet: bool) -> int:
+    """The table to stdout, the files, and what contradicts."""
+    from netproof.campaign.summary import contradictions, latest, summaries
+    from netproof.cli.commands.report import write_all
+    from netproof.report.campaign import HEADINGS, summary_cells
+    from netproof.report.files import write_vnncomp
+
+    print_out(text_table(HEADINGS, [summary_cells(summary) for summary in summaries(latest(results))], names=2))
+    stored = store.results()
+    if report:
+        page = write_all(store.path.parent, stored)
+        if not quiet:
+            print_err(f"netproof: report: {page}")
+    else:
+        write_vnncomp(latest(stored), store.path.parent)
+    wrong = contradictions(latest(stored))
+    for line in wrong:
+        print_err(f"netproof: contradiction: {line}")
+    return EXIT_WRONG if wrong else 0
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int) -> str:
+    """Columns in line: the first `names` to the left, figures to the right."""
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    lines = (
+        "  ".join(cell.ljust(width) if i < names else cell.rjust(width) for i, (cell, width) in enumerate(pairs))
+        for pairs in (list(zip(row, widths, strict=True)) for row in (header, *rows))
+    )
+    return "\n".join(line.rstrip() for line in lines) + "\n"

@@ -1,0 +1,115 @@
+"""`netproof bounds MODEL.onnx SPEC.vnnlib`: both sides of every output over the spec's input set."""
+
+from __future__ import annotations
+
+import functools
+import time
+from typing import Annotated, Any
+
+import typer
+
+from netproof.cli import options
+from netproof.cli.commands.verify import prepare
+from netproof.cli.exits import EXIT_INTERRUPTED
+from netproof.cli.process.start_time import command_started
+from netproof.cli.process.supervisor import Ending, supervise
+from netproof.cli.process.worker import Job
+from netproof.cli.show.output import Outputs, print_err, to_json
+from netproof.cli.show.progress import Display, sender
+from netproof.errors import UsageError
+
+METHODS = ("ibp", "crown", "alpha", "lp", "exact")
+
+
+def bounds(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL.onnx SPEC.vnnlib", help="In either order; only the spec's input set counts."),
+    ],
+    method: Annotated[
+        str,
+        typer.Option(metavar="|".join(METHODS), help="From fastest to tightest; exact is the true range."),
+    ] = "alpha",
+    timeout: options.Timeout = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    json: options.Json = None,
+    quiet: options.Quiet = False,
+) -> int:
+    """Bound every output from both sides. stdout: one line `Y_i lower upper` an output."""
+    started = command_started()
+    model, spec = options.model_and_spec(files)
+    if method not in METHODS:
+        raise UsageError(f"--method: unknown bound {method!r}", remedy="use " + ", ".join(METHODS))
+    engine = options.engine(method="auto", device=device, threads=threads, timeout=timeout, settings=None)
+    outputs = Outputs({"--json": json})
+    outputs.check((model, spec))
+    display = Display(started=started, timeout=timeout, quiet=quiet)
+    try:
+        outcome = supervise(
+            functools.partial(_work, model=model, spec=spec, method=method, engine=engine),
+            started=started,
+            timeout=timeout,
+            on_event=lambda event: display.update(event["progress"]),
+            on_tick=display.tick,
+        )
+    finally:
+        display.close()
+    found = outcome.result or {"lower": None, "upper": None, "exact": False, "reason": _why(outcome, timeout)}
+    found.update(method=method, seconds=time.monotonic() - started, model=model, property=spec)
+    outputs.deliver({"--json": to_json(found)}, _table(found) if outcome.result else f"{_word(outcome)}\n")
+    if not quiet:
+        print_err(_summary(found))
+    return outputs.exit_code(EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0)
+
+
+def _work(job: Job, *, model: str, spec: str, method: str, engine: options.Engine) -> dict[str, Any]:
+    prepare(engine)
+    from netproof import api
+
+    found = api.bounds(
+        model,
+        spec,
+        method=method,
+        device=engine.device,
+        threads=engine.threads,
+        deadline=job.deadline,
+        progress=sender(job.tell),
+    )
+    return {
+        "lower": found.lower.reshape(-1).tolist(),
+        "upper": found.upper.reshape(-1).tolist(),
+        "exact": bool(found.exact),
+        "reason": found.reason,
+    }
+
+
+def _word(outcome: Any) -> str:
+    return "timeout" if outcome.ending == Ending.TIMEOUT else "unknown"
+
+
+def _why(outcome: Any, timeout: float | None) -> str:
+    if outcome.ending == Ending.TIMEOUT:
+        return f"the time limit of {timeout:g} s was reached"
+    return outcome.reason or "interrupted"
+
+
+def _table(found: dict[str, Any]) -> str:
+    """Every digit that is known, so that the numbers can be used and not only looked at."""
+    rows = [
+        (f"Y_{i}", repr(lo), repr(hi)) for i, (lo, hi) in enumerate(zip(found["lower"], found["upper"], strict=True))
+    ]
+    first, second = (max((len(row[k]) for row in rows), default=0) for k in (0, 1))
+    return "".join(f"{name:<{first}} {lower:>{second}} {upper}\n" for name, lower, upper in rows)
+
+
+def _summary(found: dict[str, Any]) -> str:
+    if found["lower"] is None:
+        return f"UNDECIDED: {found['reason']}; try a faster --method, or a longer --timeout"
+    kind = "the true range" if found["exact"] else "proved, maybe wider than the true range"
+    widest = max((hi - lo for lo, hi in zip(found["lower"], found["upper"], strict=True)), default=0.0)
+    reason = f"; {found['reason']}" if found["reason"] else ""
+    return (
+        f"BOUNDED: {len(found['lower'])} outputs, {kind}{reason}\n"
+        f"  {found['seconds']:.2f} s, widest {widest:.6g}, method {found['method']}"
+    )

@@ -1,0 +1,174 @@
+"""`netproof demo`: prove and break the bundled networks, with pictures."""
+
+from __future__ import annotations
+
+import functools
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from netproof.cli import options
+from netproof.cli.commands.verify import prepare
+from netproof.cli.exits import EXIT_INTERRUPTED
+from netproof.cli.process.start_time import command_started
+from netproof.cli.process.supervisor import Ending, supervise
+from netproof.cli.process.worker import Job
+from netproof.cli.show.output import print_err, print_out
+from netproof.cli.show.progress import Display, sender
+from netproof.cli.show.summary import SHORT
+from netproof.errors import UsageError
+
+if TYPE_CHECKING:
+    from netproof.core.verdict import Witness
+    from netproof.demo import Instance
+    from netproof.model.network import Network
+
+PATIENCE = 120.0  # seconds a question; each takes a few
+
+
+def demo(
+    out: Annotated[str, typer.Option(metavar="DIR", help="Where networks, specs and pictures go.")] = "netproof-demo",
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+) -> int:
+    """Prove some bundled networks, break others, and draw what broke them."""
+    from netproof.demo import copy_data
+
+    started = command_started()
+    engine = options.engine(method="auto", device=device, threads=threads, timeout=None, settings=None)
+    folder = Path(out)
+    try:
+        (folder / "pictures").mkdir(parents=True, exist_ok=True)
+        instances = copy_data(folder)
+    except OSError as error:
+        raise UsageError(
+            f"--out cannot be written: {error.strerror or error}", file=out, remedy="choose a writable place"
+        ) from error
+    display = Display(started=started, timeout=None)
+    rows: list[dict[str, Any]] = []
+
+    def event(event: dict[str, Any]) -> None:
+        if "row" in event:
+            rows.append(event["row"])
+        else:
+            display.title = event["title"]
+            display.update(event["progress"])
+
+    work = functools.partial(_work, instances=instances, folder=folder, engine=engine)
+    try:
+        outcome = supervise(work, started=started, on_event=event, on_tick=display.tick)
+    finally:
+        display.close()
+    show(rows, folder)
+    if outcome.ending == Ending.INTERRUPTED:
+        print_err("netproof: interrupted")
+        return EXIT_INTERRUPTED
+    if outcome.ending == Ending.DIED:
+        print_err(f"netproof: error: {outcome.reason}")
+        return 1
+    return _disagreements(rows)
+
+
+def _disagreements(rows: list[dict[str, Any]]) -> int:
+    """The answers of the bundled questions are known; another one is a bug, and no answer is worth a word."""
+    for row in rows:
+        if row["verdict"] != row["expected"]:
+            reason = f" ({row['reason']})" if row["reason"] else ""
+            print_err(f"netproof: {row['name']}: expected {row['expected']}, got {row['verdict']}{reason}")
+    return 1 if any(row["verdict"] != row["expected"] for row in rows) else 0
+
+
+def _work(job: Job, *, instances: list[Instance], folder: Path, engine: options.Engine) -> dict[str, Any]:
+    prepare(engine)
+    from netproof import api
+    from netproof.model.load import load_network
+
+    networks: dict[str, Network] = {}
+    for instance in instances:
+        if job.deadline.expired:
+            break
+        began = time.monotonic()
+        if instance.onnx not in networks:
+            networks[instance.onnx] = load_network(str(folder / instance.onnx))
+        verdict = api.verify(
+            networks[instance.onnx],
+            str(folder / instance.vnnlib),
+            **engine.arguments(),
+            deadline=job.part(PATIENCE),
+            progress=sender(job.tell, title=instance.name),
+        )
+        row = {
+            "name": instance.name,
+            "network": Path(instance.onnx).stem,
+            "eps": instance.eps,
+            "expected": instance.expected,
+            "verdict": str(verdict.status),
+            "reason": verdict.reason,
+            "domains": verdict.stats.domains,
+            "seconds": time.monotonic() - began,
+            "picture": None,
+        }
+        if verdict.witness is not None:
+            row["picture"] = draw(instance, networks[instance.onnx], verdict.witness, folder)
+        job.tell({"row": row})
+    return {}
+
+
+def draw(instance: Instance, network: Network, witness: Witness, folder: Path) -> str:
+    """The picture of one counterexample; its path within the folder."""
+    import numpy as np
+    from PIL import Image
+
+    from netproof.cli.show.picture import draw_counterexample
+
+    with Image.open(folder / instance.image) as file:
+        pixels = np.asarray(file.convert("L")).astype(np.float32) / np.float32(255)
+    name = f"pictures/{instance.name}.png"
+    draw_counterexample(
+        folder / name,
+        title=f"{instance.name}: broken within eps = {instance.eps:g}",
+        original=pixels,
+        broken=witness.input.reshape(pixels.shape),
+        scores=network.replay(pixels.reshape(network.input_shape)).reshape(-1),
+        broken_scores=witness.output.reshape(-1),
+        label=instance.label,
+    )
+    return name
+
+
+def show(rows: list[dict[str, Any]], folder: Path) -> None:
+    """The demo is for people, so its table goes to stdout."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("name", no_wrap=True)
+    table.add_column("network", no_wrap=True)
+    table.add_column("eps", justify="right")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("seconds", justify="right")
+    for row in rows:
+        word, colour = SHORT[row["verdict"]]
+        table.add_row(
+            row["name"],
+            row["network"],
+            f"{row['eps']:g}",
+            f"[bold {colour}]{word}[/]",
+            f"{row['seconds']:.2f}",
+        )
+    Console().print(table)
+    counts = [sum(row["verdict"] == verdict for row in rows) for verdict in ("unsat", "sat")]
+    lines = [f"{counts[0]} proved for every input, {counts[1]} broken, {len(rows) - sum(counts)} undecided."]
+    pictures = [row["picture"] for row in rows if row["picture"]]
+    if pictures:
+        lines.append("Pictures of what broke them (original, counterexample, difference):")
+        lines += [f"  {folder / picture}" for picture in pictures]
+    lines.append(f"Networks, specs and images: {folder}/onnx, {folder}/vnnlib, {folder}/images")
+    if rows:
+        first = rows[0]
+        files = f"{folder}/onnx/{first['network']}.onnx {folder}/vnnlib/{first['name']}.vnnlib"
+        lines.append(f"Ask one yourself: netproof verify {files}")
+    print_out("\n".join(lines) + "\n")

@@ -1,0 +1,97 @@
+"""`netproof inspect MODEL.onnx`: what a file holds, and whether netproof can verify it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from netproof.cli import options
+from netproof.cli.exits import EXIT_INTERRUPTED, EXIT_USAGE
+from netproof.cli.process.start_time import command_started
+from netproof.cli.process.supervisor import Ending, supervise
+from netproof.cli.process.worker import Job
+from netproof.cli.show.output import Outputs, print_err, to_json
+
+
+def inspect(
+    model: Annotated[str, typer.Argument(metavar="MODEL.onnx", help="The file; .gz too.")],
+    json: options.Json = None,
+) -> int:
+    """Show a network's operators, shapes and neurons, and every node that is not supported.
+
+    Exit 2 if there is one, or if `netproof verify` would refuse the file otherwise. The JSON has the keys path, sha256,
+    opset, operators (name: count), input_shape, output_shape, weight_dtypes, layers (index, name, op, inputs, shape,
+    parameters), neurons (node: count), parameters, notes, supported, and unsupported (node, op, line).
+    """
+    path = options.model_file(model)
+    outputs = Outputs({"--json": json})
+    outputs.check((path,))
+    outcome = supervise(functools.partial(_work, path=path), started=command_started())
+    if outcome.ending == Ending.INTERRUPTED:
+        print_err("netproof: interrupted")
+        return EXIT_INTERRUPTED
+    if outcome.result is None:
+        print_err(f"netproof: error: {path}: {outcome.reason} (a smaller model, or more memory)")
+        return EXIT_USAGE
+    found = outcome.result
+    outputs.deliver({"--json": to_json(found)}, "\n".join(_lines(found)) + "\n")
+    return outputs.exit_code(0 if found["supported"] else EXIT_USAGE)
+
+
+def _work(job: Job, *, path: str) -> dict[str, Any]:
+    from netproof.model.describe import describe
+
+    found = dataclasses.asdict(describe(path))
+    unsupported = found.pop("unsupported")
+    return {**found, "supported": not unsupported, "unsupported": unsupported}
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    facts = {
+        "file": found["path"],
+        "sha256": found["sha256"],
+        "opset": found["opset"],
+        "input": _shape(found["input_shape"]),
+        "output": "unknown" if found["output_shape"] is None else _shape(found["output_shape"]),
+        "operators": ", ".join(f"{count} {op}" for op, count in found["operators"].items()),
+    }
+    if not found["unsupported"]:
+        total = sum(found["neurons"].values())
+        facts["weights"] = f"{found['parameters']} in {', '.join(found['weight_dtypes']) or 'no tensors'}"
+        facts["neurons"] = f"{total} nonlinear, in {len(found['neurons'])} layers"
+    yield from (f"{name:<10} {value}" for name, value in facts.items())
+    yield from (f"{'note':<10} {note}" for note in found["notes"])
+    yield ""
+    if found["unsupported"]:
+        yield f"NOT SUPPORTED: {len(found['unsupported'])} of its nodes"
+        yield from (f"  {node['line'].removeprefix(found['path'] + ': ')}" for node in found["unsupported"])
+        return
+    yield from _table(found["layers"])
+    yield ""
+    yield "SUPPORTED: netproof can verify this network"
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def _table(layers: Sequence[dict[str, Any]]) -> Iterator[str]:
+    rows = [("node", "op", "inputs", "shape", "weights", "name")]
+    rows += [
+        (
+            str(layer["index"]),
+            layer["op"],
+            ",".join(map(str, layer["inputs"])),
+            _shape(layer["shape"]),
+            str(layer["parameters"] or ""),
+            layer["name"],
+        )
+        for layer in layers
+    ]
+    widths = [max(len(row[k]) for row in rows) for k in range(5)]
+    for row in rows:
+        yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[5]]).rstrip()

@@ -1,0 +1,1 @@
+"""The process that computes, watched by the one that was called."""

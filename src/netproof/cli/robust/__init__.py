@@ -1,0 +1,1 @@
+"""`netproof robust`: one image within a radius."""

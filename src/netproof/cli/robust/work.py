@@ -1,0 +1,156 @@
+"""The work behind `netproof robust`: one answer a target, or the largest radius that is certified.
+
+Everything found is told at once, so that an interrupt or a timeout loses nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from netproof.cli.commands.verify import reply
+from netproof.cli.options import Engine
+from netproof.cli.process.worker import Job
+from netproof.cli.robust.image import Centre, read_centre, region
+from netproof.cli.robust.question import Question
+from netproof.cli.show.progress import sender
+from netproof.cli.show.witness_file import Saver, image_layout
+from netproof.errors import UsageError
+
+if TYPE_CHECKING:
+    from netproof.model.network import Network
+
+DOUBLINGS = 20  # of the first radius, while it is certified
+PRECISION = Fraction(1, 100)  # of the largest radius, relative
+SECONDS_A_RADIUS = 30.0  # where no timeout is given; a radius undecided by then counts as not certified
+SMALLEST = Fraction(1, 2**20)  # of the first radius: below this nothing is worth certifying
+
+
+@dataclasses.dataclass
+class Asker:
+    """Asks the engine about one network and image, again and again."""
+
+    job: Job
+    network: Network
+    question: Question
+    centre: Centre
+    label: int
+    engine: Engine
+    saver: Saver
+
+    @property
+    def outputs(self) -> int:
+        total = 1
+        for axis in self.network.output_shape:
+            total *= axis
+        return total
+
+    def ask(self, eps: Fraction, targets: Sequence[int], seconds: float | None, title: str) -> dict[str, Any]:
+        """The reply about all `targets` at once, and the seconds it took."""
+        from netproof import api
+        from netproof.problem.specs import classification
+
+        began = time.monotonic()
+        inputs = region(dataclasses.replace(self.question, eps=eps), self.centre)
+        asked = classification(inputs, self.label, self.outputs, list(targets))
+        verdict = api.verify(
+            self.network,
+            asked,
+            **self.engine.arguments(),
+            deadline=self.job.part(seconds),
+            progress=sender(self.job.tell, title=title),
+        )
+        return {**reply(verdict, self.engine, self.saver), "seconds": time.monotonic() - began}
+
+
+def open_question(
+    job: Job, *, model: str, question: Question, label: int, engine: Engine, form: str
+) -> tuple[Asker, int]:
+    """Load both, check that they fit, and see what the network says of the image itself."""
+    from netproof.model.load import load_network
+
+    network = load_network(model)
+    centre = read_centre(question, tuple(network.input_shape))
+    layout = centre.layout or image_layout(network.input_shape, model) if form == "png" else None
+    asker = Asker(job, network, question, centre, label, engine, Saver(form, layout, centre.pixels))
+    if not 0 <= label < asker.outputs:
+        raise UsageError(
+            f"--label: {label} is not an output of this network",
+            file=model,
+            remedy=f"choose 0 to {asker.outputs - 1}",
+        )
+    return asker, int(network.replay(centre.as_input()).reshape(-1).argmax())
+
+
+def rivals(asker: Asker, targets: Sequence[int] | None) -> list[int]:
+    if targets is None:
+        return [output for output in range(asker.outputs) if output != asker.label]
+    for target in targets:
+        if not 0 <= target < asker.outputs or target == asker.label:
+            raise UsageError(
+                f"--targets: {target} is not another output than the label",
+                remedy=f"choose from 0 to {asker.outputs - 1}, without {asker.label}",
+            )
+    return list(dict.fromkeys(targets))
+
+
+def each_target(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> dict[str, Any]:
+    """Every target by itself. The time is shared out evenly; what is left over goes to the undecided."""
+    asker, predicted = open_question(job, **asked)
+    open_targets = rivals(asker, targets)
+    job.tell({"targets": open_targets, "predicted": predicted})
+    for _ in range(2):
+        undecided = []
+        for index, target in enumerate(open_targets):
+            share = job.deadline.remaining() / (len(open_targets) - index)
+            limited = asker.engine.timeout is not None
+            found = asker.ask(asker.question.eps, [target], share if limited else None, f"target {target}")
+            job.tell({"row": {"target": target, **found}})
+            if found["record"]["verdict"] == "timeout":
+                undecided.append(target)
+        open_targets = undecided
+        if not open_targets or job.deadline.expired:
+            break
+    return {}
+
+
+def largest(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> dict[str, Any]:
+    """Double the radius while it is certified, then bisect between certified and not."""
+    asker, predicted = open_question(job, **asked)
+    others = rivals(asker, targets)
+    job.tell({"targets": others, "predicted": predicted})
+    if predicted in others and _broken_at_once(asker, others):
+        return {}
+    first = asker.question.eps
+    certified, refused, eps = Fraction(0), None, first
+    while not job.deadline.expired and (refused is None or refused - certified > PRECISION * refused):
+        if eps < first * SMALLEST or eps > first * 2**DOUBLINGS:
+            break
+        # One radius that is hard must not take the time of all later ones: a quarter each, or a fixed share.
+        limited = asker.engine.timeout is not None
+        seconds = job.deadline.remaining() / 4 if limited else SECONDS_A_RADIUS
+        found = asker.ask(eps, others, seconds, f"eps {float(eps):.4g}")
+        job.tell({"probe": {"eps": eps, **found}})
+        if found["record"]["verdict"] == "unsat":
+            certified = eps
+        else:
+            refused = eps
+        eps = 2 * certified if refused is None else _between(certified, refused)
+    return {}
+
+
+def _broken_at_once(asker: Asker, targets: Sequence[int]) -> bool:
+    """Whether the image itself is a counterexample, which is asked for and replayed as any other."""
+    found = asker.ask(Fraction(0), targets, asker.job.deadline.remaining(), "eps 0")
+    if found["record"]["verdict"] != "sat":
+        return False
+    asker.job.tell({"probe": {"eps": Fraction(0), **found}})
+    return True
+
+
+def _between(low: Fraction, high: Fraction) -> Fraction:
+    """A short decimal near the middle, so that the answer can be typed in again."""
+    return Fraction(f"{float((low + high) / 2):.6g}")

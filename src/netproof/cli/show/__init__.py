@@ -1,0 +1,1 @@
+"""What is shown: results, progress, summaries, pictures."""

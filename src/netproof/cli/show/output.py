@@ -1,0 +1,303 @@
+"""What is written for machines: the JSON document, the results file, the witness. No torch, no numpy here."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netproof._version import __version__
+from netproof.cli.exits import EXIT_USAGE
+from netproof.core.reasons import CONTRADICTION
+from netproof.errors import NetproofError, UsageError
+
+if TYPE_CHECKING:
+    from netproof.core.verdict import Verdict
+
+HASH_WAIT = 0.2  # seconds: a late answer is worse than a missing hash
+EXTERNAL_WAIT = 10.0  # but an answer that does not say for which weights is worse still
+PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "total")
+
+
+def blank_record() -> dict[str, Any]:
+    """A verdict that is not there yet, as plain values."""
+    return {
+        "verdict": "unknown",
+        "reason": "",
+        "decided_by": "",
+        "arithmetic": "real",
+        "seconds": dict.fromkeys(PHASES, 0.0),
+        "lower_bound": None,
+        "upper_bound": None,
+        "domains": 0,
+        "peak_memory": 0,
+        "leaf_lps": 0,
+        "rounds": 0,
+        "witness": None,
+        CONTRADICTION: None,
+    }
+
+
+def verdict_record(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as plain values, which the supervisor can read without numpy."""
+    stats = verdict.stats
+    return {
+        "verdict": str(verdict.status),
+        "reason": verdict.reason,
+        "decided_by": verdict.decided_by,
+        "arithmetic": verdict.arithmetic,
+        "seconds": {phase: float(stats.seconds.get(phase, 0.0)) for phase in PHASES},
+        "lower_bound": None if verdict.lower_bound is None else float(verdict.lower_bound),
+        "upper_bound": None if verdict.upper_bound is None else float(verdict.upper_bound),
+        "domains": int(stats.domains),
+        "peak_memory": int(stats.peak_memory),
+        "leaf_lps": int(stats.leaf_lps),
+        "rounds": int(stats.rounds),
+        "witness": _witness(verdict),
+        CONTRADICTION: verdict.details.get(CONTRADICTION),
+    }
+
+
+def _witness(verdict: Verdict) -> dict[str, Any] | None:
+    """The point and its output; within rounding, also what exact arithmetic says of the rows."""
+    witness = verdict.witness
+    if witness is None:
+        return None
+    more = {"note": witness.note} if witness.note else {}
+    return {"input": witness.input.tolist(), "output": witness.output.tolist(), **more, **verdict.details}
+
+
+def document(
+    record: Mapping[str, Any],
+    *,
+    method: str,
+    device: str,
+    seed: int,
+    model: Mapping[str, Any],
+    property: Mapping[str, str | None],
+    accelerator: Mapping[str, str | None],
+) -> dict[str, Any]:
+    """The JSON document, its keys in the order of the contract."""
+    return {
+        **{key: record[key] for key in blank_record() if key not in ("witness", CONTRADICTION)},
+        **({CONTRADICTION: record[CONTRADICTION]} if record[CONTRADICTION] else {}),
+        "method": method,
+        "device": device,
+        "seed": seed,
+        "witness": record["witness"],
+        "certificate": None,
+        "model": dict(model),
+        "property": dict(property),
+        "versions": {**versions(), "cuda": accelerator.get("cuda"), "gpu": accelerator.get("gpu")},
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of what the answer rests on, read from the installation: importing would take seconds."""
+    found: dict[str, str | None] = {"netproof": __version__}
+    for name in ("torch", "onnxruntime", "highspy"):
+        found[name] = installed_version(name)
+    return found
+
+
+def installed_version(name: str) -> str | None:
+    """The version of an installed distribution; onnxruntime has a second name with GPU support."""
+    import importlib.metadata  # a sixth of the start of the command line, which needs it seldom
+
+    for candidate in (name, f"{name}-gpu"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(candidate)
+    return None
+
+
+def to_json(document: Mapping[str, Any]) -> str:
+    """JSON has no infinities and no NaN: they become null."""
+    return json.dumps(_finite(document), indent=2, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+class Hashes:
+    """SHA-256 of files, computed beside the work; a file that is gone or not yet read has none.
+
+    The first of them is the model, which may need further files beside it.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._found: dict[str, str] = {}
+        self._external: list[dict[str, str]] | None = None
+        self._patience = 0.0
+        self._thread = threading.Thread(target=self._run, args=(tuple(paths),), daemon=True)
+        self._thread.start()
+
+    def _run(self, paths: tuple[str, ...]) -> None:
+        from netproof.model.origin.external import external_files, may_have_external
+
+        with contextlib.suppress(NetproofError):  # what is wrong with the model, the work says
+            more = may_have_external(Path(paths[0]))
+            self._patience = EXTERNAL_WAIT if more else 0.0
+            self._external = [] if not more else None
+        for path in paths:
+            with contextlib.suppress(OSError), open(path, "rb") as file:
+                self._found[path] = hashlib.file_digest(file, "sha256").hexdigest()
+        with contextlib.suppress(NetproofError):
+            if self._external is None:
+                self._external = [dataclasses.asdict(file) for file in external_files(Path(paths[0]))]
+
+    def of_model(self, path: str) -> dict[str, Any]:
+        """As `of`, with the files beside the model that its weights come from."""
+        return {**self.of(path), "external": self._external}
+
+    def of(self, path: str) -> dict[str, str | None]:
+        self._thread.join(timeout=HASH_WAIT)
+        self._thread.join(timeout=self._patience)
+        return {"path": path, "sha256": self._found.get(path)}
+
+
+STDOUT = "-"  # as the name of a file
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The files that a command was asked to write, by option. `--json -` means that stdout is the JSON and no more."""
+
+    paths: Mapping[str, str | None] = field(default_factory=dict)
+    _failed: list[UsageError] = field(default_factory=list)
+
+    def check(self, inputs: Iterable[str]) -> None:
+        """Find out before the work, not after it, that a result could not be written."""
+        taken = {os.path.realpath(path): path for path in inputs}
+        for option, path in self.paths.items():
+            if path is None or (path, option) == (STDOUT, "--json"):
+                continue
+            if path == STDOUT:
+                raise UsageError(
+                    f"{option} -: stdout has it already", remedy="leave it out, or write ./- for a file of that name"
+                )
+            real = os.path.realpath(path)
+            if real in taken and not _is_special(real):
+                raise UsageError(
+                    f"{option} would overwrite {taken[real]}", file=path, remedy="give it a name of its own"
+                )
+            taken[real] = path
+            _check_writable(option, path, real)
+
+    def deliver(self, contents: Mapping[str, str | bytes | None], text: str) -> list[str]:
+        """Write every file that there is something for, then stdout; the options whose files were written.
+
+        What cannot be written keeps back nothing else: it is told last, and makes the exit code that of an error.
+        """
+        written = [option for option, content in contents.items() if self._write(option, content)]
+        on_stdout = contents.get("--json") if self.paths.get("--json") == STDOUT else text
+        try:
+            print_out(str(on_stdout))
+        finally:
+            for error in self._failed:
+                print_err(f"netproof: error: {error}")
+        return written
+
+    def exit_code(self, otherwise: int) -> int:
+        return EXIT_USAGE if self._failed else otherwise
+
+    def _write(self, option: str, content: str | bytes | None) -> bool:
+        path = self.paths.get(option)
+        if path is None or path == STDOUT or content is None:
+            return False
+        try:
+            _write(os.path.realpath(path), content.encode() if isinstance(content, str) else content)
+        except OSError as error:
+            self._failed.append(
+                UsageError(
+                    f"cannot write {option}: {error.strerror or error}",
+                    file=path,
+                    remedy="free the disk or go elsewhere",
+                )
+            )
+            return False
+        return True
+
+
+def _check_writable(option: str, path: str, real: str) -> None:
+    folder = os.path.dirname(real)
+    if os.path.isdir(real):
+        raise UsageError(f"{option} names a directory", file=path, remedy="give the name of a file in it")
+    if not os.path.isdir(folder):
+        raise UsageError(
+            f"{option}: there is no directory {os.path.dirname(path) or folder}",
+            file=path,
+            remedy="make it first",
+        )
+    if _is_special(real):
+        return
+    try:
+        probe = _beside(real)
+        with open(probe, "xb"):
+            pass
+        os.remove(probe)
+        if os.path.exists(real) and not os.access(real, os.W_OK):
+            raise PermissionError(13, "the file is read-only")
+    except OSError as error:
+        raise UsageError(
+            f"{option} cannot be written: {error.strerror or error}",
+            file=path,
+            remedy="choose a writable place",
+        ) from error
+
+
+def _is_special(real: str) -> bool:
+    """A device or a pipe, such as /dev/null: written to, never replaced."""
+    return os.path.exists(real) and not os.path.isfile(real) and not os.path.isdir(real)
+
+
+def _beside(real: str) -> str:
+    folder, name = os.path.split(real)
+    return os.path.join(folder, f".{name[:200]}.{os.getpid()}.tmp")
+
+
+def _write(real: str, content: bytes) -> None:
+    """All or nothing: a reader sees the old file or the new one, never a half."""
+    if _is_special(real):
+        Path(real).write_bytes(content)
+        return
+    temporary = _beside(real)
+    try:
+        Path(temporary).write_bytes(content)
+        os.replace(temporary, real)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+
+
+def print_out(text: str) -> None:
+    """To stdout, where a reader that went away (`| head -1`) is no error."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        raise UsageError(f"cannot write to stdout: {error.strerror or error}", remedy="free the disk") from error
+
+
+def print_err(text: str) -> None:
+    """To stderr, for people; nobody listening is no error."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()

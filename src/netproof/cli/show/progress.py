@@ -1,0 +1,142 @@
+"""How far the work is, for people: a live line on a terminal, an occasional plain line elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from netproof.cli.show.output import print_err
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from netproof.api import Progress
+
+PLAIN_EVERY = 5.0  # seconds between plain lines
+SEND_EVERY = 0.1  # seconds between messages from the worker
+
+PHASES = {
+    "load": "reading",
+    "attack": "looking for a counterexample",
+    "root": "bounding",
+    "search": "branching",
+    "leaf": "deciding leaves",
+    "confirm": "confirming",
+}
+
+
+def sender(tell: Callable[[Any], None], **also: Any) -> Callable[[Progress], None]:
+    """A progress callback for the engine that passes plain values on, not too often."""
+    last = -SEND_EVERY
+    phase = ""
+
+    def send(progress: Progress) -> None:
+        nonlocal last, phase
+        now = time.monotonic()
+        if now - last >= SEND_EVERY or progress.phase != phase:
+            last, phase = now, progress.phase
+            tell({"progress": as_plain(progress), **also})
+
+    return send
+
+
+def as_plain(progress: Progress) -> dict[str, Any]:
+    names = ("lower_bound", "upper_bound", "domains", "frontier", "rounds", "problem", "problems")
+    plain = {name: getattr(progress, name) for name in names}
+    for bound in ("lower_bound", "upper_bound"):
+        plain[bound] = None if plain[bound] is None else float(plain[bound])
+    return {"phase": progress.phase, **plain}
+
+
+class Display:
+    """Shows the latest progress on stderr. It runs in the supervisor, so its clock never stands still."""
+
+    def __init__(self, *, started: float, timeout: float | None, quiet: bool = False, title: str = "") -> None:
+        self._started = started
+        self._timeout = timeout
+        self._latest: Mapping[str, Any] = {"phase": "load"}
+        self._live: Live | None = None
+        self.title = title
+        self._terminal = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._quiet = quiet
+        self._plain_at = started + PLAIN_EVERY
+        self._rate = _Rate()
+
+    def update(self, progress: Mapping[str, Any]) -> None:
+        self._latest = progress
+        self._rate.update(progress.get("domains") or 0)
+
+    @property
+    def latest(self) -> Mapping[str, Any]:
+        """The last progress that arrived: what is known if the worker never answers."""
+        return self._latest
+
+    def tick(self) -> None:
+        if self._quiet:
+            return
+        if self._terminal:
+            self._draw()
+        elif time.monotonic() >= self._plain_at and self._latest["phase"] != "load":
+            # not while reading: a file that is refused gets one line
+            self._plain_at = time.monotonic() + PLAIN_EVERY
+            print_err(f"netproof: {self.line()}")
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def line(self) -> str:
+        """`branching: bound -0.012, 1240 domains (800/s), 12.1 s, 47.9 s left`"""
+        now, latest = time.monotonic(), self._latest
+        parts = []
+        if latest.get("lower_bound") is not None:
+            parts.append(f"bound {latest['lower_bound']:.4g}")
+        if latest.get("domains"):
+            parts.append(f"{latest['domains']} domains ({self._rate.value:.0f}/s)")
+        parts.append(f"{now - self._started:.1f} s")
+        if self._timeout is not None:
+            parts.append(f"{max(0.0, self._started + self._timeout - now):.1f} s left")
+        phase = PHASES.get(latest["phase"], latest["phase"])
+        if (latest.get("problems") or 1) > 1:
+            phase += f" {latest['problem'] + 1} of {latest['problems']}"
+        title = f"{self.title}: " if self.title else ""
+        return f"{title}{phase}: " + ", ".join(parts)
+
+    def _draw(self) -> None:
+        if self._live is None:
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+            self._live.start()
+        from rich.text import Text
+
+        head, _, rest = self.line().partition(": ")
+        text = Text.assemble((head, "bold cyan"), ": ", rest, no_wrap=True, overflow="ellipsis")
+        self._live.update(text, refresh=True)
+
+
+class _Rate:
+    """Domains a second over the last few seconds."""
+
+    def __init__(self) -> None:
+        self._points: list[tuple[float, int]] = []
+
+    def update(self, domains: int) -> None:
+        now = time.monotonic()
+        if self._points and domains < self._points[-1][1]:
+            self._points.clear()  # another problem began to count
+        self._points.append((now, domains))
+        while len(self._points) > 2 and self._points[0][0] < now - 3.0:
+            self._points.pop(0)
+
+    @property
+    def value(self) -> float:
+        if len(self._points) < 2:
+            return 0.0
+        (since, fewer), (now, more) = self._points[0], self._points[-1]
+        return (more - fewer) / (now - since) if now > since else 0.0

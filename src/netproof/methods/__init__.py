@@ -1,0 +1,1 @@
+"""Methods: each declared once, with its options, and built when it is used."""

@@ -1,0 +1,63 @@
+"""Configured searches of netproof's own methods, from their options."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import torch
+
+from netproof.bounds.beta import Beta
+from netproof.bounds.lirpa import Lirpa
+from netproof.branching.babsr import Babsr
+from netproof.branching.filtered import Filtered
+from netproof.methods.registry import Options, method_info
+from netproof.search.loop import Method
+
+BATCH = {"cpu": 32, "cuda": 400}
+BETA_BATCH = {"cpu": 64, "cuda": 4096}
+BETA_MOST = {"cpu": 64, "cuda": 16384}
+BETA_FILL = {"cpu": 8, "cuda": 256}  # a GPU bounds hundreds in the time of one
+
+T = TypeVar("T")
+
+
+def build_method(name: str, options: Options, device: torch.device) -> Method:
+    """Build the method of that name, with a value for every field."""
+    method: Method = method_info(name).build(options, device)
+    return method
+
+
+def with_fields(kind: type[T], options: Options) -> T:
+    """Make a part whose fields are the method's options of the same names."""
+    own = {field.name for field in fields(kind) if field.init}  # type: ignore[arg-type]
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if name in own}
+    return kind(**chosen)
+
+
+def beta(options: Options, device: torch.device) -> Method:
+    """Build slopes with multipliers and filtered branching; many sub-domains at once where many are open."""
+    given = options["batch"]
+    batch = int(BETA_BATCH[device.type] if given is None else given)
+    return Method(
+        with_fields(Beta, options),
+        with_fields(Filtered, options),
+        batch=batch,
+        lp_threshold=None,
+        leaf_lp=bool(options["leaf_lp"]),
+        most=BETA_MOST[device.type] if given is None else None,
+        fill=min(BETA_FILL[device.type], batch),
+    )
+
+
+def lirpa(options: Options, device: torch.device) -> Method:
+    """Build Algorithm 1 of the paper."""
+    given = options["batch"]
+    return Method(
+        with_fields(Lirpa, options),
+        Babsr(),
+        batch=int(BATCH[device.type] if given is None else given),
+        lp_threshold=int(options["lp_threshold"] or 1),
+        patience=int(options["patience"] or 0),
+        leaf_lp=bool(options["leaf_lp"]),
+    )

@@ -1,0 +1,71 @@
+"""The methods of netproof itself, each declared once."""
+
+from __future__ import annotations
+
+from netproof.methods.options import Field
+from netproof.methods.registry import MethodInfo
+
+MAX_STEPS = 10_000
+
+
+def batch(default: int | None = None) -> Field:
+    """Declare n, which fits the device unless it is given."""
+    return Field("batch", int, default, "n: sub-domains picked per round (none: by device)", 1, 1 << 20)
+
+
+def steps(root: int, neuron: int, below: int) -> tuple[Field, ...]:
+    """Declare how many steps of optimisation each kind of bound takes."""
+    return (
+        Field("root_steps", int, root, "optimisation steps of the bound at the root", 0, MAX_STEPS),
+        Field("neuron_steps", int, neuron, "optimisation steps of the neurons' bounds at the root", 0, MAX_STEPS),
+        Field("steps", int, below, "optimisation steps per sub-domain", 0, MAX_STEPS),
+    )
+
+
+def rates(root: float = 0.25, below: float = 0.1, of: str = "") -> tuple[Field, ...]:
+    """Declare the sizes of these steps."""
+    return (
+        Field("rate", float, root, f"step size at the root{of}", 0.0),
+        Field("child_rate", float, below, "step size below the root", 0.0),
+    )
+
+
+def rebound(default: int, after: str = "a split") -> Field:
+    """Declare how many neurons per layer are bounded again."""
+    return Field("rebound", int, default, f"neurons per layer bounded again after {after}, 0: none", 0)
+
+
+LEAF_LP = Field("leaf_lp", bool, True, "decide by LP what cannot be split; without it the search is incomplete")
+BETA = (
+    batch(),
+    *steps(20, 20, 5),
+    rebound(32, "many splits"),
+    Field("probes", int, 6, "neurons tried per sub-domain before it is split", 0, 12),
+    *rates(),
+    LEAF_LP,
+)
+
+
+def lirpa(n: int | None = None, root: int = 100, neuron: int = 20, below: int = 10) -> tuple[Field, ...]:
+    """Declare the fields of Algorithm 1."""
+    return (
+        batch(n),
+        Field("lp_threshold", int, 12_000, "η: open sub-domains above which the LP takes over", 1),
+        *steps(root, neuron, below),
+        rebound(16),
+        *rates(),
+        Field("patience", int, 0, "rounds without a better global bound before the LP has a turn, 0: by size", 0),
+        LEAF_LP,
+    )
+
+
+_BETA, _LIRPA = "netproof.methods.build:beta", "netproof.methods.build:lirpa"
+
+METHODS = (
+    MethodInfo("auto", "the strongest there is for the problem", BETA, _BETA, "few"),
+    MethodInfo("beta", "slopes and a multiplier per split, filtered branching", BETA, _BETA),
+    MethodInfo("input-split", "boxes of the input, in batches; then as beta what is left", BETA, _BETA, "always"),
+    MethodInfo("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed", lirpa(), _LIRPA),
+    MethodInfo("lirpa-single", "the same, one sub-domain at a time", lirpa(1), _LIRPA),
+    MethodInfo("lirpa-fixed", "the same, slopes not optimised", lirpa(None, 0, 0, 0), _LIRPA),
+)

@@ -1,0 +1,60 @@
+"""The fields of a method: each declares its default, range and help once, and reads its value from text."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+from netproof.arguments import shown
+from netproof.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Field:
+    """An option of a method: its default, range and help."""
+
+    name: str
+    type: type
+    default: int | float | bool | None
+    help: str
+    low: float | None = None
+    high: float | None = None
+
+    def parse(self, given: Any) -> int | float | bool:
+        """The value of a text, or of a value of this type."""
+        try:
+            value = _parse(self.type, given)
+        except ValueError:
+            kind = "an int" if self.type is int else f"a {self.type.__name__}"
+            text = given if isinstance(given, str) else shown(given)
+            raise UsageError(f"{self.name}={text}: not {kind}", remedy=f"{self.name}: {self.help}") from None
+        inside = (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+        if not inside or not math.isfinite(value):
+            raise UsageError(f"{self.name}={value}: outside {self.range}", remedy=f"{self.name}: {self.help}")
+        return value
+
+    @property
+    def range(self) -> str:
+        low = "-inf" if self.low is None else f"{self.low:g}"
+        high = "inf" if self.high is None else f"{self.high:g}"
+        return f"[{low}, {high}]"
+
+
+def _parse(kind: type, given: Any) -> int | float | bool:
+    if isinstance(given, str):
+        return _WORDS[given.lower()] if kind is bool and given.lower() in _WORDS else _number(kind, given)
+    accepted = {bool: bool, int: numbers.Integral, float: numbers.Real}[kind]
+    if not isinstance(given, accepted) or isinstance(given, bool) != (kind is bool):
+        raise ValueError
+    return kind(given)  # type: ignore[no-any-return]
+
+
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _number(kind: type, text: str) -> int | float:
+    if kind is bool:
+        raise ValueError
+    return int(text) if kind is int else float(text)

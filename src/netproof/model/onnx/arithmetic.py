@@ -1,0 +1,299 @@
+"""Converters of the arithmetic operators: matrix products, elementwise arithmetic, activations."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from netproof.model.affine import Linear, Scale, Sum
+from netproof.model.moves import Expand, Reshape, SumAxes, Transpose
+from netproof.model.nonlinear import LeakyRelu, Relu
+from netproof.model.onnx.context import Context, Ref, Value, converts
+from netproof.model.origin import constant
+from netproof.model.origin.constant import Constant
+
+# --- building blocks ---------------------------------------------------------------------------------------
+
+
+def linear(c: Context, x: Ref, weight: Constant, bias: Constant | None = None) -> Ref:
+    """x W^T + b along the last axis, with the radius that rounded weights need."""
+    if x.shape[-1:] != weight.shape[1:]:
+        c.refuse(f"its matrix {weight.shape[::-1]} does not fit an input of shape {x.shape}")
+
+    def around(bound: constant.Bound) -> Linear | None:
+        if not constant.loose(bound, weight, bias):
+            return None
+        matrix = constant.bound_tensor(bound, weight)
+        return Linear(weight.tensor() * 0.0 if matrix is None else matrix, constant.bound_tensor(bound, bias))
+
+    op = Linear(weight.tensor(), None if bias is None else bias.tensor(), around(constant.radius))
+    return c.emit(op, x, slack=around(constant.slack))
+
+
+def scale(c: Context, x: Ref, mult: Constant | None, add: Constant | None = None) -> Ref:
+    """mult · x + add with broadcasting, x expanded first where a constant is larger."""
+    shapes = [k.shape for k in (mult, add) if k is not None]
+    x = expand(c, x, broadcast(c, x.shape, *shapes))
+
+    def around(bound: constant.Bound) -> Scale | None:
+        if not constant.loose(bound, mult, add):
+            return None
+        factor = constant.bound_tensor(bound, mult)
+        return Scale(
+            torch.zeros((), dtype=torch.float64) if factor is None else factor, constant.bound_tensor(bound, add)
+        )
+
+    op = Scale(None if mult is None else mult.tensor(), None if add is None else add.tensor(), around(constant.radius))
+    return c.emit(op, x, slack=around(constant.slack))
+
+
+def broadcast(c: Context, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        c.refuse(f"shapes {' and '.join(map(str, shapes))} do not broadcast")
+
+
+def expand(c: Context, x: Ref, shape: tuple[int, ...]) -> Ref:
+    if x.shape == shape:
+        return x
+    padded = (1,) * (len(shape) - len(x.shape)) + x.shape
+    if padded != x.shape:
+        x = c.emit(Reshape(x.shape, padded), x)
+    return x if padded == shape else c.emit(Expand(padded, shape), x)
+
+
+def swap_last(c: Context, x: Ref) -> Ref:
+    rank = len(x.shape)
+    return c.emit(Transpose((*range(rank - 2), rank - 1, rank - 2)), x)
+
+
+def transposed(k: Constant) -> Constant:
+    return k.moved(np.transpose)
+
+
+def reshaped(k: Constant, shape: tuple[int, ...]) -> Constant:
+    return k.moved(lambda entries: entries.reshape(shape))
+
+
+# --- matrix products ---------------------------------------------------------------------------------------
+
+
+@converts("MatMul")
+def _matmul(c: Context) -> Value:
+    left, right = c.value(0), c.value(1)
+    if isinstance(left, Ref) and isinstance(right, Ref):
+        c.refuse("both factors depend on the network's input", "bilinear layers cannot be bounded yet")
+    if isinstance(left, Ref):
+        assert isinstance(right, Constant)
+        return _times_matrix(c, left, right)
+    assert isinstance(right, Ref)
+    matrix = _matrix(c, left, right)
+    if len(right.shape) == 1 or matrix.value.ndim == 1:
+        return _vector_cases(c, matrix, right)
+    return swap_last(c, linear(c, swap_last(c, right), matrix))
+
+
+def _matrix(c: Context, k: Constant, other: Ref) -> Constant:
+    """A batched constant is one matrix when its leading axes are 1 and add none to the result."""
+    if k.value.ndim <= 2:
+        return k
+    if set(k.shape[:-2]) == {1} and k.value.ndim <= len(other.shape):
+        return reshaped(k, k.shape[-2:])
+    c.refuse(f"a batch of constant matrices {k.shape}", "write it as separate MatMul nodes")
+
+
+def _times_matrix(c: Context, x: Ref, right: Constant) -> Ref:
+    matrix = _matrix(c, right, x)
+    if matrix.value.ndim == 1:
+        y = linear(c, x, reshaped(matrix, (1, -1)))
+        return c.emit(Reshape(y.shape, y.shape[:-1]), y)
+    return linear(c, x, transposed(matrix))
+
+
+def _vector_cases(c: Context, matrix: Constant, x: Ref) -> Ref:
+    """matrix @ x where x has one axis, or the matrix has."""
+    if len(x.shape) == 1:
+        if matrix.value.ndim == 1:
+            c.refuse("a product of two vectors", "write it as Gemm")
+        return linear(c, x, matrix)
+    y = linear(c, swap_last(c, x), reshaped(matrix, (1, -1)))
+    return c.emit(Reshape(y.shape, y.shape[:-1]), y)
+
+
+@converts("Gemm")
+def _gemm(c: Context) -> Value:
+    left, right = c.value(0), c.value(1)
+    alpha, beta = constant.constant(c.attr("alpha", 1.0)), constant.constant(c.attr("beta", 1.0))
+    if isinstance(left, Ref) and isinstance(right, Ref):
+        c.refuse("both factors depend on the network's input", "bilinear layers cannot be bounded yet")
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        c.refuse("both factors are constants", "fold constants when exporting")
+    if len(left.shape) != 2 or len(right.shape) != 2:
+        c.refuse(f"its factors {left.shape} and {right.shape} are not matrices")
+    addend = c.input(2)
+    if isinstance(addend, Constant):
+        addend = constant.multiply(addend, beta)
+    if isinstance(left, Ref):
+        assert isinstance(right, Constant)
+        x = swap_last(c, left) if c.attr("transA", 0) else left
+        weight = constant.multiply(right if c.attr("transB", 0) else transposed(right), alpha)
+        bias = _bias(addend, weight.shape[0])
+        y = linear(c, x, weight, bias)
+        return y if bias is not None or addend is None else _plus(c, y, addend, beta)
+    assert isinstance(right, Ref)
+    x = right if c.attr("transB", 0) else swap_last(c, right)
+    weight = constant.multiply(transposed(left) if c.attr("transA", 0) else left, alpha)
+    y = swap_last(c, linear(c, x, weight))
+    return y if addend is None else _plus(c, y, addend, beta)
+
+
+def _bias(addend: Value | None, outputs: int) -> Constant | None:
+    """The addend as one number a column, where it is that."""
+    if not isinstance(addend, Constant) or addend.value.size != outputs or addend.shape[-1:] != (outputs,):
+        return None
+    return reshaped(addend, (outputs,))
+
+
+def _plus(c: Context, y: Ref, addend: Value, beta: Constant) -> Ref:
+    if broadcast(c, y.shape, addend.shape) != y.shape:
+        c.refuse(f"its addend {addend.shape} does not fit a product of shape {y.shape}")
+    if isinstance(addend, Constant):
+        return scale(c, y, None, addend)
+    if beta.value != 1.0:
+        addend = scale(c, addend, beta)
+    return c.emit(Sum((1, 1)), y, expand(c, addend, y.shape))
+
+
+# --- elementwise arithmetic --------------------------------------------------------------------------------
+
+
+@converts("Add", "Sub")
+def _add(c: Context) -> Value:
+    left, right = c.value(0), c.value(1)
+    minus = c.op == "Sub"
+    if isinstance(right, Constant):
+        assert isinstance(left, Ref)
+        return scale(c, left, None, constant.negate(right) if minus else right)
+    if isinstance(left, Constant):
+        return scale(c, right, constant.constant(-1.0) if minus else None, left)
+    shape = broadcast(c, left.shape, right.shape)
+    return c.emit(Sum((1, -1 if minus else 1)), expand(c, left, shape), expand(c, right, shape))
+
+
+@converts("Sum")
+def _sum(c: Context) -> Value:
+    values = [c.value(i) for i in range(len(c.inputs))]
+    shape = broadcast(c, *(v.shape for v in values))
+    branches = [expand(c, v, shape) for v in values if isinstance(v, Ref)]
+    total = branches[0] if len(branches) == 1 else c.emit(Sum((1,) * len(branches)), *branches)
+    for value in values:
+        if isinstance(value, Constant):
+            total = scale(c, total, None, value)
+    return total
+
+
+@converts("Mul")
+def _mul(c: Context) -> Value:
+    left, right = c.value(0), c.value(1)
+    if isinstance(left, Ref) and isinstance(right, Ref):
+        c.refuse("both factors depend on the network's input", "bilinear layers cannot be bounded yet")
+    if isinstance(left, Constant):
+        left, right = right, left
+    assert isinstance(left, Ref)
+    assert isinstance(right, Constant)
+    return scale(c, left, right)
+
+
+@converts("Div")
+def _div(c: Context) -> Value:
+    divisor = c.value(1)
+    if isinstance(divisor, Ref):
+        c.refuse("the divisor depends on the network's input", "division cannot be bounded yet")
+    return scale(c, c.node(0), reciprocal(c, divisor))
+
+
+def reciprocal(c: Context, k: Constant) -> Constant:
+    inverse = constant.divide(constant.constant(1.0), k)
+    if not np.isfinite(inverse.value).all() or not np.isfinite(_radius(inverse)).all():
+        c.refuse("it may divide by zero", "repair the constant")
+    return inverse
+
+
+def _radius(k: Constant) -> np.ndarray:
+    return np.zeros(()) if k.radius is None else k.radius
+
+
+@converts("Neg")
+def _neg(c: Context) -> Value:
+    return scale(c, c.node(0), constant.constant(-1.0))
+
+
+@converts("BatchNormalization")
+def _batch_normalization(c: Context) -> Value:
+    x = c.node(0)
+    if c.attr("training_mode", 0) or any(c.proto.output[1:]):
+        c.refuse("it is in training mode", "export the model in eval mode")
+    if not c.attr("spatial", 1):
+        c.refuse("spatial=0 normalises each pixel by itself", "export with a newer opset")
+    gamma, beta, mean, variance = (c.constant(i) for i in range(1, 5))
+    if any(k.shape != x.shape[1:2] for k in (gamma, beta, mean, variance)):
+        c.refuse(f"its parameters do not fit the channels of an input of shape {x.shape}")
+    epsilon = constant.constant(c.attr("epsilon", float(np.float32(1e-5))))
+    spread = constant.square_root(constant.add(variance, epsilon))
+    mult = constant.divide(gamma, spread)
+    add = constant.subtract(beta, constant.multiply(mean, mult))
+    for k in (mult, add):
+        if not np.isfinite(k.value).all() or not np.isfinite(_radius(k)).all():
+            c.refuse("its variance plus epsilon is not positive", "repair the weights")
+    shape = (-1, *(1 for _ in x.shape[2:]))
+    return scale(c, x, reshaped(mult, shape), reshaped(add, shape))
+
+
+# --- sums and means over axes ------------------------------------------------------------------------------
+
+
+@converts("ReduceSum", "ReduceMean")
+def _reduce(c: Context) -> Value:
+    x = c.node(0)
+    rank = len(x.shape)
+    axes = c.attr_or_input("axes", 1)
+    if not axes:
+        if c.attr("noop_with_empty_axes", 0) == 1:
+            return x
+        axes = list(range(rank))
+    axes = sorted({c.axis(axis, rank) for axis in axes})
+    return reduce_axes(c, x, tuple(axes), mean=c.op == "ReduceMean", keep=bool(c.attr("keepdims", 1)))
+
+
+@converts("GlobalAveragePool")
+def _global_average_pool(c: Context) -> Value:
+    x = c.node(0)
+    return reduce_axes(c, x, tuple(range(2, len(x.shape))), mean=True, keep=True)
+
+
+def reduce_axes(c: Context, x: Ref, axes: tuple[int, ...], *, mean: bool, keep: bool) -> Ref:
+    y = c.emit(SumAxes(x.shape, axes), x)
+    if mean:
+        count = float(np.prod([x.shape[axis] for axis in axes]))
+        y = scale(c, y, reciprocal(c, constant.constant(count)))
+    if keep:
+        return y
+    rest = tuple(size for axis, size in enumerate(y.shape) if axis not in axes)
+    return c.emit(Reshape(y.shape, rest), y)
+
+
+# --- activations -------------------------------------------------------------------------------------------
+
+
+@converts("Relu")
+def _relu(c: Context) -> Value:
+    return c.emit(Relu(), c.node(0))
+
+
+@converts("LeakyRelu")
+def _leaky_relu(c: Context) -> Value:
+    alpha = float(c.attr("alpha", float(np.float32(0.01))))
+    if not 0.0 <= alpha <= 1.0:  # a NaN is refused too; above 1 the function is concave
+        c.refuse(f"its slope {alpha} is not between 0 and 1")
+    return c.emit(LeakyRelu(alpha), c.node(0))

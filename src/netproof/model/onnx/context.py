@@ -1,0 +1,216 @@
+"""What a converter of one ONNX operator sees, and the registry it enters itself in.
+
+One operator is one registration:
+
+    @converts("Neg")
+    def _neg(c: Context) -> Value:
+        return c.emit(Scale(mult=...), c.node(0))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import onnx
+import torch
+
+from netproof.core.limits import LARGEST, entries
+from netproof.errors import ModelError, UnsupportedOp
+from netproof.model.graph import Node
+from netproof.model.nonlinear import Relu
+from netproof.model.onnx.file import OnnxFile, read_tensor
+from netproof.model.ops import Affine, Input, Op
+from netproof.model.origin.constant import Constant
+from netproof.numerics import UNIT
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A value that depends on the network's input: a node of the graph being built."""
+
+    index: int
+    shape: tuple[int, ...]
+    kind: str = "float32"  # of the file's tensor: "float32", "float16" or "float64"
+
+
+Value = Constant | Ref
+TOO_LARGE = f"layers and folded constants may come to {LARGEST} numbers"
+MOST_AXES = 1024  # numbers in a list of axes, sizes or pads: more than any runtime takes
+_ATTRIBUTES = {
+    onnx.AttributeProto.FLOAT,
+    onnx.AttributeProto.INT,
+    onnx.AttributeProto.STRING,
+    onnx.AttributeProto.TENSOR,
+    onnx.AttributeProto.FLOATS,
+    onnx.AttributeProto.INTS,
+}
+Converter = Callable[["Context"], Value | Sequence[Value]]
+CONVERTERS: dict[str, Converter] = {}
+
+
+def converts(*operators: str) -> Callable[[Converter], Converter]:
+    """Enter a converter for ONNX operators of the default domain."""
+
+    def enter(converter: Converter) -> Converter:
+        for operator in operators:
+            CONVERTERS[operator] = converter
+        return converter
+
+    return enter
+
+
+class Builder:
+    """Nodes in topological order, each shape found by running the op on an empty batch."""
+
+    def __init__(self, shape: tuple[int, ...], name: str, kind: str = "float32", room: int = LARGEST) -> None:
+        """`room`: how many numbers the nodes and the constants that are folded may come to."""
+        self.nodes = [Node(0, Input(), (), shape, name)]
+        self.room = room
+        self.kinds = [kind]  # the coarsest type that holds every value of the node as a runtime computes it
+        self.slack: dict[int, Affine] = {}  # of nodes whose constants a runtime rounds: how far its own may lie
+
+    def add(self, op: Op, inputs: Sequence[Ref], name: str, slack: Affine | None = None) -> Ref:
+        empty = [torch.zeros(0, *ref.shape, dtype=torch.float64) for ref in inputs]
+        shape = tuple(op.forward(*empty).shape[1:])
+        node = Node(len(self.nodes), op, tuple(ref.index for ref in inputs), shape, name)
+        self.nodes.append(node)
+        self.kinds.append(self._kind(op, inputs))
+        if slack is not None:
+            self.slack[node.index] = slack
+        return Ref(node.index, shape, inputs[0].kind)
+
+    def _kind(self, op: Op, inputs: Sequence[Ref]) -> str:
+        exact = isinstance(op, Relu) or (isinstance(op, Affine) and not op.fan and op.offset() is None)
+        return finest(*(self.kinds[ref.index] for ref in inputs)) if exact else inputs[0].kind
+
+    def anything(self, shape: tuple[int, ...], name: str) -> Ref:
+        """A value of which nothing is known but its shape, in place of one that cannot be converted."""
+        node = Node(len(self.nodes), Input(), (), shape, name)
+        self.nodes.append(node)
+        self.kinds.append(self.kinds[0])
+        return Ref(node.index, shape, self.kinds[0])
+
+
+def finest(*kinds: str) -> str:
+    return min(kinds, key=lambda kind: UNIT[getattr(torch, kind)])
+
+
+class Context:
+    """One ONNX node with its inputs resolved."""
+
+    def __init__(
+        self, proto: onnx.NodeProto, inputs: list[Value | None], builder: Builder, file: OnnxFile, name: str
+    ) -> None:
+        self.proto = proto
+        self.op = proto.op_type
+        self.inputs = inputs
+        self.opset = file.opset
+        self.name = name
+        self.file = file
+        self.notes: list[str] = []
+        self._builder = builder
+        self._attributes = {a.name: a for a in proto.attribute}
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """The attribute as int, float, str, list or Constant; `default` where it is absent."""
+        found = self._attributes.get(name)
+        if found is None:
+            return default
+        if found.type not in _ATTRIBUTES:
+            self.refuse(f"attribute {name!r} has an unknown type", "check it with onnx.checker")
+        value = onnx.helper.get_attribute_value(found)
+        self._check_finite(found, value)
+        if isinstance(value, onnx.TensorProto):
+            return read_tensor(value, f"{self.name}.{name}", self.file)
+        if isinstance(value, bytes):
+            value = value.decode(errors="replace")
+        value = value if isinstance(value, int | float | str) else list(value)
+        if default is not None and not isinstance(value, type(default)):
+            self.refuse(f"attribute {name!r} is not of type {type(default).__name__}", "export the model again")
+        return value
+
+    def _check_finite(self, found: onnx.AttributeProto, value: Any) -> None:
+        floats = {onnx.AttributeProto.FLOAT, onnx.AttributeProto.FLOATS}
+        if found.type in floats and not np.isfinite(value).all():
+            raise ModelError(
+                f"attribute {found.name!r} holds NaN or infinity",
+                file=self.file.path,
+                place=f"node {self.name!r}",
+                remedy="repair or retrain the weights",
+            )
+
+    def input(self, position: int) -> Value | None:
+        """None where the node leaves an optional input out."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def value(self, position: int) -> Value:
+        found = self.input(position)
+        return found if found is not None else self.refuse(f"input {position} is missing")
+
+    def node(self, position: int) -> Ref:
+        found = self.value(position)
+        if isinstance(found, Constant):
+            self.refuse(f"input {position} is a constant that cannot be folded here")
+        return found
+
+    def constant(self, position: int) -> Constant:
+        found = self.value(position)
+        if isinstance(found, Ref):
+            self.refuse(f"input {position} must be a constant, but depends on the network's input")
+        return found
+
+    def optional_constant(self, position: int) -> Constant | None:
+        return None if self.input(position) is None else self.constant(position)
+
+    def integers(self, position: int) -> list[int] | None:
+        """A constant list of integers, or None when the input is left out."""
+        found = self.optional_constant(position)
+        if found is None:
+            return None
+        if found.is_float:
+            self.refuse(f"input {position} must hold integers")
+        if found.value.size > MOST_AXES:
+            self.refuse(f"input {position} lists {found.value.size} sizes or axes", "check it with onnx.checker")
+        return [int(v) for v in np.atleast_1d(found.value).reshape(-1)]
+
+    def attr_or_input(self, name: str, position: int) -> list[int] | None:
+        """Integers that older opsets keep in an attribute and newer ones in an input."""
+        found = self.attr(name)
+        return self.integers(position) if found is None else [int(v) for v in found]
+
+    def axis(self, axis: int, rank: int) -> int:
+        if not -rank <= axis < rank:
+            self.refuse(f"axis {axis} is out of range for {rank} axes")
+        return axis % rank
+
+    def held_by(self, ref: Ref) -> str:
+        """The coarsest type that holds every value of the node; a type that the file cast it to may be finer."""
+        return self._builder.kinds[ref.index]
+
+    def emit(self, op: Op, *inputs: Ref, slack: Affine | None = None) -> Ref:
+        """Add a node. A runtime's own constants may lie up to `slack` from those of the op."""
+        try:
+            result = self._builder.add(op, inputs, self.name, slack)
+        except RuntimeError as error:  # torch's word for shapes that do not fit
+            self.refuse(f"its inputs do not fit: {str(error).splitlines()[0]}", "check it with onnx.checker")
+        self.claim(result.shape)
+        return result
+
+    def fits(self, *sizes: int, what: str = "its sizes") -> None:
+        """Refuse numbers that no array within the limit can have, before they are computed with."""
+        if any(abs(size) > LARGEST for size in sizes):
+            self.refuse(f"{what} go beyond {LARGEST}", TOO_LARGE)
+
+    def claim(self, shape: Sequence[int]) -> None:
+        """Refuse a result of this shape, before it is made, where all of them together would be too large."""
+        count = entries(shape)
+        if count > self._builder.room:
+            size = "x".join(map(str, shape))
+            self.refuse(f"its result of shape {size} makes the network too large", TOO_LARGE)
+        self._builder.room -= count
+
+    def refuse(self, why: str, remedy: str | None = None) -> NoReturn:
+        raise UnsupportedOp(self.op, node=self.name, why=why, file=self.file.path, remedy=remedy)

@@ -1,0 +1,136 @@
+"""From a path to a parsed ONNX model, with one clear line for everything that can be wrong with the file."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import torch
+from onnx import numpy_helper
+
+from netproof.core.files import read_bounded
+from netproof.errors import ModelError
+from netproof.model.onnx.external import draw_in, parse_proto
+from netproof.model.origin.constant import Constant
+from netproof.model.origin.external import ExternalFile, model_data
+
+OPSETS = range(8, 22)
+FLOATS = {
+    onnx.TensorProto.FLOAT: "float32",
+    onnx.TensorProto.FLOAT16: "float16",
+    onnx.TensorProto.DOUBLE: "float64",
+}
+INTEGERS = {
+    onnx.TensorProto.BOOL,
+    onnx.TensorProto.INT8,
+    onnx.TensorProto.INT16,
+    onnx.TensorProto.INT32,
+    onnx.TensorProto.INT64,
+    onnx.TensorProto.UINT8,
+    onnx.TensorProto.UINT16,
+    onnx.TensorProto.UINT32,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxFile:
+    model: onnx.ModelProto
+    data: bytes  # the model, unpacked and with all weights inside; onnxruntime reads it for the replay
+    path: str
+    sha256: str  # of the file as it lies on disk
+    opset: int
+    notes: tuple[str, ...] = ()
+    external: tuple[ExternalFile, ...] = ()
+
+
+def read_file(path: str | Path) -> OnnxFile:
+    """Read and parse `path`; a name without `.gz` finds the file with it."""
+    found = _find(Path(path))
+    try:
+        raw = read_bounded(found)
+    except OSError as error:
+        raise ModelError(
+            f"cannot be read: {error.strerror}", file=str(found), remedy="check its permissions"
+        ) from error
+    if not raw:
+        raise ModelError("the file is empty", file=str(found), remedy="export the model again")
+    return parse(model_data(raw, str(found)), str(found), hashlib.sha256(raw).hexdigest())
+
+
+def _find(path: Path) -> Path:
+    packed = path.with_name(path.name + ".gz") if path.name else path
+    try:
+        if path.is_dir():
+            raise ModelError("is a directory, not a model", file=str(path), remedy="name the .onnx file in it")
+        if not path.is_file() and packed.is_file():
+            return packed
+        if path.exists():
+            return path
+    except (OSError, ValueError) as error:  # a name too long, or with a NUL in it
+        raise ModelError(f"not a usable path: {error}", file=str(path), remedy="check the path") from error
+    raise ModelError("no such file", file=str(path), remedy="check the path")
+
+
+def parse(data: bytes, path: str, sha256: str) -> OnnxFile:
+    """Parse a serialised model; external data are sought beside `path`."""
+    model = parse_proto(data, path)
+    if not model.graph.node or not model.opset_import:
+        raise ModelError("not an ONNX model: it has no graph", file=path, remedy="export the model again")
+    opset = _opset(model, path)
+    whole, external = draw_in(model, path)
+    if whole is None:
+        return OnnxFile(model, data, path, sha256, opset)
+    names = ", ".join(Path(file.path).name for file in external)
+    return OnnxFile(model, whole, path, sha256, opset, (f"weights lie beside the model, in {names}",), external)
+
+
+def _opset(model: onnx.ModelProto, path: str) -> int:
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    if not versions:
+        raise ModelError("the model imports no standard opset", file=path, remedy="export with the default domain")
+    if versions[0] not in OPSETS:
+        raise ModelError(
+            f"opset {versions[0]} is outside {OPSETS.start} to {OPSETS.stop - 1}",
+            file=path,
+            remedy="convert it with onnx.version_converter",
+        )
+    return int(versions[0])
+
+
+def type_name(kind: int) -> str:
+    known = dict(zip(onnx.TensorProto.DataType.values(), onnx.TensorProto.DataType.keys(), strict=True))
+    return str(known.get(kind, kind))
+
+
+def read_tensor(tensor: onnx.TensorProto, name: str, file: OnnxFile) -> Constant:
+    """An initializer or attribute, exactly; floats become float64."""
+    place = f"initializer {name!r}"
+    kind = tensor.data_type
+    if kind not in FLOATS and kind not in INTEGERS:
+        raise ModelError(
+            f"its type {type_name(kind)} is not supported",
+            file=file.path,
+            place=place,
+            remedy="export the model with float32 weights",
+        )
+    try:
+        value = numpy_helper.to_array(tensor)
+    except ValueError as error:
+        raise ModelError(
+            f"its data do not fit its shape: {error}",
+            file=file.path,
+            place=place,
+            remedy="export the model again",
+        ) from error
+    if kind in FLOATS:
+        with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused below
+            value = value.astype(np.float64)
+        if not np.isfinite(value).all():
+            raise ModelError(
+                "holds NaN or infinity", file=file.path, place=place, remedy="repair or retrain the weights"
+            )
+        return Constant(value, dtype=getattr(torch, FLOATS[kind]))
+    return Constant(value)

@@ -1,0 +1,81 @@
+"""How large the result of folding a node will be, told from its inputs before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from netproof.core.limits import entries
+from netproof.model.onnx.context import Context
+
+Arrays = Sequence[np.ndarray]
+ELEMENTWISE = {
+    "Add", "Sub", "Mul", "Div", "Mod", "And", "Or", "Where", "Max", "Min", "Clip", "Equal", "Greater", "GreaterOrEqual",
+    "Less", "LessOrEqual",
+}  # fmt: skip
+
+
+def claim_result(c: Context, arrays: Arrays) -> None:
+    """Refuse the node where its result would be too large; arrays: its inputs, those left out not among them."""
+    c.claim([_entries(c, arrays)])
+
+
+def _entries(c: Context, arrays: Arrays) -> int:
+    """At least as many as the results have; what cannot be told here fails when it is evaluated."""
+    if c.op in ELEMENTWISE:
+        return _broadcast([array.shape for array in arrays])
+    if c.op in GROWING:
+        return GROWING[c.op](c, arrays)
+    return sum(entries(array.shape) for array in arrays)
+
+
+def _broadcast(shapes: Sequence[Sequence[int]]) -> int:
+    rank = max((len(shape) for shape in shapes), default=0)
+    padded = [[1] * (rank - len(shape)) + [int(size) for size in shape] for shape in shapes]
+    return entries(max(sizes) for sizes in zip(*padded, strict=True))
+
+
+def _expand(c: Context, arrays: Arrays) -> int:
+    return _broadcast([arrays[0].shape, c.integers(1) or []])
+
+
+def _tile(c: Context, arrays: Arrays) -> int:
+    return entries(arrays[0].shape) * entries(c.integers(1) or [])
+
+
+def _pad(c: Context, arrays: Arrays) -> int:
+    shape, pads = list(arrays[0].shape), c.attr_or_input("pads", 1) or []
+    axes = c.integers(3) or list(range(len(shape)))
+    for position, axis in enumerate(axes):
+        shape[axis] += abs(pads[position]) + abs(pads[position + len(axes)])
+    return entries(shape)
+
+
+def _range(c: Context, arrays: Arrays) -> int:
+    start, limit, delta = (int(array.reshape(-1)[0]) if array.size else 0 for array in arrays)
+    return abs(limit - start) // abs(delta) + 1 if delta else 1
+
+
+def _gather(c: Context, arrays: Arrays) -> int:
+    """Each index picks at most all of the data."""
+    rank = arrays[0].ndim
+    axis = c.attr("axis", 0)
+    along = arrays[0].shape[axis] if c.op == "Gather" and -rank <= axis < rank else 1
+    return entries(arrays[1].shape) * (entries(arrays[0].shape) // max(1, along))
+
+
+def _non_zero(c: Context, arrays: Arrays) -> int:
+    """An index along each axis for every number."""
+    return entries(arrays[0].shape) * max(1, arrays[0].ndim)
+
+
+GROWING: dict[str, Callable[[Context, Arrays], int]] = {
+    "Expand": _expand,
+    "Tile": _tile,
+    "Pad": _pad,
+    "Range": _range,
+    "Gather": _gather,
+    "GatherND": _gather,
+    "NonZero": _non_zero,
+}

@@ -1,0 +1,273 @@
+"""The comparison of a reading with onnxruntime, one node of the file at a time.
+
+A bound over a whole network grows with its depth until it would excuse anything, so each step answers for itself:
+onnxruntime runs the file with every intermediate tensor as an output and nothing optimised; the nodes of the graph
+that were made of one node of the file are evaluated in float64 from *onnxruntime's own* inputs of that step; and the
+two must agree within what one step may round. Four comparisons together cover the way from the file to the graph:
+
+1. constants: what was read is onnxruntime's bit for bit, what was folded within the rounding of its operations;
+2. steps: as above;
+3. links: each step takes its inputs where earlier steps put them, so that the graph as read is made of the steps;
+4. the simplified graph has, node by node, the values of the graph as read, within the rounding of float64.
+
+What a runtime may do within a step: add in any order, fuse products and sums, start from the bias, apply a factor
+before or after a sum, multiply by a rounded reciprocal. A sum of n products, bias included, rounds each term n times
+at most; `_EXTRA_ROUNDINGS` more pay for the factor and the reciprocal. Factors that are folded into weights, such as
+Gemm's alpha or all of a batch normalisation (scale / sqrt(variance + epsilon)), are charged through the slack of
+`model.origin.constant`. It holds for direct sums, which onnxruntime's CPU kernels are, not for Winograd or FFT.
+
+The session that replays witnesses is not compared: it is onnxruntime with its default optimisations, `sat` means what
+that session answers, `unsat` never rests on it, and the comparison would say nothing about the reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netproof.errors import ModelError
+from netproof.model.evaluate import AS_STORED, Arithmetic, error_of_part, evaluate_part, values_of_part
+from netproof.model.graph import Node
+from netproof.model.network import Network
+from netproof.model.origin.trace import Step, Stored, digest
+from netproof.numerics import UNIT, generator
+
+# Roundings of a term beyond those of its sum: a factor applied to it late, a rounded reciprocal for a quotient.
+_EXTRA_ROUNDINGS = 2
+
+# The size of a step's own inputs where it must be run alone: the second one for weights near the largest float32.
+_SIZES = (1.0, 2.0**-20)
+
+# Entries of all tensors at the points that are compared together.
+_TOGETHER = 1 << 22
+
+_REMEDY = "please report the model: netproof must not be trusted on it"
+
+
+def cross_check(network: Network, points: Tensor) -> None:
+    """Compare the reading with onnxruntime at points (batch, *input); a mismatch is an error that names the node."""
+    for part, compare in (("links", _links), ("constants", _constants), ("graph", _graph)):
+        if part not in network.agreed:  # these do not depend on the points
+            compare(network)
+            network.agreed.add(part)
+    done: set[Step] = set()
+    for answers, telling in _answers(network, points):
+        done.update(step for step in network.trace.steps if _agrees(network, step, answers, telling))
+    for step in network.trace.steps:
+        tensor, _ = step.outputs[0]
+        if step not in done and f"tensor {tensor}" not in network.agreed:
+            _alone(network, step)
+            network.agreed.add(f"tensor {tensor}")
+
+
+def _disagree(network: Network, place: str, what: str) -> NoReturn:
+    raise ModelError(f"netproof and onnxruntime disagree {what}", file=network.path, place=place, remedy=_REMEDY)
+
+
+# --- once for a network -------------------------------------------------------------------------------------
+
+
+def _links(network: Network) -> None:
+    """Every tensor is one node of the graph as read, wherever a step makes or takes it."""
+    known = {network.input_name: 0}
+    for step in network.trace.steps:
+        for tensor, index in step.inputs:
+            if known.get(tensor) != index:
+                _disagree(network, f"node {step.name!r}", f"on where its input {tensor!r} comes from")
+        known.update(step.outputs)
+
+
+def _constants(network: Network) -> None:
+    stored = network.trace.constants
+    if stored:
+        answers = network.tensors(np.zeros(network.input_shape), [constant.tensor for constant in stored])
+        for constant, answer in zip(stored, answers, strict=True):
+            _constant(network, constant, np.asarray(answer))
+
+
+def _constant(network: Network, stored: Stored, theirs: np.ndarray) -> None:
+    if theirs.shape != stored.shape:
+        _disagree(network, stored.place, f"on its shape: {stored.shape} against {theirs.shape}")
+    if stored.constant is None:
+        if theirs.dtype.kind != "f" or digest(theirs) != stored.digest:
+            _disagree(network, stored.place, f"on the numbers of the constant {stored.tensor!r}")
+        return
+    ours, slack = stored.constant.value, stored.constant.slack
+    with np.errstate(all="ignore"):
+        gap = np.abs(theirs.astype(np.float64) - ours.astype(np.float64))
+        bad = ~(gap <= (0.0 if slack is None else slack))
+    if bad.any():
+        worst = int(np.argmax(bad))
+        most = 0.0 if slack is None else float(slack.flat[worst])
+        _differ(network, stored.place, worst, float(ours.flat[worst]), float(theirs.flat[worst]), most)
+
+
+def _differ(network: Network, place: str, entry: int, ours: float, theirs: float, most: float) -> NoReturn:
+    what = f"at entry {entry}: {ours:.9g} against {theirs:.9g}, where rounding explains {most:.3g}"
+    _disagree(network, place, what)
+
+
+def _graph(network: Network) -> None:
+    """Compare each node of the simplified graph, at random inputs of its own, with what it was before."""
+    trace, graph = network.trace, network.graph
+    place = f"node {graph.output.name!r}"
+    if len(trace.origin) != len(graph.nodes):
+        _disagree(network, place, "on the number of nodes")
+    for node in graph.nodes[1:]:
+        before = trace.nodes[trace.origin[node.index]]
+        sources = tuple(trace.origin[i] for i in node.inputs)
+        if node.op is not before.op or sources != before.inputs:
+            _same(network, node, sources, before.index)
+    given = _random(network, trace.origin[-1:])
+    with _computable(network, place):
+        theirs, allowed = evaluate_part(trace.nodes, given, trace.output, AS_STORED)
+    _within(network, place, given[trace.origin[-1]], theirs, allowed)
+
+
+def _same(network: Network, node: Node, sources: tuple[int, ...], index: int) -> None:
+    """Compare a node of the simplified graph with node `index` of the graph as read, both from `sources`."""
+    place = f"node {node.name!r}"
+    given = _random(network, sources)
+    inputs = {i: given[source] for i, source in zip(node.inputs, sources, strict=True)}
+    with _computable(network, place):
+        ours, error = evaluate_part(network.graph.nodes, inputs, node.index, AS_STORED)
+        theirs, allowed = evaluate_part(network.trace.nodes, given, index, AS_STORED)
+    _within(network, place, ours, theirs, error, allowed)
+
+
+def _random(network: Network, sources: Sequence[int]) -> dict[int, Tensor]:
+    """Values (2, *shape) for these nodes of the graph as read."""
+    random = generator(0)
+    shapes = {source: network.trace.nodes[source].shape for source in sources}
+    return {i: torch.randn(2, *shape, generator=random, dtype=torch.float64) for i, shape in shapes.items()}
+
+
+@contextmanager
+def _computable(network: Network, place: str) -> Iterator[None]:
+    """Call it a disagreement where an input is not given or shapes do not fit."""
+    try:
+        yield
+    except (KeyError, RuntimeError):
+        _disagree(network, place, "on what it is computed from")
+
+
+def _within(network: Network, place: str, ours: Tensor, theirs: Tensor, *errors: Tensor) -> None:
+    if ours.shape != theirs.shape:
+        _disagree(network, place, f"on its shape: {tuple(ours.shape[1:])} against {tuple(theirs.shape[1:])}")
+    allowed = torch.stack(errors).sum(0) if len(errors) > 1 else errors[0]
+    bad = ~((ours - theirs).abs() <= allowed)
+    if bool(bad.any()):
+        worst = int(bad.flatten().int().argmax())
+        one, other, most = (float(t.flatten()[worst]) for t in (ours, theirs, allowed))
+        _differ(network, place, worst % ours[0].numel(), one, other, most)
+
+
+# --- at points ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """One of onnxruntime's tensors at a few points."""
+
+    value: Tensor  # (batch, *shape), float64
+    dtype: torch.dtype | None  # of onnxruntime's own numbers; None where they are not floats
+    finite: Tensor  # (batch,)
+    all_finite: bool
+
+    def at(self, rows: Tensor | slice) -> _Answer:
+        """At some of the points."""
+        finite = self.finite[rows]
+        return _Answer(self.value[rows], self.dtype, finite, self.all_finite or bool(finite.all()))
+
+    @staticmethod
+    def of(runs: Sequence[np.ndarray]) -> _Answer:
+        found = np.stack(runs)
+        dtype = getattr(torch, found.dtype.name, None)
+        finite = np.isfinite(found).reshape(len(found), -1).all(1)
+        value = torch.from_numpy(found.astype(np.float64))
+        return _Answer(value, dtype if dtype in UNIT else None, torch.from_numpy(finite), bool(finite.all()))
+
+
+def _answers(network: Network, points: Tensor) -> Iterator[tuple[Mapping[str, _Answer], Tensor]]:
+    """onnxruntime's tensors of all steps, for a few points at a time, and which of these points tell much.
+
+    The origin does not: it shows the biases alone. It counts only where there is no other point.
+    """
+    telling = ~_whole(points == 0.0)
+    telling = telling if bool(telling.any()) else ~telling
+    names = sorted({name for step in network.trace.steps for name, _ in (*step.inputs, *step.outputs)})
+    if not names:  # the output is a constant
+        return
+    size = max(1, _TOGETHER // sum(node.size for node in network.trace.nodes))
+    for some, which in zip(points.split(size), telling.split(size), strict=True):
+        runs = [network.tensors(point.numpy(), names) for point in some]
+        yield {name: _Answer.of(found) for name, found in zip(names, zip(*runs, strict=True), strict=True)}, which
+
+
+def _agrees(network: Network, step: Step, answers: Mapping[str, _Answer], telling: Tensor) -> bool:
+    """Compare one step; whether a telling point had numbers throughout, and not overflow, to compare it at."""
+    rows: Tensor | slice = slice(None)
+    if not all(answers[tensor].all_finite for tensor, _ in step.inputs):
+        rows = torch.stack([answers[tensor].finite for tensor, _ in step.inputs]).all(0)
+        if not bool(rows.any()):
+            return False
+    given = {index: answers[tensor].value[rows] for tensor, index in step.inputs}
+    known = telling[rows]
+    for tensor, index in step.outputs:
+        known = known & _output(network, step, given, index, answers[tensor].at(rows))
+    return bool(known.any())
+
+
+def _alone(network: Network, step: Step) -> None:
+    """Compare a step that overflow hid at every point: onnxruntime runs its node alone, at random inputs."""
+    shapes = {name: network.trace.nodes[index].shape for name, index in step.inputs}
+    random = np.random.default_rng(0)
+    names = [*shapes, *(name for name, _ in step.outputs)]
+    for size in _SIZES:
+        runs = []
+        for _ in range(2):
+            inputs = {name: size * random.normal(size=shape) for name, shape in shapes.items()}
+            runs.append(network.run_alone(step, inputs))
+        answers = {name: _Answer.of([run[name] for run in runs]) for name in names}
+        if _agrees(network, step, answers, torch.ones(len(runs), dtype=torch.bool)):
+            return
+    raise ModelError(
+        "onnxruntime overflows there whatever its input, so that the reading cannot be compared",
+        file=network.path,
+        place=f"node {step.name!r} ({step.op})",
+        remedy="scale the weights so that float32 holds every value",
+    )
+
+
+def _output(network: Network, step: Step, given: Mapping[int, Tensor], index: int, theirs: _Answer) -> Tensor:
+    """Compare one output of a step whose inputs are finite; at which points all of it could be compared: (batch,)."""
+    place, dtype = f"node {step.name!r} ({step.op})", theirs.dtype
+    if dtype is None:
+        _disagree(network, place, "on its type: onnxruntime's are not floats")
+    nodes, slack = network.trace.nodes, network.trace.slack
+    with _computable(network, place):
+        values = values_of_part(nodes, given, index)
+        ours = values[index]
+        if theirs.all_finite and torch.equal(ours.to(dtype).to(torch.float64), theirs.value):
+            return theirs.finite  # ours, rounded once at most: never more than the step may round
+        runtime = Arithmetic(dtype, lambda node: slack.get(node.index), _EXTRA_ROUNDINGS)
+        error = error_of_part(nodes, given, values, index, runtime)
+    allowed = error * (1.0 + UNIT[torch.float64] / UNIT[dtype])  # ours is rounded too
+    value = theirs.value
+    if not theirs.all_finite and value.shape == ours.shape:
+        # A float overflows where a partial sum does; the error is at least one rounding of all magnitudes in it.
+        overflow = ~value.isfinite() & (ours.abs() + allowed / UNIT[dtype] >= torch.finfo(dtype).max)
+        value = torch.where(overflow, ours, value)
+    _within(network, place, ours, value, allowed)
+    return theirs.finite & _whole(allowed.isfinite())
+
+
+def _whole(entries: Tensor) -> Tensor:
+    """At which points all entries are true: (batch, ...) -> (batch,)."""
+    return entries.reshape(entries.shape[0], -1).all(1)

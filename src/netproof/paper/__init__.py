@@ -1,0 +1,1 @@
+"""The paper beside netproof: its rivals as methods, its tables and figures as a command."""

@@ -1,0 +1,396 @@
+"""`netproof reproduce …`: the paper's tables and figures, each as CSV, PNG, PDF and one HTML page."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from netproof.cli import options
+from netproof.cli.exits import EXIT_INTERRUPTED, EXIT_USAGE
+from netproof.cli.show.output import print_err, print_out
+from netproof.errors import UsageError
+
+if TYPE_CHECKING:
+    from netproof.campaign.instances import Instance
+    from netproof.campaign.jobs import Job
+    from netproof.campaign.store import Result
+    from netproof.paper.tables.bounds import Question
+    from netproof.paper.tables.curve import Curve
+
+SETS = ("oval_base_easy", "oval_base_med", "oval_base_hard", "oval_wide", "oval_deep")
+
+app = typer.Typer(
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def root(context: typer.Context) -> int:
+    """The paper's tables and figures again: ours beside its own numbers, as CSV, PNG, PDF and one HTML page."""
+    if context.invoked_subcommand is None:
+        print_out(context.get_help())
+        return EXIT_USAGE
+    return 0
+
+
+Data = Annotated[str, typer.Option(metavar="DIR", help=f"The folder that holds {', '.join(SETS)}.")]
+NoData = Annotated[
+    str | None,
+    typer.Option("--data", metavar="DIR", help="Taken as elsewhere; nothing is read from it.", show_default=False),
+]
+Out = Annotated[str, typer.Option(metavar="DIR", help="Where everything goes; a rerun goes on from there.")]
+SetNames = Annotated[
+    list[str] | None,
+    typer.Option("--set-name", metavar="NAME", help="Only this set; repeatable.", show_default=False),
+]
+First = Annotated[int | None, typer.Option(metavar="N", help="Only the first N properties of each set.")]
+Limit = Annotated[
+    float | None,
+    typer.Option(metavar="S", help="For each property, instead of that in instances.csv.", show_default=False),
+]
+
+
+@app.command()
+def table1(
+    data: Data,
+    out: Out,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Repeatable; babsr-lp and mip only when asked for.", show_default=False),
+    ] = None,
+    set_name: SetNames = None,
+    first: First = None,
+    timeout: Limit = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    published: Annotated[
+        bool, typer.Option("--published", help="Add the figures of published.csv as rows of their own.")
+    ] = False,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+) -> int:
+    """Methods against sets: mean time, mean branches, % timed out, cactus plots; beside them the paper's Table 1."""
+    from netproof.paper.tables import table1 as page
+    from netproof.paper.tables.output import Output
+    from netproof.paper.tables.rows import find_sets, read_published
+
+    methods = list(dict.fromkeys(method or page.default_methods()))
+    _check(methods, first, timeout, device, threads, seed)
+    sets = find_sets(data, set_name or SETS, first)
+    found = {name: read_published(instances) for name, instances in sets.items()} if published else {}
+    output = Output.at(out, "table1")
+    jobs = _jobs(sets, methods, timeout, device, threads, seed)
+    results = _run({"": jobs}, out, methods, quiet)
+    if results is None:
+        return EXIT_INTERRUPTED
+    path = page.write(output, results[""], methods, sets, found)
+    rows = page.rows_of(results[""], methods, sets, found)
+    print_out(_text(("set", "source", "method", "mean s", "branches", "% timed out"), [_row(row) for row in rows], 3))
+    return _done(path, quiet)
+
+
+@app.command()
+def table2(
+    data: Data,
+    out: Out,
+    set_name: SetNames = None,
+    first: Annotated[int, typer.Option(metavar="N", help="The first N properties of each set.")] = 2,
+    timeout: Annotated[float, typer.Option(metavar="S", help="For each property.")] = 15.0,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+) -> int:
+    """The ablation: BaBSR (published), batches alone, optimised slopes alone, both; with speed-ups, and the paper's."""
+    from netproof.paper.tables import table2 as page
+    from netproof.paper.tables.output import Output, shown
+    from netproof.paper.tables.rows import find_sets, read_published
+
+    methods = list(page.ROWS.values())
+    _check(methods, first, timeout, device, threads, seed)
+    sets = find_sets(data, set_name or SETS, first)
+    found = {name: read_published(instances) for name, instances in sets.items()}
+    output = Output.at(out, "table2")
+    results = _run({"": _jobs(sets, methods, timeout, device, threads, seed)}, out, methods, quiet)
+    if results is None:
+        return EXIT_INTERRUPTED
+    path = page.write(output, results[""], sets, found)
+    lines = page.lines_of(results[""], sets, found)
+    header = ("set", "source", "row", "mean s", "speed-up", "branches", "% solved")
+    rows = [
+        (*_row(line.row)[:4], shown(line.speedup), shown(line.row.branches, 0), shown(line.row.solved, 1))
+        for line in lines
+    ]
+    print_out(_text(header, rows, 3))
+    for difference in page.differences(lines):
+        print_err(f"netproof: order: {difference}")
+    return _done(path, quiet)
+
+
+@app.command()
+def cpu(
+    data: Data,
+    out: Out,
+    method: Annotated[str, typer.Option(metavar="NAME", help="Which method is timed.")] = "lirpa",
+    set_name: SetNames = None,
+    first: First = None,
+    timeout: Limit = None,
+    device: options.Device = "auto",
+    threads: Annotated[
+        str | None,
+        typer.Option(metavar="1,2,…", help="Numbers of cores. [those of 1, 2, 4, 8 that exist]", show_default=False),
+    ] = None,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+) -> int:
+    """Time on 1, 2, 4 and 8 cores and on a GPU (--device auto: if there is one), with the published lines."""
+    from netproof.campaign.devices import resolve
+    from netproof.paper.tables import cpu as page
+    from netproof.paper.tables.output import Output, shown
+    from netproof.paper.tables.rows import find_sets, read_published
+
+    counts = page.read_threads(threads)
+    _check([method], first, timeout, device, None, seed)
+    sets = find_sets(data, set_name or page.CPU_SETS, first)
+    found = {name: read_published(instances) for name, instances in sets.items()}
+    output = Output.at(out, "cpu")
+    places = [page.Place("cpu", count) for count in counts]
+    if resolve(device) == "cuda":
+        places.append(page.Place("cuda", None))
+    jobs = {str(place): _jobs(sets, [method], timeout, place.device, place.threads, seed) for place in places}
+    results = _run(jobs, out, [method], quiet)
+    if results is None:
+        return EXIT_INTERRUPTED
+    by_place = {place: results[str(place)] for place in places}
+    path = page.write(output, by_place, method, sets, found)
+    points = page.points_of(by_place, method, sets, found)
+    header = ("set", "source", "method", "mean s", "where", "% solved")
+    print_out(_text(header, [(*_row(p.row)[:4], p.place, shown(p.row.solved, 1)) for p in points], 3))
+    return _done(path, quiet)
+
+
+@app.command()
+def bounds(
+    out: Out,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="The folder that holds the sets; or give --model and --spec.", show_default=False
+        ),
+    ] = None,
+    set_name: Annotated[str, typer.Option(metavar="NAME", help="A set in --data.")] = "oval_base_easy",
+    index: Annotated[int, typer.Option(metavar="K", help="Which property of the set, from 0.")] = 0,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every property of the set, and the number of crossings.")
+    ] = False,
+    model: Annotated[
+        str | None, typer.Option(metavar="M.onnx", help="A network of your own, with --spec.", show_default=False)
+    ] = None,
+    spec: Annotated[str | None, typer.Option(metavar="P.vnnlib", help="Its property.", show_default=False)] = None,
+    steps: Annotated[int, typer.Option(metavar="N", help="Optimisation steps.")] = 200,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="S", help="For each property. [none]", show_default=False)
+    ] = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    quiet: options.Quiet = False,
+) -> int:
+    """The optimised bound against the step, between the LP on unoptimised and on optimised intermediate bounds."""
+    from netproof.paper.tables.output import Output
+
+    engine = options.engine(method="auto", device=device, threads=threads, timeout=timeout, settings=None)
+    if steps < 1:
+        raise UsageError(f"--steps: {steps} is too few", remedy="give 1 or more")
+    questions = _questions(data, set_name, index, every, model, spec)
+    output = Output.at(out, "bounds")
+    from netproof.paper.tables import bounds as page
+
+    curves: list[Curve] = []
+    try:
+        for place, question in enumerate(questions):
+            title = f"{place + 1}/{len(questions)}  {question.name}"
+            curves.append(_curve(output, question, steps, engine, title, quiet))
+            if not quiet:
+                print_err(f"{title}  {_course(curves[-1])}")
+    except KeyboardInterrupt:
+        kept = f"{len(curves)} of {len(questions)} curves are kept in {out}"
+        print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
+        return EXIT_INTERRUPTED
+    path = page.write(output, curves)
+    print_out(f"{page.said(curves)}\n")
+    return _done(path, quiet)
+
+
+@app.command()
+def relaxations(
+    out: Out,
+    data: NoData = None,
+    lower: Annotated[float, typer.Option(metavar="L", help="Lower bound of the unstable neuron, below 0.")] = -1.0,
+    upper: Annotated[float, typer.Option(metavar="U", help="Its upper bound, above 0.")] = 1.5,
+    quiet: options.Quiet = False,
+) -> int:
+    """The triangle and the linear relaxations of a ReLU, stable and unstable (Figure 1)."""
+    from netproof.paper.tables import relaxations as page
+
+    return _done(page.relaxations(out, lower=lower, upper=upper), quiet)
+
+
+@app.command()
+def example(out: Out, data: NoData = None, quiet: options.Quiet = False) -> int:
+    """A two-layer network: bounds, optimised bounds, and the tree of splits (Figure 2)."""
+    from netproof.paper.tables import example as page
+
+    return _done(page.example(out), quiet)
+
+
+# --- what the tables share ---
+
+
+def _check(
+    methods: Sequence[str], first: int | None, timeout: float | None, device: str, threads: int | None, seed: int
+) -> None:
+    """What can be refused is refused before anything runs."""
+    if first is not None and first < 1:
+        raise UsageError(f"--first: {first} is too few", remedy="give 1 or more")
+    for name in methods:
+        options.engine(method=name, device=device, threads=threads, timeout=timeout, settings=(), seed=seed)
+
+
+def _jobs(
+    sets: Mapping[str, Sequence[Instance]],
+    methods: Sequence[str],
+    timeout: float | None,
+    device: str,
+    threads: int | None,
+    seed: int,
+) -> list[Job]:
+    from netproof.cli.commands.bench import make_jobs
+
+    instances = [instance for some in sets.values() for instance in some]
+    return make_jobs(instances, methods, dict.fromkeys(methods, ()), timeout, device, threads, seed, True)
+
+
+def _run(groups: Mapping[str, list[Job]], out: str, methods: list[str], quiet: bool) -> dict[str, list[Result]] | None:
+    """The results of every group of jobs, one group after the other; None when they were interrupted.
+
+    One worker, so that no run slows another: these are times to be compared.
+    """
+    from netproof.campaign.lock import alone_in
+    from netproof.campaign.run import run
+    from netproof.campaign.store import NAME, Store
+    from netproof.cli.commands.bench import stop_on_signals
+    from netproof.cli.commands.campaign_view import View
+
+    total = sum(len(jobs) for jobs in groups.values())
+    view = View(total=total, methods=methods, quiet=quiet)
+    results: dict[str, list[Result]] = {}
+    with alone_in(Path(out)), Store(Path(out) / NAME) as store, stop_on_signals() as stop:
+        with view:
+            for name, jobs in groups.items():
+                results[name] = run(jobs, store, workers=1, on_event=view.on_event, stop=stop)
+        done = sum(map(len, results.values()))
+        if done < total:
+            kept = f"{done} of {total} runs are kept in {store.path}"
+            print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
+            return None
+    if view.kept and not quiet:
+        print_err(f"netproof: {view.kept} of {total} were there already")
+    return results
+
+
+def _row(row: Any) -> tuple[str, ...]:
+    from netproof.paper.tables.output import shown
+
+    figures = (shown(row.mean_s), shown(row.branches, 0), shown(row.timed_out, 1))
+    return (row.set, row.source, row.method, *figures)
+
+
+def _text(header: Sequence[str], rows: Sequence[Sequence[str]], names: int) -> str:
+    from netproof.cli.commands.bench import text_table
+
+    return text_table(header, rows, names)
+
+
+def _done(path: Path, quiet: bool) -> int:
+    """Where to look, for people on stderr."""
+    if not quiet:
+        print_err(f"netproof: page: {path}")
+    return 0
+
+
+# --- bounds ---
+
+
+def _questions(
+    data: str | None, set_name: str, index: int, every: bool, model: str | None, spec: str | None
+) -> list[Question]:
+    from netproof.paper.tables.bounds import Question
+    from netproof.paper.tables.rows import find_sets
+
+    if model is not None or spec is not None:
+        if data is not None or every:
+            raise UsageError("--model and --spec name one instance", remedy="leave out --data and --all, or them")
+        files = options.model_and_spec([path for path in (model, spec) if path is not None])
+        return [Question(Path(files[1]).name, *map(Path, files))]
+    if data is None:
+        raise UsageError("no instance was given", remedy="give --data DIR, or --model M.onnx --spec P.vnnlib")
+    instances = find_sets(data, [set_name], None)[set_name]
+    if not every and not 0 <= index < len(instances):
+        raise UsageError(f"--index: {index} is not within 0 to {len(instances) - 1}", remedy="choose one of the set")
+    wanted = instances if every else instances[index : index + 1]
+    return [Question(i.names[1], *(Path(options.existing(str(path))) for path in (i.onnx, i.vnnlib))) for i in wanted]
+
+
+def _curve(output: Any, question: Question, steps: int, engine: options.Engine, title: str, quiet: bool) -> Curve:
+    """From an earlier run if it is there, else computed and kept."""
+    from netproof.core.deadline import Deadline
+    from netproof.paper.tables import bounds as page
+
+    path = page.kept(output, question, steps, engine.device)
+    curve = page.load(path)
+    if curve is None:
+        line = _Line(title, quiet)
+        curve = page.compute(
+            question,
+            steps=steps,
+            device=engine.device,
+            threads=engine.threads,
+            deadline=Deadline(engine.timeout),
+            progress=line.show,
+        )
+        line.clear()
+        if curve is None:
+            remedy = "give more time, or fewer --steps"
+            raise UsageError(f"not finished in {engine.timeout:g} s", file=question.name, remedy=remedy)
+        page.keep(path, curve)
+    return curve
+
+
+def _course(curve: Curve) -> str:
+    crossed = "never crossed" if curve.crossing is None else f"crossed at step {curve.crossing}"
+    under = "stays under" if curve.stays_under else "PASSES"
+    return f"{crossed}, {under} the second LP  {curve.seconds:.1f} s"
+
+
+class _Line:
+    """A line that is written over, on a terminal."""
+
+    def __init__(self, title: str, quiet: bool) -> None:
+        self._title, self._last = title, 0.0
+        self._live = sys.stderr.isatty() and not quiet
+
+    def show(self, phase: str, done: int, total: int) -> None:
+        if self._live and time.monotonic() - self._last > 0.1:
+            self._last = time.monotonic()
+            sys.stderr.write(f"\r\x1b[K{self._title}  {phase} {done}/{total}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._live:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,152 @@
+"""Bounds by LP in every sub-domain, as BaBSR has them (Bunel et al. 2020): no gradient, no batch.
+
+The neurons' bounds come from backward passes with fixed slopes, the better of these, of intervals and of the parent's;
+after a split all that it can move are bounded again. On them the triangle LP is solved from the parent's basis, and
+no further than to a proof. What its duals prove is evaluated in float64 (`lp_check`); its claimed value is never taken.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
+from netproof.bounds.condensed.ascent import Start
+from netproof.bounds.condensed.confirm import confirm_packed
+from netproof.bounds.domains import Domains, parents
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.neurons.root import Root, build_root
+from netproof.core.deadline import Deadline, DeadlineExpired
+from netproof.numerics import SEARCH_MARGIN
+from netproof.paper.rivals.rebound import bound_again, parallel_slopes
+from netproof.problem.problem import Problem
+from netproof.programs.ball import solve_in_ball
+from netproof.programs.check import clip_signs, lagrangian_bound
+from netproof.programs.condensed import CondensedLP
+from netproof.programs.highs import Basis, solve_from
+from netproof.programs.model import Floats
+
+PAIR = 2  # sub-domains at once: a parent's children, which start from its basis
+
+
+@dataclass
+class _Open:
+    """The LP of one root, and the bases of its sub-domains that may still be split."""
+
+    lp: CondensedLP
+    bases: dict[bytes, Basis] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """bound: checked, +inf where the sub-domain is empty, −inf where nothing is proved."""
+
+    bound: float
+    point: Floats | None = None  # (input,)
+    weights: Floats | None = None  # (valid row,) λ
+
+
+@dataclass(frozen=True)
+class BabsrLP(Bounder):
+    """The triangle LP on bounds of the neurons by fixed slopes."""
+
+    rebound: bool = True  # bound neurons again after a split
+    _open: WeakKeyDictionary[Root, _Open] = field(default_factory=WeakKeyDictionary, repr=False, compare=False)
+
+    def root(
+        self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
+    ) -> tuple[Root, Bounds] | None:
+        root = build_root(problem, device, Schedule(0), deadline)
+        return None if root is None else (root, self.whole(root, threshold, deadline, clock))
+
+    def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
+        return self._bound(root, root_domains(root), threshold, deadline, clock)
+
+    def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
+        began = time.monotonic()
+        if self.rebound:
+            domains = bound_again(root, domains, deadline)
+        clock.confirm += time.monotonic() - began
+        return self._bound(root, domains, threshold, deadline, clock)
+
+    def domains_at_once(self, root: Root) -> int:
+        return PAIR
+
+    def _bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
+        """Backward with fixed slopes first; the LP where that is not enough."""
+        began = time.monotonic()
+        slopes = parallel_slopes(root, domains)
+        bounds = confirm_packed(root, domains, Start(slopes, None, domains.weights.clamp(min=1e-6).log()))
+        clock.confirm += time.monotonic() - began
+        empty = (domains.lower > domains.upper).any(1)
+        open_ = ~empty & (bounds.domains.bound <= threshold)
+        bound, point, weights = bounds.domains.bound.clone(), bounds.point.clone(), bounds.domains.weights.clone()
+        for i in open_.nonzero()[:, 0].tolist():
+            solved = self._solve(root, bounds.domains.select(slice(i, i + 1)), float(threshold[i]), deadline, clock)
+            bound[i] = max(float(bound[i]), solved.bound)
+            empty[i] = solved.bound == np.inf
+            if solved.point is not None:
+                point[i] = torch.from_numpy(solved.point).view(point.shape[1:]).to(point)
+            if solved.weights is not None:
+                valid = root.valid[domains.target[i]]
+                weights[i, valid] = torch.from_numpy(solved.weights).to(weights)
+        self._forget_parents(root, domains)
+        bound = torch.where(empty, torch.inf, bound)
+        return Bounds(replace(bounds.domains, bound=bound, weights=weights), empty, bounds.coef, point)
+
+    def _solve(self, root: Root, domain: Domains, threshold: float, deadline: Deadline, clock: Clock) -> Solved:
+        """One sub-domain; past the deadline nothing."""
+        try:
+            if root not in self._open:
+                self._open[root] = _Open(CondensedLP(root, deadline))
+            deadline.check()
+        except DeadlineExpired:
+            return Solved(-np.inf)
+        known = self._open[root]
+        (target,) = domain.target.tolist()
+        program, layout = known.lp.program(target, domain.lower[0], domain.upper[0]), known.lp.layout(target)
+        parent = known.bases.get(_key(target, parents(domain)[0]))
+        cutoff = threshold + SEARCH_MARGIN * (1 + abs(threshold))
+        answer, basis = solve_from(program, layout, parent, cutoff, deadline)
+        if basis is not None:
+            known.bases[_key(target, domain.splits[0])] = basis
+        answer = solve_in_ball(program, layout, answer, deadline.remaining(), cutoff)
+        if answer.duals is None:
+            return Solved(-np.inf)
+        began = time.monotonic()
+        cost = np.zeros_like(program.cost) if answer.infeasible else program.cost
+        bound = lagrangian_bound(replace(program, cost=cost), answer.duals)
+        clock.confirm += time.monotonic() - began
+        if answer.infeasible:
+            return Solved(np.inf if bound > 0 else -np.inf)
+        x = known.lp.places.x
+        point = None if answer.point is None else np.clip(answer.point[x], program.lower[x], program.upper[x])
+        rows = int(root.problem.rows.valid[target].sum())
+        return Solved(bound, point, _simplex(-clip_signs(program, answer.duals)[len(answer.duals) - rows :]))
+
+    def _forget_parents(self, root: Root, domains: Domains) -> None:
+        """Their children are bounded, so nothing will start from them again."""
+        known = self._open.get(root)
+        if known is None:
+            return
+        for target, depth, splits in zip(
+            domains.target.tolist(), domains.depth.tolist(), parents(domains), strict=True
+        ):
+            if depth:
+                known.bases.pop(_key(target, splits), None)
+
+
+def _key(target: int, splits: Tensor) -> bytes:
+    """Names a sub-domain by its signs (U,)."""
+    return target.to_bytes(8, "little") + splits.sign().to(torch.int8).cpu().numpy().tobytes()
+
+
+def _simplex(weights: Floats) -> Floats | None:
+    """λ of a target's rows from their duals; None where these say nothing."""
+    total = float(weights.sum())
+    return weights / total if total > 0 else None

@@ -1,0 +1,48 @@
+"""Configured searches of the paper's rivals, from their options."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import torch
+
+from netproof.branching.babsr import Babsr, BabsrOriginal
+from netproof.methods import build
+from netproof.methods.registry import Options
+from netproof.paper.rivals.babsr_lp import BabsrLP
+from netproof.paper.rivals.bdd import Bdd
+from netproof.paper.rivals.gnn import Gnn
+from netproof.paper.rivals.mip import MipSearch
+from netproof.search.loop import Method
+
+BDD_FILL = {"cpu": 4, "cuda": 128}
+
+
+def bdd(options: Options, device: torch.device) -> Method:
+    """Build Lagrangian decomposition: no LP but at the leaves."""
+    given = options["batch"]
+    batch = int(build.BATCH[device.type] if given is None else given)
+    leaf_lp, fill = bool(options["leaf_lp"]), min(BDD_FILL[device.type], batch)
+    return Method(build.with_fields(Bdd, options), Babsr(), batch, lp_threshold=None, leaf_lp=leaf_lp, fill=fill)
+
+
+def gnn(options: Options, device: torch.device) -> Method:
+    """Build Algorithm 1 with branching by the graph network."""
+    return replace(build.lirpa(options, device), brancher=Gnn(weak=float(options["weak"] or 0.0)))
+
+
+def gnn_online(options: Options, device: torch.device) -> Method:
+    """Build the same, going on learning."""
+    return replace(build.lirpa(options, device), brancher=Gnn(weak=float(options["weak"] or 0.0), online=True))
+
+
+def babsr_lp(options: Options, device: torch.device) -> Method:
+    """Build the search by LPs: every bound is one already, so none takes turns besides."""
+    never = sys.maxsize
+    return Method(build.with_fields(BabsrLP, options), BabsrOriginal(), 1, lp_threshold=never, patience=never)
+
+
+def mip(options: Options, device: torch.device) -> Method:
+    """Build the solver's search; the rest is what proves its claims."""
+    return replace(build.beta(options, device), search=MipSearch)

@@ -1,0 +1,72 @@
+"""Neurons bounded again after a split, all that it can move, by one backward pass with fixed slopes each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.condensed.network import Condensed
+from netproof.bounds.condensed.passes import packed_lines, pull, within
+from netproof.bounds.domains import Domains
+from netproof.bounds.linear.lined_graph import Layer
+from netproof.bounds.neurons.root import Root
+from netproof.core.deadline import Deadline
+from netproof.numerics import INFLATE, float32_down, float32_up, gamma
+
+
+def parallel_slopes(root: Root, domains: Domains) -> Tensor:
+    """(domain, U): each neuron's lower line parallel to its upper one, as Wong and Kolter have it."""
+    return packed_lines(root.net32, domains.lower, domains.upper, domains.splits, proof=False).slope
+
+
+@torch.no_grad()
+def bound_again(root: Root, domains: Domains, deadline: Deadline) -> Domains:
+    """The sub-domains with the better of inherited and new bounds, confirmed, of every neuron after a new split."""
+    parts = [_one(root, domains.select(slice(i, i + 1)), deadline) for i in range(len(domains))]
+    if not parts:
+        return domains
+    return replace(domains, lower=torch.cat([p[0] for p in parts]), upper=torch.cat([p[1] for p in parts]))
+
+
+def _one(root: Root, domain: Domains, deadline: Deadline) -> tuple[Tensor, Tensor]:
+    lower, upper = domain.lower.clone(), domain.upper.clone()
+    moved = domain.splits[0].abs() > domain.settled[0]  # (U,): split since it was last bounded, or bounded again
+    net = root.net64
+    for depth, layer in enumerate(net.layers):
+        if layer.start == 0 or deadline.expired:
+            continue
+        reads = net.matrix[layer.packed, net.base : net.base + layer.start]
+        reached = (reads[:, moved[: layer.start]] != 0).any(1)
+        unstable = ((lower < 0) & (upper > 0))[0, layer.packed]
+        neurons = (reached & unstable).nonzero()[:, 0]
+        if len(neurons):
+            low, high = _bounds(root, net.upto(depth), layer, neurons, lower, upper, domain.splits)
+            column = layer.start + neurons
+            lower[0, column] = lower[0, column].fmax(low)
+            upper[0, column] = upper[0, column].fmin(high)
+            moved[column] = True
+    return lower, upper
+
+
+def _bounds(
+    root: Root, before: Condensed, layer: Layer, neurons: Tensor, lower: Tensor, upper: Tensor, splits: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Of the layer's neurons (n,), float32 rounded outward; before: what comes before the layer."""
+    charges = root.net64.charges
+    assert charges is not None
+    start = layer.start
+    low, high = lower[:, :start].double(), upper[:, :start].double()
+    lines = packed_lines(before, low, high, splits[:, :start], proof=True)
+    slopes = within(lines, lines.slope)  # parallel to the upper line
+    forms = root.net64.matrix[start + neurons, : before.base + start]
+    error = charges.forms[start + neurons]
+    found = []
+    for some in torch.arange(len(neurons), device=neurons.device).split(max(1, before.climbs_that_fit() // 2)):
+        both = torch.cat([forms[some], -forms[some]])
+        value = pull(before, both, lines, slopes, None).value
+        value = value - error[some].repeat(2) * INFLATE - value.abs() * gamma(4)
+        found.append(value.view(2, -1))
+    sides = torch.cat(found, 1)
+    return float32_down(sides[0]), float32_up(-sides[1])

@@ -1,0 +1,1 @@
+"""From VNN-LIB files to properties."""

@@ -1,0 +1,250 @@
+"""VNN-LIB 1.0: an SMT-LIB subset over inputs X_i and outputs Y_j that describes violations."""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+from netproof.errors import SpecError
+from netproof.problem.property import Disjunct, Property, Row
+from netproof.problem.vnnlib.box_builder import Boxes
+from netproof.problem.vnnlib.formula import (
+    FALSE,
+    TRUE,
+    And,
+    Bound,
+    Clause,
+    Formula,
+    Or,
+    TooManyClausesError,
+    disjunctive,
+)
+from netproof.problem.vnnlib.prelude import Plain, plain_beginning
+from netproof.problem.vnnlib.sexpr import Atom, Group, SExpr, Source, parse
+from netproof.problem.vnnlib.terms import Linear, TermReader, Variable
+from netproof.problem.vnnlib.text import read_text
+
+_NAME = re.compile(r"([XY])_(0|[1-9][0-9]{0,8})")
+_IGNORED = frozenset({"set-logic", "set-option", "set-info", "get-info", "get-option", "echo"})
+_CLOSING = frozenset({"check-sat", "get-model", "get-value", "exit"})
+_VERSION_2 = frozenset({"vnnlib-version", "declare-network", "declare-input", "declare-output"})
+# (sign, strict): the constraint is sign·(left − right) <= 0, or < 0.
+_COMPARISONS = {"<=": (1, False), "<": (1, True), ">=": (-1, False), ">": (-1, True)}
+
+
+def load_property(path: str | Path) -> Property:
+    """Read a VNN-LIB 1.0 file, plain or .gz, with every number exact."""
+    text, found, digest = read_text(path)
+    return replace(parse_property(text, str(found)), sha256=digest)
+
+
+def parse_property(text: str, file: str = "") -> Property:
+    """Read a specification from its text; `file` is its name in messages."""
+    with _collector_paused():
+        return _read_plain(text, file) or _Reader(Source(text, file)).read()
+
+
+def _read_plain(text: str, file: str) -> Property | None:
+    """The usual file, of which only what follows the declarations and bounds needs the full reader."""
+    plain = plain_beginning(text)
+    if plain is None:
+        return None
+    try:
+        return _Reader(Source(plain.rest, file), plain).read()
+    except SpecError:  # the full reader finds it again, and knows its place in the file
+        return None
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Syntax trees have no cycles, and collecting while 100 000 nodes are made takes longer than reading."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class _Reader:
+    """Gathers declarations and assertions; `read` makes the property."""
+
+    def __init__(self, source: Source, plain: Plain | None = None) -> None:
+        """`plain` stands before the source's text."""
+        self.source = source
+        self._plain = plain
+        self._variables: dict[str, Variable] = {}
+        self._declared: dict[Variable, int] = {}  # where, as an offset
+        for names in (plain.inputs, plain.outputs) if plain else ():
+            self._variables.update((name, (name[0], i)) for i, name in enumerate(names))
+        self._terms = TermReader(source, self._variables)
+        self._asserted: list[Formula] = []
+        self._closed = ""  # the command, such as check-sat, that ended the specification
+
+    def read(self) -> Property:
+        for command in parse(self.source):
+            self._command(command)
+        return self._finish()
+
+    def _command(self, command: Group) -> None:
+        name = command.head
+        if name in _VERSION_2:
+            raise self.source.error(
+                f"{name!r} belongs to VNN-LIB 2.0",
+                command.at,
+                "only VNN-LIB 1.0 is read for now: rewrite the specification with declare-const",
+            )
+        if name in ("declare-const", "declare-fun"):
+            self._declare(command)
+        elif name == "assert":
+            if self._closed:
+                raise self.source.error(f"an assertion after ({self._closed})", command.at, "give one query a file")
+            if len(command.items) != 2:
+                raise self.source.error("assert takes one formula", command.at, "join several with (and ...)")
+            self._asserted.append(self._formula(command.items[1]))
+        elif name in _CLOSING:
+            self._closed = name
+        elif name not in _IGNORED:
+            raise self.source.error(
+                f"unknown command {command}", command.at, "VNN-LIB 1.0 has declare-const and assert"
+            )
+
+    def _declare(self, command: Group) -> None:
+        items: list[SExpr] = command.items[1:]
+        if command.head == "declare-fun" and len(items) == 3 and isinstance(items[1], Group):
+            if items[1].items:
+                raise self.source.error("functions with arguments are not supported", items[1].at, "declare constants")
+            del items[1]
+        name, sort = items if len(items) == 2 else (command, command)
+        if not isinstance(name, Atom):
+            raise self.source.error(f"malformed {command.head}", command.at, "write (declare-const X_0 Real)")
+        match = _NAME.fullmatch(name.text)
+        if match is None:
+            raise self.source.error(
+                f"{str(name)!r} is not a variable of VNN-LIB 1.0",
+                name.at,
+                "inputs are X_0, X_1, ... and outputs are Y_0, Y_1, ...",
+            )
+        if not isinstance(sort, Atom) or sort.text != "Real":
+            raise self.source.error(f"{name} has type {sort}", sort.at, "only Real is supported")
+        variable = (match[1], int(match[2]))
+        if variable in self._declared:
+            line, _ = self.source.place(self._declared[variable])
+            raise self.source.error(f"{name} is declared twice", name.at, f"the first declaration is on line {line}")
+        self._declared[variable] = name.at
+        self._variables[name.text] = variable
+
+    def _formula(self, expr: SExpr) -> Formula:
+        if isinstance(expr, Atom):
+            if expr.text in ("true", "false"):
+                return TRUE if expr.text == "true" else FALSE
+            raise self.source.error(
+                f"{str(expr)!r} is not a formula", expr.at, "write a comparison, such as (<= X_0 0.5)"
+            )
+        head, arguments = expr.head, expr.items[1:]
+        if head in ("and", "or"):
+            if not arguments:
+                raise self.source.error(f"{head!r} has no arguments", expr.at, "give at least one formula")
+            parts = tuple(self._formula(argument) for argument in arguments)
+            return And(parts) if head == "and" else Or(parts)
+        if head in _COMPARISONS or head == "=":
+            return self._comparison(expr, head, arguments)
+        raise self.source.error(
+            f"unknown function in {expr}" if head else "a formula must begin with a function",
+            expr.at,
+            "formulas are built from and, or, <=, >=, <, > and =",
+        )
+
+    def _comparison(self, expr: Group, head: str, arguments: list[SExpr]) -> Formula:
+        if len(arguments) < 2:
+            raise self.source.error(f"{head!r} needs two sides", expr.at, "give the missing side")
+        if len(arguments) == 2 and head != "=":
+            return self._simple_bound(head, *arguments) or self._compare(expr, head, *arguments)
+        pairs = pairwise(arguments)
+        heads = ("<=", ">=") if head == "=" else (head,)
+        return And(tuple(self._compare(expr, h, left, right) for left, right in pairs for h in heads))
+
+    def _simple_bound(self, head: str, left: SExpr, right: SExpr) -> Bound | None:
+        """`(<= X_0 1)`, the bulk of every file, without the general machinery; None for anything else."""
+        if not (isinstance(left, Atom) and isinstance(right, Atom)):
+            return None
+        sign, strict = _COMPARISONS[head]
+        if left.text not in self._variables:
+            left, right, sign = right, left, -sign
+        variable = self._variables.get(left.text)
+        if variable is None or variable[0] != "X" or right.text in self._variables:
+            return None
+        value = self._terms.literal(right)
+        return None if value is None else Bound(variable[1], sign > 0, value, strict)
+
+    def _compare(self, expr: Group, head: str, left: SExpr, right: SExpr) -> Formula:
+        sign, strict = _COMPARISONS[head]
+        difference = self._terms.term(left)
+        self._terms.accumulate(difference, self._terms.term(right), -1, right)
+        constant = sign * difference.pop(None, Fraction(0))
+        term: Linear = {key: sign * c for key, c in difference.items() if c != 0}
+        if not term:
+            return TRUE if (constant < 0 if strict else constant <= 0) else FALSE
+        kinds = {key[0] for key in term if key is not None}
+        if kinds == {"Y"}:
+            return Row({key[1]: c for key, c in term.items() if key is not None}, -constant, strict)
+        if len(term) > 1:
+            what = "relations among inputs" if kinds == {"X"} else "relations between inputs and outputs"
+            raise self.source.error(f"{what} are not supported yet", expr.at, "bound each input by constants")
+        ((key, c),) = term.items()
+        assert key is not None
+        return Bound(key[1], c > 0, -constant / c, strict)
+
+    def _finish(self) -> Property:
+        if self._plain:
+            inputs, outputs = len(self._plain.inputs), len(self._plain.outputs)
+        else:
+            inputs, outputs = self._count("X", "inputs"), self._count("Y", "outputs")
+        try:
+            form = disjunctive(And(tuple(self._asserted)))
+        except TooManyClausesError as error:
+            raise SpecError(
+                f"the disjunctive form is too large: {error}",
+                file=self.source.file or None,
+                remedy="split the specification into several files",
+            ) from error
+        boxes = Boxes(inputs, form.common, self._unbounded, self._plain.box if self._plain else None)
+        shared = _rows(form.common)
+        disjuncts = tuple(Disjunct(boxes.of(option), shared + _rows(option)) for option in form.options)
+        return Property(disjuncts, inputs, outputs, self.source.file)
+
+    def _count(self, kind: str, what: str) -> int:
+        indices = {index for k, index in self._declared if k == kind}
+        if not indices:
+            raise SpecError(
+                f"no {what} are declared",
+                file=self.source.file or None,
+                remedy=f"declare them with (declare-const {kind}_0 Real)",
+            )
+        missing = next(i for i in range(len(indices) + 1) if i not in indices)
+        if missing < len(indices):
+            at = self._declared[kind, min(i for i in indices if i > missing)]
+            raise self.source.error(
+                f"{kind}_{missing} is not declared, though {what} after it are",
+                at,
+                "declare every index from 0",
+            )
+        return len(indices)
+
+    def _unbounded(self, index: int, side: str) -> SpecError:
+        return self.source.error(
+            f"input X_{index} has no {side} bound",
+            self._declared["X", index],
+            f"add an assertion such as ({'<=' if side == 'upper' else '>='} X_{index} 1)",
+        )
+
+
+def _rows(clause: Clause) -> tuple[Row, ...]:
+    return tuple(literal for literal in clause if isinstance(literal, Row))

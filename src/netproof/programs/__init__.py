@@ -1,0 +1,1 @@
+"""Linear programs of a network: their models, the solver, and what its duals prove."""

@@ -1,0 +1,88 @@
+"""What a vector of duals proves about a linear program, whoever made it.
+
+For every y, with y_i > 0 only on rows with a lower bound and y_i < 0 only on rows with an upper one,
+
+    cost·x  >=  Σ_i y_i (row_lower_i if y_i > 0 else row_upper_i)  +  Σ_j min(d_j lower_j, d_j upper_j),
+
+d = cost − A^T y, at every feasible x (weak duality). Where columns lie in a ball too, their part of the last sum is its
+least value over the ball and the box together (`ball`). The right side is evaluated in float64 and everything that
+rounding may have gained is taken off, so the solver that found y need not be trusted at all.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from netproof.numerics import INFLATE, UNDERFLOW, UNIT, gamma
+from netproof.programs.model import Floats, LinearProgram, RoundBall
+
+_UNIT = UNIT[torch.float64]
+
+
+def clip_signs(program: LinearProgram, duals: Floats) -> Floats:
+    """The nearest duals that weak duality admits; anything that is not a number becomes 0."""
+    duals = np.where(np.isfinite(duals), duals, 0.0)
+    unusable = ((duals > 0) & np.isinf(program.row_lower)) | ((duals < 0) & np.isinf(program.row_upper))
+    return np.where(unusable, 0.0, duals)
+
+
+def lagrangian_bound(program: LinearProgram, duals: Floats) -> float:
+    """A lower bound of cost·x over the feasible set, rigorous for any duals (row,); −inf if they say nothing.
+
+    With a zero cost a positive bound proves that there is no feasible point.
+    """
+    with np.errstate(all="ignore"):
+        y = clip_signs(program, duals)
+        reduced, error = reduced_cost(program, y)
+        on_ball = np.zeros(0)
+        if program.ball is not None:
+            reduced, error, on_ball = _share_with_ball(program.ball, reduced, error)
+        ends = np.minimum(_times(reduced, program.lower), _times(reduced, program.upper))
+        reach = np.maximum(np.abs(program.lower), np.abs(program.upper))
+        rows = _times(y, np.where(y > 0, program.row_lower, program.row_upper))
+        terms = np.concatenate([ends, rows, on_ball])
+        # Each term is one product, off by a relative unit or an underflow; the sum itself is exact (fsum).
+        slack = np.concatenate([_times(error, reach), np.abs(terms) * (2 * _UNIT) + UNDERFLOW]) * INFLATE
+    if not (np.isfinite(terms).all() and np.isfinite(slack).all()):
+        return -math.inf
+    try:
+        total = math.fsum(np.concatenate([terms, -slack]).tolist())
+    except OverflowError:
+        return -math.inf
+    return math.nextafter(total, -math.inf)
+
+
+def _share_with_ball(ball: RoundBall, reduced: Floats, error: Floats) -> tuple[Floats, Floats, Floats]:
+    """What the ball leaves of d for the box, with its error, and terms whose sum is at most u·x for the u it takes.
+
+    Any u would do: x = centre + δ gives u·x >= u·centre − radius·‖u‖. What is left is rounded once.
+    """
+    own = reduced[ball.columns]
+    taken = np.copysign(ball.shape.taken(torch.from_numpy(own)[None])[0].numpy(), own)
+    top = np.abs(taken).max(initial=0.0) or 1.0  # squares of small numbers underflow
+    norm = float(np.sqrt(np.square(taken / top).sum())) * top * (1 + gamma(len(own) + 8))
+    left, wider = reduced.copy(), error.copy()
+    left[ball.columns] = own - taken
+    wider[ball.columns] += np.abs(own - taken) * (2 * _UNIT)
+    return left, wider, np.append(_times(taken, ball.centre), -ball.shape.radius * norm)
+
+
+def reduced_cost(program: LinearProgram, y: Floats) -> tuple[Floats, Floats]:
+    """cost − A^T y and the most that rounding may have moved it by, both (col,)."""
+    row, col, value = program.entries
+    columns = len(program.cost)
+    product = value * y[row]
+    reduced = program.cost - np.bincount(col, product, columns)
+    size = np.abs(program.cost) + np.bincount(col, np.abs(product), columns)
+    terms = np.bincount(col, (value != 0) & (y[row] != 0), columns)
+    most = int(terms.max(initial=0)) + 2
+    # A column that no product reached is exact: without this an unbounded one would spoil the sum.
+    return reduced, np.where(terms > 0, (size * gamma(most) + UNDERFLOW) * INFLATE, 0.0)
+
+
+def _times(a: Floats, b: Floats) -> Floats:
+    """a·b, with 0·inf = 0: a zero multiplier asks nothing of a missing bound."""
+    return np.where(a == 0, 0.0, a * b)

@@ -1,0 +1,1 @@
+"""One question: gather evidence, and conclude from it."""

@@ -1,0 +1,161 @@
+"""The way from problems to evidence: a first look over boxes, an attack, then the search that the method is for."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch
+
+from netproof.core.deadline import Deadline
+from netproof.core.verdict import Stats, Witness
+from netproof.methods.build import build_method
+from netproof.methods.plan import TRY, Strategy, choose_strategy, with_targets
+from netproof.methods.registry import MethodInfo, Options
+from netproof.model.network import Network
+from netproof.problem.problem import Problem
+from netproof.problem.property import Property
+from netproof.problem.witness import confirm
+from netproof.run.conclude import Evidence
+from netproof.search.attack import QUICK, Pgd
+from netproof.search.boxes.loop import BATCH, InputSplit, SplitOptions, SplitResult
+from netproof.search.boxes.remainder import OpenBoxes, hand_over
+from netproof.search.evidence import Outcome
+from netproof.search.goals import Decide
+from netproof.search.loop import Search, SecondLook
+
+LONG_SEARCH = {"cpu": 512, "cuda": 4096}  # sub-domains after which a second, longer attack has its turn
+
+
+class Setting(Protocol):
+    """What a run was asked for, its clock and its counters."""
+
+    info: MethodInfo
+    options: Options
+    device: torch.device
+    threads: int
+    seed: int
+    deadline: Deadline
+    stats: Stats
+
+    def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
+        """What a search of one of `count` problems calls to say where it is."""
+
+    def tell(self, phase: str, *, problem: int, problems: int) -> None:
+        """Say where the run is."""
+
+
+class Gather:
+    """One question's steps. Each adds what it establishes to the evidence."""
+
+    def __init__(self, run: Setting, evidence: Evidence, network: Network, property: Property) -> None:
+        self._run, self._evidence, self._network, self._property = run, evidence, network, property
+
+    def run(self, problems: Sequence[Problem], attack: bool) -> None:
+        """Step by step, until what is known settles the question."""
+        how = choose_strategy(self._run.info, problems)
+        if how is not Strategy.NEURONS and (how is Strategy.TOGETHER or len(problems) > 1):
+            problems = self._first_look(problems, limit=0)
+        if attack and not self._evidence.is_settled:
+            self._attack_all(problems)
+        if self._evidence.is_settled:
+            return
+        if how is Strategy.INPUTS:
+            return self._over_inputs(problems)
+        if how is Strategy.INPUTS_FIRST:
+            problems = self._first_look(problems, limit=TRY * BATCH[self._run.device.type])
+        if not self._evidence.is_settled:
+            self._search_all(problems, attack)
+
+    def _over_boxes(self, problems: Sequence[Problem], limit: int | None) -> SplitResult:
+        """Boxes of all input sets in one batch."""
+        goals = [self._goal(problem) for problem in problems]
+        picked = self._run.options["batch"]  # of n boxes picked, 2n halves are bounded
+        options = SplitOptions(batch=None if picked is None else 2 * int(picked), limit=limit, seed=self._run.seed)
+        run, report = self._run, self._run.report(0, len(problems))
+        result = InputSplit(problems, goals, run.device, run.deadline, run.stats, report, options).run()
+        for problem, goal in zip(problems, goals, strict=True):
+            self._evidence.see(problem, goal)
+        return result
+
+    def _first_look(self, problems: Sequence[Problem], limit: int) -> list[Problem]:
+        """A limited search over boxes; the problems that it leaves, with the targets that are open on them."""
+        result = self._over_boxes(problems, limit)
+        self._evidence.add_whole(problems, result.outcome)
+        if result.outcome.stopped:
+            self._evidence.stop(result.outcome.reason)
+        return _still_open(problems, result.open)
+
+    def _over_inputs(self, problems: Sequence[Problem]) -> None:
+        """Boxes of the input until splitting them decides no more, then each that is left over the signs of neurons."""
+        result = self._over_boxes(problems, limit=None)
+        outcome = result.outcome
+        if outcome.status == "undecided":
+            run, report = self._run, self._run.report(0, len(problems))
+            left = (outcome.proved, result.parts, result.open)
+            method = build_method(run.info.name, run.options, run.device)
+            goals = (self._goal, self._evidence.see)
+            outcome = hand_over(
+                problems, *left, method, *goals, run.device, run.threads, run.deadline, run.stats, report
+            )
+        self._evidence.add(problems, outcome)
+
+    def _attack_all(self, problems: Sequence[Problem]) -> None:
+        began = time.monotonic()
+        for i, problem in enumerate(problems):
+            self._run.tell("attack", problem=i, problems=len(problems))
+            goal = self._goal(problem)
+            QUICK.find(problem, goal, self._run.device, self._run.seed, self._run.deadline)
+            self._evidence.see(problem, goal)
+            self._run.stats.seconds["attack"] = time.monotonic() - began
+            if goal.witness is not None:
+                self._evidence.found(goal.witness, "attack")
+            if self._evidence.is_over or self._run.deadline.expired:
+                break
+
+    def _search_all(self, problems: Sequence[Problem], attack: bool) -> None:
+        """One problem after the other; every problem that is not reached stays as open as it was."""
+        for i, problem in enumerate(problems):
+            goal = self._goal(problem)
+            outcome = self._search(problem, goal, i, len(problems), attack)
+            self._evidence.see(problem, goal)
+            self._evidence.add([problem], outcome)
+            if self._evidence.is_over:
+                break
+
+    def _search(self, problem: Problem, goal: Decide, index: int, count: int, attack: bool) -> Outcome:
+        run = self._run
+        method = build_method(run.info.name, run.options, run.device)
+        report = run.report(index, count)
+        look = self._second_look(problem, goal) if attack else None
+        search = (method.search or Search)(
+            problem, method, goal, run.device, run.threads, run.deadline, run.stats, report, look
+        )
+        outcome = search.run()
+        search.discard()
+        return outcome
+
+    def _second_look(self, problem: Problem, goal: Decide) -> SecondLook:
+        """The long attack, with another seed so that it goes other ways, once the search has cost about as much."""
+
+        def find(targets: list[int]) -> bool:
+            return Pgd().find(problem, goal, self._run.device, self._run.seed + 1, self._run.deadline, targets)
+
+        return SecondLook(find, LONG_SEARCH[self._run.device.type])
+
+    def _goal(self, problem: Problem) -> Decide:
+        def replay(point: torch.Tensor, target: int) -> Witness | None:
+            return confirm(self._network, self._property, problem.disjuncts[target], point.detach().cpu().numpy())
+
+        return Decide(problem, replay)
+
+
+def _still_open(problems: Sequence[Problem], boxes: OpenBoxes) -> list[Problem]:
+    """The problems that a pass over whole input sets left open, with the targets that it did."""
+    pairs = sorted({(int(p), int(t)) for p, t in zip(boxes.problem, boxes.target, strict=True)})
+    return [
+        with_targets(problems[index], [target for _, target in group])
+        for index, group in itertools.groupby(pairs, key=lambda pair: pair[0])
+    ]

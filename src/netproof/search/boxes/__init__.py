@@ -1,0 +1,1 @@
+"""The search over boxes of the input, and what it leaves to the search over neurons."""

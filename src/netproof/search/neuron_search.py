@@ -1,0 +1,88 @@
+"""Tighter bounds of the neurons themselves, by branch and bound on each: the root refined without a MIP solver.
+
+Every unstable neuron's lower and upper bound is a small minimisation over the layers before it. All of a layer's are
+searched at once: in each round every neuron whose sign is still open has its worst sub-domains split. The least bound
+over a neuron's sub-domains holds for it on the whole input set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.base import Clock
+from netproof.bounds.beta import Beta
+from netproof.bounds.condensed.scope import LayerScope
+from netproof.bounds.domains import Domains, concatenate, split
+from netproof.branching.brancher import Brancher
+from netproof.core.deadline import Deadline
+
+GAIN = 0.01  # of its bound in a round that makes another worth it
+PATIENCE = 3  # rounds without it
+
+
+@dataclass(frozen=True, eq=False)
+class NeuronSearch:
+    """Called by the root for each layer in turn, with the bounds of the layers before it as tight as they have got."""
+
+    bounder: Beta
+    brancher: Brancher
+    rounds: int
+    width: int  # sub-domains of a neuron that are split a round
+    deadline: Deadline
+    clock: Clock
+
+    def __call__(self, part: LayerScope, domains: Domains) -> Tensor:
+        """domains: one a target, unsplit, with a confirmed bound. Returns better confirmed bounds, (target,)."""
+        count = len(domains)
+        least = domains.bound.clone()
+        stale = torch.zeros(count, device=part.device)
+        leaves = self._bound(part, domains)
+        for _ in range(self.rounds):
+            if self.deadline.expired:
+                break
+            open_ = (least <= 0) & (stale < PATIENCE)
+            picked = _worst(leaves, open_ & self._splittable(leaves, count), self.width)
+            if len(picked) == 0:
+                break
+            chosen = self.brancher.reorder(part, leaves.select(picked))
+            children = self._in_chunks(part, split(leaves.select(picked), chosen[:, :1]))
+            rest = torch.ones(len(leaves), dtype=torch.bool, device=part.device)
+            rest[picked] = False
+            leaves = concatenate([leaves.select(rest), children])
+            now = torch.full_like(least, torch.inf).scatter_reduce(0, leaves.target, leaves.bound, "amin")
+            now = least.maximum(now)
+            stale = torch.where(now > least + GAIN * least.abs(), torch.zeros_like(stale), stale + 1)
+            least = now
+        return least
+
+    def _bound(self, part: LayerScope, domains: Domains) -> Domains:
+        threshold = torch.zeros(len(domains), dtype=torch.float64, device=part.device)
+        bounds = self.bounder.bound_part(part, domains, threshold, self.deadline, self.clock)
+        return replace(bounds.domains, candidates=self.brancher.choose(part, bounds, 4))
+
+    def _in_chunks(self, part: LayerScope, domains: Domains) -> Domains:
+        size = part.net32.climbs_that_fit()
+        pieces = torch.arange(len(domains), device=part.device).split(size)
+        return concatenate([self._bound(part, domains.select(piece)) for piece in pieces])
+
+    @staticmethod
+    def _splittable(leaves: Domains, count: int) -> Tensor:
+        """(target,): whether the target's worst sub-domain has a neuron to split; else its bound cannot rise."""
+        worst = torch.full((count,), torch.inf, dtype=torch.float64, device=leaves.bound.device)
+        worst.scatter_reduce_(0, leaves.target, leaves.bound, "amin")
+        stuck = (leaves.candidates < 0).all(1) & (leaves.bound <= worst[leaves.target])
+        return ~torch.zeros(count, dtype=torch.bool, device=stuck.device).index_fill_(0, leaves.target[stuck], True)
+
+
+def _worst(leaves: Domains, wanted: Tensor, width: int) -> Tensor:
+    """The places of the `width` sub-domains with the least bounds of each wanted (target,) that can be split."""
+    able = (wanted[leaves.target] & (leaves.candidates[:, 0] >= 0) & (leaves.bound <= 0)).nonzero()[:, 0]
+    by_bound = able[leaves.bound[able].sort(stable=True).indices]
+    order = by_bound[leaves.target[by_bound].sort(stable=True).indices]
+    target = leaves.target[order]
+    first = torch.searchsorted(target, target)  # where each target's own begin
+    rank = torch.arange(len(order), device=order.device) - first
+    return order[rank < width]
