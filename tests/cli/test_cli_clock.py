@@ -53,11 +53,11 @@ def test_a_hold_of_the_whole_run_counts(folder: Path, engine: str) -> None:
 
 COUNTED = """
 import time
-from netproof.cli import clock
+from netproof.cli.process import start_time
 entered = time.monotonic()
-clock.start_clock(entered, whole_process=True)
-age = clock._age()
-print(age - (time.monotonic() - clock.command_started()))
+start_time.start_clock(entered, whole_process=True)
+age = start_time._age()
+print(age - (time.monotonic() - start_time.command_started()))
 """
 
 

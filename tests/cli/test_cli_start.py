@@ -53,7 +53,7 @@ def test_public_names_have_homes() -> None:
 
 def test_the_function_bounds_is_not_hidden_by_the_subpackage() -> None:
     code = (
-        "import netproof, netproof.bounds.linear.interval; from netproof.bounds import interval;"
+        "import netproof, netproof.bounds.linear.interval; from netproof.bounds.linear import interval;"
         "assert callable(netproof.bounds), netproof.bounds"
     )
     imported_after(code)

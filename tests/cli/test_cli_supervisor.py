@@ -163,7 +163,7 @@ def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
 
 DIRECT = """
 import sys, time
-from netproof.cli.supervisor import supervise
+from netproof.cli.process.supervisor import supervise
 from netproof.errors import UsageError
 
 def work(job):
