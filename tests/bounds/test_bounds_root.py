@@ -71,7 +71,7 @@ def test_one_layer_from_the_input_nothing_is_left_to_refine() -> None:
 
 def test_optimised_bounds_are_tighter_than_fixed_ones_and_those_than_intervals() -> None:
     problem = box_problem(deep(1), -1.0, 1.0)
-    plain = interval_bounds(problem.graph, built(problem, Schedule(0)).proof.region)
+    plain = interval_bounds(problem.graph, built(problem, Schedule(0)).graph64.region)
     fixed, climbed = built(problem, Schedule(0)), built(problem, Schedule(20))
     (last,) = problem.graph.nodes[problem.graph.nonlinear[-1]].inputs
     widths = [float((i.of[last].upper - i.of[last].lower).sum()) for i in (plain, fixed.intervals, climbed.intervals)]
