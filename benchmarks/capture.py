@@ -39,7 +39,7 @@ COLUMNS = ["instance", "unstable", "batch", "eager ms", "capture ms", "replay ms
 def climb_of(root: Root, domains: Domains, steps: int) -> Callable[[], Any]:
     """The climb that bounds these sub-domains, none of which is ever settled."""
     net = root.net32
-    lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
+    lines = packed_lines(net, domains.known, proof=False)
     start = Start(domains.slopes.float(), domains.multipliers.float(), first_logits(domains.weights))
     never = torch.full((len(domains),), torch.inf, device=domains.bound.device)
     seeds = Seeds.of(net, domains.target, root.valid)

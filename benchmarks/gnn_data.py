@@ -19,6 +19,7 @@ from torch import Tensor
 
 from netproof.bounds.base import Bounder, Bounds, Clock
 from netproof.bounds.domains import Domains, concatenate, split
+from netproof.bounds.linear.lined_graph import splittable
 from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
@@ -26,7 +27,7 @@ from netproof.branching.brancher import Brancher
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
 from netproof.model.graph import Graph
-from netproof.paper.rivals.gnn_features import at_minimiser, features
+from netproof.paper.rivals.gnn_features import at_minimiser, features, leaks
 from netproof.paper.rivals.gnn_net import Links
 from netproof.paper.rivals.gnn_worth import gains
 from netproof.problem.problem import InputSet, Problem, Rows
@@ -148,7 +149,9 @@ class Generator:
         found: list[tuple[Tensor, ...]] = []
         frontier: Frontier | None = None
         for _ in range(self.rounds):
-            left = bounds.select((bounds.domains.bound <= 0) & bounds.domains.unstable.any(1))
+            left = bounds.select(
+                (bounds.domains.bound <= 0) & splittable(root.layers, bounds.domains.lower, bounds.domains.upper).any(1)
+            )
             domains = replace(left.domains, candidates=self._ranked(root, left))
             left = replace(left, domains=domains)
             if len(domains):
@@ -205,13 +208,16 @@ class Generator:
         after, value = every[:n], every[n:].view(-1, 1, 2)
         found = torch.zeros(n * k, 2, device=self.device)
         found[real] = gains(value, after[origin[real]])[:, 0]
-        best = torch.where(bounds.domains.unstable, babsr, -torch.inf).argmax(1)
+        best = torch.where(
+            splittable(root.layers, bounds.domains.lower, bounds.domains.upper), babsr, -torch.inf
+        ).argmax(1)
         return features(root, bounds, babsr).half(), tried, found.view(n, k, 2), best
 
     def _tried(self, root: Root, bounds: Bounds, babsr: Tensor) -> Tensor:
         """(n, K): the likely neurons and some others, each once."""
-        at, unstable = at_minimiser(root, bounds), bounds.domains.unstable
-        gain = torch.maximum(at.coef * (at.h - at.z), at.coef * (root.leaks * at.h - at.z))
+        at = at_minimiser(root, bounds)
+        unstable = _unstable(root, bounds)
+        gain = torch.maximum(at.coef * (at.h - at.z), at.coef * (leaks(root) * at.h - at.z))
         chance = torch.rand(unstable.shape, generator=self.random).to(self.device)
         wanted = torch.zeros_like(unstable)
         for score, count in ((babsr, self.top), (gain, self.top), (chance, self.spread)):
@@ -248,3 +254,8 @@ def generate(
             found.append(some)
             told(f"{len(found)} boxes, {sum(map(len, found))} sub-domains")
     raise AssertionError("mixtures have no end")
+
+
+def _unstable(root: Root, bounds: Bounds) -> Tensor:
+    """(domain, U): the neurons that a split may help."""
+    return splittable(root.layers, bounds.domains.lower, bounds.domains.upper)

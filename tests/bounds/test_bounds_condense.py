@@ -19,7 +19,7 @@ from netproof.core.deadline import Deadline
 from netproof.problem.problem import Problem
 from support.asking import CPU, first_problem, knotted
 from support.awkward import awkward_graph
-from support.problems import box_problem, packed_values, random_points
+from support.problems import box_problem, packed_values, random_points, unstable_of
 from support.random_graphs import random_question, seeded
 
 
@@ -54,8 +54,8 @@ def children(root: Root, seed: int) -> Domains:
 
 def slopes_and_lines(root: Root, domains: Domains) -> tuple[torch.Tensor, Packed]:
     net = root.net64
-    lines = packed_lines(net, domains.lower.double(), domains.upper.double(), domains.splits, proof=True)
-    return within(lines, domains.slopes.double()), lines
+    lines = packed_lines(net, domains.known, proof=True)
+    return within(domains.slopes.double()), lines
 
 
 def test_without_multipliers_the_bound_is_that_of_the_graph() -> None:
@@ -114,9 +114,15 @@ def test_the_gradient_is_exact() -> None:
         search = replace(net, charges=None, region=net.region.about_centre())
         seed_form = Seeds.of(search, domains.target, root.valid).forms[:, 0]
         at = pull(search, seed_form, lines, slopes, beta)
-        h, _ = push(search, at, lines, slopes)
+        h, _ = push(search, at)
+        free = unstable_of(domains)  # elsewhere the parameter moves nothing
         for by_slope in (True, False):
-            grad = at.after.clamp(min=0) * h if by_slope else -lines.sign * h
+            grad = torch.empty_like(h)
+            if by_slope:
+                lines.gradient(slopes, at.after, h, grad)
+                grad *= free
+            else:
+                lines.multiplier_gradient(beta, h, grad)
             for u in range(root.count):
                 step = torch.zeros_like(slopes)
                 step[:, u] = 1e-7
@@ -135,7 +141,7 @@ def test_the_search_copy_agrees_with_the_proof_and_never_decides() -> None:
         domains = children(root, seed)
         slopes, lines = slopes_and_lines(root, domains)
         proved = pull(root.net64, root.net64.rows[domains.target][:, 0], lines, slopes, None)
-        narrow = packed_lines(root.net32, domains.lower, domains.upper, domains.splits, proof=False)
+        narrow = packed_lines(root.net32, domains.known, proof=False)
         found = pull(root.net32, root.net32.rows[domains.target][:, 0], narrow, slopes.float(), None)
         torch.testing.assert_close(found.value.double(), proved.value, rtol=1e-3, atol=1e-3)
 
@@ -143,7 +149,7 @@ def test_the_search_copy_agrees_with_the_proof_and_never_decides() -> None:
 def test_a_climb_never_ends_below_its_start_and_leaves_alone_what_is_settled() -> None:
     root = plain_root(first_problem(knotted(3, (3, 7, 6, 2))))
     net, domains = root.net32, root_domains(root)
-    lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
+    lines = packed_lines(net, domains.known, proof=False)
     seeds = Seeds.of(net, domains.target, root.valid)
     start = Start(domains.slopes.float(), domains.multipliers.float(), torch.zeros_like(domains.weights))
     first, _ = climb(net, seeds, lines, start, Schedule(0), torch.full((1,), torch.inf), Deadline(None))

@@ -24,7 +24,16 @@ from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
 from netproof.problem.problem import Problem, Rows
 from support.awkward import GraphBuilder
-from support.problems import box_problem, inside, packed_values, random_points, random_relus, same_domains, targets_of
+from support.problems import (
+    box_problem,
+    inside,
+    packed_values,
+    random_points,
+    random_relus,
+    same_domains,
+    targets_of,
+    unstable_of,
+)
 from support.random_graphs import random_network, seeded
 
 CPU = torch.device("cpu")
@@ -270,7 +279,7 @@ def test_past_the_deadline_nothing_new_is_claimed() -> None:
     bounds = Lirpa().bound(root, children, threshold, Deadline(0.0), Clock())
     assert same_domains(bounds.domains, children)
     assert not bool(bounds.empty.any())
-    assert bool(bounds.domains.unstable.any(1).all())  # open, and there is something to split
+    assert bool(unstable_of(bounds.domains).any(1).all())  # open, and there is something to split
 
 
 def test_confirming_in_chunks_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,7 +311,7 @@ def test_branching_names_unstable_neurons_once_each(seed: int) -> None:
     root = rooted(dense(seed))
     bounds = some_children(root, Lirpa(steps=2), 3)[-1]
     chosen = Babsr().choose(root, bounds, 8)
-    for row, unstable in zip(chosen.tolist(), bounds.domains.unstable, strict=True):
+    for row, unstable in zip(chosen.tolist(), unstable_of(bounds.domains), strict=True):
         real = [i for i in row if i >= 0]
         assert len(set(real)) == len(real) == min(8, int(unstable.sum()))
         assert all(bool(unstable[i]) for i in real)

@@ -10,7 +10,7 @@ from netproof.bounds.base import root_domains
 from netproof.bounds.graph.ascent import Schedule
 from netproof.bounds.linear import memory
 from netproof.bounds.linear.interval import interval_bounds
-from netproof.bounds.neurons.root import Root, build_root, project_slopes
+from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
 from netproof.problem.problem import Problem
@@ -153,7 +153,9 @@ def test_two_nonlinear_nodes_may_read_one() -> None:
     root = built(box_problem(build.finish(), -1.0, 1.0))
     assert [layer.pre for layer in root.graph32.layers][1:] == [shared, shared]
     assert torch.equal(root.lower[1], root.lower[2])
-    assert root.slopes[1].shape == root.slopes[2].shape  # found once
+    first, second = root.slopes[1:]
+    assert torch.equal(first, second[:, :, : first.shape[2]])  # found once,
+    assert [first.shape[2], second.shape[2]] == [layer.start for layer in root.layers[1:]]  # of all that come before
     assert_sound(root)
 
 
@@ -221,13 +223,3 @@ def test_the_bias_is_h_when_all_before_it_is_zero() -> None:
     build.linear(build.relu(build.linear(a, np.array([[1.0, -1.0]]), np.array([0.125]))), np.ones((1, 1)), np.ones(1))
     root = built(box_problem(build.finish(), -1.0, 1.0))
     assert root.bias.tolist() == [0.25, -0.5, 0.125]
-
-
-def test_slopes_are_projected_layer_by_layer() -> None:
-    build = GraphBuilder(1, 1)
-    a = build.relu(build.linear(0, np.array([[1.0], [-1.0]]), np.zeros(2)), 0.25)
-    build.linear(build.relu(build.linear(a, np.array([[1.0, -1.0]]), np.zeros(1))), np.ones((1, 1)), np.zeros(1))
-    root = built(box_problem(build.finish(), -1.0, 1.0))
-    wild = torch.tensor([[-1.0, 2.0, -1.0], [0.5, 0.125, 2.0]])
-    assert project_slopes(root.graph32, wild).tolist() == [[0.25, 1.0, 0.0], [0.5, 0.25, 1.0]]
-    assert project_slopes(root.graph32, wild[:, :2]).tolist() == [[0.25, 1.0], [0.5, 0.25]]

@@ -24,6 +24,7 @@ from netproof.core.forms import Interval, LinearForm
 from netproof.model.affine import Scale
 from netproof.model.graph import Graph
 from netproof.problem.problem import InputSet, Rows
+from netproof.relax import relaxation_of
 from support.asking import CPU
 from support.awkward import GraphBuilder
 from support.problems import targets_of
@@ -168,7 +169,7 @@ def test_the_lines_of_a_box_lie_above_the_ends() -> None:
     build = GraphBuilder(1, 200)
     build.relu(0)
     low, high = torch.from_numpy(rng.uniform(0.1, 1, (2, 1, 200)))
-    _, slope, lift = (exact(t) for t in _lines(build.finish().nodes[1], Interval(-low, high))[0])
+    _, slope, lift = (exact(t) for t in _lines(relaxation_of(build.finish().nodes[1].op), Interval(-low, high))[0])
     assert all(lift - slope * exact(low) >= 0)
     assert all(slope * exact(high) + lift >= exact(high))
 

@@ -19,7 +19,7 @@ from netproof.bounds.beta import Beta
 from netproof.bounds.condensed.ascent import Seeds, Start
 from netproof.bounds.condensed.confirm import confirm_packed, confirmed
 from netproof.bounds.condensed.network import Condensed
-from netproof.bounds.condensed.passes import Packed, Pulled, packed_lines, pull
+from netproof.bounds.condensed.passes import Packed, Pulled, packed_lines, proved, pull
 from netproof.bounds.condensed.scope import LayerScope
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.graph.ascent import Schedule
@@ -54,7 +54,7 @@ def lopsided(first: np.ndarray, second: np.ndarray | None = None, lower: float =
 
 
 def lines_of(net: Condensed, domains: Domains) -> Packed:
-    return packed_lines(net, domains.lower.double(), domains.upper.double(), domains.splits, proof=True)
+    return packed_lines(net, domains.known, proof=True)
 
 
 def only(net: Condensed, *names: str, trunk: bool = False) -> Condensed:
@@ -79,8 +79,9 @@ def exact_trunk(net: Condensed) -> tuple[Exact, Exact]:
 def exact_pull(net: Condensed, seed: Tensor, lines: Packed, slopes: Tensor, beta: Tensor | None, at: int) -> Fraction:
     """What `dual.pull` stands for, of one sub-domain, without rounding anything."""
     matrix = exact(net.matrix).reshape(net.count, -1)
-    form, low = exact(seed[at]), exact(slopes[at])
-    high, lift, sign = (exact(t.expand(len(seed), -1)[at]) for t in (lines.slope, lines.intercept, lines.sign))
+    form, chosen = exact(seed[at]), lines.at(slopes)
+    parts = (chosen.lower_slope, chosen.upper_slope, chosen.upper_intercept, lines.sign)
+    low, high, lift, sign = (exact(t.expand(len(seed), -1)[at]) for t in parts)
     price = exact(torch.zeros(net.count)) if beta is None else exact(beta[at])
     before, lost = exact(torch.zeros(net.count)), Fraction(0)
     for k in reversed(range(net.count)):
@@ -205,6 +206,21 @@ def test_slopes_outside_the_sound_range_are_clamped(slope: float, beside: float)
     assert float(confirm_packed(root, root_domains(root), start).domains.bound) <= -0.5
 
 
+def test_what_splits_away_from_zero_give_is_charged() -> None:
+    """Terms of both signs that nearly cancel, with every other charge gone."""
+    root = plain_root(lopsided(np.ones((40, 1))))
+    net, above = only(root.net64), 0
+    none = torch.zeros(1, net.base + net.count, dtype=torch.float64)
+    zero = torch.zeros(1, net.count, dtype=torch.float64)
+    for seed in range(20):
+        offset = torch.from_numpy(np.random.default_rng(seed).uniform(-1, 1, (1, net.count)))
+        offset[0, -1] -= offset.sum()
+        found = proved(net, none, none[:, : net.base], torch.zeros(1, dtype=torch.float64), zero, zero, offset)
+        assert Fraction(float(found.value)) <= sum(exact(offset))
+        above += Fraction(float(offset.sum())) > sum(exact(offset))
+    assert above > 0
+
+
 def test_a_chord_is_lifted_in_a_proof() -> None:
     """Above the ReLU at both ends in exact arithmetic, which the nearest floats are not."""
     rng = np.random.default_rng(0)
@@ -212,7 +228,8 @@ def test_a_chord_is_lifted_in_a_proof() -> None:
     domains, net = root_domains(root), root.net64
     lines = lines_of(net, domains)
     lower, upper = exact(domains.lower), exact(domains.upper)
-    slope, lift = exact(lines.slope), exact(lines.intercept)
+    chosen = lines.at(domains.slopes.double())
+    slope, lift = exact(chosen.upper_slope), exact(chosen.upper_intercept)
     assert all(slope * lower + lift >= 0)
     assert all(slope * upper + lift >= upper)
 
@@ -274,7 +291,7 @@ def test_the_mix_of_the_rows_is_charged() -> None:
         domains = replace(root_domains(root), weights=weights.float())
         lines, slopes = lines_of(net, domains), torch.ones(1, 0, dtype=torch.float64)
         pulled = pull(net, seeds.mix(weights), lines, slopes, None)
-        scope = LayerScope(CPU, root.bias, root.leaks, seeds.valid, net, net)
+        scope = LayerScope(CPU, root.bias, seeds.valid, net, net, torch.zeros(1, dtype=torch.float64))
         found = confirmed(scope, domains, seeds, weights, pulled).domains.bound
         y = exact_trunk(net)[0].sum(1)  # at x = 1
         mixed = (exact(weights) @ exact(forms[0]).reshape(2, 4))[1:]
@@ -287,7 +304,14 @@ def test_taking_the_errors_off_is_charged() -> None:
     """1 − 2^-55 is 1 in floats."""
     root = plain_root(lopsided(np.eye(1)))
     tiny = torch.full((1, 1), 2.0**-55, dtype=torch.float64)
-    part = LayerScope.of(root, root.net32, replace(root.net64, error=tiny), root.net64.rows[0], tiny[0])
+    part = LayerScope.of(
+        root,
+        root.net32,
+        replace(root.net64, error=tiny),
+        root.net64.rows[0],
+        tiny[0],
+        torch.zeros(1, dtype=torch.float64),
+    )
     one = Pulled(torch.ones(1, dtype=torch.float64), *(torch.zeros(1, 1, dtype=torch.float64) for _ in range(3)))
     seeds = Seeds.of(root.net64, torch.zeros(1, dtype=torch.int64), root.valid)
     found = confirmed(part, root_domains(root), seeds, torch.ones(1, 1, dtype=torch.float64), one).domains.bound

@@ -25,7 +25,7 @@ from netproof.search.leaf import LeafLP
 from support.asking import CPU, bound_of, first_problem, knotted, problem_of, root_of
 from support.awkward import awkward_graph
 from support.exact import rows_of
-from support.problems import box_problem, packed_values, random_points
+from support.problems import box_problem, packed_values, random_points, unstable_of
 from support.random_graphs import random_question, rows_tensor, seeded
 from support.rational import exact, exact_values
 
@@ -79,8 +79,8 @@ def test_linear_bounds_are_among_the_prices() -> None:
         root = plain_root(problem)
         net, domains = root.net64, children(root, seed)
         form = net.rows[domains.target][:, 0]
-        lines = packed_lines(net, domains.lower.double(), domains.upper.double(), domains.splits, proof=True)
-        slopes = within(lines, domains.slopes.double())
+        lines = packed_lines(net, domains.known, proof=True)
+        slopes = within(domains.slopes.double())
         for beta in (None, domains.multipliers.double()):
             linear = pull(net, form, lines, slopes, beta)
             ours = prove(net, form, wide_hull(root, domains), linear.before).value
@@ -178,7 +178,7 @@ def test_the_best_prices_reach_the_lp(proximal: bool) -> None:
     for seed in range(3):
         root = plain_root(one_row(seed))
         net, whole = in_float64(root), root_domains(root)
-        domains = concatenate([whole, split(whole, whole.unstable.int().topk(2).indices)])
+        domains = concatenate([whole, split(whole, unstable_of(whole).int().topk(2).indices)])
         lp = LeafLP(root, 1).decide(domains, Deadline(None)).bound
         domains, lp = domains.select(lp < torch.inf), lp[lp < torch.inf]
         seeds, hull = Seeds.of(net, domains.target, root.valid), wide_hull(root, domains)
@@ -239,7 +239,7 @@ def test_a_batch_is_bounded_as_each_alone() -> None:
     bounder = Bdd(root_steps=50, steps=0, rebound=2)
     for seed in range(3):
         root, bounds = root_of(bounder, first_problem(knotted(seed, DEEP)))
-        domains = split(bounds.domains, bounds.domains.unstable.int().topk(3).indices)
+        domains = split(bounds.domains, unstable_of(bounds.domains).int().topk(3).indices)
         together = bound_of(bounder, root, domains)
         alone = [bound_of(bounder, root, domains.select(slice(i, i + 1))) for i in range(len(domains))]
         torch.testing.assert_close(
@@ -273,14 +273,14 @@ def test_a_child_starts_no_worse_than_its_parent_and_than_the_linear_bound() -> 
     from_parent = from_lines = 0
     for seed in range(6):
         root, bounds = root_of(climbing, one_row(seed))
-        domains = split(bounds.domains, bounds.domains.unstable.int().topk(2).indices)
+        domains = split(bounds.domains, unstable_of(bounds.domains).int().topk(2).indices)
         unknown = replace(domains, bound=torch.full_like(domains.bound, -torch.inf))
         found = still.bound(root, unknown, domains.bound, Deadline(None), Clock()).domains.bound
         # Prices are kept as float16, so the parent's own bound comes back up to their rounding.
         assert bool((found >= domains.bound - 1e-2).all())
-        lines = packed_lines(root.net32, domains.lower, domains.upper, domains.splits, proof=False)
+        lines = packed_lines(root.net32, domains.known, proof=False)
         slopes = torch.where(domains.upper > -domains.lower, 1.0, 0.0)
-        linear = pull(root.net32, root.net32.rows[domains.target][:, 0], lines, within(lines, slopes), None).value
+        linear = pull(root.net32, root.net32.rows[domains.target][:, 0], lines, within(slopes), None).value
         assert bool((found >= linear - 1e-4).all())
         from_parent += int((found > linear + 1e-3).sum())
         from_lines += int((found > domains.bound + 1e-2).sum())

@@ -116,9 +116,11 @@ def by_slopes(root: Root, domains: Domains) -> tuple[Tensor, Tensor]:
     layer = root.graph64.layers[1]
     forms, error = root.condenser.neurons(layer.pre, layer.index)
     forms, error = torch.cat([forms, -forms]), error.repeat(2)
-    known = domains.lower, domains.upper, torch.zeros_like(domains.lower)
+    known = replace(domains, splits=torch.zeros_like(domains.splits)).known
     start = torch.ones(len(forms), root.count), None
-    value, _ = climb_forms(root.net32, root.net64, forms, error, known, start, Schedule(2), Deadline(None))
+    value, _ = climb_forms(
+        root.net32, root.net64, forms, error, known, start, torch.zeros(len(forms)), Schedule(2), Deadline(None)
+    )
     return value[: len(error) // 2], -value[len(error) // 2 :]
 
 

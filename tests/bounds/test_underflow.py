@@ -121,7 +121,7 @@ def test_the_condensed_network_pays_for_coefficients_that_vanish() -> None:
     assert charges is not None
     for name in ("before", "after", "seed"):
         getattr(charges, name).zero_()
-    lines = packed_lines(net, domains.lower.double(), domains.upper.double(), domains.splits, proof=True)
+    lines = packed_lines(net, domains.known, proof=True)
     form = torch.tensor([[0.0, 0.0, 0.0, SMALL]], dtype=torch.float64)
     value = pull(net, form, lines, torch.ones(1, 2, dtype=torch.float64), None).value
     assert Fraction(float(value)) <= Fraction(SMALL) ** 2 * Fraction(-(2.0**125))

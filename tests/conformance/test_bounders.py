@@ -32,6 +32,7 @@ from support.asking import (
     worst_row,
 )
 from support.exact import milp_minimum, rows_of
+from support.problems import unstable_of
 from support.random_graphs import Question, random_question, rows_tensor, seeded
 
 BOUNDERS: dict[str, Bounder] = {
@@ -71,7 +72,7 @@ def split_at_random(root: Root, domains: Domains, most: int, seed: int) -> Domai
     Every neuron is named as a candidate, so that a bounder may bound again whatever it likes.
     """
     rng = torch.Generator().manual_seed(seed)
-    score = torch.where(domains.unstable, torch.rand(domains.unstable.shape, generator=rng), -1.0)
+    score = torch.where(unstable_of(domains), torch.rand(unstable_of(domains).shape, generator=rng), -1.0)
     best, neurons = score.topk(min(most, root.count), dim=1)
     chosen = torch.where(best > 0, neurons, -1)
     every = torch.arange(root.count).repeat(len(domains), 1)

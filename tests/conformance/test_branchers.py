@@ -18,6 +18,7 @@ from netproof.branching.filtered import Filtered
 from netproof.branching.random import Random
 from netproof.paper.rivals.gnn import Gnn
 from support.asking import bound_of, first_problem, knotted, root_of
+from support.problems import unstable_of
 
 BRANCHERS: dict[str, Brancher] = {
     "babsr": Babsr(),
@@ -47,7 +48,7 @@ def situations(seeds: int = 6) -> list[tuple[Root, Bounds]]:
 
 def check(chosen: Tensor, bounds: Bounds, k: int) -> None:
     """(domain, at most k): unstable, each once, as many as there are, −1 behind them."""
-    unstable = bounds.domains.unstable
+    unstable = unstable_of(bounds.domains)
     assert chosen.shape[0] == len(bounds.domains)
     assert chosen.shape[1] == max(1, min(k, unstable.shape[1]))
     for row, free in zip(chosen.tolist(), unstable, strict=True):
@@ -63,8 +64,8 @@ def test_it_chooses_unstable_neurons_and_minus_one_past_the_last(brancher: Branc
     some = full = 0
     for root, bounds in situations():
         check(brancher.choose(root, bounds, k), bounds, k)
-        some += int((bounds.domains.unstable.sum(1) < k).sum())
-        full += int((bounds.domains.unstable.sum(1) >= k).sum())
+        some += int((unstable_of(bounds.domains).sum(1) < k).sum())
+        full += int((unstable_of(bounds.domains).sum(1) >= k).sum())
     assert k == 50 or full > 0
     assert some > 0
 
@@ -73,7 +74,7 @@ def test_it_chooses_unstable_neurons_and_minus_one_past_the_last(brancher: Branc
 def test_the_best_comes_first_and_fewer_are_a_prefix(brancher: Brancher) -> None:
     for root, bounds in situations():
         scores = brancher.scores(root, bounds)
-        assert scores.shape == bounds.domains.unstable.shape
+        assert scores.shape == unstable_of(bounds.domains).shape
         many = brancher.choose(root, bounds, root.count)
         for row, score in zip(many, scores, strict=True):
             ranked = score[row[row >= 0]]
@@ -117,7 +118,7 @@ def test_the_original_rule_takes_the_first_layer_only_where_no_other_neuron_lose
             if neuron < 0:
                 continue
             low, high = bounds.domains.lower[i, start:], bounds.domains.upper[i, start:]
-            loses = bounds.domains.unstable[i, start:] & (bounds.coef[i, start:] * low * high / (high - low) > 1e-4)
+            loses = unstable_of(bounds.domains)[i, start:] & (bounds.coef[i, start:] * low * high / (high - low) > 1e-4)
             if bool(loses.any()):
                 assert neuron >= start
             first += neuron < start

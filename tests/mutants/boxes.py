@@ -8,45 +8,30 @@ BOXES = ("bounds/test_box_charges.py", "bounds/test_boxes.py")
 CHARGES = ("bounds/test_box_charges.py",)
 CLIP = ("bounds/test_box_charges.py", "bounds/test_box_clip.py")
 UNDERFLOWS = ("bounds/test_underflow.py",)
+RECIPE = ("recipe/test_recipe.py",)
 
 MUTANTS = (
     Mutant(
         "boxes-signs-of-an-ancestor",
         "bounds/boxes/bounder.py",
-        "        lower = torch.where(sign > 0, lower.clamp(min=0), lower)\n",
-        "        lower = torch.where(sign < 0, lower.clamp(min=0), lower)\n",
+        "        lower = torch.where(sign > 0, lower.clamp(min=kink), lower)\n",
+        "        lower = torch.where(sign < 0, lower.clamp(min=kink), lower)\n",
         "a sign that an ancestor knew is used as it was",
         BOXES,
     ),
     Mutant(
         "boxes-sign-from-above",
         "bounds/boxes/bounder.py",
-        "    return (h.lower >= 0).to(torch.int8) -",
-        "    return (h.upper >= 0).to(torch.int8) -",
+        "        return (h.lower >= kink).to(torch.int8) -",
+        "        return (h.upper >= kink).to(torch.int8) -",
         "a sign is known where one bound says so",
-        BOXES,
-    ),
-    Mutant(
-        "boxes-hinge-pad",
-        "bounds/boxes/bounder.py",
-        "    pad = gamma(2)\n",
-        "    pad = 0.0\n",
-        "a·h is rounded",
-        equivalent="the layer that reads the hinge is charged more roundings of |H||z|",
-    ),
-    Mutant(
-        "boxes-hinge-straddles",
-        "bounds/boxes/bounder.py",
-        "    least = torch.where((h.lower < 0) & (h.upper > 0), least.clamp(max=0), least)\n",
-        "",
-        "a hinge of negative slope has its least value at 0",
         BOXES,
     ),
     Mutant(
         "boxes-lines-nearest",
         "bounds/boxes/bounder.py",
-        "relaxation.upper_line(h.lower, h.upper, proof=True)",
-        "relaxation.upper_line(h.lower, h.upper, proof=False)",
+        "relaxation.family(h, proof=True)",
+        "relaxation.family(h, proof=False)",
         "the chord is lifted in a proof",
         BOXES,
     ),
@@ -118,23 +103,23 @@ MUTANTS = (
     Mutant(
         "blocks-weight",
         "bounds/boxes/blocks.py",
-        "            self._weight[index] = ((own + steepest * self._slack[pre].cpu()) * INFLATE).to(device)\n",
-        "            self._weight[index] = 0 * own.to(device)\n",
+        "((own + relaxation.steepest(h) * self._slack[pre].cpu()) * INFLATE)",
+        "(0 * own)",
         "all rounding of a pass at a nonlinear node",
         BOXES,
     ),
     Mutant(
         "blocks-weight-own",
         "bounds/boxes/blocks.py",
-        "((own + steepest * self._slack[pre].cpu()) * INFLATE)",
-        "((steepest * self._slack[pre].cpu()) * INFLATE)",
+        "((own + relaxation.steepest(h) * self._slack[pre].cpu()) * INFLATE)",
+        "((relaxation.steepest(h) * self._slack[pre].cpu()) * INFLATE)",
         "coefficient times line is rounded, and the sum of the intercepts",
-        equivalent="the slack beside it charges as many roundings of |H||z| + |b| >= |h|",
+        equivalent="of a hinge the slack beside it charges as many roundings of |H||z| + |b| >= |h|",
     ),
     Mutant(
         "blocks-weight-slack",
         "bounds/boxes/blocks.py",
-        "((own + steepest * self._slack[pre].cpu()) * INFLATE)",
+        "((own + relaxation.steepest(h) * self._slack[pre].cpu()) * INFLATE)",
         "(own * INFLATE)",
         "the products with a layer's matrix are rounded, and the matrix is",
         BOXES,
@@ -156,14 +141,6 @@ MUTANTS = (
         CHARGES,
     ),
     Mutant(
-        "blocks-tiny-neurons",
-        "bounds/boxes/blocks.py",
-        "(self._magnitude[pre] + 1e-37) * (4",
-        "(self._magnitude[pre]) * (4",
-        "a bound of h rounded out of the subnormals is larger than |h|",
-        equivalent="bounds of boxes stay float64, so no bound of h is rounded out of the subnormals here",
-    ),
-    Mutant(
         "blocks-input-weight",
         "bounds/boxes/blocks.py",
         "        error = torch.addmv(error, pending[0].abs(), self._input_weight)\n",
@@ -178,6 +155,14 @@ MUTANTS = (
         "",
         "all rounding of a pass at a nonlinear node",
         BOXES,
+    ),
+    Mutant(
+        "blocks-lower-intercept",
+        "bounds/boxes/blocks.py",
+        "                const = const + ((coef - negative) * offset[0]).sum(1)\n",
+        "                pass\n",
+        "the lower line may have an intercept",
+        RECIPE,
     ),
     Mutant(
         "blocks-running-constant",

@@ -10,6 +10,7 @@ REGION = ("bounds/test_bounds_region.py",)
 CHARGES = ("bounds/test_rounding_charges.py",)
 ROOT = ("bounds/test_bounds_root.py", "bounds/test_rounding_charges.py")
 UNDERFLOWS = ("bounds/test_underflow.py",)
+RECIPE = ("recipe/test_recipe.py",)
 
 MUTANTS = (
     Mutant(
@@ -68,6 +69,14 @@ MUTANTS = (
         "the upper line has an intercept",
         BACKWARD,
     ),
+    Mutant(
+        "backward-lower-intercept",
+        "bounds/linear/backward.py",
+        "                const.add((here.clamp(min=0) * line.lower_intercept).flatten(len(lead)).sum(-1))\n",
+        "                pass\n",
+        "the lower line may have an intercept",
+        RECIPE,
+    ),
     # --- intervals ---
     Mutant(
         "interval-rounding",
@@ -95,7 +104,7 @@ MUTANTS = (
     ),
     Mutant(
         "interval-hinge-pad",
-        "bounds/linear/interval.py",
+        "relax/hinge.py",
         "        pad = gamma(2, least.dtype)\n",
         "        pad = 0.0\n",
         "a·h is rounded",
@@ -103,8 +112,8 @@ MUTANTS = (
     ),
     Mutant(
         "interval-hinge-straddles",
-        "bounds/linear/interval.py",
-        "        least = torch.where(straddles, least.clamp(max=0), least)\n",
+        "relax/hinge.py",
+        "        least = torch.where(self.unstable(h), least.clamp(max=0), least)\n",
         "",
         "a hinge of negative slope has its least value at 0",
         CHARGES,
@@ -128,16 +137,16 @@ MUTANTS = (
     Mutant(
         "weight-of-a-nonlinear-op",
         "bounds/linear/interval.py",
-        "* (3 * relaxation_of(node.op).steepest * gamma(node.size + 8))\n",
-        "* 0.0\n",
+        ".rounding(self.of[node.inputs[0]], gamma(node.size + 8))\n",
+        ".rounding(self.of[node.inputs[0]], 0.0)\n",
         "coefficient times slope, and the dot with the intercepts, are rounded",
         CHARGES,
     ),
     Mutant(
         "weight-of-tiny-neurons",
-        "bounds/linear/interval.py",
-        "(magnitudes[0][0] + 1e-37) * (3 *",
-        "(magnitudes[0][0]) * (3 *",
+        "relax/hinge.py",
+        "return (h.magnitude + 1e-37) * (",
+        "return h.magnitude * (",
         "a bound of h rounded out of the subnormals is larger than |h|, and so is its intercept",
         equivalent="1e-53 of the coefficient; of same-signed intercepts the sum is charged by its own size, too",
     ),
@@ -202,24 +211,32 @@ MUTANTS = (
     Mutant(
         "lines-not-of-a-proof",
         "bounds/linear/lined_graph.py",
-        "layer.relaxation.upper_line(low, high, proof=self.charge is not None)",
-        "layer.relaxation.upper_line(low, high, proof=False)",
+        "layer.relaxation.family(Interval(*sides), proof=self.charge is not None)",
+        "layer.relaxation.family(Interval(*sides), proof=False)",
         "the chord is lifted in a proof",
         CHARGES,
     ),
     Mutant(
+        "called-linear-and-folded",
+        "bounds/linear/lined_graph.py",
+        "(relaxation.unstable(bounds) | _are_two(bounds, lines)).flatten()",
+        "relaxation.unstable(bounds).flatten()",
+        "what a relaxation calls linear is folded only where its lines are one",
+        RECIPE,
+    ),
+    Mutant(
         "lines-not-projected",
         "bounds/linear/lined_graph.py",
-        "                free = layer.relaxation.project(free)\n",
+        "                chosen = chosen.clamp(0.0, 1.0)\n",
         "                pass\n",
         "slopes found in float32 may lie outside the sound range",
-        BACKWARD,
+        RECIPE,
     ),
     Mutant(
         "stable-neurons-keep-their-slope",
         "bounds/linear/lined_graph.py",
-        "        return slope.flatten().index_fill(0, index, 0.0).view_as(slope)\n",
-        "        return slope\n",
+        "(t.flatten().index_fill(0, index, 0.0).view_as(t) for t in (slope, intercept))",
+        "(slope, intercept)",
         "an unstable neuron is no part of what is folded",
         ("bounds/test_bounds_condense.py",),
     ),

@@ -143,8 +143,8 @@ MUTANTS = (
     Mutant(
         "lp-chord-nearest",
         "programs/triangle.py",
-        "            torch.from_numpy(np.where(bounded, high, 1.0)),\n            proof=True,\n",
-        "            torch.from_numpy(np.where(bounded, high, 1.0)),\n            proof=False,\n",
+        "    chord = hinges.relaxation.family(h, proof=True)\n",
+        "    chord = hinges.relaxation.family(h, proof=False)\n",
         "the chord is lifted in a proof",
         CHARGES,
     ),

@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 NUMERICS = ("test_numerics.py",)
 RELAX = ("relax/test_relax.py",)
+RECIPE = ("recipe/test_recipe.py",)
 CONSTANTS = ("model/test_model_constants.py",)
 
 MUTANTS = (
@@ -100,15 +101,15 @@ MUTANTS = (
     # --- the lines of a ReLU ---
     Mutant(
         "chord-not-lifted",
-        "relax/relu.py",
-        "            lifted = up(torch.maximum(intercept, right) * (1.0 + 8.0 * UNIT[lower.dtype]))\n",
-        "            lifted = intercept\n",
+        "relax/hinge.py",
+        "            intercept = up(torch.maximum(intercept, right) * (1.0 + 8.0 * UNIT[lower.dtype]))\n",
+        "            pass\n",
         "the upper line lies above the ReLU in real arithmetic",
         RELAX,
     ),
     Mutant(
         "chord-left-end-only",
-        "relax/relu.py",
+        "relax/hinge.py",
         "torch.maximum(intercept, right) * (1.0",
         "intercept * (1.0",
         "its slope is rounded, so either end may stick out",
@@ -116,7 +117,7 @@ MUTANTS = (
     ),
     Mutant(
         "chord-right-end-only",
-        "relax/relu.py",
+        "relax/hinge.py",
         "torch.maximum(intercept, right) * (1.0",
         "right * (1.0",
         "its slope is rounded, so either end may stick out",
@@ -124,7 +125,7 @@ MUTANTS = (
     ),
     Mutant(
         "chord-roundings-of-the-products",
-        "relax/relu.py",
+        "relax/hinge.py",
         "torch.maximum(intercept, right) * (1.0 + 8.0 * UNIT[lower.dtype])",
         "torch.maximum(intercept, right)",
         "both ends' products are rounded thrice; one step up does not cover that",
@@ -132,34 +133,59 @@ MUTANTS = (
     ),
     Mutant(
         "chord-step-up",
-        "relax/relu.py",
-        "lifted = up(torch.maximum(intercept, right) * (1.0 + 8.0 * UNIT[lower.dtype]))",
-        "lifted = torch.maximum(intercept, right) * (1.0 + 8.0 * UNIT[lower.dtype])",
+        "relax/hinge.py",
+        "intercept = up(torch.maximum(intercept, right) * (1.0 + 8.0 * UNIT[lower.dtype]))",
+        "intercept = torch.maximum(intercept, right) * (1.0 + 8.0 * UNIT[lower.dtype])",
         "relative slack is nothing for a subnormal intercept",
         RELAX,
     ),
     Mutant(
         "slopes-not-projected",
-        "relax/relu.py",
-        "        return slopes.clamp(self.leak, 1.0)\n",
-        "        return slopes\n",
+        "relax/lines.py",
+        "            slope = slope.clamp(min=self.low, max=self.high)\n",
+        "            pass\n",
         "only slopes in [a, 1] lie below the ReLU",
         ("relax/test_relax.py", "bounds/test_bounds_backward.py"),
     ),
     Mutant(
         "stable-at-zero",
-        "relax/relu.py",
-        "torch.where(lower >= 0, torch.ones_like(lower), torch.full_like(lower, self.leak))",
-        "torch.where(upper > 0, torch.ones_like(lower), torch.full_like(lower, self.leak))",
-        "a neuron of an empty interval takes either slope, an inactive one its leak",
-        equivalent="differs only where h = 0 or the interval is empty: any slope holds there",
+        "relax/hinge.py",
+        "active = (lower >= 0).to(lower.dtype)",
+        "active = (lower > 0).to(lower.dtype)",
+        "a neuron that is 0 at least is active",
+        RELAX,
     ),
     Mutant(
         "unstable-is-narrower",
-        "relax/lines.py",
-        "        return (lower < 0) & (upper > 0)\n",
-        "        return (lower < 0) & (upper > -lower)\n",
+        "relax/hinge.py",
+        "        return (h.lower < 0) & (h.upper > 0)\n",
+        "        return (h.lower < 0) & (h.upper > -h.lower)\n",
         "a neuron that may be on either side of 0 is relaxed",
+        RELAX,
+    ),
+    # --- what rounding may cost where a relaxation does not say it itself ---
+    Mutant(
+        "rounding-of-the-slope",
+        "relax/relaxation.py",
+        "((times + 1) * slope + self.range(wide).magnitude)",
+        "self.range(wide).magnitude",
+        "slope times h is rounded, and an intercept is as large as a line at 0",
+        RECIPE,
+    ),
+    Mutant(
+        "rounding-of-the-intercept",
+        "relax/relaxation.py",
+        "((times + 1) * slope + self.range(wide).magnitude)",
+        "((times + 1) * slope)",
+        "an intercept is as large as the values of g, however small h is",
+        RECIPE,
+    ),
+    Mutant(
+        "rounding-beyond-the-bounds",
+        "relax/relaxation.py",
+        "_BEYOND = 2.0**-22  #",
+        "_BEYOND = 0.0  #",
+        "bounds kept in float32 reach beyond those that the weights come from",
         RELAX,
     ),
     # --- folded constants ---

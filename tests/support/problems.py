@@ -66,6 +66,11 @@ def inside(domains: Domains, h: Tensor) -> Tensor:
     return (signs * h >= 0).all(2)
 
 
+def unstable_of(domains: Domains) -> Tensor:
+    """(domain, U): the ReLUs that a split would make linear."""
+    return (domains.lower < 0) & (domains.upper > 0)
+
+
 def plain_domains(count: int, neurons: int, seed: int = 0) -> Domains:
     """Unsplit sub-domains with every neuron unstable."""
     g = torch.Generator().manual_seed(seed)
@@ -74,6 +79,7 @@ def plain_domains(count: int, neurons: int, seed: int = 0) -> Domains:
         splits=torch.zeros(count, neurons, dtype=torch.int16),
         lower=-torch.rand(count, neurons, generator=g) - 0.1,
         upper=torch.rand(count, neurons, generator=g) + 0.1,
+        points=torch.zeros(count, 0),
         slopes=torch.rand(count, neurons, generator=g).half(),
         multipliers=torch.rand(count, neurons, generator=g).half(),
         weights=torch.ones(count, 1),

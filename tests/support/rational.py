@@ -76,7 +76,7 @@ def exact_relaxed_bound(
             const += here @ bias
             back = [here @ w for w in weights]
         else:
-            below, above, lift = (exact(t.expand(1, 1, *node.shape)) for t in lines[node.index])
+            below, above, lift = (exact(t.expand(1, 1, *node.shape)) for t in lines[node.index][:3])
             const += np.minimum(here, 0) @ lift
             back = [here * np.where(here < 0, above, below)]
         for index, more in zip(node.inputs, back, strict=True):

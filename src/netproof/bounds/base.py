@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from netproof.bounds.condensed.scope import Scope
 from netproof.bounds.domains import Domains
 from netproof.bounds.linear.lined_graph import initial_slopes
 from netproof.bounds.neurons.root import Deepen, Root
@@ -35,6 +37,16 @@ class Clock:
     confirm: float = 0.0
 
 
+class NeuronBounder(Protocol):
+    """What branch and bound on the neurons themselves needs of a bounder."""
+
+    def tightening_cost(self, root: Root) -> int:
+        """Return what the first tighter root costs, in sub-domains of the search."""
+
+    def bound_part(self, part: Scope, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
+        """Bound sub-domains of any scope, as `Bounder.bound` does those of a root."""
+
+
 class Bounder(ABC):
     """May be loose, never unsound: every number it returns is confirmed."""
 
@@ -59,6 +71,10 @@ class Bounder(ABC):
         """A root with better bounds of the neurons, for more time; None where there is none to be had."""
         return None
 
+    def of_neurons(self) -> NeuronBounder | None:
+        """Return what bounds neurons for `tighter`; None where there is no tighter root."""
+        return None
+
     @abstractmethod
     def domains_at_once(self, root: Root) -> int:
         """How many sub-domains `bound` may be given, for the memory there is."""
@@ -76,6 +92,7 @@ def root_domains(root: Root) -> Domains:
         splits=torch.zeros(count, root.count, dtype=torch.int16, device=device),
         lower=lower.repeat(count, 1),
         upper=upper.repeat(count, 1),
+        points=root.points.repeat(count, 1),
         slopes=output.half().repeat(count, 1),
         multipliers=torch.zeros(count, root.count, dtype=torch.float16, device=device),
         weights=valid / valid.sum(1, keepdim=True),

@@ -96,6 +96,13 @@ class Beta(Bounder):
         left = (threshold - after.domains.bound).clamp(min=0)
         return float(1 - left.sum() / missing.sum().clamp(min=1e-12))
 
+    def of_neurons(self) -> Beta:
+        return self
+
+    def tightening_cost(self, root: Root) -> int:
+        """Return what slopes of their own for all neurons cost, in sub-domains of the search."""
+        return sum(layer.count for layer in root.layers[1:]) * self.neuron_steps // max(1, self.steps)
+
     def bound_part(self, part: Scope, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """`bound`, for any scope."""
         return self._bound(part, domains, Schedule(self.steps, self.child_rate), threshold, deadline, clock)
@@ -116,7 +123,7 @@ class Beta(Bounder):
         net = scope.net32
         start = Start(domains.slopes.float(), domains.multipliers.float(), first_logits(domains.weights))
         if schedule.steps > 0 and scope.count > 0:
-            lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
+            lines = packed_lines(net, domains.known, proof=False)
             seeds = Seeds.of(net, domains.target, scope.valid)
             margin = (threshold + SEARCH_MARGIN * (1 + threshold.abs())).float()
             _, start = climb(net, seeds, lines, start, schedule, margin, deadline)

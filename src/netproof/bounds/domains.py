@@ -9,25 +9,46 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 
+class Known(NamedTuple):
+    """What is known of the packed neurons on sub-domains: (domain, U) each, or (1, U) where all share it."""
+
+    lower: Tensor  # bounds of h
+    upper: Tensor
+    splits: Tensor  # as in `Domains`
+    points: Tensor | None  # where each was split last; None: at 0
+
+    def to(self, dtype: torch.dtype) -> Known:
+        """Return the same in another precision."""
+        points = None if self.points is None else self.points.to(dtype)
+        return Known(self.lower.to(dtype), self.upper.to(dtype), self.splits, points)
+
+    def upto(self, count: int, index: Tensor | slice = slice(None)) -> Known:
+        """Return what is known of the first `count` neurons on some of the sub-domains."""
+        points = None if self.points is None else self.points[index, :count]
+        return Known(self.lower[index, :count], self.upper[index, :count], self.splits[index, :count], points)
+
+
 @dataclass(frozen=True, eq=False)
 class Domains:
-    """`splits` holds +d where h >= 0 and −d where h <= 0 was decided at depth d, and 0 elsewhere.
+    """`splits` holds +d where h >= q and −d where h <= q was decided at depth d, and 0 elsewhere; q is the point.
 
-    The halves are closed, so a sub-domain is the set of the root's x that satisfy its signs, and one that has all
-    the signs of another is contained in it.
+    The halves are closed, so a sub-domain is the set of the root's x that satisfy its decisions. Where each neuron is
+    split once, at 0, one that has all the signs of another is contained in it.
     """
 
     target: Tensor  # (domain,) int64
     splits: Tensor  # (domain, U) int16
     lower: Tensor  # (domain, U) float32: confirmed bounds of h on this sub-domain
     upper: Tensor  # (domain, U) float32
-    slopes: Tensor  # (domain, U) float16; any value in range is sound, so rounding them is harmless
+    points: Tensor  # (domain, U) float32: where each neuron was split last; (domain, 0) where all are split at 0
+    slopes: Tensor  # (domain, U) float16 in [0, 1]: the lines' parameters; any is sound, so rounding them is harmless
     multipliers: Tensor  # (domain, U) float16: β of each split, or ρ of each neuron, likewise
     weights: Tensor  # (domain, row) float32: λ
     bound: Tensor  # (domain,) float64: confirmed lower bound of Σ λ r
@@ -67,12 +88,12 @@ class Domains:
         return self.splits.abs().amax(1).long()
 
     @property
-    def unstable(self) -> Tensor:
-        """(domain, U): neurons that a split would make linear."""
-        return (self.lower < 0) & (self.upper > 0)
+    def known(self) -> Known:
+        """What a bound of these sub-domains may rest on."""
+        return Known(self.lower, self.upper, self.splits, self.points if self.points.shape[1] else None)
 
     def contained_in(self, splits: Tensor) -> Tensor:
-        """(domain,): which sub-domains have all the signs of `splits` (U,)."""
+        """(domain,): which sub-domains have all the signs of `splits` (U,). For neurons that are split once, at 0."""
         fixed = splits != 0
         return (self.splits.sign()[:, fixed] == splits.sign()[fixed]).all(1)
 
@@ -84,8 +105,8 @@ def concatenate(parts: Sequence[Domains]) -> Domains:
     return Domains(**{n: torch.cat([getattr(p, n) for p in parts]) for n in names})
 
 
-def split(domains: Domains, neurons: Tensor) -> Domains:
-    """Each sub-domain split on all of its `neurons` (domain, k), none of them split yet: up to 2^k children.
+def split(domains: Domains, neurons: Tensor, points: Tensor | None = None) -> Domains:
+    """Split each sub-domain on all of its `neurons` (domain, k), at points (domain, k) or 0: up to 2^k children.
 
     A −1 splits nothing, so a sub-domain that runs out of neurons has fewer children. All children are made at once:
     on a device it is the number of operations that counts.
@@ -103,16 +124,22 @@ def split(domains: Domains, neurons: Tensor) -> Domains:
     at = torch.where(real, at, spare)
     splits, lower, upper = (F.pad(t, (0, 1)) for t in (children.splits, children.lower, children.upper))
     low, high = lower.gather(1, at), upper.gather(1, at)
+    point = torch.zeros_like(low) if points is None else points[origin]
+    kept = children.points
     return replace(
         children,
         splits=splits.scatter_(1, at, mark)[:, :spare],
-        lower=lower.scatter_(1, at, torch.where(negative, low, low.clamp(min=0)))[:, :spare],
-        upper=upper.scatter_(1, at, torch.where(negative, high.clamp(max=0), high))[:, :spare],
+        lower=lower.scatter_(1, at, torch.where(negative, low, low.maximum(point)))[:, :spare],
+        upper=upper.scatter_(1, at, torch.where(negative, high.minimum(point), high))[:, :spare],
+        points=kept if points is None else F.pad(kept, (0, 1)).scatter_(1, at, point)[:, :spare],
         level=children.level + real.sum(1),
     )
 
 
 def parents(domains: Domains) -> Tensor:
-    """(domain, U) splits of each one's parent: the same signs without the last decision."""
+    """(domain, U) splits of each one's parent: the same signs without the last decision.
+
+    For neurons that are split once: only LPs ask for parents, and there are none for others.
+    """
     depth = domains.depth.to(torch.int16)[:, None]
     return torch.where(domains.splits.abs() == depth, torch.zeros_like(domains.splits), domains.splits)

@@ -16,7 +16,7 @@ from netproof.bounds.graph.confirm import confirm
 from netproof.bounds.graph.slopes import Slopes
 from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.neurons.affected import refresh_rows
-from netproof.bounds.neurons.root import Root, build_root, project_slopes
+from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
 from netproof.numerics import SEARCH_MARGIN
 from netproof.problem.problem import Problem
@@ -108,7 +108,7 @@ def _optimise(
         return bound_batch(root.graph32, root.rows, part, chosen.output, chosen.neurons, weights).bound
 
     def project(params: Params) -> Params:
-        return [*(project_slopes(root.graph32, p) for p in params[:count]), *params[count:]]
+        return [*(p.clamp(0.0, 1.0) for p in params[:count]), *params[count:]]
 
     params = slopes.params() + ([logits] if conjunction else [])
     margin = threshold + SEARCH_MARGIN * (1 + threshold.abs())

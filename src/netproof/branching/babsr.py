@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounds
 from netproof.bounds.condensed.scope import Scope
+from netproof.bounds.linear.lined_graph import alike
 from netproof.branching.brancher import Brancher
+from netproof.core.forms import Interval
 
 WEAK = 1e-4  # a best score below this says nothing, as in the original
 
@@ -18,23 +21,46 @@ WEAK = 1e-4  # a best score below this says nothing, as in the original
 class Babsr(Brancher):
     """With coefficient A at the neuron's output, upper line s·h + t and bias b of h.
 
-    The relaxed neuron gives A·s·b + min(A, 0)·t to the bound's constant; fixed active it gives A·b, fixed inactive 0.
+    The relaxed neuron gives A·s·b + min(A, 0)·t to the bound's constant; to the right of its split it gives A·b times
+    the slope of g there (1 for a ReLU), to the left likewise (0).
     The score is the lesser of the two gains, and a loss counts as no gain: without multipliers for the splits a
     linear bound cannot profit from fixing a neuron with A > 0. Where all scores are weak, what the intercept
     loses decides.
     """
 
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
-        low, high = bounds.domains.lower, bounds.domains.upper
-        width = torch.where(bounds.domains.unstable, high - low, torch.ones_like(low))
-        slope = high / width
-        lost = -bounds.coef.clamp(max=0) * (-low * slope)  # |min(A, 0)|·t
+        chord = _chords(scope, bounds)
+        lost = -bounds.coef.clamp(max=0) * chord.lift  # |min(A, 0)|·t
         through = bounds.coef * scope.bias
-        gain = (lost - torch.maximum(through * (slope - 1), through * slope)).clamp(min=0)
-        gain = torch.where(bounds.domains.unstable, gain, -torch.inf)
+        gain = lost - torch.maximum(through * (chord.slope - chord.right), through * (chord.slope - chord.left))
+        gain = torch.where(chord.unstable, gain.clamp(min=0), -torch.inf)
         weak = gain.amax(1, keepdim=True) < WEAK
         # A neuron with no influence seen may still be the only one left.
-        return torch.where(weak, lost, gain) + 1e-6 * lost + 1e-12 * width
+        return torch.where(weak, lost, gain) + 1e-6 * lost + 1e-12 * chord.width
+
+
+class _Chords(NamedTuple):
+    """What the score knows of each neuron's upper line and of g on either side of its split: (domain, U) each."""
+
+    unstable: Tensor
+    width: Tensor
+    slope: Tensor
+    lift: Tensor
+    left: Tensor
+    right: Tensor
+
+
+def _chords(scope: Scope, bounds: Bounds) -> _Chords:
+    parts = []
+    for relaxation, packed in alike(scope.layers):
+        h = Interval(bounds.domains.lower[:, packed], bounds.domains.upper[:, packed])
+        unstable = relaxation.splittable(h)
+        lines = relaxation.family(h, proof=False).at(relaxation.initial(h))
+        width = (h.upper - h.lower).masked_fill(~unstable, 1.0)
+        parts.append((unstable, width, lines.upper_slope, lines.upper_intercept, *relaxation.sides(h)))
+    if len(parts) == 1:
+        return _Chords(*parts[0])
+    return _Chords(*(torch.cat(columns, 1) for columns in zip(*parts, strict=True)))
 
 
 STRONG = 1e-3  # a score above this is taken, as in the original,
@@ -54,18 +80,16 @@ class BabsrOriginal(Brancher):
     """
 
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
-        unstable, low, high = bounds.domains.unstable, bounds.domains.lower, bounds.domains.upper
-        width = torch.where(unstable, high - low, torch.ones_like(low))
-        slope = high / width
-        lost = torch.where(unstable, -bounds.coef.clamp(max=0) * (-low * slope), -torch.inf)  # |min(A, 0)|·t
+        chord = _chords(scope, bounds)
+        lost = torch.where(chord.unstable, -bounds.coef.clamp(max=0) * chord.lift, -torch.inf)  # |min(A, 0)|·t
         through = bounds.coef * scope.bias
-        change = (torch.maximum(through * (slope - 1), through * slope) - lost).abs()
-        change = torch.where(unstable, change, -torch.inf)
+        change = torch.maximum(through * (chord.slope - chord.right), through * (chord.slope - chord.left)) - lost
+        change = torch.where(chord.unstable, change.abs(), -torch.inf)
         layer = torch.zeros(scope.count, dtype=torch.int64, device=scope.device)
         for k, one in enumerate(scope.net32.layers):
             layer[one.packed] = k
         best, at = change.max(1)
         last = torch.where(lost > LOSES, layer, -1).amax(1, keepdim=True)
         instead = torch.where(layer == last, lost, -1.0)
-        instead = torch.where(last >= 0, instead, layer + 1e-12 * width)
+        instead = torch.where(last >= 0, instead, layer + 1e-12 * chord.width)
         return torch.where(((best > STRONG) & (layer[at] > 0))[:, None], change, instead)

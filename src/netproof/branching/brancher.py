@@ -10,6 +10,7 @@ from torch import Tensor
 from netproof.bounds.base import Bounds
 from netproof.bounds.condensed.scope import Scope
 from netproof.bounds.domains import Domains
+from netproof.bounds.linear.lined_graph import splittable
 
 
 class Brancher(ABC):
@@ -24,7 +25,8 @@ class Brancher(ABC):
         k = min(k, scope.count)
         if k == 0:
             return bounds.domains.candidates.new_full((len(bounds.domains), 1), -1)
-        scores = torch.where(bounds.domains.unstable, self.scores(scope, bounds).nan_to_num(nan=0.0), -torch.inf)
+        able = splittable(scope.layers, bounds.domains.lower, bounds.domains.upper)
+        scores = torch.where(able, self.scores(scope, bounds).nan_to_num(nan=0.0), -torch.inf)
         best, neurons = scores.topk(k, dim=1)
         return torch.where(best > -torch.inf, neurons, -1)
 

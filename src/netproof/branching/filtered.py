@@ -9,11 +9,14 @@ from torch import Tensor
 
 from netproof.bounds.base import Bounds
 from netproof.bounds.condensed.ascent import Seeds
-from netproof.bounds.condensed.passes import Packed, packed_lines, pull, within
+from netproof.bounds.condensed.passes import packed_lines, pull, within
 from netproof.bounds.condensed.scope import Scope
 from netproof.bounds.domains import Domains
+from netproof.bounds.linear.lined_graph import alike
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
+from netproof.core.forms import Interval
+from netproof.relax import Lines
 
 
 @dataclass(frozen=True)
@@ -49,19 +52,42 @@ class Filtered(Brancher):
 
 
 def children(scope: Scope, domains: Domains, neurons: Tensor) -> Tensor:
-    """The bounds of both children for each neuron (domain, k): (domain, k, 2)."""
+    """Bound both children for each neuron (domain, k): (domain, k, 2)."""
     net, (count, k) = scope.net32, neurons.shape
-    lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
-    slopes = within(lines, domains.slopes.float())
+    packed = packed_lines(net, domains.known, proof=False)
+    slopes = within(domains.slopes.float())
     seed = Seeds.of(net, domains.target, scope.valid).mix(domains.weights)
     origin = torch.arange(count, device=neurons.device).repeat_interleave(2 * k)
     at = neurons.repeat_interleave(2, dim=1).reshape(-1, 1)
-    active = torch.tensor([1.0, 0.0], device=neurons.device).repeat(count * k)[:, None]
-    leak = scope.leaks[at]
-    fixed = active + (1 - active) * leak
-    slope = lines.slope[origin].scatter_(1, at, fixed)
-    none = torch.zeros_like(fixed)
-    changed = Packed(slope, lines.intercept[origin].scatter_(1, at, none), slope, slope, lines.sign[origin])
-    chosen = slopes[origin].scatter_(1, at, fixed)
-    value = pull(net, seed[origin], changed, chosen, domains.multipliers.float()[origin]).value
-    return value.view(count, k, 2)
+    changed = []
+    for old, new in zip(packed.at(slopes), _halves(scope, domains, neurons, slopes), strict=True):
+        if new is not None:
+            whole = slopes.new_zeros(()) if old is None else old
+            changed.append(whole.expand_as(slopes)[origin].scatter_(1, at, new))
+    beta, splits = domains.multipliers.float()[origin], packed.splits(origin)
+    return pull(net, seed[origin], splits, slopes[origin], beta, Lines(*changed)).value.view(count, k, 2)
+
+
+def _halves(scope: Scope, domains: Domains, neurons: Tensor, slopes: Tensor) -> Lines:
+    """Return the lines of the neurons (domain, k) on either side of their split: (domain·k·2, 1), right before left."""
+    low, high, t = (side.gather(1, neurons) for side in (domains.lower, domains.upper, slopes))
+    found: list[Tensor | None] | None = None
+    for relaxation, packed in alike(scope.layers):
+        point = relaxation.split_point(Interval(low, high))
+        h = Interval(torch.stack([point, low], 2), torch.stack([high, point], 2))
+        lines = relaxation.family(h, proof=False).at(t[:, :, None])
+        mine = ((neurons >= packed.start) & (neurons < packed.stop))[:, :, None]
+        if found is None:
+            found = [None if new is None else new.expand_as(h.lower) for new in lines]
+        else:
+            found = [_either(mine, new, old) for new, old in zip(lines, found, strict=True)]
+    assert found is not None
+    return Lines(*(None if new is None else new.reshape(-1, 1) for new in found))  # type: ignore[arg-type]
+
+
+def _either(mine: Tensor, new: Tensor | None, old: Tensor | None) -> Tensor | None:
+    """Return `new` where `mine` says so; an intercept that is not there is 0."""
+    if new is None and old is None:
+        return None
+    zero = torch.zeros((), device=mine.device)
+    return torch.where(mine, zero if new is None else new, zero if old is None else old)

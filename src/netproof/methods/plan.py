@@ -9,6 +9,7 @@ import torch
 
 from netproof.methods.registry import MethodInfo
 from netproof.problem.problem import Problem, Rows
+from netproof.relax import without_lp_form
 from netproof.search.boxes.loop import applies
 
 FEW_INPUTS = 10  # that vary: splitting them decides nearly everything
@@ -27,14 +28,18 @@ class Strategy(Enum):
 def choose_strategy(method: MethodInfo, problems: Sequence[Problem]) -> Strategy:
     """Choose how to search: methods that always split the input do, others where few inputs vary, or never.
 
+    Those that never do, do where a nonlinearity has no LP form.
+
     Measured: with one layer of neurons, splitting up to a hundred inputs wins where bounds by signs tie for long, as in
     logical puzzles. With more layers it only delays what signs decide.
     """
     if method.splits_inputs == "always":
         return Strategy.INPUTS
-    if method.splits_inputs == "never" or not applies(problems):
-        return Strategy.NEURONS
     graph = problems[0].graph
+    # Where no LP closes a leaf, splitting neurons alone need not end.
+    never = method.splits_inputs == "never" and without_lp_form(graph) is None
+    if never or not applies(problems):
+        return Strategy.NEURONS
     neurons = sum(graph.nodes[i].size for i in graph.nonlinear)
     widest = max(int((p.input_set.upper > p.input_set.lower).sum()) for p in problems)
     if widest <= FEW_INPUTS and neurons <= MANY_NEURONS:

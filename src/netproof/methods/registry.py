@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
 from netproof.arguments import fields
+from netproof.core.plug_ins import offered
 from netproof.errors import UsageError
 from netproof.methods.options import Field
 
@@ -63,11 +63,13 @@ class _Methods(Mapping[str, MethodInfo]):
     @functools.cached_property
     def _all(self) -> dict[str, MethodInfo]:
         methods = dict(self._own)
-        for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-            for info in _registered(point):
+        for place, found in offered(GROUP):
+            for info in found:
+                if not isinstance(info, MethodInfo):
+                    raise UsageError(f"{place} registers {info!r}, which is no MethodInfo", remedy="mend that package")
                 if info.name in methods:
                     raise UsageError(
-                        f"method {info.name!r} is registered twice, the second time by {point.value}",
+                        f"method {info.name!r} is registered twice, the second time by {place}",
                         remedy="uninstall one of the packages",
                     )
                 methods[info.name] = info
@@ -81,20 +83,6 @@ class _Methods(Mapping[str, MethodInfo]):
 
     def __len__(self) -> int:
         return len(self._all)
-
-
-def _registered(point: EntryPoint) -> Sequence[MethodInfo]:
-    try:
-        found = tuple(point.load())
-    except Exception as error:  # a foreign package: whatever is wrong with it is worth a line that names it
-        raise UsageError(
-            f"the methods of {point.value} cannot be loaded: {type(error).__name__}: {error}",
-            remedy="mend or uninstall that package",
-        ) from error
-    for info in found:
-        if not isinstance(info, MethodInfo):
-            raise UsageError(f"{point.value} registers {info!r}, which is no MethodInfo", remedy="mend that package")
-    return found
 
 
 METHODS: Mapping[str, MethodInfo] = _Methods()

@@ -6,7 +6,7 @@ affine node computed in floats satisfies
     e_out <= |W| e + R(|x| + e) + γ_fan (|W| (|x| + e) + |b|) + underflow
            = |W| (e + γ_fan (|x| + e)) + γ_fan |b| + R(|x| + e) + underflow
 
-where R is how far its constants may be off. ReLU passes e on; LeakyReLU scales it and rounds once.
+where R is how far its constants may be off. A nonlinear op says itself what becomes of e.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netproof.errors import ModelError
 from netproof.model.graph import Graph, Node
-from netproof.model.nonlinear import LeakyRelu, Relu
-from netproof.model.ops import Affine
+from netproof.model.ops import Affine, Nonlinear
 from netproof.numerics import INFLATE, TINY, UNIT, gamma
 
 
@@ -121,14 +119,9 @@ def _between(nodes: Sequence[Node], given: Mapping[int, Tensor], output: int) ->
 
 def _error(node: Node, xs: list[Tensor], es: list[Tensor], arithmetic: Arithmetic) -> Tensor:
     op = node.op
-    if isinstance(op, Relu):
-        return es[0]
-    if isinstance(op, LeakyRelu):
-        slope, dtype = abs(op.alpha), arithmetic.dtype
-        rounding = gamma(1, dtype) * slope * (xs[0].abs() + es[0]) + TINY[dtype]
-        return (max(1.0, slope) * es[0] + rounding) * INFLATE
-    if not isinstance(op, Affine):
-        raise ModelError(f"no error analysis for {type(op).__name__}", place=f"node {node.name!r}")
+    if isinstance(op, Nonlinear):
+        return op.error(xs[0], es[0], arithmetic.dtype)
+    assert isinstance(op, Affine)
     return _affine_error(op, arithmetic.spread(node), xs, es, arithmetic)
 
 

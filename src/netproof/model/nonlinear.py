@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from netproof.model.ops import Nonlinear
+from netproof.numerics import INFLATE, TINY, gamma
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +21,9 @@ class Relu(Nonlinear):
     def pull_back(self, coef: Tensor, x: Tensor) -> Tensor:
         kept: Tensor = torch.ops.aten.threshold_backward(coef, x, 0.0)
         return kept
+
+    def error(self, x: Tensor, e: Tensor, dtype: torch.dtype) -> Tensor:
+        return e
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,3 +39,8 @@ class LeakyRelu(Nonlinear):
     def pull_back(self, coef: Tensor, x: Tensor) -> Tensor:
         scaled: Tensor = torch.ops.aten.leaky_relu_backward(coef, x, self.alpha, False)
         return scaled
+
+    def error(self, x: Tensor, e: Tensor, dtype: torch.dtype) -> Tensor:
+        slope = abs(self.alpha)
+        rounding = gamma(1, dtype) * slope * (x.abs() + e) + TINY[dtype]
+        return (max(1.0, slope) * e + rounding) * INFLATE

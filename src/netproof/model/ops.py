@@ -72,7 +72,11 @@ class Nonlinear(Op):
 
     @abstractmethod
     def pull_back(self, coef: Tensor, x: Tensor) -> Tensor:
-        """coef · f'(x), elementwise; at a kink, with the derivative on its left."""
+        """Return coef · f'(x), elementwise; at a kink, with the derivative on its left."""
+
+    @abstractmethod
+    def error(self, x: Tensor, e: Tensor, dtype: torch.dtype) -> Tensor:
+        """Bound how far f, computed in `dtype` from a value within e of x, may be from the exact f(x)."""
 
 
 class Input(Op):

@@ -28,11 +28,12 @@ from netproof.bounds.linear.lined_graph import one_hot
 from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
+from netproof.core.forms import Interval
 from netproof.numerics import INFLATE
 from netproof.programs.model import Entries, Floats, Ints, Layout, LinearProgram, Program
 from netproof.programs.network import add_input_set
 from netproof.programs.triangle import row_range
-from netproof.relax.relu import HingeRelaxation
+from netproof.relax.hinge import HingeRelaxation
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ class CondensedLP:
         row_upper, value = base.row_upper.copy(), base.entries.value.copy()
         # |l|·p + u·w <= u·|l|, divided by the larger of u and |l|. One quotient is 1; the other is rounded towards 0,
         # which only weakens the row, as p and w are not negative.
-        unstable = (low < 0) & (high > 0)
+        unstable = HingeRelaxation(0.0).unstable(Interval(lower, upper)).cpu().numpy()
         down, up = np.where(unstable, -low, 1.0), np.where(unstable, high, 1.0)
         most = np.maximum(down, up)
         row_upper[at.chord] = np.where(unstable, np.minimum(down, up), math.inf)

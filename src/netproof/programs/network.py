@@ -32,7 +32,7 @@ from netproof.programs.model import (
     offset_of,
 )
 from netproof.relax import relaxation_of
-from netproof.relax.relu import HingeRelaxation
+from netproof.relax.hinge import HingeRelaxation
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from netproof.core.deadline import Deadline
+from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.numerics import UNDERFLOW, gamma
 from netproof.problem.problem import InputSet, Rows
@@ -185,17 +186,11 @@ def _fit_hinges(program: LinearProgram, hinges: Hinges) -> None:
         program.row_lower[hinges.scaled] = np.where(active, -math.inf, 0.0)
         program.row_upper[hinges.scaled] = np.where(inactive, 0.0, math.inf)
     bounded = unstable & np.isfinite(low) & np.isfinite(high)
-    slope, intercept = (
-        side.numpy()
-        for side in hinges.relaxation.upper_line(
-            torch.from_numpy(np.where(bounded, low, -1.0)),
-            torch.from_numpy(np.where(bounded, high, 1.0)),
-            proof=True,
-        )
-    )
-    program.entries.value[hinges.slope] = -slope
+    h = Interval(*(torch.from_numpy(np.where(bounded, side, end)) for side, end in ((low, -1.0), (high, 1.0))))
+    chord = hinges.relaxation.family(h, proof=True)
+    program.entries.value[hinges.slope] = -chord.upper_slope.numpy()
     program.row_lower[hinges.chord] = -math.inf
-    program.row_upper[hinges.chord] = np.where(bounded, intercept, math.inf)
+    program.row_upper[hinges.chord] = np.where(bounded, chord.upper_intercept.numpy(), math.inf)
     # A hinge takes its extremes at the ends, or 0 in between; a·h is rounded once.
     ends = [np.where(side >= 0, side, leak * side if leak else 0.0) for side in (low, high)]
     least, most = np.minimum(*ends), np.maximum(*ends)

@@ -1,20 +1,57 @@
-"""How a nonlinearity is enclosed by lines: one file a nonlinearity, one line here to register it."""
+"""How a nonlinearity is enclosed by lines: one file per nonlinearity, one `register` for each op."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from netproof.errors import ModelError
+from netproof.model.graph import Graph
 from netproof.model.nonlinear import LeakyRelu, Relu
 from netproof.model.ops import Op
-from netproof.relax.lines import Lines, Relaxation
-from netproof.relax.relu import HingeRelaxation
+from netproof.relax.hinge import HingeRelaxation
+from netproof.relax.lines import Corners, Family, Fan, Line, Lines, Mix
+from netproof.relax.relaxation import Relaxation
 
-__all__ = ["Lines", "Relaxation", "relaxation_of"]
+__all__ = [
+    "Corners",
+    "Family",
+    "Fan",
+    "Line",
+    "Lines",
+    "Mix",
+    "Relaxation",
+    "register",
+    "relaxation_of",
+    "without_lp_form",
+]
+
+_MAKERS: dict[type[Op], Callable[[Any], Relaxation]] = {}
+
+
+def register(op: type[Op], make: Callable[[Any], Relaxation]) -> None:
+    """Say what makes the relaxation of an op of this type."""
+    _MAKERS[op] = make
 
 
 def relaxation_of(op: Op) -> Relaxation:
-    """The relaxation of a nonlinear op."""
-    match op:
-        case Relu():
-            return HingeRelaxation(0.0)
-        case LeakyRelu(alpha=alpha):
-            return HingeRelaxation(alpha)
-    raise TypeError(f"no relaxation is registered for {type(op).__name__}")
+    """Return the relaxation of a nonlinear op."""
+    make = _MAKERS.get(type(op))
+    if make is None:
+        raise ModelError(
+            f"no relaxation is registered for {type(op).__name__}", remedy="register one with netproof.relax.register"
+        )
+    return make(op)
+
+
+def without_lp_form(graph: Graph) -> str | None:
+    """Return the name of an op of the graph that the LPs here cannot express, None where there is none.
+
+    They, the MIP and the decomposition are written for max(h, a·h).
+    """
+    ops = (graph.nodes[i].op for i in graph.nonlinear)
+    return next((type(op).__name__ for op in ops if not isinstance(relaxation_of(op), HingeRelaxation)), None)
+
+
+register(Relu, lambda op: HingeRelaxation(0.0))
+register(LeakyRelu, lambda op: HingeRelaxation(op.alpha))

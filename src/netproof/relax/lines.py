@@ -1,48 +1,135 @@
-"""The lines between which a nonlinearity lies on [lower, upper], and what a relaxation must provide."""
+"""The lines between which a nonlinearity lies, and families of them that a parameter runs through."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+
+from netproof.numerics import UNDERFLOW, UNIT
 
 
 class Lines(NamedTuple):
-    """lower_slope·h <= g(h) <= upper_slope·h + upper_intercept; all broadcast to (*lead, *node).
-
-    The lower line passes through the origin: every relaxation here has one that does.
-    """
+    """lower_slope·h + lower_intercept <= g(h) <= upper_slope·h + upper_intercept; all broadcast to (*lead, *node)."""
 
     lower_slope: Tensor
     upper_slope: Tensor
     upper_intercept: Tensor
+    lower_intercept: Tensor | None = None  # None: 0, so that nobody pays for what most relaxations do not have
 
 
-class Relaxation(ABC):
-    """A nonlinearity g that is linear on either side of 0, where it is split."""
+class Line(NamedTuple):
+    """slope·h + intercept."""
 
-    @property
+    slope: Tensor
+    intercept: Tensor
+
+
+class Corners(NamedTuple):
+    """The corners of the convex hull of {(h, g(h))} on the bounds: at both ends, and at most one between them."""
+
+    at_lower: Tensor  # g(l), g(u)
+    at_upper: Tensor
+    between: Tensor  # g at the kink, which lies at h = 0; +inf where g is linear on the bounds
+
+
+class Family(ABC):
+    """The lines of neurons on given bounds, for every value of one parameter t in [0, 1] for each of them.
+
+    One is enough: a bound uses one line of a neuron, by the sign of its coefficient, so t may move both at once.
+    """
+
     @abstractmethod
-    def steepest(self) -> float:
-        """The largest |slope| that g or its lines can have."""
+    def at(self, t: Tensor) -> Lines:
+        """Return the lines at t, which broadcasts with the bounds; differentiable in t."""
 
     @abstractmethod
-    def upper_line(self, lower: Tensor, upper: Tensor, *, proof: bool) -> tuple[Tensor, Tensor]:
-        """(slope, intercept) of a line above g on [lower, upper]; with `proof` rounded so that it is."""
+    def gradient(self, t: Tensor, coef: Tensor, h: Tensor, out: Tensor) -> None:
+        """Write ∂/∂t of coef·(line at h) to `out`, the lower line where coef > 0 and the upper one where coef < 0.
+
+        A positive factor for each neuron may be left out: the ascent scales its steps by itself.
+        """
 
     @abstractmethod
-    def stable_slope(self, lower: Tensor, upper: Tensor) -> Tensor:
-        """g's slope where the sign of h is known; anything where it is not."""
+    def select(self, index: Tensor) -> Family:
+        """Return the family of some sub-domains, the first axis; where all share one, it stays shared."""
 
-    @abstractmethod
-    def initial(self, lower: Tensor, upper: Tensor) -> Tensor:
-        """The lower slopes to start from."""
 
-    @abstractmethod
-    def project(self, slopes: Tensor) -> Tensor:
-        """The nearest slopes that are sound."""
+@dataclass(frozen=True, eq=False)
+class Fan(Family):
+    """Lower lines through the origin with the slopes low + t·span, and one upper line: a convex hinge."""
 
-    def unstable(self, lower: Tensor, upper: Tensor) -> Tensor:
-        """Where g is not linear on [lower, upper]. An empty interval (lower > upper) counts as stable."""
-        return (lower < 0) & (upper > 0)
+    low: Tensor  # the upper slope, where the function is linear, and the span 0
+    span: Tensor
+    upper_slope: Tensor
+    upper_intercept: Tensor
+    high: Tensor | None  # in a proof: the largest slope, beyond which rounding may not take it
+
+    def at(self, t: Tensor) -> Lines:
+        slope = torch.addcmul(self.low, t, self.span)
+        if self.high is not None:
+            slope = slope.clamp(min=self.low, max=self.high)
+        return Lines(slope, self.upper_slope, self.upper_intercept)
+
+    def gradient(self, t: Tensor, coef: Tensor, h: Tensor, out: Tensor) -> None:
+        torch.mul(coef.clamp(min=0), h, out=out)
+
+    @staticmethod
+    def joined(fans: Sequence[Fan]) -> Fan:
+        """Return one family for the neurons of several, along the last axis."""
+        low, span, slope, intercept = (torch.cat(part, -1) for part in zip(*(f._tensors() for f in fans), strict=True))
+        highs = [fan.high for fan in fans if fan.high is not None]
+        return Fan(low, span, slope, intercept, torch.cat(highs, -1) if highs else None)
+
+    def select(self, index: Tensor) -> Fan:
+        low, span, slope, intercept = (t if t.shape[0] == 1 else t[index] for t in self._tensors())
+        high = self.high if self.high is None or self.high.shape[0] == 1 else self.high[index]
+        return Fan(low, span, slope, intercept, high)
+
+    def _tensors(self) -> tuple[Tensor, ...]:
+        return self.low, self.span, self.upper_slope, self.upper_intercept
+
+
+@dataclass(frozen=True, eq=False)
+class Mix(Family):
+    """Two lower lines and two upper ones, mixed by t: between lines that are sound, all are.
+
+    What g is when it is exactly linear, both lower lines and both upper ones must be, with no rounding.
+    """
+
+    lower: tuple[Line, Line]
+    upper: tuple[Line, Line]
+    reach: Tensor | None  # in a proof: the largest |h|, which says what rounding a slope may cost
+
+    def at(self, t: Tensor) -> Lines:
+        lower, upper = self._mixed(self.lower, t, -1.0), self._mixed(self.upper, t, 1.0)
+        return Lines(lower.slope, upper.slope, upper.intercept, lower.intercept)
+
+    def _mixed(self, pair: tuple[Line, Line], t: Tensor, outward: float) -> Line:
+        first, second = pair
+        by = Line(second.slope - first.slope, second.intercept - first.intercept)
+        slope = torch.addcmul(first.slope, t, by.slope)
+        intercept = torch.addcmul(first.intercept, t, by.intercept)
+        if self.reach is not None:
+            sizes = first.slope.abs() + second.slope.abs(), first.intercept.abs() + second.intercept.abs()
+            slack = (sizes[0] * self.reach + sizes[1]) * (8.0 * UNIT[slope.dtype]) + UNDERFLOW
+            one = (by.slope == 0) & (by.intercept == 0)  # nothing was mixed, so nothing is rounded
+            intercept = torch.where(one, intercept, intercept + outward * slack)
+        return Line(slope, intercept)
+
+    def gradient(self, t: Tensor, coef: Tensor, h: Tensor, out: Tensor) -> None:
+        out.zero_()
+        for side, (first, second) in ((coef.clamp(min=0), self.lower), (coef.clamp(max=0), self.upper)):
+            out += side * ((second.slope - first.slope) * h + (second.intercept - first.intercept))
+
+    def select(self, index: Tensor) -> Mix:
+        def some(t: Tensor) -> Tensor:
+            return t if t.shape[0] == 1 else t[index]
+
+        lower, upper = (tuple(Line(*map(some, line)) for line in pair) for pair in (self.lower, self.upper))
+        reach = None if self.reach is None else some(self.reach)
+        return Mix(lower, upper, reach)  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from netproof.model.network import Network
 from netproof.problem.problem import Problem
 from netproof.problem.property import Property
 from netproof.problem.witness import confirm
+from netproof.relax import without_lp_form
 from netproof.run.conclude import Evidence
 from netproof.search.attack import QUICK, Pgd
 from netproof.search.boxes.loop import BATCH, InputSplit, SplitOptions, SplitResult
@@ -55,6 +56,12 @@ class Gather:
 
     def run(self, problems: Sequence[Problem], attack: bool) -> None:
         """Step by step, until what is known settles the question."""
+        missing = without_lp_form(problems[0].graph)
+        if missing is not None and build_method(self._run.info.name, self._run.options, self._run.device).needs_lp_form:
+            for problem in problems:
+                nothing = Outcome.nothing(len(problem.disjuncts), f"no LP form for {missing}")
+                self._evidence.add([problem], nothing)
+            return
         how = choose_strategy(self._run.info, problems)
         if how is not Strategy.NEURONS and (how is Strategy.TOGETHER or len(problems) > 1):
             problems = self._first_look(problems, limit=0)
@@ -72,7 +79,7 @@ class Gather:
     def _over_boxes(self, problems: Sequence[Problem], limit: int | None) -> SplitResult:
         """Boxes of all input sets in one batch."""
         goals = [self._goal(problem) for problem in problems]
-        picked = self._run.options["batch"]  # of n boxes picked, 2n halves are bounded
+        picked = self._run.options.get("batch")  # of n boxes picked, 2n halves are bounded
         options = SplitOptions(batch=None if picked is None else 2 * int(picked), limit=limit, seed=self._run.seed)
         run, report = self._run, self._run.report(0, len(problems))
         result = InputSplit(problems, goals, run.device, run.deadline, run.stats, report, options).run()

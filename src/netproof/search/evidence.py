@@ -77,6 +77,11 @@ class Outcome:
     stopped: bool = False  # whether the deadline came first
     decided_by: str = ""  # one of RANKS, or "attack"
 
+    @staticmethod
+    def nothing(targets: int, reason: str) -> Outcome:
+        """Make the outcome of a search that was not begun."""
+        return Outcome((Fraction(0),) * targets, (float("-inf"),) * targets, reason=reason, decided_by="root")
+
     @property
     def lower_bound(self) -> float:
         """What is proved of all targets."""

@@ -38,6 +38,12 @@ class Goal(ABC):
     def offer(self, judge: Judge, points: Tensor, target: Tensor) -> bool:
         """Evaluate points (n, *input) for their targets (n,). True when the search is over."""
 
+    def learn(self, upper: Tensor) -> None:  # noqa: B027
+        """Take note of the least values (target,) that others saw; a goal with an account of its own need not."""
+
+    def see(self, value: float, point: Tensor, target: int) -> None:  # noqa: B027
+        """Take note of a point (*input) and its value, likewise."""
+
 
 @dataclass(frozen=True, eq=False)
 class Lowest:
@@ -89,6 +95,9 @@ class Decide(Goal):
                 self.witness = found
                 return True
         return False
+
+    def learn(self, upper: Tensor) -> None:
+        self.upper = self.upper.cpu().minimum(upper)
 
     def see(self, value: float, point: Tensor, target: int) -> None:
         """Remember the point (*input) if no lower value of its target was seen; NaN is no value."""

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounder, Bounds, Clock
+from netproof.bounds.condensed.scope import split_on
 from netproof.bounds.condensed.transfer import repack
-from netproof.bounds.domains import Domains, split
+from netproof.bounds.domains import Domains
 from netproof.bounds.linear.memory import domains_that_fit
 from netproof.bounds.neurons.root import Root
 from netproof.branching.brancher import Brancher
@@ -20,6 +21,7 @@ from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
 from netproof.errors import DeviceError
 from netproof.problem.problem import Problem
+from netproof.relax import without_lp_form
 from netproof.search.evidence import Outcome
 from netproof.search.frontier import Frontier
 from netproof.search.goals import Goal, Judge
@@ -58,6 +60,7 @@ class Method:
     fill: int | None = None  # how many children the first rounds make at least, by splitting several neurons; None: n
     patience: int = 0  # rounds without a better global bound before the LP has a turn; 0: by the network's size
     leaf_lp: bool = True  # without it the search is incomplete (Theorem 3.1)
+    needs_lp_form: bool = False  # whether it cannot do without an LP, a MIP or a decomposition of the network
     search: Callable[..., Searching] | None = None  # another program, called as `Search` is; None: Algorithm 1
 
 
@@ -85,7 +88,9 @@ class Search:
         second_look: SecondLook | None = None,
     ) -> None:
         self._second_look = second_look
-        self._problem, self._method, self._goal = problem, method, goal
+        self._no_lp = without_lp_form(problem.graph)
+        self._problem, self._goal = problem, goal
+        self._method = method if self._no_lp is None else replace(method, leaf_lp=False)
         self._device, self._workers = device, workers
         self._deadline, self._stats, self._report = deadline, stats, report
         self._clock = Clock()
@@ -218,7 +223,7 @@ class Search:
             return
         self._stats.rounds += 1
         candidates = self._method.brancher.reorder(root, picked)
-        children = split(picked, candidates[:, : self._neurons_at_once(len(picked) + len(frontier))])
+        children = split_on(root, picked, candidates[:, : self._neurons_at_once(len(picked) + len(frontier))])
         self._bound_all(root, frontier, children)
 
     def _bound_all(self, root: Root, frontier: Frontier, children: Domains) -> None:
@@ -318,6 +323,8 @@ class Search:
         )
 
     def _why_undecided(self) -> str:
+        if self._no_lp is not None:
+            return f"left, too thin to split or linear, and no LP form for {self._no_lp}"
         if not self._method.leaf_lp:
             return "left, which only an LP can decide, and leaf_lp is off"
         if self._problem.input_set.p == 2:

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from netproof.bounds.base import Clock
-from netproof.bounds.beta import Beta
-from netproof.bounds.condensed.scope import LayerScope
-from netproof.bounds.domains import Domains, concatenate, split
+from netproof.bounds.base import Clock, NeuronBounder
+from netproof.bounds.condensed.scope import LayerScope, split_on
+from netproof.bounds.domains import Domains, concatenate
 from netproof.branching.brancher import Brancher
 from netproof.core.deadline import Deadline
 
@@ -27,7 +26,7 @@ PATIENCE = 3  # rounds without it
 class NeuronSearch:
     """Called by the root for each layer in turn, with the bounds of the layers before it as tight as they have got."""
 
-    bounder: Beta
+    bounder: NeuronBounder
     brancher: Brancher
     rounds: int
     width: int  # sub-domains of a neuron that are split a round
@@ -43,12 +42,12 @@ class NeuronSearch:
         for _ in range(self.rounds):
             if self.deadline.expired:
                 break
-            open_ = (least <= 0) & (stale < PATIENCE)
-            picked = _worst(leaves, open_ & self._splittable(leaves, count), self.width)
+            open_ = (least <= part.settled) & (stale < PATIENCE)
+            picked = _worst(leaves, open_ & self._splittable(leaves, count), part.settled, self.width)
             if len(picked) == 0:
                 break
             chosen = self.brancher.reorder(part, leaves.select(picked))
-            children = self._in_chunks(part, split(leaves.select(picked), chosen[:, :1]))
+            children = self._in_chunks(part, split_on(part, leaves.select(picked), chosen[:, :1]))
             rest = torch.ones(len(leaves), dtype=torch.bool, device=part.device)
             rest[picked] = False
             leaves = concatenate([leaves.select(rest), children])
@@ -59,7 +58,7 @@ class NeuronSearch:
         return least
 
     def _bound(self, part: LayerScope, domains: Domains) -> Domains:
-        threshold = torch.zeros(len(domains), dtype=torch.float64, device=part.device)
+        threshold = part.settled[domains.target]
         bounds = self.bounder.bound_part(part, domains, threshold, self.deadline, self.clock)
         return replace(bounds.domains, candidates=self.brancher.choose(part, bounds, 4))
 
@@ -77,9 +76,10 @@ class NeuronSearch:
         return ~torch.zeros(count, dtype=torch.bool, device=stuck.device).index_fill_(0, leaves.target[stuck], True)
 
 
-def _worst(leaves: Domains, wanted: Tensor, width: int) -> Tensor:
+def _worst(leaves: Domains, wanted: Tensor, settled: Tensor, width: int) -> Tensor:
     """The places of the `width` sub-domains with the least bounds of each wanted (target,) that can be split."""
-    able = (wanted[leaves.target] & (leaves.candidates[:, 0] >= 0) & (leaves.bound <= 0)).nonzero()[:, 0]
+    able = wanted[leaves.target] & (leaves.candidates[:, 0] >= 0) & (leaves.bound <= settled[leaves.target])
+    able = able.nonzero()[:, 0]
     by_bound = able[leaves.bound[able].sort(stable=True).indices]
     order = by_bound[leaves.target[by_bound].sort(stable=True).indices]
     target = leaves.target[order]

@@ -18,6 +18,7 @@ from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import Stats
 from netproof.errors import UsageError
 from netproof.problem.problem import Problem, Rows
+from netproof.relax import without_lp_form
 from netproof.search.goals import Minimise
 from netproof.search.leaf import LeafLP
 from netproof.search.loop import Method, Search
@@ -54,6 +55,9 @@ def output_ranges(
     """The hull over the problems' input sets; their rows play no part."""
     if method not in RANGE_METHODS:
         raise UsageError(f"no bounding method {method!r}", remedy=f"one of: {', '.join(RANGE_METHODS)}")
+    missing = without_lp_form(problems[0].graph) if problems and method == "lp" else None
+    if missing is not None:
+        raise UsageError(f"no LP form for {missing}", remedy="use alpha or exact")
     least: Tensor | None = None
     exact, reason = method == "exact", ""
     for problem in problems:

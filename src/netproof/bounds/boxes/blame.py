@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from netproof.core.forms import Interval
 from netproof.model.graph import Node
+from netproof.relax import Lines, relaxation_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +23,11 @@ class Share:
 def blamed(node: Node, coef: Tensor, h: Interval, line: Tensor, share: Share, box: Tensor | None) -> Tensor:
     """(target, input): the cost of each unstable neuron, divided by the shares in its width.
 
-    coef (target, row, m): the rows' coefficients at the nonlinear node; h (box, m), line (box, 3, m) and the shares are
-    those of the boxes, and box (target,) says which is whose (None: one target a box).
+    coef (target, row, m): the rows' coefficients at a nonlinear node; h (box, m), line (box, 3 or 4, m) and the shares
+    are those of the boxes, and box (target,) says which is whose (None: one target a box).
     """
-    cost = _cost(coef, *(t if box is None else t[box] for t in (line[:, 2], _gap(node, h, line))))
+    gap = relaxation_of(node.op).gap(h, Lines(*line.unbind(1)))
+    cost = _cost(coef, *(t if box is None else t[box] for t in (line[:, 2], gap)))
     (boxes, size), inputs = h.lower.shape, share.part.shape[1]
     dense = coef.new_zeros(boxes * size, inputs)  # a dense sum: its order, and so its rounding, is fixed
     dense[share.box * size + share.neuron] = share.part
@@ -38,10 +39,3 @@ def _cost(coef: Tensor, lift: Tensor, gap: Tensor) -> Tensor:
     """(target, m): what the lines take from the rows: the upper one where a coefficient is negative, or the lower."""
     negative = coef.clamp(max=0)
     return ((coef - negative) * gap[:, None] - negative * lift[:, None]).sum(1)
-
-
-def _gap(node: Node, h: Interval, line: Tensor) -> Tensor:
-    """(box, m): the largest distance of the lower line from the function, which is at an end of a convex one."""
-    low = node.op.forward(h.lower) - line[:, 0] * h.lower
-    high = node.op.forward(h.upper) - line[:, 0] * h.upper
-    return torch.maximum(low, high).clamp(min=0)

@@ -2,7 +2,7 @@
 
 Whatever the graph looks like, a layer is then h = Σ_j H_j z_j + b over the nonlinear nodes j before it and the input.
 All rounding of a backward pass is charged by one weight a nonlinear node. There a coefficient A of z becomes
-A' = A·slope of h, one rounding; <min(A, 0), intercept> is a sum of m terms, each at most 2·steepest·|h|; A'H is taken
+A' = A·slope of h, one rounding; <A, intercept> is a sum of m terms, each as large as the line at 0; A'H is taken
 as it comes out, which changes its value by at most γ<|A'|, |H||z|>; <A', b> likewise; H itself is off by what its
 composition cost; and what is added to the constant or to another branch is rounded as often as there are terms in all.
 |A'| <= steepest·|A|, so every one of these is a multiple of |A|.
@@ -92,9 +92,9 @@ class BlockNet(BoxNet):
             (pre,) = graph.nodes[index].inputs
             if pre not in self._block:
                 self._add(pre, hull)
-            steepest = relaxation_of(graph.nodes[index].op).steepest
-            own = (self._magnitude[pre] + 1e-37) * (4 * steepest * gamma(graph.nodes[index].size + self._terms))
-            self._weight[index] = ((own + steepest * self._slack[pre].cpu()) * INFLATE).to(device)
+            relaxation, h = relaxation_of(graph.nodes[index].op), Interval(*(side.flatten() for side in hull.of[pre]))
+            own = relaxation.rounding(h, gamma(graph.nodes[index].size + self._terms), times=2)
+            self._weight[index] = ((own + relaxation.steepest(h) * self._slack[pre].cpu()) * INFLATE).to(device)
         self._input_weight = hull.charge.weight[0].flatten().to(device)
         self._add_rows(rows, hull)
 
@@ -167,9 +167,11 @@ class BlockNet(BoxNet):
                 continue
             if keep is not None:
                 keep[j] = coef
-            low, high, lift = lines[j].index_select(0, box).unbind(1)
+            low, high, lift, *offset = lines[j].index_select(0, box).unbind(1)
             negative = coef.clamp(max=0)
             const = const + (negative * lift).sum(1)
+            if offset:
+                const = const + ((coef - negative) * offset[0]).sum(1)
             error = torch.addmv(error, coef.abs(), self._weight[j])
             coef = torch.addcmul(negative * high, coef - negative, low)
             block = self._block[self._graph.nodes[j].inputs[0]]

@@ -26,11 +26,9 @@ from netproof.bounds.linear.memory import budget, rows_that_fit
 from netproof.bounds.linear.region import Region
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval, LinearForm
-from netproof.model.graph import Graph, Node
-from netproof.model.nonlinear import Relu
-from netproof.numerics import gamma
+from netproof.model.graph import Graph
 from netproof.problem.problem import InputSet, Rows
-from netproof.relax import relaxation_of
+from netproof.relax import Relaxation, relaxation_of
 
 CACHE = 1 << 19  # bytes: on a CPU a part of the pairs whose coefficients stay in the cache is twice as fast
 LEAST_ROWS = 64  # and one of fewer rows is all overhead
@@ -46,7 +44,7 @@ class BoxBounds:
 
     form: LinearForm  # coef (box, row, input), const (box, row): at most r_j(x) at every x of the box
     least: Tensor  # (box, row): at most r_j on the box, −inf on padding
-    signs: Tensor  # (box, N) int8: +1 where h >= 0 is known of a neuron, −1 where h <= 0
+    signs: Tensor  # (box, N) int8: +1 where a neuron is known to be right of its kink, −1 where left of it
     blame: Tensor  # (box, input): what relaxation costs the rows, by coordinate; 0 if not asked
 
     @property
@@ -86,6 +84,12 @@ class BoxBounder:
         sizes = [graph.nodes[i].size for i in self._read]
         self._place = {pre: slice(sum(sizes[:k]), sum(sizes[: k + 1])) for k, pre in enumerate(self._read)}
         self.neurons = sum(sizes)  # N
+        self._readers = {
+            pre: [relaxation_of(graph.nodes[i].op) for i in graph.nonlinear if graph.nodes[i].inputs == (pre,)]
+            for pre in self._read
+        }
+        kinks = {pre: {relaxation.kink for relaxation in readers} for pre, readers in self._readers.items()}
+        self._kink = {pre: next(iter(found)) if len(found) == 1 else None for pre, found in kinks.items()}
         self._pairs_at_once = {pre: self._pairs_that_fit(pre) for pre in self._read}
 
     def unknown(self, count: int) -> Tensor:
@@ -131,7 +135,10 @@ class BoxBounder:
         region = BoxRegion.of(lower, upper)
         layers = self._layers(Interval(lower, upper), region, signs, deadline)
         deadline.check()
-        lines, found = layers.lines, torch.cat([_sign(layers.h[i]) for i in self._read], 1) if self._read else signs
+        lines, found = (
+            layers.lines,
+            torch.cat([self._sides(i, layers.h[i]) for i in self._read], 1) if self._read else signs,
+        )
         if box is not None:
             lower, upper, region, found = lower[box], upper[box], region.select(box), found[box]
             lines = {index: line[box] for index, line in lines.items()}
@@ -161,20 +168,35 @@ class BoxBounder:
             if pre not in layers.h:
                 start = self._start(pre, self._net.interval(pre, known), signs)
                 layers.h[pre] = self._refine(pre, start, region, layers, deadline)
-            layers.lines[index] = _lines(node, layers.h[pre])
-            known[index] = _hinge(node, layers.h[pre])
+            relaxation = relaxation_of(node.op)
+            layers.lines[index] = _lines(relaxation, layers.h[pre])
+            known[index] = relaxation.range(layers.h[pre])
         return layers
 
     def _start(self, pre: int, h: Interval, signs: Tensor) -> Interval:
         """Intervals (box, m), no wider than the hull's and with the signs that an ancestor knew."""
-        sign = signs[:, self._place[pre]]
+        sign, kink = signs[:, self._place[pre]], self._kink[pre]
         lower, upper = h.lower.maximum(self._hull[pre].lower), h.upper.minimum(self._hull[pre].upper)
-        lower = torch.where(sign > 0, lower.clamp(min=0), lower)
-        return Interval(lower, torch.where(sign < 0, upper.clamp(max=0), upper))
+        if kink is None:
+            return Interval(lower, upper)
+        lower = torch.where(sign > 0, lower.clamp(min=kink), lower)
+        return Interval(lower, torch.where(sign < 0, upper.clamp(max=kink), upper))
+
+    def _unstable(self, pre: int, h: Interval) -> Tensor:
+        """Say where some nonlinear node that reads `pre` is not linear: (box, m)."""
+        every = [relaxation.unstable(h) for relaxation in self._readers[pre]]
+        return every[0] if len(every) == 1 else torch.stack(every).any(0)
+
+    def _sides(self, pre: int, h: Interval) -> Tensor:
+        """Return `signs` of the neurons of node `pre`: 0 where they have no kink, as splitting never ends there."""
+        kink = self._kink[pre]
+        if kink is None:
+            return torch.zeros_like(h.lower, dtype=torch.int8)
+        return (h.lower >= kink).to(torch.int8) - ((h.upper <= kink) & (h.lower < kink)).to(torch.int8)
 
     def _refine(self, pre: int, h: Interval, region: BoxRegion, layers: _Layers, deadline: Deadline) -> Interval:
         """Backward bounds of the neurons that are unstable still; whose width makes theirs is left in `layers`."""
-        box, neuron = ((h.lower < 0) & (h.upper > 0)).nonzero(as_tuple=True)
+        box, neuron = self._unstable(pre, h).nonzero(as_tuple=True)
         if len(box) == 0:
             return h
         parts = []
@@ -213,25 +235,7 @@ class BoxBounder:
         return form, region.least(form).nan_to_num(nan=-torch.inf)
 
 
-def _sign(h: Interval) -> Tensor:
-    return (h.lower >= 0).to(torch.int8) - ((h.upper <= 0) & (h.lower < 0)).to(torch.int8)
-
-
-def _lines(node: Node, h: Interval) -> Tensor:
-    """CROWN's lines of each box: (box, 3, m)."""
-    relaxation = relaxation_of(node.op)
-    slope, intercept = relaxation.upper_line(h.lower, h.upper, proof=True)
-    free = relaxation.project(relaxation.initial(h.lower, h.upper))
-    chosen = torch.where(relaxation.unstable(h.lower, h.upper), free, slope)
-    return torch.stack([chosen, slope, intercept], 1)
-
-
-def _hinge(node: Node, h: Interval) -> Interval:
-    """max(h, a·h): its ends and 0 carry its extremes, up to one rounding of a·h."""
-    ends = [node.op.forward(h.lower), node.op.forward(h.upper)]
-    if isinstance(node.op, Relu):
-        return Interval(*ends)
-    least, most = torch.minimum(*ends), torch.maximum(*ends)
-    least = torch.where((h.lower < 0) & (h.upper > 0), least.clamp(max=0), least)
-    pad = gamma(2)
-    return Interval(least - least.abs() * pad, most + most.abs() * pad)
+def _lines(relaxation: Relaxation, h: Interval) -> Tensor:
+    """Return the lines of each box, with the parameters to start from: (box, 3, m), 4 with lower intercepts."""
+    lines = relaxation.family(h, proof=True).at(relaxation.initial(h))
+    return torch.stack([line for line in lines if line is not None], 1)

@@ -1,8 +1,9 @@
 """What bounds of boxes need from a network: intervals of a layer, and backward passes with lines that differ by box.
 
-`GraphNet` walks the graph itself, so it takes networks of any size; `box_blocks.BlockNet` is the quicker form of small
+`GraphNet` walks the graph itself, so it takes networks of any size; `blocks.BlockNet` is the quicker form of small
 ones. A node's values are flattened here: (box, m) for a node of m neurons. The lines of a nonlinear node are one tensor
-(box, 3, m), the lower slope, the upper slope and the upper intercept, so that rows gather theirs in one go.
+(box, 3, m), the lower slope, the upper slope and the upper intercept, so that rows gather theirs in one go; (box, 4, m)
+where there are lower intercepts too.
 """
 
 from __future__ import annotations

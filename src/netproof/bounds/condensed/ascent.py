@@ -9,6 +9,7 @@ from torch import Tensor
 
 from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.condensed.passes import Packed, Pulled, packed_lines, pull, push, within
+from netproof.bounds.domains import Known
 from netproof.bounds.graph.ascent import Schedule
 from netproof.core.deadline import Deadline
 from netproof.numerics import INFLATE, gamma
@@ -87,7 +88,7 @@ def climb(
                 best, kept = _write_back(best, kept, state, places)
                 places = active if places is None else places[active]
                 state, threshold = state.select(active), threshold[active]
-                pulled, weights = Pulled(*(t[active] for t in pulled)), weights[active]
+                pulled, weights = pulled.select(active), weights[active]
         state.step(net, pulled, weights, step, schedule)
     return _write_back(best, kept, state, places)
 
@@ -97,25 +98,24 @@ def climb_forms(
     proof: Condensed,
     forms: Tensor,
     error: Tensor,
-    bounds: tuple[Tensor, Tensor, Tensor],
+    known: Known,
     start: tuple[Tensor, Tensor | None],
+    settled: Tensor,
     schedule: Schedule,
     deadline: Deadline,
 ) -> tuple[Tensor, Tensor]:
-    """Confirmed lower bounds (n,) of neurons' forms (n, columns), float64 with errors (n,), and the slopes found.
+    """Confirm lower bounds (n,) of neurons' forms (n, columns), float64 with errors (n,); and return the slopes found.
 
-    bounds: lower, upper and splits of the neurons before, (n, U) or (1, U). start: slopes and multipliers, (n, U).
-    A form is left alone once its sign is known.
+    known: of the neurons before. start: slopes and multipliers, (n, U). A form is left alone once its bound passes
+    `settled` (n,), float32.
     """
-    lower, upper, splits = bounds
     one = torch.ones(len(forms), 1, dtype=torch.bool, device=forms.device)
     begin = Start(*start, torch.zeros(len(forms), 1, device=forms.device))
-    lines = packed_lines(search, lower, upper, splits, proof=False)
-    settled = torch.zeros(len(forms), device=forms.device)
+    lines = packed_lines(search, known, proof=False)
     _, best = climb(search, Seeds(forms.float()[:, None], one), lines, begin, schedule, settled, deadline)
-    lines = packed_lines(proof, lower.double(), upper.double(), splits, proof=True)
-    beta = None if best.multipliers is None else best.multipliers.double()
-    value = pull(proof, forms, lines, within(lines, best.slopes.double()), beta).value
+    lines = packed_lines(proof, known, proof=True)
+    beta = None if best.multipliers is None else lines.project_(best.multipliers.double())
+    value = pull(proof, forms, lines, within(best.slopes.double()), beta).value
     return value - error * INFLATE - value.abs() * gamma(4), best.slopes
 
 
@@ -151,7 +151,7 @@ class _State:
     def at(cls, seeds: Seeds, lines: Packed, start: Start) -> _State:
         parts = [start.slopes] if start.multipliers is None else [start.slopes, start.multipliers]
         now = torch.stack(parts)
-        now[0].clamp_(min=lines.low, max=lines.high)
+        now[0].clamp_(0.0, 1.0)
         none = torch.full_like(now[0, :, 0] if now.shape[2] else start.logits[:, 0], -torch.inf)
         zero, flat = torch.zeros_like(now), torch.zeros_like(start.logits)
         logits = start.logits
@@ -202,17 +202,16 @@ class _State:
         return gained
 
     def step(self, net: Condensed, pulled: Pulled, weights: Tensor, step: int, schedule: Schedule) -> None:
-        h, values = push(net, pulled, self.lines, self.now[0])
+        h, values = push(net, pulled)
         grad = torch.empty_like(self.now)
-        torch.mul(pulled.after.clamp(min=0), h, out=grad[0])
+        self.lines.gradient(self.now[0], pulled.after, h, grad[0])
         if grad.shape[0] > 1:
-            torch.mul(h, self.lines.sign, out=grad[1])
-            grad[1].neg_()
+            self.lines.multiplier_gradient(self.now[1], h, grad[1])
         rate = schedule.rate * schedule.decay**step
         self.now = _adam(self.now, grad, self.first, self.second, step, rate)
-        self.now[0].clamp_(min=self.lines.low, max=self.lines.high)
+        self.now[0].clamp_(0.0, 1.0)
         if grad.shape[0] > 1:
-            self.now[1].clamp_(min=0)
+            self.lines.project_(self.now[1])
         if self.seeds.free:
             each = torch.bmm(self.seeds.forms, values[:, :, None])[:, :, 0]  # ∂bound/∂λ_j = r_j at the minimiser
             slope = weights * (each - (weights * each).sum(1, keepdim=True))

@@ -21,11 +21,11 @@ MOST = 6e4  # of a multiplier, which is kept as a float16
 def confirm_packed(scope: Scope, domains: Domains, found: Start) -> Bounds:
     """Slopes and multipliers."""
     net = scope.net64
-    lines = packed_lines(net, domains.lower.double(), domains.upper.double(), domains.splits, proof=True)
+    lines = packed_lines(net, domains.known, proof=True)
     seeds = Seeds.of(net, domains.target, scope.valid)
     weights = seeds.weights(found.logits.double())
-    beta = None if found.multipliers is None else found.multipliers.double()
-    pulled = pull(net, seeds.mix(weights), lines, within(lines, found.slopes.double()), beta)
+    beta = None if found.multipliers is None else lines.project_(found.multipliers.double().clone())
+    pulled = pull(net, seeds.mix(weights), lines, within(found.slopes.double()), beta)
     kept = replace(domains, slopes=found.slopes.half())
     if found.multipliers is not None:
         kept = replace(kept, multipliers=as_kept(found.multipliers))

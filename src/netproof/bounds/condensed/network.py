@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.linear.backward import Charge, backward, walk
-from netproof.bounds.linear.lined_graph import Layer, LinedGraph, one_hot
+from netproof.bounds.linear.lined_graph import Layer, LinedGraph, alike, one_hot
 from netproof.bounds.linear.memory import climbs_that_fit, rows_that_fit
 from netproof.bounds.linear.region import Region
 from netproof.core.forms import Interval, LinearForm
@@ -32,7 +32,7 @@ from netproof.model.graph import Graph
 from netproof.model.ops import Affine
 from netproof.numerics import INFLATE, UNDERFLOW, UNIT, gamma, underflow
 from netproof.problem.problem import Rows
-from netproof.relax import Lines
+from netproof.relax import Relaxation
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,15 +146,9 @@ class Condensed:
         return climbs_that_fit(self.count, self.base + self.count, trunk, self.matrix.device)
 
     @property
-    def alike(self) -> list[tuple[list[Layer], slice]]:
-        """Runs of layers with the same nonlinearity, and where their neurons are packed."""
-        runs: list[list[Layer]] = []
-        for layer in self.layers:
-            if runs and runs[-1][0].relaxation == layer.relaxation:
-                runs[-1].append(layer)
-            else:
-                runs.append([layer])
-        return [(run, slice(run[0].start, run[-1].packed.stop)) for run in runs]
+    def alike(self) -> list[tuple[Relaxation, slice]]:
+        """Runs of neurons with the same nonlinearity, and where they are packed."""
+        return alike(self.layers)
 
     def upto(self, depth: int) -> Condensed:
         """The first `depth` layers, without rows."""
@@ -217,8 +211,7 @@ class Condenser:
         """<coef, z_start> for coef (n, *node) as forms (n, 1 + Y + U') with errors (n,)."""
         proof, graph = self._proof, self._proof.graph
         keep: dict[int, Tensor] = {}
-        slopes = {n: proof.stable_slope(n) for n in graph.nonlinear if n in graph.ancestors[start]}
-        lines = {node: Lines(slope, slope, torch.zeros_like(slope)) for node, slope in slopes.items()}
+        lines = {n: proof.linear_part(n) for n in graph.nonlinear if n in graph.ancestors[start]}
         done = walk(graph, start, coef, lines, self._node, charge=proof.charge, keep=keep)
         assert done.error is not None
         parts = [done.const[:, None], done.at.flatten(1)[:, self.places]]
@@ -279,24 +272,28 @@ class Condenser:
         trunk = intervals[self._node].magnitude.flatten()[self.places]
         h = [intervals[layer.pre].magnitude.flatten()[layer.index] for layer in proof.layers]
         z = [intervals[layer.node].magnitude.flatten()[layer.index] for layer in proof.layers]
-        steep = [torch.full_like(m, layer.relaxation.steepest) for layer, m in zip(proof.layers, h, strict=True)]
         empty = trunk.new_zeros(0)
-        most, out, steepest = (torch.cat([empty, *parts]) for parts in (h, z, steep))
+        most, out = (torch.cat([empty, *parts]) for parts in (h, z))
         values = torch.cat([trunk.new_ones(1), trunk, out])
         # Every coefficient is one sum of at most U + 4 products, computed from those of the neurons after it.
         unit = gamma(len(most) + 16)
+        lines = [layer.relaxation.rounding(_at(intervals[layer.pre], layer.index), unit) for layer in proof.layers]
         error = torch.cat([empty, *self._errors])
         # A bound of h that was rounded out of the subnormals is at most 1e-37 larger, see `numerics.float32_down`.
         most = most + 1e-37
         return Charges(
             forms=error,
             before=(error + unit * (matrix.abs() @ values) + 4 * UNIT[torch.float64] * most) * INFLATE + UNDERFLOW,
-            after=3 * unit * steepest * most * INFLATE + UNDERFLOW,
+            after=torch.cat([empty, *lines]) * INFLATE + UNDERFLOW,
             seed=unit * values * INFLATE,
             lost=underflow(values.sum() + most.sum()),
             trunk=proof.charge,
             graph=proof.graph,
         )
+
+
+def _at(bounds: Interval, index: Tensor) -> Interval:
+    return Interval(*(side.flatten()[index] for side in bounds))
 
 
 def search_copy(condensed: Condensed, search: LinedGraph) -> Condensed:
@@ -346,7 +343,7 @@ def _trunk_places(proof: LinedGraph, node: int) -> Tensor:
     own = proof.layers[0].index if proof.layers and proof.layers[0].pre == node else everything[:0]
     used = torch.ones(size, dtype=torch.bool, device=device)
     if readers == [graph.nonlinear[0]]:
-        used = proof.stable_slope(readers[0]).flatten() != 0
+        used = proof.linear_part(readers[0]).upper_slope.flatten() != 0
     used[own] = False
     return torch.cat([own, used.nonzero()[:, 0]])
 

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.condensed.network import Condensed
+from netproof.bounds.domains import Domains, split
+from netproof.bounds.linear.lined_graph import Layer, split_points
 
 
 class Scope(Protocol):
@@ -20,10 +22,10 @@ class Scope(Protocol):
     def count(self) -> int: ...  # U
 
     @property
-    def bias(self) -> Tensor: ...  # (U,)
+    def layers(self) -> list[Layer]: ...
 
     @property
-    def leaks(self) -> Tensor: ...  # (U,)
+    def bias(self) -> Tensor: ...  # (U,)
 
     @property
     def valid(self) -> Tensor: ...  # (target, row) bool
@@ -41,23 +43,35 @@ class LayerScope:
 
     device: torch.device
     bias: Tensor
-    leaks: Tensor
     valid: Tensor
     net32: Condensed
     net64: Condensed
+    settled: Tensor  # (target,) float64: the bound past which no better one is wanted
 
     @property
     def count(self) -> int:
         return self.net32.count
 
+    @property
+    def layers(self) -> list[Layer]:
+        return self.net32.layers
+
     @classmethod
-    def of(cls, scope: Scope, search: Condensed, proof: Condensed, forms: Tensor, errors: Tensor) -> LayerScope:
+    def of(
+        cls, scope: Scope, search: Condensed, proof: Condensed, forms: Tensor, errors: Tensor, settled: Tensor
+    ) -> LayerScope:
         """forms (n, columns), float64, of the neurons with errors (n,); search and proof: what comes before them."""
         return cls(
             scope.device,
             scope.bias,
-            scope.leaks,
             torch.ones(len(forms), 1, dtype=torch.bool, device=scope.device),
             replace(search, rows=forms.float()[:, None], error=errors.float()[:, None]),
             replace(proof, rows=forms[:, None], error=errors[:, None]),
+            settled,
         )
+
+
+def split_on(scope: Scope, domains: Domains, neurons: Tensor) -> Domains:
+    """Split each sub-domain on all of its `neurons` (domain, k), each where its nonlinearity says."""
+    points = split_points(scope.layers, domains.lower, domains.upper)
+    return split(domains, neurons, None if points is None else points.gather(1, neurons.clamp(min=0)))

@@ -14,13 +14,14 @@ from netproof.bounds.neurons.root import Root
 def repack(domains: Domains, old: Root, new: Root) -> tuple[Domains, Domains]:
     """Put sub-domains into the packing of `new`; what branching said of them is lost. And those that are dropped.
 
-    A decision on a neuron whose sign is now known is implied, or it contradicts the sign: then every point that is left
-    lies in the other half too, whose sub-domains are open or proved, and this one is dropped.
+    A decision on a neuron that is now linear is implied, or it contradicts its bounds: then every point that is left
+    lies in the other half too, whose sub-domains are open or proved, and this one is dropped. One that is neither is
+    forgotten, which makes the sub-domain larger.
     """
     places = _places(old, new)
     gone = torch.ones(old.count, dtype=torch.bool, device=old.device)
     gone[places] = False
-    known = _signs(old, new)
+    known = _sides(old, new, domains)
     against = (domains.splits.sign() * known)[:, gone] < 0
     dropped = against.any(1)
     left = domains.select(~dropped)
@@ -30,6 +31,7 @@ def repack(domains: Domains, old: Root, new: Root) -> tuple[Domains, Domains]:
         splits=left.splits[:, places],
         lower=left.lower[:, places].maximum(lower),
         upper=left.upper[:, places].minimum(upper),
+        points=left.points[:, places] if new.points.shape[1] else left.points[:, :0],
         slopes=left.slopes[:, places],
         multipliers=left.multipliers[:, places],
         candidates=left.candidates.new_full((len(left), 0), -1),
@@ -47,11 +49,12 @@ def _places(old: Root, new: Root) -> Tensor:
     return torch.cat(parts)
 
 
-def _signs(old: Root, new: Root) -> Tensor:
-    """(U of old,): +1 or −1 where the new root knows the sign of h, 0 elsewhere."""
-    parts = [torch.zeros(0, dtype=torch.int16, device=old.device)]
-    for layer in old.graph32.layers:
+def _sides(old: Root, new: Root, domains: Domains) -> Tensor:
+    """(domain or 1, U of old): +1 or −1 where the new root knows on which side of its split a neuron is, else 0."""
+    parts = []
+    for layer in old.layers:
         bounds = new.intervals.of[layer.pre]
-        low, high = bounds.lower.flatten()[layer.index], bounds.upper.flatten()[layer.index]
-        parts.append((low >= 0).short() - (high <= 0).short())
-    return torch.cat(parts)
+        low, high = (side.flatten()[layer.index][None] for side in bounds)
+        point = domains.points[:, layer.packed].double() if domains.points.shape[1] else torch.zeros_like(low)
+        parts.append((low >= point).short() - (high <= point).short())
+    return torch.cat(parts, 1) if parts else torch.zeros(1, 0, dtype=torch.int16, device=old.device)

@@ -109,6 +109,8 @@ def walk(
                 keep[node.index] = here
             line = lines[node.index]
             const.add((here.clamp(max=0) * line.upper_intercept).flatten(len(lead)).sum(-1))
+            if line.lower_intercept is not None:
+                const.add((here.clamp(min=0) * line.lower_intercept).flatten(len(lead)).sum(-1))
             back = [here * torch.where(here < 0, line.upper_slope, line.lower_slope)]
         for index, more in zip(node.inputs, back, strict=True):
             if index not in pending:

@@ -86,7 +86,7 @@ class Intervals:
         inputs = [self.of[i] for i in node.inputs]
         if not isinstance(node.op, Affine):
             (x,) = inputs
-            return self._monotone(node, x)
+            return relaxation_of(node.op).range(x)
         # Midpoint and radius: |W m + b − exact| and the rounding of |W| r are both under γ(|W||x| + |b|).
         mids = [(x.lower / 2 + x.upper / 2)[None] for x in inputs]
         radii = [torch.maximum(x.upper - m[0], m[0] - x.lower)[None] for x, m in zip(inputs, mids, strict=True)]
@@ -100,17 +100,6 @@ class Intervals:
         spread = spread.clamp(min=0) * INFLATE + slack * 4 + UNDERFLOW
         return Interval(middle - spread, middle + spread)
 
-    @staticmethod
-    def _monotone(node: Node, x: Interval) -> Interval:
-        """A hinge max(h, a·h): its ends and 0 carry its extremes, up to one rounding of a·h."""
-        ends = [node.op.forward(x.lower[None])[0], node.op.forward(x.upper[None])[0]]
-        straddles = (x.lower < 0) & (x.upper > 0)
-        least = torch.minimum(*ends)
-        least = torch.where(straddles, least.clamp(max=0), least)
-        most = torch.maximum(*ends)
-        pad = gamma(2, least.dtype)
-        return Interval(least - least.abs() * pad, most + most.abs() * pad)
-
     def _weight(self, node: Node) -> Tensor:
         """What a coefficient of this node may cost by rounding; what the weight itself lost to underflow included."""
         return self._rounding(node) + UNDERFLOW
@@ -121,9 +110,7 @@ class Intervals:
             return self.region.charge()
         magnitudes = [self.charge.magnitude[i][None] for i in node.inputs]
         if not isinstance(node.op, Affine):
-            # One rounding of coef·slope, and the dot with the intercept, which is at most 2·steepest·|h|. A bound
-            # of h that was rounded out of the subnormals (numerics.float32_down) is at most 1e-37 larger.
-            return (magnitudes[0][0] + 1e-37) * (3 * relaxation_of(node.op).steepest * gamma(node.size + 8))
+            return relaxation_of(node.op).rounding(self.of[node.inputs[0]], gamma(node.size + 8))
         weight = node.op.absolute().forward(*magnitudes)[0] * gamma(node.op.fan + node.size + 8)
         if node.op.radius is not None:
             weight = weight + node.op.radius.forward(*magnitudes)[0] * INFLATE

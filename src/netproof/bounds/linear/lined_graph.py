@@ -16,8 +16,8 @@ from torch import Tensor
 from netproof.bounds.linear.backward import Charge, backward
 from netproof.bounds.linear.region import Region
 from netproof.core.forms import Interval, LinearForm
-from netproof.model.graph import Graph
-from netproof.numerics import gamma
+from netproof.model.graph import Graph, Node
+from netproof.numerics import UNDERFLOW, gamma
 from netproof.relax import Lines, Relaxation, relaxation_of
 
 
@@ -39,10 +39,44 @@ class Layer:
     def packed(self) -> slice:
         return slice(self.start, self.start + self.count)
 
+    def settled_at(self, sign: Tensor) -> Tensor:
+        """Return the bound of sign·h past which g is known to be linear, inf where there is none; sign (n,): ±1."""
+        kink = self.relaxation.kink
+        return torch.full_like(sign, torch.inf) if kink is None else sign * kink
+
+
+def alike(layers: Sequence[Layer]) -> list[tuple[Relaxation, slice]]:
+    """Return runs of neurons with the same nonlinearity, and where they are packed."""
+    runs: list[tuple[Relaxation, slice]] = []
+    for layer in layers:
+        if runs and runs[-1][0] == layer.relaxation:
+            runs[-1] = (layer.relaxation, slice(runs[-1][1].start, layer.packed.stop))
+        else:
+            runs.append((layer.relaxation, layer.packed))
+    return runs
+
+
+def splittable(layers: Sequence[Layer], lower: Tensor, upper: Tensor) -> Tensor:
+    """Say which neurons a split may help, for bounds (domain, U) of h: (domain, U) bool."""
+    parts = [r.splittable(Interval(lower[:, packed], upper[:, packed])) for r, packed in alike(layers)]
+    return parts[0] if len(parts) == 1 else torch.cat([lower[:, :0] > 0, *parts], 1)
+
+
+def split_points(layers: Sequence[Layer], lower: Tensor, upper: Tensor) -> Tensor | None:
+    """Return where each neuron is split, for bounds (domain, U) of h: (domain, U); None where that is 0 for all."""
+    if split_at_zero(layers):
+        return None
+    return torch.cat([r.split_point(Interval(lower[:, packed], upper[:, packed])) for r, packed in alike(layers)], 1)
+
+
+def split_at_zero(layers: Sequence[Layer]) -> bool:
+    """Say whether 0 is where every neuron is split."""
+    return all(layer.relaxation.kink == 0.0 for layer in layers)
+
 
 def initial_slopes(layers: Sequence[Layer], lower: Tensor, upper: Tensor) -> Tensor:
-    """CROWN's lower slopes (domain, U) for bounds (domain, U) of h."""
-    parts = [layer.relaxation.initial(lower[:, layer.packed], upper[:, layer.packed]) for layer in layers]
+    """Return the parameters (domain, U) to start from, for bounds (domain, U) of h."""
+    parts = [layer.relaxation.initial(Interval(lower[:, layer.packed], upper[:, layer.packed])) for layer in layers]
     return torch.cat([lower[:, :0], *parts], 1)
 
 
@@ -52,7 +86,7 @@ class LinedGraph:
     region: Region
     charge: Charge | None  # None: a search copy; not None: proofs
     layers: list[Layer] = field(default_factory=list)
-    _stable: dict[int, Tensor] = field(default_factory=dict)  # g's slope at the stable neurons, (*node)
+    _stable: dict[int, Lines] = field(default_factory=dict)  # where g is linear, (*node); anything elsewhere
     _layer_of: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -62,8 +96,12 @@ class LinedGraph:
     def add(self, node: int, pre: int, bounds: Interval) -> None:
         """Register a nonlinear node with confirmed root bounds (*node) of its input."""
         relaxation = relaxation_of(self.graph.nodes[node].op)
-        unstable = relaxation.unstable(bounds.lower, bounds.upper).flatten()
-        self._stable[node] = relaxation.stable_slope(bounds.lower, bounds.upper).to(self.dtype)
+        # As in a proof in either copy, since both must fold the same neurons: those that are one line, bit for bit.
+        lines = relaxation.family(bounds, proof=True).at(relaxation.initial(bounds))
+        if self.charge is not None:
+            _refuse_crossing(self.graph.nodes[node], bounds, lines)
+        unstable = (relaxation.unstable(bounds) | _are_two(bounds, lines)).flatten()
+        self._stable[node] = Lines(*(None if t is None else t.to(self.dtype) for t in lines))  # type: ignore[arg-type]
         if bool(unstable.any()):
             start = self.layers[-1].packed.stop if self.layers else 0
             self._layer_of[node] = len(self.layers)
@@ -74,44 +112,42 @@ class LinedGraph:
         """U: how many neurons are unstable at the root."""
         return self.layers[-1].packed.stop if self.layers else 0
 
-    def stable_slope(self, node: int) -> Tensor:
-        """g's slope at the stable neurons of a nonlinear node, 0 at the others: (*node)."""
-        slope = self._stable[node]
-        if node not in self._layer_of:
-            return slope
-        index = self.layers[self._layer_of[node]].index
-        return slope.flatten().index_fill(0, index, 0.0).view_as(slope)
+    def linear_part(self, node: int) -> Lines:
+        """Return g where it is linear on the whole input set, as both lines, and 0 at the other neurons: (*node)."""
+        stable = self._stable[node]
+        slope, intercept = stable.upper_slope, stable.upper_intercept
+        if node in self._layer_of:
+            index = self.layers[self._layer_of[node]].index
+            slope, intercept = (t.flatten().index_fill(0, index, 0.0).view_as(t) for t in (slope, intercept))
+        return Lines(slope, slope, intercept, None if stable.lower_intercept is None else intercept)
 
     def lines(self, start: int, lower: Sequence[Tensor], upper: Sequence[Tensor], slopes: Tensor) -> dict[int, Lines]:
-        """Lines of every nonlinear ancestor of node `start`.
+        """Return the lines of every nonlinear ancestor of node `start`.
 
-        lower, upper: per layer (domain, U_k). slopes: (*lead, U') with U' packed neurons, all those of the ancestors;
-        *lead starts with the domain axis and broadcasts to the leading axes of the coefficients.
+        lower, upper: per layer (domain, U_k). slopes: (*lead, U'), the parameters of the packed neurons of the
+        ancestors; *lead starts with the domain axis and broadcasts to the leading axes of the coefficients.
         """
         ones = (1,) * (slopes.dim() - 2)
         lines: dict[int, Lines] = {}
         for node in self.graph.nonlinear:
             if node not in self.graph.ancestors[start]:
                 continue
-            shape = self.graph.nodes[node].shape
-            stable = self._stable[node]
             if node not in self._layer_of:
-                lines[node] = Lines(stable, stable, torch.zeros_like(stable))
+                lines[node] = self.linear_part(node)
                 continue
             k = self._layer_of[node]
-            layer = self.layers[k]
-            low, high = lower[k], upper[k]
-            slope, intercept = layer.relaxation.upper_line(low, high, proof=self.charge is not None)
-            unstable = layer.relaxation.unstable(low, high).view(low.shape[0], *ones, layer.count)
-            free = slopes[..., layer.packed]
-            if self.charge is not None:  # rounded slopes may lie just outside the range that is sound
-                free = layer.relaxation.project(free)
-            chosen = torch.where(unstable, free, slope.view(unstable.shape))
-            flat = stable.flatten()
+            layer, shape = self.layers[k], self.graph.nodes[node].shape
+            sides = (side[k].view(len(side[k]), *ones, layer.count) for side in (lower, upper))
+            chosen = slopes[..., layer.packed]
+            if self.charge is not None:  # rounding may have taken them just outside their range
+                chosen = chosen.clamp(0.0, 1.0)
+            found = layer.relaxation.family(Interval(*sides), proof=self.charge is not None).at(chosen)
+            rest = self.linear_part(node)
             lines[node] = Lines(
-                _unpack(chosen, flat, layer.index, shape),
-                _unpack(slope.view(unstable.shape), flat, layer.index, shape),
-                _unpack(intercept.view(unstable.shape), torch.zeros_like(flat), layer.index, shape),
+                *(
+                    None if own is None else _unpack(own, stable.flatten(), layer.index, shape)  # type: ignore[arg-type,union-attr]
+                    for own, stable in zip(found, rest, strict=True)
+                )
             )
         return lines
 
@@ -152,6 +188,23 @@ class LinedGraph:
         last = self.graph.output.index
         lines = self.lines(last, lower, upper, slopes)
         return backward(self.graph, last, coef, lines, charge=self.charge, keep=keep)
+
+
+def _are_two(bounds: Interval, lines: Lines) -> Tensor:
+    """Say where the two lines are not the same: whatever a relaxation calls linear, there it is not folded."""
+    below = 0.0 if lines.lower_intercept is None else lines.lower_intercept
+    same = (lines.lower_slope == lines.upper_slope) & (lines.upper_intercept == below)
+    return ~same & (bounds.lower <= bounds.upper)
+
+
+def _refuse_crossing(node: Node, bounds: Interval, lines: Lines) -> None:
+    """Raise where the lower line is above the upper one: a relaxation that is wrong must not prove anything."""
+    offset = lines.upper_intercept - (0.0 if lines.lower_intercept is None else lines.lower_intercept)
+    slopes = lines.lower_slope.abs() + lines.upper_slope.abs()
+    size = slopes * bounds.magnitude + lines.upper_intercept.abs() + offset.abs()
+    crossed = [(lines.upper_slope - lines.lower_slope) * end + offset < -size * gamma(16) - UNDERFLOW for end in bounds]
+    if bool(((crossed[0] | crossed[1]) & (bounds.lower <= bounds.upper)).any()):
+        raise RuntimeError(f"node {node.name!r}: the lower line of {type(node.op).__name__} is above its upper one")
 
 
 def _unpack(packed: Tensor, stable: Tensor, index: Tensor, shape: tuple[int, ...]) -> Tensor:

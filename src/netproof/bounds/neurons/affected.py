@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains
+from netproof.bounds.linear.lined_graph import splittable
 from netproof.bounds.neurons.root import Root
+from netproof.core.forms import Interval
 from netproof.model.ops import Affine
 
 
@@ -19,7 +21,7 @@ def refresh_rows(root: Root, domains: Domains, most: int) -> list[Tensor | None]
     if most == 0 or len(root.graph32.layers) < 2:
         return none
     reached = _reach(root, domains)
-    worth = domains.unstable & _candidates(domains)
+    worth = splittable(root.layers, domains.lower, domains.upper) & _candidates(domains)
     for k, layer in enumerate(root.graph32.layers):
         if k == 0:
             continue
@@ -27,9 +29,8 @@ def refresh_rows(root: Root, domains: Domains, most: int) -> list[Tensor | None]
         count = min(int(mask.sum(1).max()) if len(domains) else 0, most)
         if count == 0:
             continue
-        low, high = domains.lower[:, layer.packed], domains.upper[:, layer.packed]
-        # The chord's height at 0 is how much the relaxation may lose.
-        gap = torch.where(mask, -low * high / (high - low).clamp(min=1e-30), -1.0)
+        h = Interval(domains.lower[:, layer.packed], domains.upper[:, layer.packed])
+        gap = torch.where(mask, layer.relaxation.loss(h), -1.0)
         value, chosen = gap.topk(count, dim=1)
         none[k] = torch.where(value > 0, chosen, layer.count)
     return none

@@ -17,7 +17,7 @@ from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.condensed.passes import packed_lines, pull, within
 from netproof.bounds.domains import Domains
 from netproof.bounds.graph.ascent import Schedule
-from netproof.bounds.linear.lined_graph import Layer
+from netproof.bounds.linear.lined_graph import Layer, splittable
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
 from netproof.numerics import float32_down, float32_up
@@ -30,7 +30,7 @@ def renew(root: Root, domains: Domains, most: int, schedule: Schedule, deadline:
     for depth, layer in enumerate(root.net32.layers):
         if layer.start == 0 or deadline.expired:
             continue
-        unstable = domains.unstable[:, layer.packed]
+        unstable = splittable(root.layers, domains.lower, domains.upper)[:, layer.packed]
         worth = torch.where(unstable, cost[:, layer.packed], -1.0)
         value, places = worth.topk(min(most, layer.count), dim=1)
         owner, column = (value > 0).nonzero(as_tuple=True)
@@ -42,11 +42,12 @@ def renew(root: Root, domains: Domains, most: int, schedule: Schedule, deadline:
 def _cost(root: Root, domains: Domains) -> Tensor:
     """(domain, U): what each neuron's upper line takes from the bound, and a little for width where it takes none."""
     net = root.net32
-    lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
+    lines = packed_lines(net, domains.known, proof=False)
     seed = Seeds.of(net, domains.target, root.valid).mix(domains.weights)
-    slopes = within(lines, domains.slopes.float())
+    slopes = within(domains.slopes.float())
     after = pull(net, seed, lines, slopes, domains.multipliers.float()).after
-    return -after.clamp(max=0) * lines.intercept + 1e-6 * lines.intercept
+    lost = lines.at(slopes).upper_intercept
+    return -after.clamp(max=0) * lost + 1e-6 * lost
 
 
 def _tighten(
@@ -92,11 +93,12 @@ def _bounds(
     sign = torch.ones(2 * count, 1, device=neuron.device).index_fill_(
         0, torch.arange(count, 2 * count, device=neuron.device), -1.0
     )
-    low, high, splits = (t[both, :start] for t in (owners.lower, owners.upper, owners.splits))
+    known = owners.known.upto(start, both)
     begin = (slopes.reshape(2 * count, -1).float(), torch.zeros(2 * count, start, device=neuron.device))
     charges = root.net64.charges
     assert charges is not None
     forms = root.net64.matrix[start + neuron, : proof.base + start][both] * sign.double()
     error = charges.forms[start + neuron][both]
-    value, _ = climb_forms(search, proof, forms, error, (low, high, splits), begin, schedule, deadline)
+    settled = layer.settled_at(sign[:, 0])
+    value, _ = climb_forms(search, proof, forms, error, known, begin, settled, schedule, deadline)
     return float32_down(value[:count]), float32_up(-value[count:])

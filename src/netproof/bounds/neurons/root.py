@@ -17,10 +17,10 @@ from torch import Tensor
 from netproof.bounds.condensed.ascent import climb_forms
 from netproof.bounds.condensed.network import Condensed, Condenser, search_copy
 from netproof.bounds.condensed.scope import LayerScope
-from netproof.bounds.domains import Domains
+from netproof.bounds.domains import Domains, Known
 from netproof.bounds.graph.ascent import Schedule
 from netproof.bounds.linear.interval import Intervals
-from netproof.bounds.linear.lined_graph import Layer, LinedGraph, one_hot
+from netproof.bounds.linear.lined_graph import Layer, LinedGraph, one_hot, split_at_zero
 from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.linear.region import Region
 from netproof.core.deadline import Deadline
@@ -29,6 +29,7 @@ from netproof.model.graph import Graph
 from netproof.model.ops import Affine, Nonlinear
 from netproof.numerics import float32_down, float32_up
 from netproof.problem.problem import Problem, Rows
+from netproof.relax import relaxation_of
 
 # Better bounds of a layer's neurons, given them as targets of sub-domains of what comes before.
 Deepen = Callable[[LayerScope, Domains], Tensor]
@@ -52,13 +53,14 @@ class Root:
     renewed: int = 0  # those of them whose neurons were bounded again
     renewal_pays: bool | None = None  # of the neurons' bounds below the root; None: not tried yet
     _bias: list[Tensor] = field(default_factory=list)  # per layer (U_k,)
-    _leaks: list[Tensor] = field(default_factory=list)
 
     def take_in(self, layer: Layer) -> None:
-        """What branching needs to know of a layer's neurons."""
-        below = torch.full((1,), -1.0, device=self.device)
+        """Note what branching needs to know of a layer's neurons."""
         self._bias.append(_biases(self.graph32.graph, self.device)[layer.pre][layer.index])
-        self._leaks.append(layer.relaxation.stable_slope(below, below).expand(layer.count))
+
+    @property
+    def layers(self) -> list[Layer]:
+        return self.graph32.layers
 
     @property
     def count(self) -> int:
@@ -75,9 +77,9 @@ class Root:
         return self.rows.valid
 
     @property
-    def leaks(self) -> Tensor:
-        """(U,): the slope of each packed neuron's nonlinearity below 0."""
-        return torch.cat([self.graph32.region.centre.flatten()[:0], *self._leaks])
+    def points(self) -> Tensor:
+        """(1, U): where neurons were split, nowhere yet; (1, 0) where all are split at 0 only."""
+        return torch.zeros(1, 0 if split_at_zero(self.layers) else self.count, device=self.device)
 
     @cached_property
     def net64(self) -> Condensed:
@@ -135,7 +137,10 @@ def _record(root: Root, pre: int, found: tuple[Tensor, Tensor] | None) -> None:
         root.slopes.append(_initial(root, layer.start).half().expand(2, 1, -1))
     else:
         places, slopes = found
-        root.slopes.append(slopes[:, torch.searchsorted(places, layer.index)])
+        own = slopes[:, torch.searchsorted(places, layer.index)]
+        # Of two nonlinear nodes that read one, the second comes after neurons that its own do not depend on.
+        rest = _initial(root, layer.start)[own.shape[2] :].half().expand(2, layer.count, -1)
+        root.slopes.append(torch.cat([own, rest], 2))
     root.lower.append(float32_down(bounds.lower.flatten()[layer.index]))
     root.upper.append(float32_up(bounds.upper.flatten()[layer.index]))
     root.take_in(layer)
@@ -154,7 +159,7 @@ def _refine(
         better = known.intervals.of[pre]
         found = Interval(found.lower.maximum(better.lower), found.upper.minimum(better.upper))
         intervals.tighten(pre, found)
-    unstable = ((found.lower < 0) & (found.upper > 0)).flatten().nonzero()[:, 0]
+    unstable = _unstable(root, pre, found).flatten().nonzero()[:, 0]
     if len(unstable) == 0 or _intervals_are_tight(root, pre):
         return None
     bounder = _Neurons(root, pre, schedule, deadline, deepen)
@@ -187,7 +192,7 @@ def _intervals_are_tight(root: Root, pre: int) -> bool:
 def _initial(root: Root, count: int) -> Tensor:
     """(U',) starting slopes of the first `count` packed neurons."""
     parts = [
-        layer.relaxation.initial(low, high)
+        layer.relaxation.initial(Interval(low, high))
         for layer, low, high in zip(root.graph32.layers, root.lower, root.upper, strict=False)
     ]
     flat = torch.cat(parts) if parts else torch.zeros(0, device=root.device)
@@ -200,6 +205,7 @@ class _Neurons:
     def __init__(self, root: Root, pre: int, schedule: Schedule, deadline: Deadline, deepen: Deepen | None) -> None:
         self._root, self._pre, self._schedule, self._deadline = root, pre, schedule, deadline
         self._deepen = deepen
+        self._readers = _readers(root, pre)
         self._optimised = schedule.steps > 0 and root.graph32.count > 0
         graph = root.graph64.graph
         rows = rows_that_fit(graph, pre, root.device, torch.float64, grad=False)
@@ -230,9 +236,10 @@ class _Neurons:
         forms, error = torch.cat([forms, -forms]), torch.cat([error, error])
         lower, upper = torch.cat(root.lower)[None], torch.cat(root.upper)[None]
         start = _initial(root, root.graph32.count)[None].repeat(len(forms), 1)
-        known = (lower, upper, torch.zeros_like(lower))
+        known = Known(lower, upper, torch.zeros_like(lower), None)
+        settled = self._settled(len(places))
         value, slopes = climb_forms(
-            self._search, self._proof, forms, error, known, (start, None), self._schedule, self._deadline
+            self._search, self._proof, forms, error, known, (start, None), settled, self._schedule, self._deadline
         )
         if self._deepen is not None:
             value = value.fmax(self._branched(forms, error, slopes, value))
@@ -243,15 +250,18 @@ class _Neurons:
         assert self._deepen is not None
         root, device = self._root, self._root.device
         half = len(value) // 2
-        unknown = (value <= 0) & (value.roll(half) <= 0)  # neither side tells the sign
+        unsettled = value <= self._settled(half)
+        unknown = unsettled & unsettled.roll(half)  # neither side tells where g is linear
         places = unknown.nonzero()[:, 0]
-        part = LayerScope.of(root, self._search, self._proof, forms[places], error[places])
+        settled = self._settled(half)[places].double()
+        part = LayerScope.of(root, self._search, self._proof, forms[places], error[places], settled)
         count = len(places)
         domains = Domains(
             target=torch.arange(count, device=device),
             splits=torch.zeros(count, root.count, dtype=torch.int16, device=device),
             lower=torch.cat(root.lower).repeat(count, 1),
             upper=torch.cat(root.upper).repeat(count, 1),
+            points=root.points.repeat(count, 1),
             slopes=slopes[places].half(),
             multipliers=torch.zeros(count, root.count, dtype=torch.float16, device=device),
             weights=torch.ones(count, 1, device=device),
@@ -263,18 +273,30 @@ class _Neurons:
         )
         return value.index_copy(0, places, self._deepen(part, domains)) if count else value
 
+    def _settled(self, count: int) -> Tensor:
+        """Return the bounds of h and then of −h, of `count` neurons each, past which g is known to be linear."""
+        kinks = {relaxation_of(self._root.graph64.graph.nodes[i].op).kink for i in self._readers}
+        kink = kinks.pop() if len(kinks) == 1 else None
+        far = torch.full((2 * count,), torch.inf, device=self._root.device)
+        return far if kink is None else torch.cat([far[:count].fill_(kink), far[count:].fill_(-kink)])
+
 
 def _both_sides(places: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     signs = torch.ones(len(places), device=places.device, dtype=dtype)
     return torch.cat([places, places]), torch.cat([signs, -signs])
 
 
-def project_slopes(relaxed: LinedGraph, slopes: Tensor) -> Tensor:
-    """Each layer's slopes into the range that is sound; (..., U') with U' a prefix of the packed neurons."""
-    if len({layer.relaxation for layer in relaxed.layers}) == 1:
-        return relaxed.layers[0].relaxation.project(slopes)
-    parts = [layer.relaxation.project(slopes[..., layer.packed]) for layer in relaxed.layers]
-    return torch.cat(parts, -1)
+def _readers(root: Root, pre: int) -> list[int]:
+    """Return the nonlinear nodes that read node `pre`."""
+    graph = root.graph64.graph
+    return [i for i in graph.nonlinear if graph.nodes[i].inputs == (pre,)]
+
+
+def _unstable(root: Root, pre: int, bounds: Interval) -> Tensor:
+    """Say which entries of node `pre` some nonlinear node is not linear on."""
+    nodes = root.graph64.graph.nodes
+    found = [relaxation_of(nodes[i].op).unstable(bounds) for i in _readers(root, pre)]
+    return torch.stack(found).any(0)
 
 
 @lru_cache(maxsize=4)

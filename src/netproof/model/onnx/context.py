@@ -9,6 +9,7 @@ One operator is one registration:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -18,6 +19,7 @@ import onnx
 import torch
 
 from netproof.core.limits import LARGEST, entries
+from netproof.core.plug_ins import offered
 from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.graph import Node
 from netproof.model.nonlinear import Relu
@@ -60,6 +62,20 @@ def converts(*operators: str) -> Callable[[Converter], Converter]:
         return converter
 
     return enter
+
+
+def is_known(operator: str) -> bool:
+    """Say whether there is a converter; where there is none yet, the modules that other packages offer are loaded."""
+    if operator not in CONVERTERS:
+        _load_operators()
+    return operator in CONVERTERS
+
+
+@functools.cache
+def _load_operators() -> None:
+    """Import what the entry points of `netproof.operators` name: importing it enters its converters."""
+    for _ in offered("netproof.operators"):
+        pass
 
 
 class Builder:

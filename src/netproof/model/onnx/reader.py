@@ -13,7 +13,7 @@ from netproof.core.limits import LARGEST, entries
 from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.graph import Graph
 from netproof.model.onnx import arithmetic, conv, moves  # noqa: F401 (they register converters)
-from netproof.model.onnx.context import CONVERTERS, Builder, Context, Ref, Value
+from netproof.model.onnx.context import CONVERTERS, Builder, Context, Ref, Value, is_known
 from netproof.model.onnx.file import FLOATS, OnnxFile, read_file, read_tensor, type_name
 from netproof.model.onnx.fold import constant_attribute, fold, foldable
 from netproof.model.onnx.shapes import declared_shapes, fixed_shape, result_shapes
@@ -253,7 +253,7 @@ class _Reader:
             return [self._shape(c)]
         if all(value is None or isinstance(value, Constant) for value in c.inputs):
             return fold(c)
-        if c.op not in CONVERTERS:
+        if not is_known(c.op):
             c.refuse("it is folded only where its inputs are constants", HINTS.get(c.op))
         found = CONVERTERS[c.op](c)
         return [found] if isinstance(found, Constant | Ref) else list(found)
@@ -276,7 +276,7 @@ class _Reader:
                 file=self.file.path,
                 remedy="export with standard ONNX operators only",
             )
-        if node.op_type not in CONVERTERS and not foldable(node.op_type):
+        if not foldable(node.op_type) and not is_known(node.op_type):
             raise UnsupportedOp(
                 node.op_type,
                 node=name,

@@ -12,7 +12,7 @@ from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.condensed.ascent import Seeds, first_logits
 from netproof.bounds.condensed.confirm import as_kept, confirmed
 from netproof.bounds.condensed.network import Condensed
-from netproof.bounds.condensed.passes import packed_lines, pull, within
+from netproof.bounds.condensed.passes import packed_lines, pull
 from netproof.bounds.domains import Domains
 from netproof.bounds.graph.ascent import Schedule
 from netproof.bounds.linear.lined_graph import initial_slopes
@@ -93,8 +93,8 @@ def _start(net: Condensed, seeds: Seeds, hull: Hull, domains: Domains) -> tuple[
     """The parent's prices or the linear bound's, by which is better, and the size (domain, U) of a layer's."""
     logits = first_logits(domains.weights)
     seed = seeds.mix(seeds.weights(logits))
-    lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
-    linear = pull(net, seed, lines, within(lines, initial_slopes(net.layers, domains.lower, domains.upper)), None)
+    lines = packed_lines(net, domains.known, proof=False)
+    linear = pull(net, seed, lines, initial_slopes(net.layers, domains.lower, domains.upper), None)
     parent = domains.multipliers.float()
     better = solve(net, seed, hull, parent).value > linear.value
     scale = torch.empty_like(parent)

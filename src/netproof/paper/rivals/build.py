@@ -24,7 +24,15 @@ def bdd(options: Options, device: torch.device) -> Method:
     given = options["batch"]
     batch = int(build.BATCH[device.type] if given is None else given)
     leaf_lp, fill = bool(options["leaf_lp"]), min(BDD_FILL[device.type], batch)
-    return Method(build.with_fields(Bdd, options), Babsr(), batch, lp_threshold=None, leaf_lp=leaf_lp, fill=fill)
+    return Method(
+        build.with_fields(Bdd, options),
+        Babsr(),
+        batch,
+        lp_threshold=None,
+        leaf_lp=leaf_lp,
+        fill=fill,
+        needs_lp_form=True,
+    )
 
 
 def gnn(options: Options, device: torch.device) -> Method:
@@ -40,9 +48,10 @@ def gnn_online(options: Options, device: torch.device) -> Method:
 def babsr_lp(options: Options, device: torch.device) -> Method:
     """Build the search by LPs: every bound is one already, so none takes turns besides."""
     never = sys.maxsize
-    return Method(build.with_fields(BabsrLP, options), BabsrOriginal(), 1, lp_threshold=never, patience=never)
+    bounder = build.with_fields(BabsrLP, options)
+    return Method(bounder, BabsrOriginal(), 1, lp_threshold=never, patience=never, needs_lp_form=True)
 
 
 def mip(options: Options, device: torch.device) -> Method:
     """Build the solver's search; the rest is what proves its claims."""
-    return replace(build.beta(options, device), search=MipSearch)
+    return replace(build.beta(options, device), search=MipSearch, needs_lp_form=True)

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.condensed.passes import Pulled, proved
+from netproof.core.forms import Interval
 from netproof.numerics import INFLATE, UNDERFLOW, gamma
 
 
@@ -43,12 +44,10 @@ class Hull:
     def of(cls, net: Condensed, lower: Tensor, upper: Tensor) -> Hull:
         """From bounds (domain, U) of h."""
         at_lower, at_upper, kink = (torch.empty_like(lower) for _ in range(3))
-        for layers, packed in net.alike:
-            relaxation = layers[0].relaxation
-            low, high = lower[:, packed], upper[:, packed]
-            at_lower[:, packed] = relaxation.stable_slope(low, low) * low
-            at_upper[:, packed] = relaxation.stable_slope(high, high) * high
-            kink[:, packed] = torch.where(relaxation.unstable(low, high), 0.0, torch.inf)
+        for relaxation, packed in net.alike:
+            corners = relaxation.hull(Interval(lower[:, packed], upper[:, packed]))
+            assert corners is not None, "a method that needs hulls is asked only where there are"
+            at_lower[:, packed], at_upper[:, packed], kink[:, packed] = corners
         return cls(lower, upper, at_lower, at_upper, kink)
 
     def select(self, index: Tensor) -> Hull:

@@ -22,6 +22,7 @@ from torch import Tensor
 from netproof.bounds.base import Bounds
 from netproof.bounds.condensed.scope import Scope
 from netproof.bounds.domains import Domains
+from netproof.bounds.linear.lined_graph import splittable
 from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
@@ -80,7 +81,7 @@ class Gnn(Brancher):
 
     @torch.no_grad()
     def _scores(self, root: Root, bounds: Bounds) -> Tensor:
-        unstable = bounds.domains.unstable
+        unstable = splittable(root.layers, bounds.domains.lower, bounds.domains.upper)
         babsr = Babsr().scores(root, bounds).nan_to_num(nan=0.0, posinf=BIG, neginf=0.0)
         told = features(root, bounds, babsr)
         own = self._net(root.device)(self._links(root), told).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
@@ -97,7 +98,7 @@ class Gnn(Brancher):
 
     def _failed(self, root: Root, domains: Domains, chosen: Tensor, other: Tensor) -> Tensor:
         """The sub-domains (n,) where the network's choice is weak and BaBSR's is better."""
-        real = domains.unstable.any(1)
+        real = splittable(root.layers, domains.lower, domains.upper).any(1)
         differ = (real & (chosen != other)).nonzero()[:, 0] if self.weak > 0 else chosen[:0]
         if len(differ) == 0:
             return differ

@@ -22,6 +22,8 @@ from netproof.bounds.base import Bounds
 from netproof.bounds.condensed.ascent import Seeds
 from netproof.bounds.condensed.passes import packed_lines, pull, push, within
 from netproof.bounds.condensed.scope import Scope
+from netproof.bounds.linear.lined_graph import alike, splittable
+from netproof.core.forms import Interval
 
 COUNT = 22
 BABSR = 20  # the column with the logarithm of that rule's scores
@@ -42,12 +44,12 @@ class AtMinimiser:
 def at_minimiser(scope: Scope, bounds: Bounds) -> AtMinimiser:
     """One backward and one forward pass of the condensed network, with the slopes that the bound was got with."""
     net, domains = scope.net32, bounds.domains
-    lines = packed_lines(net, domains.lower, domains.upper, domains.splits, proof=False)
-    slopes = within(lines, domains.slopes.float())
+    lines = packed_lines(net, domains.known, proof=False)
+    slopes = within(domains.slopes.float())
     seed = Seeds.of(net, domains.target, scope.valid).mix(domains.weights)
     multipliers = domains.multipliers.float() if domains.multipliers.shape[1] else None
     pulled = pull(net, seed, lines, slopes, multipliers)
-    h, values = push(net, pulled, lines, slopes)
+    h, values = push(net, pulled)
     return AtMinimiser(pulled.after, pulled.before, h, values[:, net.base :])
 
 
@@ -55,13 +57,14 @@ def at_minimiser(scope: Scope, bounds: Bounds) -> AtMinimiser:
 def features(scope: Scope, bounds: Bounds, babsr: Tensor) -> Tensor:
     """(domain, U, COUNT) float32. babsr: (domain, U), that rule's scores."""
     domains = bounds.domains
-    low, high, unstable = domains.lower, domains.upper, domains.unstable
+    low, high = domains.lower, domains.upper
+    unstable = splittable(scope.layers, low, high)
     at = at_minimiser(scope, bounds)
     width = torch.where(unstable, high - low, torch.ones_like(low))
     above = (high / width).clamp(0, 1)
     lost = torch.where(unstable, -at.coef.clamp(max=0) * (-low) * above, 0.0)
     active = torch.where(unstable, at.coef * (at.h - at.z), 0.0)
-    inactive = torch.where(unstable, at.coef * (scope.leaks * at.h - at.z), 0.0)
+    inactive = torch.where(unstable, at.coef * (leaks(scope) * at.h - at.z), 0.0)
     total = lost.sum(1, keepdim=True)
     gap = (-domains.bound).float().clamp(min=0)[:, None]
     better, worse = torch.maximum(active, inactive), torch.minimum(active, inactive)
@@ -92,6 +95,13 @@ def features(scope: Scope, bounds: Bounds, babsr: Tensor) -> Tensor:
         _depths(scope).expand(len(domains), -1),
     ]
     return torch.stack(columns, -1).nan_to_num(nan=0.0, posinf=3.0, neginf=-3.0)
+
+
+def leaks(scope: Scope) -> Tensor:
+    """(U,): the slope of each neuron's nonlinearity left of its split."""
+    nothing = torch.zeros(1, scope.count, device=scope.device)
+    parts = [r.sides(Interval(nothing[0, packed], nothing[0, packed]))[0] for r, packed in alike(scope.layers)]
+    return torch.cat([nothing[0, :0], *parts])
 
 
 def _largest(value: Tensor) -> Tensor:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.condensed.network import Condensed
-from netproof.bounds.condensed.passes import packed_lines, pull, within
-from netproof.bounds.domains import Domains
-from netproof.bounds.linear.lined_graph import Layer
+from netproof.bounds.condensed.passes import packed_lines, pull
+from netproof.bounds.domains import Domains, Known
+from netproof.bounds.linear.lined_graph import Layer, splittable
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
 from netproof.numerics import INFLATE, float32_down, float32_up, gamma
@@ -18,7 +18,14 @@ from netproof.numerics import INFLATE, float32_down, float32_up, gamma
 
 def parallel_slopes(root: Root, domains: Domains) -> Tensor:
     """(domain, U): each neuron's lower line parallel to its upper one, as Wong and Kolter have it."""
-    return packed_lines(root.net32, domains.lower, domains.upper, domains.splits, proof=False).slope
+    return _parallel(domains.lower, domains.upper)
+
+
+def _parallel(lower: Tensor, upper: Tensor) -> Tensor:
+    """The parameter (domain, U) that makes a hinge's lower slope that of its chord; any where it is linear."""
+    low = lower.clamp(max=0.0)
+    high = upper.clamp(min=0.0)
+    return (high / (high - low).clamp(min=torch.finfo(lower.dtype).tiny)).clamp(0.0, 1.0)
 
 
 @torch.no_grad()
@@ -39,7 +46,7 @@ def _one(root: Root, domain: Domains, deadline: Deadline) -> tuple[Tensor, Tenso
             continue
         reads = net.matrix[layer.packed, net.base : net.base + layer.start]
         reached = (reads[:, moved[: layer.start]] != 0).any(1)
-        unstable = ((lower < 0) & (upper > 0))[0, layer.packed]
+        unstable = splittable(root.layers, lower, upper)[0, layer.packed]
         neurons = (reached & unstable).nonzero()[:, 0]
         if len(neurons):
             low, high = _bounds(root, net.upto(depth), layer, neurons, lower, upper, domain.splits)
@@ -57,9 +64,9 @@ def _bounds(
     charges = root.net64.charges
     assert charges is not None
     start = layer.start
-    low, high = lower[:, :start].double(), upper[:, :start].double()
-    lines = packed_lines(before, low, high, splits[:, :start], proof=True)
-    slopes = within(lines, lines.slope)  # parallel to the upper line
+    known = Known(lower, upper, splits, None).upto(start)
+    lines = packed_lines(before, known, proof=True)
+    slopes = _parallel(known.lower.double(), known.upper.double())
     forms = root.net64.matrix[start + neurons, : before.base + start]
     error = charges.forms[start + neurons]
     found = []

@@ -20,7 +20,7 @@ from netproof.bounds.base import root_domains
 from netproof.bounds.domains import Domains
 from netproof.bounds.graph.ascent import Params, Schedule, ascend
 from netproof.bounds.graph.batch import Batch, Bounded, bound_batch
-from netproof.bounds.neurons.root import Root, build_root, project_slopes
+from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
 from netproof.numerics import float32_down, float32_up
@@ -172,7 +172,7 @@ class _Climb:
             return bounded.bound
 
         def project(params: Params) -> Params:
-            return [project_slopes(self.root.graph32, p) for p in params]
+            return [p.clamp(0.0, 1.0) for p in params]
 
         first = [self.start.output, *self.start.neurons.values()]
         if self.root.count == 0:  # nothing is relaxed, so there is nothing to choose

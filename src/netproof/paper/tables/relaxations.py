@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from netproof.core.forms import Interval
 from netproof.errors import UsageError
 from netproof.model.nonlinear import Relu
 from netproof.paper.tables.drawing import Panel
@@ -89,20 +90,17 @@ def compute(lower: float, upper: float) -> list[Relaxed]:
 
 def _linear(lower: float, upper: float, slope: float | None) -> tuple[Line, ...]:
     """The lower and the upper line of LiRPA; a slope of None: the stable one."""
-    relaxation = relaxation_of(Relu())
     low, high = (torch.tensor([v], dtype=torch.float64) for v in (lower, upper))
-    rise, lift = (float(t) for t in relaxation.upper_line(low, high, proof=False))
-    if slope is None:
-        slope = float(relaxation.stable_slope(low, high))
-    else:
-        slope = float(relaxation.project(torch.tensor([slope], dtype=torch.float64)))
+    chosen = torch.tensor([0.0 if slope is None else slope], dtype=torch.float64)
+    lines = relaxation_of(Relu()).family(Interval(low, high), proof=False).at(chosen)
+    slope, rise, lift = (float(t) for t in lines[:3])
     return Line(f"lower, slope {slope:g}", "lower", slope, 0.0), Line("upper", "upper", rise, lift)
 
 
 def start_slope(lower: float, upper: float) -> float:
     """The slope that the optimisation starts from (CROWN's choice)."""
     low, high = (torch.tensor([v], dtype=torch.float64) for v in (lower, upper))
-    return float(relaxation_of(Relu()).initial(low, high))
+    return float(relaxation_of(Relu()).initial(Interval(low, high)))
 
 
 def relaxations(out: str | Path, *, lower: float = -1.0, upper: float = 1.5) -> Path:

@@ -16,7 +16,7 @@ from netproof.model.graph import Graph
 from netproof.problem.problem import Problem, Rows
 from netproof.search.boxes.frontier import Boxes, concatenate
 from netproof.search.evidence import Cover
-from netproof.search.goals import Decide, Goal, Judge
+from netproof.search.goals import Goal, Judge
 
 TRIES = 64  # points a batch that are looked at more closely, best first
 
@@ -32,7 +32,7 @@ class BoxLedger:
         self.rows = joined_rows([p.rows for p in problems]).to(device)
         self.tau = torch.zeros(len(self.owner), dtype=torch.float64, device=device)  # (target,): a bound above proves
         for problem, goal in enumerate(goals):
-            if not isinstance(goal, Decide):  # whose thresholds are 0; there may be thousands
+            if goal.moves:  # others' thresholds are 0, and there may be thousands
                 self._read_thresholds(problem)
         self._strict = self.rows.strict & self.rows.valid
         self._graph: Graph = problems[0].graph.to(device, torch.float32)
@@ -128,18 +128,15 @@ class BoxLedger:
         self.tau[targets + self.first[problem]] = self._goals[problem].thresholds(targets)
 
     def tell_goals(self) -> None:
-        """Let the goals that decide know the least values seen; one that minimises has its own, with its own proof."""
+        """Let the goals know the least values seen."""
         upper = self._upper.cpu()
         for problem in self.owner.cpu()[upper.isfinite()].unique().tolist():
             goal, first = self._goals[problem], self.first[problem]
-            if isinstance(goal, Decide):
-                goal.upper = goal.upper.cpu().minimum(upper[first : first + len(goal.upper)])
+            goal.learn(upper[first : first + len(goal.upper)])
         if self._lowest is not None:
             value, point, target = self._lowest
             problem = int(self.owner[target])
-            goal = self._goals[problem]
-            if isinstance(goal, Decide):
-                goal.see(value, point, target - self.first[problem])
+            self._goals[problem].see(value, point, target - self.first[problem])
 
 
 def joined_rows(parts: Sequence[Rows]) -> Rows:

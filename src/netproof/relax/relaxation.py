@@ -1,0 +1,94 @@
+"""What a nonlinearity must provide so that everything else can bound, split and prove with it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from netproof.core.forms import Interval
+from netproof.numerics import INFLATE
+from netproof.relax.lines import Corners, Family, Lines
+
+_BEYOND = 2.0**-22  # of its size that a bound may grow by when it is rounded to float32, and more
+_THIN = 2.0**-16  # of their size: bounds that are kept in float32 are not split any further
+
+
+class Relaxation(ABC):
+    """An elementwise function g, as bounds see it. Those of h are tensors of any one shape; lower > upper is empty."""
+
+    kink: float | None = None  # the only point to the left and right of which g is linear; None: there is none
+
+    @abstractmethod
+    def linear_on(self, h: Interval) -> Tensor:
+        """Say where g is exactly one line on the bounds; on empty ones anything that is one will do.
+
+        There `family` must give that line, as both of its lines and without any rounding.
+        """
+
+    @abstractmethod
+    def family(self, h: Interval, *, proof: bool) -> Family:
+        """Return the lines on the bounds; with `proof` rounded so that they enclose g in real arithmetic.
+
+        Each comes near g somewhere on the bounds, so that its intercept is no larger than `rounding` takes it for.
+        """
+
+    @abstractmethod
+    def initial(self, h: Interval) -> Tensor:
+        """Return the parameters to start from, in [0, 1]."""
+
+    @abstractmethod
+    def range(self, h: Interval) -> Interval:
+        """Return bounds of g(h), rounded outward."""
+
+    @abstractmethod
+    def steepest(self, h: Interval) -> Tensor:
+        """Return a bound on |slope| of g and of all lines that `family` may give on any part of the bounds."""
+
+    def rounding(self, h: Interval, unit: float, times: int = 1) -> Tensor:
+        """Return what rounding may cost the coefficient of g(h), per unit of it, on any part of the bounds.
+
+        `times` roundings of slope·h and one of the intercept, each of a relative size `unit`. The bounds of a
+        sub-domain are those of the whole set rounded to float32, so they may reach a little beyond.
+        """
+        reach = h.magnitude * _BEYOND + 1e-37
+        wide = Interval(h.lower - reach, h.upper + reach)
+        slope = self.steepest(wide) * wide.magnitude
+        return unit * INFLATE * ((times + 1) * slope + self.range(wide).magnitude)
+
+    def splittable(self, h: Interval) -> Tensor:
+        """Say where a split may help: g is not linear, and the bounds are not so thin that halves are no smaller."""
+        return self.unstable(h) & (h.upper - h.lower > _THIN * (1.0 + h.magnitude))
+
+    def split_point(self, h: Interval) -> Tensor:
+        """Return where to split the bounds: at the kink, or in the middle."""
+        return h.lower / 2 + h.upper / 2 if self.kink is None else torch.full_like(h.lower, self.kink)
+
+    def sides(self, h: Interval) -> tuple[Tensor, Tensor]:
+        """Return the slopes of g to the left and right of the split point, roughly: for choosing what to split."""
+        point = self.split_point(h)
+        parts = Interval(h.lower, point), Interval(point, h.upper)
+        return tuple(self.family(part, proof=False).at(self.initial(part)).upper_slope for part in parts)  # type: ignore[return-value]
+
+    def gap(self, h: Interval, lines: Lines) -> Tensor:
+        """Return the largest distance between the lines on the bounds: what a lower line may lose, roughly."""
+        low, high = (
+            (lines.upper_slope - lines.lower_slope) * end
+            + lines.upper_intercept
+            - (0.0 if lines.lower_intercept is None else lines.lower_intercept)
+            for end in h
+        )
+        return torch.maximum(low, high).clamp(min=0)
+
+    def hull(self, h: Interval) -> Corners | None:
+        """Return the corners of the hull, or None: then there is no LP, MIP or decomposition of g."""
+        return None
+
+    def loss(self, h: Interval) -> Tensor:
+        """Return what the relaxation may lose on the bounds, roughly."""
+        return self.gap(h, self.family(h, proof=False).at(self.initial(h)))
+
+    def unstable(self, h: Interval) -> Tensor:
+        """Say where g is not linear on the bounds, so that a split may help."""
+        return ~self.linear_on(h)

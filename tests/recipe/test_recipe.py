@@ -1,0 +1,269 @@
+"""The documentation's recipe, followed: operators added from outside, one file and one registration each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+import netproof
+from netproof.bounds.base import root_domains
+from netproof.bounds.beta import Beta
+from netproof.bounds.condensed.ascent import Start
+from netproof.bounds.condensed.confirm import confirm_packed
+from netproof.bounds.condensed.scope import split_on
+from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.linear.lined_graph import splittable
+from netproof.bounds.neurons.rebound import renew
+from netproof.core.deadline import Deadline
+from netproof.core.forms import Interval
+from netproof.core.verdict import Stats, Status
+from netproof.errors import UsageError
+from netproof.methods.build import build_method
+from netproof.methods.registry import method_info
+from netproof.model.load import load_network
+from netproof.model.network import Network
+from netproof.model.onnx.context import CONVERTERS
+from netproof.problem.property import Property
+from netproof.problem.reduce import reduce
+from netproof.relax import Line, Mix, register, relaxation_of
+from netproof.search.goals import Decide
+from netproof.search.loop import Search
+from recipe.cube import Cube, CubeRelaxation
+from recipe.floor import Floor
+from support.api import below, constant_property
+from support.asking import root_of
+from support.awkward import GraphBuilder
+from support.conformance import Conformance, usual_bounds
+from support.problems import box_problem, packed_values
+
+# Importing them has entered their converters for every test of this process: here they are entered for these alone.
+OPERATORS = {name: CONVERTERS.pop(name) for name in ("Pow", "Clip")}
+METHODS = ("auto", "beta", "lirpa", "input-split")
+KINDS = ("cube", "floor")
+AT = 0.75  # of the floor
+
+
+@pytest.fixture(autouse=True)
+def operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, converter in OPERATORS.items():
+        monkeypatch.setitem(CONVERTERS, name, converter)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_cube_conforms(seed: int) -> None:
+    Conformance(relaxation_of(Cube()), lambda x: x**3, usual_bounds(seed)).check()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("at", [AT, -1.5])
+def test_the_floor_conforms(seed: int, at: float) -> None:
+    Conformance(relaxation_of(Floor(at)), lambda x: max(x, Fraction(at)), usual_bounds(seed, at)).check()
+
+
+def saved(kind: str, seed: int, folder: Path, depth: int = 2) -> Path:
+    """Two inputs, up to two layers of four and three neurons of that kind, and a linear output."""
+    rng = np.random.default_rng(seed)
+    nodes, constants, last = [], [], "x"
+    for k, (fan, width) in enumerate(((2, 4), (4, 3), (3, 1)) if depth == 2 else ((2, 4), (4, 1))):
+        weight = rng.normal(size=(fan, width)).astype(np.float32) * np.float32(0.7)
+        bias = rng.normal(size=width).astype(np.float32) * np.float32(0.3)
+        constants += [numpy_helper.from_array(weight, f"w{k}"), numpy_helper.from_array(bias, f"b{k}")]
+        nodes.append(helper.make_node("Gemm", [last, f"w{k}", f"b{k}"], [f"h{k}"]))
+        last = f"h{k}"
+        if k < depth and kind == "cube":
+            nodes.append(helper.make_node("Pow", [last, "three"], [f"z{k}"]))
+        elif k < depth:
+            nodes.append(helper.make_node("Clip", [last, "at"], [f"z{k}"]))
+        last = f"z{k}" if k < depth else last
+    constants += [numpy_helper.from_array(np.float32(v), name) for name, v in (("three", 3.0), ("at", AT))]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 2))],
+        [helper.make_tensor_value_info(last, TensorProto.FLOAT, (1, 1))],
+        constants,
+    )
+    path = folder / f"{kind}-{seed}.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+def least_of(network: Network) -> float:
+    """The least output on [−1, 1]², by dense sampling; what lies between the points is far less than the margins."""
+    line = torch.linspace(-1, 1, 301, dtype=torch.float64)
+    x = torch.cartesian_prod(line, line).view(-1, 1, 2)
+    return float(network.graph.forward(x).min())
+
+
+def question(at: float) -> Property:
+    return constant_property((below(0, at),), m=1)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("method", METHODS)
+def test_problems_with_a_margin_are_decided(method: str, kind: str, seed: int, tmp_path: Path) -> None:
+    path = saved(kind, seed, tmp_path)
+    lowest = least_of(load_network(path))
+    margin = 0.05 * (1 + abs(lowest))
+    for at, status in ((lowest - margin, Status.UNSAT), (lowest + margin, Status.SAT)):
+        found = netproof.verify(path, question(at), method=method, device="cpu", threads=1, attack=False, timeout=120)
+        assert found.status == status, found.reason
+        if status == Status.UNSAT:
+            assert found.lower_bound is not None
+            assert found.lower_bound + at <= lowest + 1e-6
+
+
+@pytest.mark.parametrize("method", ["bdd", "babsr-lp", "mip"])
+def test_methods_that_need_an_lp_say_so(method: str, tmp_path: Path) -> None:
+    path = saved("cube", 0, tmp_path)
+    found = netproof.verify(path, question(-100.0), method=method, device="cpu", threads=1, attack=False)
+    assert (found.status, found.reason) == (Status.UNKNOWN, "no LP form for Cube")
+
+
+def test_ranges_are_found_without_an_lp(tmp_path: Path) -> None:
+    path = saved("floor", 1, tmp_path)
+    lowest = least_of(load_network(path))
+    for method in ("ibp", "crown", "alpha", "exact"):
+        found = netproof.bounds(path, question(0.0), method=method, device="cpu", threads=1)
+        assert float(found.lower.min()) <= lowest + 1e-6
+    assert float(found.lower.min()) == pytest.approx(lowest, abs=1e-2)
+    with pytest.raises(UsageError, match="no LP form for Floor"):
+        netproof.bounds(path, question(0.0), method="lp", device="cpu", threads=1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", KINDS)
+def test_sub_domains_are_bounded_soundly_whatever_the_multipliers(kind: str, seed: int, tmp_path: Path) -> None:
+    """Split three times at random, each neuron as often as it comes; bounds against samples inside the slabs."""
+    network = load_network(saved(kind, seed, tmp_path))
+    problem = reduce(network, question(0.0))[0]
+    root, _ = root_of(Beta(root_steps=5, neuron_steps=5), problem)
+    random = torch.Generator().manual_seed(seed)
+    domains = root_domains(root)
+    for _ in range(3):
+        neurons = torch.randint(root.count, (len(domains), 1), generator=random)
+        able = splittable(root.layers, domains.lower, domains.upper).gather(1, neurons)
+        domains = split_on(root, domains, torch.where(able, neurons, -1))
+    x = 2 * torch.rand(20_000, 1, 2, generator=random, dtype=torch.float64) - 1
+    h, y = packed_values(root, x), network.graph.forward(x).flatten()
+    compared = 0
+    for size in (0.0, 0.1, 2.0):
+        beta = size * torch.randn(domains.multipliers.shape, generator=random)
+        start = Start(torch.rand(beta.shape, generator=random), beta, torch.zeros(len(domains), 1))
+        found = confirm_packed(root, domains, start).domains
+        assert bool(found.bound.isfinite().all())
+        for i in range(len(domains)):
+            here = ((h >= domains.lower[i]) & (h <= domains.upper[i])).all(1)
+            if bool(here.any()):
+                assert float(found.bound[i]) <= float(y[here].min()) + 1e-9
+                compared += 1
+    assert compared >= 6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_splitting_neurons_alone_converges_on_the_cube(seed: int, tmp_path: Path) -> None:
+    """One layer: slabs of h held from both sides, so that no LP is needed."""
+    network = load_network(saved("cube", seed, tmp_path, depth=1))
+    lowest = least_of(network)
+    problem = reduce(network, question(lowest - 0.01))[0]
+    method = build_method("beta", method_info("beta").options({"probes": "2"}), torch.device("cpu"))
+    goal = Decide(problem, lambda point, target: None)
+    outcome = Search(problem, method, goal, torch.device("cpu"), 1, Deadline(60), Stats()).run()
+    assert outcome.status == "proved", outcome.reason
+
+
+def test_lines_that_cross_are_refused() -> None:
+    class Crossed(CubeRelaxation):
+        def family(self, h: Interval, *, proof: bool) -> Mix:
+            found = super().family(h, proof=proof)
+            return Mix(found.upper, found.lower, found.reach)
+
+    build = GraphBuilder(1, 1)
+    build.add(Cube(), 0)
+    graph = build.finish()
+    register(Cube, lambda op: Crossed())
+    try:
+        with pytest.raises(RuntimeError, match="the lower line of Cube is above its upper one"):
+            root_of(Beta(root_steps=0, neuron_steps=0), box_problem(graph, -1.0, 1.0))
+    finally:
+        register(Cube, lambda op: CubeRelaxation())
+
+
+@pytest.mark.parametrize(("t", "skip", "least"), [(-0.5, 0.5, AT + 0.25), (1.5, -1.5, -1.0)])
+def test_parameters_out_of_their_range_prove_nothing_wrong(t: float, skip: float, least: float) -> None:
+    """max(x, c) + skip·x on [0.5, 2], on the graph and condensed: there the lower line would cut the function."""
+    build = GraphBuilder(1, 1)
+    build.sum(build.add(Floor(AT), 0), build.linear(0, np.full((1, 1), skip)))
+    root, _ = root_of(Beta(root_steps=0, neuron_steps=0), box_problem(build.finish(), 0.5, 2.0))
+    wrong = torch.full((1, 1), t)
+    start = Start(wrong, torch.zeros(1, 1), torch.zeros(1, 1))
+    fresh = replace(root_domains(root), bound=torch.full((1,), -torch.inf, dtype=torch.float64))
+    assert float(confirm_packed(root, fresh, start).domains.bound) <= least + 1e-9
+    sides = ([side[0][None].double()] for side in (root.lower, root.upper))
+    coef = torch.ones(1, 1, 1, 1, dtype=torch.float64)
+    last = root.problem.graph.output.index
+    assert float(root.graph64.bound(last, coef, *sides, wrong[:, None].double())) <= least + 1e-9
+
+
+def test_multipliers_below_zero_are_no_proof_at_a_kink() -> None:
+    """max(x, c) split at c: with a negative multiplier the split would count the other way round."""
+    build = GraphBuilder(1, 1)
+    build.linear(build.add(Floor(AT), 0), -np.ones((1, 1)))
+    root, _ = root_of(Beta(root_steps=0, neuron_steps=0), box_problem(build.finish(), -2.0, 2.0))
+    children = split_on(root, root_domains(root), torch.zeros(1, 1, dtype=torch.int64))
+    for beta in (-3.0, -0.5):
+        start = Start(torch.zeros(2, 1), torch.full((2, 1), beta), torch.zeros(2, 1))
+        found = confirm_packed(root, children, start).domains
+        assert (found.bound <= torch.tensor([-2.0, -AT], dtype=torch.float64) + 1e-9).all()
+
+
+class TwoLines(CubeRelaxation):
+    """Calls itself linear where it has but one point, though its upper line there is not g, only above it."""
+
+    def linear_on(self, h: Interval) -> torch.Tensor:
+        return h.lower >= h.upper
+
+    def family(self, h: Interval, *, proof: bool) -> Mix:
+        found = super().family(h, proof=proof)
+        above = [Line(line.slope, line.intercept + 1.0) for line in found.upper]
+        return Mix(found.lower, (above[0], above[1]), found.reach)
+
+
+def test_what_is_called_linear_is_folded_only_if_its_lines_are_one() -> None:
+    """A cube that reads a floor at its flat side: 0.75³ everywhere, and the upper line of a proof does not say that."""
+    build = GraphBuilder(1, 2)
+    flat = build.add(Floor(AT), build.linear(0, np.full((1, 2), 0.05)))
+    bent = build.relu(build.linear(0, np.array([[1.0, -1.0]])))
+    build.sum(build.add(Cube(), flat), bent)
+    register(Cube, lambda op: TwoLines())
+    try:
+        _, bounds = root_of(Beta(root_steps=3, neuron_steps=3), box_problem(build.finish(), -1.0, 1.0))
+    finally:
+        register(Cube, lambda op: CubeRelaxation())
+    assert float(bounds.domains.bound) == pytest.approx(AT**3, abs=1e-9)
+    assert float(bounds.domains.bound) <= AT**3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_nonlinear_nodes_may_read_one(kind: str) -> None:
+    """The second layer's neurons are bounded again below the root, with slopes for all that comes before them."""
+    rng = np.random.default_rng(3)
+    build = GraphBuilder(1, 2)
+    first = build.relu(build.linear(0, rng.normal(size=(4, 2))))
+    read = build.linear(first, rng.normal(size=(3, 4)), rng.normal(size=3))
+    other = build.add(Cube() if kind == "cube" else Floor(AT), read)
+    build.linear(build.sum(build.relu(read), other), rng.normal(size=(1, 3)))
+    bounder = Beta(root_steps=3, neuron_steps=3)
+    root, _ = root_of(bounder, box_problem(build.finish(), -1.0, 1.0))
+    children = split_on(root, root_domains(root), torch.tensor([[0, 1]]))
+    fresh = renew(root, children, 8, Schedule(2), Deadline(None))
+    assert bool((fresh.lower >= children.lower).all())
+    assert bool((fresh.upper <= children.upper).all())
