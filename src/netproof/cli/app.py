@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from types import TracebackType
 from typing import Annotated, Any
 
@@ -22,6 +22,7 @@ from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.supervisor import WorkerBug
 from netproof.cli.robust import command as robust
 from netproof.cli.show.output import print_err, print_out
+from netproof.core.plug_ins import load, points
 from netproof.errors import NetproofError, UsageError
 
 # Typer exports this one and not its base; click, on which older versions rest, need not be importable.
@@ -63,19 +64,19 @@ for command in (
 def _plug_in(point: EntryPoint) -> None:
     """Add the commands of another package; where they cannot be loaded, calling them says why."""
     try:
-        commands = point.load()
-    except Exception as error:
-        why = f"`{point.name}` of {point.value} cannot be loaded: {type(error).__name__}: {error}"
+        commands = load(point)
+    except UsageError as error:
+        reason = error
 
         def broken() -> int:
-            raise UsageError(why, remedy="mend or uninstall that package")
+            raise reason
 
         app.command(name=point.name, help="(cannot be loaded)")(broken)
     else:
         app.add_typer(commands, name=point.name)
 
 
-for _point in sorted(entry_points(group="netproof.commands"), key=lambda point: point.name):
+for _point in points("netproof.commands"):
     _plug_in(_point)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from netproof.errors import UsageError
@@ -11,12 +11,21 @@ from netproof.errors import UsageError
 
 def offered(group: str) -> Iterator[tuple[str, Any]]:
     """Load what the entry points of a group name, each with the place that it comes from."""
-    for point in sorted(entry_points(group=group), key=lambda point: point.name):
-        try:
-            found = point.load()
-        except Exception as error:  # a foreign package: whatever is wrong with it is worth a line that names it
-            raise UsageError(
-                f"{point.value} cannot be loaded: {type(error).__name__}: {error}",
-                remedy="mend or uninstall that package",
-            ) from error
-        yield point.value, found
+    for point in points(group):
+        yield point.value, load(point)
+
+
+def points(group: str) -> list[EntryPoint]:
+    """Return the entry points of a group, by name."""
+    return sorted(entry_points(group=group), key=lambda point: point.name)
+
+
+def load(point: EntryPoint) -> Any:
+    """Load what an entry point names; a foreign package may raise anything, and gets a line that names it."""
+    try:
+        return point.load()
+    except Exception as error:
+        raise UsageError(
+            f"{point.value} cannot be loaded: {type(error).__name__}: {error}",
+            remedy="mend or uninstall that package",
+        ) from error

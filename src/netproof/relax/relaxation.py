@@ -82,7 +82,10 @@ class Relaxation(ABC):
         return torch.maximum(low, high).clamp(min=0)
 
     def hull(self, h: Interval) -> Corners | None:
-        """Return the corners of the hull, or None: then there is no LP, MIP or decomposition of g."""
+        """Return the corners of the hull, or None: then there is no decomposition of g.
+
+        LPs and MIPs are written for max(h, a·h) alone, see `without_lp_form`.
+        """
         return None
 
     def loss(self, h: Interval) -> Tensor:

@@ -142,11 +142,10 @@ class LinedGraph:
             if self.charge is not None:  # rounding may have taken them just outside their range
                 chosen = chosen.clamp(0.0, 1.0)
             found = layer.relaxation.family(Interval(*sides), proof=self.charge is not None).at(chosen)
-            rest = self.linear_part(node)
             lines[node] = Lines(
                 *(
                     None if own is None else _unpack(own, stable.flatten(), layer.index, shape)  # type: ignore[arg-type,union-attr]
-                    for own, stable in zip(found, rest, strict=True)
+                    for own, stable in zip(found, self._stable[node], strict=True)
                 )
             )
         return lines
