@@ -8,11 +8,12 @@ forward map only, and are exact up to the LP solver's tolerance (about 1e-7): co
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import torch
-from scipy.optimize import LinearConstraint, linprog, milp
+from scipy.optimize import LinearConstraint, milp
 
 from netproof.model.graph import Graph, Node
 from netproof.model.nonlinear import LeakyRelu, Relu
@@ -56,52 +57,69 @@ def enumerate_minimum(
 ) -> Minimum:
     """The least over all linear pieces; lower, upper (input,), coef (row, output), offset (row,)."""
     best = Minimum(np.inf, lower)
-    for output, region in _pieces(graph, lower, upper):
-        found = _least(output, region, lower, upper, coef, offset)
+    for output, region in _pieces(graph, tuple(lower.tolist()), tuple(upper.tolist())):
+        rows = coef @ output
+        rows[:, -1] -= offset
+        if (_depths(rows, lower, upper) >= best.value).any():
+            continue  # not even without the region's constraints
+        found = _least(rows, region, lower, upper)
         if found is not None and found.value < best.value:
             best = found
     return best
 
 
-def _pieces(graph: Graph, lower: np.ndarray, upper: np.ndarray) -> Iterator[tuple[Piece, Piece]]:
+@lru_cache(maxsize=8)  # of one network several minima are asked
+def _pieces(graph: Graph, lower: tuple[float, ...], upper: tuple[float, ...]) -> list[tuple[Piece, Piece]]:
     """(output, region) of every linear piece that the box meets; the region is where `region` <= 0."""
     size = len(lower)
-    yield from _extend(graph, [np.eye(size, size + 1)], np.zeros((0, size + 1)), lower, upper)
+    whole = _Region(np.zeros((0, size + 1)), np.array(lower), np.array(lower), np.array(upper))
+    return list(_extend(graph, [np.eye(size, size + 1)], whole))
 
 
-def _extend(
-    graph: Graph, values: list[Piece], region: Piece, lower: np.ndarray, upper: np.ndarray
-) -> Iterator[tuple[Piece, Piece]]:
+@dataclass(frozen=True, eq=False)
+class _Region:
+    """The part of the box [lower, upper] where `rows` <= 0, and a point of it."""
+
+    rows: Piece
+    point: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    def narrowed(self, row: np.ndarray) -> _Region | None:
+        """The part where `row` <= 0 as well, or None where there is none; an LP says so where no point is at hand."""
+        if _depths(row[None], self.lower, self.upper)[0] > 0:
+            return None
+        rows = np.vstack([self.rows, row])
+        if row[:-1] @ self.point + row[-1] <= 0:
+            return replace(self, rows=rows)
+        point = _solve(np.zeros(len(self.lower)), rows[:, :-1], -rows[:, -1], self.lower, self.upper)
+        return None if point is None else replace(self, rows=rows, point=point)
+
+
+def _extend(graph: Graph, values: list[Piece], region: _Region) -> Iterator[tuple[Piece, Piece]]:
     if len(values) == len(graph.nodes):
-        yield values[-1], region
+        yield values[-1], region.rows
         return
     node = graph.nodes[len(values)]
     if isinstance(node.op, Affine):
         inputs = [(values[i], graph.nodes[i].shape) for i in node.inputs]
-        yield from _extend(graph, [*values, _compose(node.op, inputs)], region, lower, upper)
+        yield from _extend(graph, [*values, _compose(node.op, inputs)], region)
         return
     h = values[node.inputs[0]]
-    for active, more in _patterns(h, 0, region, lower, upper):
+    for active, part in _patterns(h, 0, region):
         slope = np.where(active, 1.0, leak_of(node))
-        yield from _extend(graph, [*values, slope[:, None] * h], more, lower, upper)
+        yield from _extend(graph, [*values, slope[:, None] * h], part)
 
 
-def _patterns(
-    h: Piece, first: int, region: Piece, lower: np.ndarray, upper: np.ndarray
-) -> Iterator[tuple[list[bool], Piece]]:
+def _patterns(h: Piece, first: int, region: _Region) -> Iterator[tuple[list[bool], _Region]]:
     """The sign patterns of h's elements from `first` on that occur somewhere in the region."""
     if first == len(h):
         yield [], region
         return
     for active in (True, False):
-        narrowed = np.vstack([region, -h[first] if active else h[first]])
-        if linprog(
-            np.zeros(len(lower)),
-            narrowed[:, :-1],
-            -narrowed[:, -1],
-            bounds=list(zip(lower, upper, strict=True)),
-        ).success:
-            for rest, final in _patterns(h, first + 1, narrowed, lower, upper):
+        part = region.narrowed(-h[first] if active else h[first])
+        if part is not None:
+            for rest, final in _patterns(h, first + 1, part):
                 yield [active, *rest], final
 
 
@@ -114,23 +132,27 @@ def _compose(op: Affine, inputs: list[tuple[Piece, tuple[int, ...]]]) -> Piece:
     return values.numpy().T
 
 
-def _least(
-    output: Piece,
-    region: Piece,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    coef: np.ndarray,
-    offset: np.ndarray,
-) -> Minimum | None:
+def _depths(rows: Piece, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """(row,) the least of each over the box."""
+    return (rows[:, :-1] * np.where(rows[:, :-1] > 0, lower, upper)).sum(1) + rows[:, -1]
+
+
+def _least(rows: Piece, region: Piece, lower: np.ndarray, upper: np.ndarray) -> Minimum | None:
     """min t with r_j <= t on one piece, over (x, t)."""
-    rows = coef @ output
-    rows[:, -1] -= offset
     above = np.hstack([np.vstack([rows, region])[:, :-1], np.zeros((len(rows) + len(region), 1))])
     above[: len(rows), -1] = -1.0
     limit = -np.concatenate([rows[:, -1], region[:, -1]])
-    bounds = [*zip(lower, upper, strict=True), (None, None)]
-    found = linprog(np.append(np.zeros(len(lower)), 1.0), above, limit, bounds=bounds)
-    return Minimum(float(found.x[-1]), found.x[:-1]) if found.success else None
+    cost = np.append(np.zeros(len(lower)), 1.0)
+    found = _solve(cost, above, limit, np.append(lower, -np.inf), np.append(upper, np.inf))
+    return None if found is None else Minimum(float(found[-1]), found[:-1])
+
+
+def _solve(
+    cost: np.ndarray, rows: np.ndarray, limit: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray | None:
+    """Where cost·x is least under rows·x <= limit, or None. `milp` without integers is the faster `linprog`."""
+    found = milp(cost, bounds=(lower, upper), constraints=LinearConstraint(rows, -np.inf, limit))
+    return np.array(found.x) if found.success else None
 
 
 # --- by mixed-integer programming ---
