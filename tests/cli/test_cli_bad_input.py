@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from command import run
+from command import run, run_cold
 
 VERIFY = ("verify", "m.onnx", "p.vnnlib")
 ROBUST = ("robust", "m.onnx", "--image", "x.npy", "--label", "1", "--eps", "0.1")
@@ -99,7 +99,7 @@ def test_a_folder_without_permission(folder: Path) -> None:
 
 
 def test_what_the_engine_refuses_is_one_line_too(folder: Path) -> None:
-    done = run(*VERIFY, engine="refuse", cwd=folder)
+    done = run_cold(*VERIFY, engine="refuse", cwd=folder)
     assert (done.returncode, done.stdout) == (2, "")
     expected = "netproof: error: p.vnnlib: line 3, column 7: no such variable X_9 (declare it)\n"
     assert done.stderr == expected

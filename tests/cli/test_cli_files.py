@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command import HANG, SOURCE
+from command import REAL, run, run_cold
 from onnx import TensorProto, helper, numpy_helper
 
 SPEC = """(declare-const X_0 Real)
@@ -21,18 +18,6 @@ SPEC = """(declare-const X_0 Real)
   (<= Y_0 100) ; always
 ))
 """
-
-
-def netproof(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "netproof", *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=HANG,
-        check=False,
-    )
 
 
 def model(*nodes: object, tensors: tuple[TensorProto, ...] = ()) -> bytes:
@@ -69,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_one_line_and_exit_2(folder: Path, arguments: tuple[str, ...], said: str) -> None:
-    done = netproof(*arguments, cwd=folder)
+    done = run(*arguments, engine=REAL, cwd=folder)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = [line for line in done.stderr.splitlines() if not line.startswith("netproof: reading:")]
     assert line.startswith("netproof: error: ")
@@ -77,11 +62,11 @@ def test_one_line_and_exit_2(folder: Path, arguments: tuple[str, ...], said: str
 
 
 def test_inspect_names_what_is_too_large(folder: Path) -> None:
-    done = netproof("inspect", "bomb.onnx", cwd=folder)
+    done = run("inspect", "bomb.onnx", engine=REAL, cwd=folder)
     assert "makes the network too large" in done.stdout + done.stderr
     assert done.returncode != 1
 
 
 def test_a_comment_ends_at_a_carriage_return(folder: Path) -> None:
-    done = netproof("verify", "relu.onnx", "return.vnnlib", "--timeout", "60", cwd=folder)
+    done = run_cold("verify", "relu.onnx", "return.vnnlib", "--timeout", "60", engine=REAL, cwd=folder)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "sat")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from command import SOURCE, run
+from command import REAL, run
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
@@ -183,7 +183,7 @@ def test_a_contradiction_of_one_target_is_that_of_all(grey: Path, largest: tuple
 
 def test_a_timeout_keeps_the_rows_that_are_there(grey: Path) -> None:
     robust = ("robust", "m.onnx", "--image", "x.npy", "--label", "1", "--eps", "0.1", "--json", "j.json")
-    done = run(*robust, "--timeout", "4", engine="slow", cwd=grey)
+    done = run(*robust, "--timeout", "2", engine="slow", cwd=grey)
     assert (done.returncode, done.stdout) == (0, "timeout\n")
     found = json.loads((grey / "j.json").read_text())
     assert found["verdict"] == "timeout"
@@ -236,9 +236,9 @@ def test_an_image_is_decided_in_each_norm(tmp_path: Path, norm: str) -> None:
     Image.fromarray(pixels).save(tmp_path / "x.png")
     robust = ("robust", "m.onnx", "--image", "x.png", "--label", "0", "--norm", norm, "--device", "cpu")
     for eps, verdict in (("0.6", "unsat"), ("2", "sat")):
-        done = run(*robust, "--eps", eps, cwd=tmp_path, PYTHONPATH=str(SOURCE))  # the engine itself
+        done = run(*robust, "--eps", eps, engine=REAL, cwd=tmp_path)
         assert (done.returncode, done.stdout.splitlines()[0]) == (0, verdict), done.stderr
-    done = run(*robust, "--eps", "0.1", "--largest", "--json", "j.json", cwd=tmp_path, PYTHONPATH=str(SOURCE))
+    done = run(*robust, "--eps", "0.1", "--largest", "--json", "j.json", engine=REAL, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     certified = json.loads((tmp_path / "j.json").read_text())["robustness"]["certified"]
     true = 2**-0.5 if norm == "2" else 1.0

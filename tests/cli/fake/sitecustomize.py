@@ -18,8 +18,6 @@ from fractions import Fraction
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 
-BEHAVIOUR = os.environ.get("FAKE_ENGINE", "unsat")
-
 
 @dataclass
 class Progress:
@@ -64,26 +62,32 @@ def start_process():
         file.write(f"{os.getpid()} {helper.pid}")
 
 
+def behaviour():
+    """What the engine does; asked of each command anew, for one process may fork many."""
+    return os.environ.get("FAKE_ENGINE", "unsat")
+
+
 def misbehave(deadline, progress):
+    how = behaviour()
     if progress is not None:
         progress(Progress())
     if os.environ.get("FAKE_PIDS"):
         start_process()
-    if BEHAVIOUR == "slow":
+    if how == "slow":
         spin(deadline)
-    elif BEHAVIOUR == "deaf":
+    elif how == "deaf":
         wait_deaf()
-    elif BEHAVIOUR == "busy":
+    elif how == "busy":
         sum(range(10**12))
-    elif BEHAVIOUR == "raise":
+    elif how == "raise":
         raise ZeroDivisionError("the engine fell over")
-    elif BEHAVIOUR == "memory":
+    elif how == "memory":
         raise MemoryError
-    elif BEHAVIOUR == "killed":
+    elif how == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
-    elif BEHAVIOUR == "exit":
+    elif how == "exit":
         os._exit(3)
-    elif BEHAVIOUR == "print":
+    elif how == "print":
         print("noise from a library", flush=True)
         os.write(1, b"noise from C\n")
 
@@ -94,7 +98,8 @@ def verify(model, spec, *, deadline=None, progress=None, options=None, **argumen
     from netproof.core.verdict import Stats, Status, Verdict, Witness
     from netproof.errors import SpecError
 
-    if BEHAVIOUR == "refuse":
+    how = behaviour()
+    if how == "refuse":
         raise SpecError("no such variable X_9", file=str(spec), line=3, column=7, remedy="declare it")
     misbehave(deadline, progress)
     if os.environ.get("FAKE_SPEC"):
@@ -103,22 +108,22 @@ def verify(model, spec, *, deadline=None, progress=None, options=None, **argumen
     stats = Stats(domains=40, rounds=3)
     if deadline is not None and deadline.expired:
         return Verdict(Status.TIMEOUT, "time limit", lower_bound=-0.125, stats=stats)
-    if BEHAVIOUR.startswith("upto:"):  # robust up to this radius
+    if how.startswith("upto:"):  # robust up to this radius
         region = spec.disjuncts[0].box
         width = max(high - low for low, high in zip(region.lower, region.upper, strict=True))
-        if width / 2 <= Fraction(BEHAVIOUR.removeprefix("upto:")):
+        if width / 2 <= Fraction(how.removeprefix("upto:")):
             return Verdict(Status.UNSAT, lower_bound=0.5, stats=stats, decided_by="root")
-    if BEHAVIOUR == "target 2" and 2 not in spec.disjuncts[0].rows[0].coefs:
+    if how == "target 2" and 2 not in spec.disjuncts[0].rows[0].coefs:
         return Verdict(Status.UNSAT, lower_bound=0.25, stats=stats, decided_by="root")
-    if BEHAVIOUR in ("sat", "finite", "target 2") or BEHAVIOUR.startswith("upto:"):
-        x = np.array([[0.5, 0.0 if BEHAVIOUR == "finite" else float("-inf")]], dtype=np.float32)
+    if how in ("sat", "finite", "target 2") or how.startswith("upto:"):
+        x = np.array([[0.5, 0.0 if how == "finite" else float("-inf")]], dtype=np.float32)
         return Verdict(
             Status.SAT, witness=Witness(x, np.array([[1.5]], dtype=np.float32)), upper_bound=-1.0, stats=stats
         )
-    if BEHAVIOUR == "contradiction":
+    if how == "contradiction":
         found = {"what": "everything is proved, and a point violates it", "saved": "netproof-contradiction-1"}
         return Verdict(Status.UNKNOWN, "contradiction", stats=stats, details={"contradiction": found})
-    if BEHAVIOUR == "empty":
+    if how == "empty":
         return Verdict(Status.UNSAT, "input set is empty", lower_bound=float("inf"), decided_by="input set")
     return Verdict(Status.UNSAT, lower_bound=0.5, stats=stats, decided_by="root")
 
