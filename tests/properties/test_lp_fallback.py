@@ -31,8 +31,8 @@ def both_thresholds(question: Question, folder: Path, method: str, options: dict
     return few, many
 
 
-@pytest.mark.parametrize("first", range(0, 200, 20))
-def test_two_hundred_networks_have_the_same_verdict_with_a_low_threshold(first: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_a_hundred_networks_have_the_same_verdict_with_a_low_threshold(first: int, tmp_path: Path) -> None:
     """One in four is knotted, so that more than 20 sub-domains are open at once."""
     lps = 0
     for seed in range(first, first + 20):
