@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -22,6 +23,8 @@ from netproof.problem.property import Disjunct
 
 # A linear function of the input, one row an element: (element, input + 1), the constant last.
 Piece = np.ndarray
+
+SAMPLES = 500  # points that show which linear pieces there are, so that LPs need only find the others
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +59,15 @@ def enumerate_minimum(
     graph: Graph, lower: np.ndarray, upper: np.ndarray, coef: np.ndarray, offset: np.ndarray
 ) -> Minimum:
     """The least over all linear pieces; lower, upper (input,), coef (row, output), offset (row,)."""
-    best = Minimum(np.inf, lower)
+    waiting = []
     for output, region in _pieces(graph, tuple(lower.tolist()), tuple(upper.tolist())):
         rows = coef @ output
         rows[:, -1] -= offset
-        if (_depths(rows, lower, upper) >= best.value).any():
-            continue  # not even without the region's constraints
+        waiting.append((float(_depths(rows, lower, upper).max()), rows, region))
+    best = Minimum(np.inf, lower)
+    for depth, rows, region in sorted(waiting, key=itemgetter(0)):
+        if depth >= best.value:
+            break  # no later one is lower, not even without its region's constraints
         found = _least(rows, region, lower, upper)
         if found is not None and found.value < best.value:
             best = found
@@ -72,16 +78,18 @@ def enumerate_minimum(
 def _pieces(graph: Graph, lower: tuple[float, ...], upper: tuple[float, ...]) -> list[tuple[Piece, Piece]]:
     """(output, region) of every linear piece that the box meets; the region is where `region` <= 0."""
     size = len(lower)
-    whole = _Region(np.zeros((0, size + 1)), np.array(lower), np.array(lower), np.array(upper))
+    share = np.random.default_rng(0).random((SAMPLES, size))
+    points = np.array(lower) + share * (np.array(upper) - np.array(lower))
+    whole = _Region(np.zeros((0, size + 1)), points, np.array(lower), np.array(upper))
     return list(_extend(graph, [np.eye(size, size + 1)], whole))
 
 
 @dataclass(frozen=True, eq=False)
 class _Region:
-    """The part of the box [lower, upper] where `rows` <= 0, and a point of it."""
+    """The part of the box [lower, upper] where `rows` <= 0, and points of it, at least one: (point, input)."""
 
     rows: Piece
-    point: np.ndarray
+    points: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
 
@@ -90,10 +98,11 @@ class _Region:
         if _depths(row[None], self.lower, self.upper)[0] > 0:
             return None
         rows = np.vstack([self.rows, row])
-        if row[:-1] @ self.point + row[-1] <= 0:
-            return replace(self, rows=rows)
+        kept = self.points[self.points @ row[:-1] + row[-1] <= 0]
+        if len(kept):
+            return replace(self, rows=rows, points=kept)
         point = _solve(np.zeros(len(self.lower)), rows[:, :-1], -rows[:, -1], self.lower, self.upper)
-        return None if point is None else replace(self, rows=rows, point=point)
+        return None if point is None else replace(self, rows=rows, points=point[None])
 
 
 def _extend(graph: Graph, values: list[Piece], region: _Region) -> Iterator[tuple[Piece, Piece]]:
