@@ -15,7 +15,7 @@ from netproof.core.deadline import Deadline
 from netproof.problem.problem import Problem
 from netproof.search.boxes.loop import SplitResult
 from netproof.search.goals import Decide, Minimise
-from support.asking import knotted, sharpened
+from support.asking import knotted, sharpened, worst_row
 from support.awkward import GraphBuilder
 from support.boxes import Run, deaf, problems_of, several, truth, worst
 from support.exact import enumerate_minimum, milp_minimum, rows_of
@@ -76,7 +76,8 @@ def assert_open(problem: Problem, result: SplitResult, points: Tensor) -> int:
     for t in range(len(problem.disjuncts)):
         mine = result.open.target == t
         inside = ((points[:, None] >= lower[mine]) & (points[:, None] <= upper[mine])).all(2).any(1)
-        bad = torch.tensor([worst(problem, x.view_as(problem.input_set.lower), t) <= 0 for x in points])
+        bad = worst_row(problem, points.reshape(-1, *problem.input_set.lower.shape), t) <= 0
+        assert bool(bad.any())
         assert bool(inside[bad].all())
         outside += int((~inside).sum())
     return outside
