@@ -37,7 +37,8 @@ from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
 from netproof.problem.witness import confirm
 from netproof.search.goals import Decide
-from netproof.search.loop import Method, Search
+from netproof.search.loop import Search
+from netproof.search.method import Method
 
 COLUMNS = "set vnnlib rule status branches seconds failures"
 RULES = ("babsr", "gnn", "gnn-online", "random")

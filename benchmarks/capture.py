@@ -20,10 +20,9 @@ from scaling import Bench, seconds_of
 from tables import say, table
 
 import netproof
-from netproof.bounds.condensed.ascent import Seeds, Start, climb, first_logits
-from netproof.bounds.condensed.passes import packed_lines
+from netproof.bounds.ascent import Schedule, ascend
 from netproof.bounds.domains import Domains
-from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
 from netproof.errors import DeviceError
@@ -38,12 +37,9 @@ COLUMNS = ["instance", "unstable", "batch", "eager ms", "capture ms", "replay ms
 
 def climb_of(root: Root, domains: Domains, steps: int) -> Callable[[], Any]:
     """The climb that bounds these sub-domains, none of which is ever settled."""
-    net = root.net32
-    lines = packed_lines(net, domains.known, proof=False)
-    start = Start(domains.slopes.float(), domains.multipliers.float(), first_logits(domains.weights))
     never = torch.full((len(domains),), torch.inf, device=domains.bound.device)
-    seeds = Seeds.of(net, domains.target, root.valid)
-    return lambda: climb(net, seeds, lines, start, Schedule(steps, 0.1), never, Deadline())
+    dual, theta = Dual.of(root, domains, proof=False), DualPoint.of(domains)
+    return lambda: ascend(dual, theta, Schedule(steps, 0.1), never, Deadline())
 
 
 def capture(call: Callable[[], Any]) -> torch.cuda.CUDAGraph:
@@ -63,7 +59,7 @@ def measure(given: argparse.Namespace, name: str, device: torch.device) -> list[
     for batch in given.batch:
         call = climb_of(root, grown.select(slice(0, batch)), given.steps)
         # Looking at what is settled waits for the device, which a capture cannot.
-        with mock.patch("netproof.bounds.condensed.ascent.LOOK", given.steps + 1):
+        with mock.patch("netproof.bounds.ascent.LOOK", given.steps + 1):
             side = torch.cuda.Stream(device)  # a first run there allocates what a capture may not
             with torch.cuda.stream(side):
                 call()

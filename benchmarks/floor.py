@@ -1,10 +1,10 @@
 """The least time that a sub-domain can take on this machine: its flops and bytes, counted, over the machine's peaks.
 
-Counted on the condensed network, for the schedule's full number of steps: each step is a bound (`pull`) and its
-gradient (`push`) in float32 and an update of the optimiser; then each of the two children has its share of the probes
-that chose the neuron, and the bound once more in float64. Flops are those of the matrix products and of the trunk's
-convolutions. Bytes: whatever differs from one sub-domain to the next is read once and written once between two matrix
-products, as perfectly fused kernels would; the matrices are read once a batch.
+Counted on the condensed network, for the schedule's full number of steps: each step is a bound (`backward`) and its
+gradient (`forward`) in float32 and an update of the optimiser; then each of the two children has its share of the
+probes that chose the neuron, and the bound once more in float64. Flops are those of the matrix products and of the
+trunk's convolutions. Bytes: whatever differs from one sub-domain to the next is read once and written once between two
+matrix products, as perfectly fused kernels would; the matrices are read once a batch.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from netproof.bounds.condensed.network import Condensed
 from netproof.numerics import use_strict_float32
 
 # Numbers moved for each packed neuron:
-PULL = 8  # α, β, the upper line's two and the sign are read; p is written and read; a is written
-PUSH = 7  # a, α and the upper line's two are read; h is written; z is written and read
+BACKWARD = 8  # α, β, the upper line's two and the sign are read; p is written and read; a is written
+FORWARD = 7  # a, α and the upper line's two are read; h is written; z is written and read
 UPDATE = 18  # α, β and the two moments of each, read and written; their range, a and h read; the best ones written
 RECORD = 28  # bytes: signs, bounds, slopes and multipliers of the sub-domain, read and written once
 SINGLE, DOUBLE = 4, 8  # bytes a number
@@ -64,28 +64,28 @@ class Peak:
 
 def work_of(net: Condensed, steps: int, probes: int, batch: int) -> Work:
     """Of one sub-domain of a batch; net: the copy to search with."""
-    once = _pull(net, batch)
-    step = once + _push(net, batch) + Work(0.0, 0.0, SINGLE * UPDATE * net.count)
+    once = _backward(net, batch)
+    step = once + _forward(net, batch) + Work(0.0, 0.0, SINGLE * UPDATE * net.count)
     tried = once * (probes if probes > 1 else 0)  # two sides a neuron, two children to share them
     proof = Work(0.0, once.single, once.bytes * DOUBLE / SINGLE)
     return step * steps + once + tried + proof + Work(0.0, 0.0, RECORD * net.count)
 
 
-def _pull(net: Condensed, batch: int) -> Work:
+def _backward(net: Condensed, batch: int) -> Work:
     count, base, inputs = net.count, net.base, net.region.centre.numel()
     between = sum(layer.count * (count - layer.packed.stop) for layer in net.layers)
     entries = between + (count - net.direct) * base
     coef = torch.zeros(1, net.trunk.count, device=net.matrix.device)
     flops = 2 * entries + _counted(lambda: net.trunk.pull(coef))
-    moved = (base + count) + PULL * count + 2 * base + inputs + net.matrix.numel() / batch
+    moved = (base + count) + BACKWARD * count + 2 * base + inputs + net.matrix.numel() / batch
     return Work(flops, 0.0, SINGLE * moved)
 
 
-def _push(net: Condensed, batch: int) -> Work:
+def _forward(net: Condensed, batch: int) -> Work:
     base, inputs = net.base, net.region.centre
     entries = sum(layer.count * (base + layer.start) for layer in net.layers if layer.packed.stop > net.direct)
     flops = 2 * entries + _counted(lambda: net.trunk.push(inputs[None]))
-    moved = inputs.numel() + 2 * base + PUSH * net.count + net.matrix.numel() / batch
+    moved = inputs.numel() + 2 * base + FORWARD * net.count + net.matrix.numel() / batch
     return Work(flops, 0.0, SINGLE * moved)
 
 

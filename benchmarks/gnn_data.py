@@ -19,7 +19,7 @@ from torch import Tensor
 
 from netproof.bounds.base import Bounder, Bounds, Clock
 from netproof.bounds.domains import Domains, concatenate, split
-from netproof.bounds.linear.lined_graph import splittable
+from netproof.bounds.layers import splittable
 from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
@@ -189,11 +189,8 @@ class Generator:
         for index in torch.arange(len(domains), device=self.device).split(fit):
             zero = torch.zeros(len(index), dtype=torch.float64, device=self.device)
             parts.append(self.bounder.bound(root, domains.select(index), zero, NEVER, Clock()))
-        names = ("empty", "coef", "point")
-        return Bounds(
-            concatenate([part.domains for part in parts]),
-            *(torch.cat([getattr(part, name) for part in parts]) for name in names),
-        )
+        columns = zip(*((part.empty, part.coef, part.point) for part in parts), strict=True)
+        return Bounds(concatenate([part.domains for part in parts]), *map(torch.cat, columns))
 
     def _labels(self, root: Root, bounds: Bounds) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Features (n, U, COUNT), tried (n, K), gains (n, K, 2) and BaBSR's choice (n,)."""

@@ -32,7 +32,8 @@ from netproof.numerics import generator, use_strict_float32
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
 from netproof.problem.specs import output_constraint
-from netproof.search.loop import CANDIDATES, Method
+from netproof.search.loop import CANDIDATES
+from netproof.search.method import Method
 
 INPUTS = 32
 AXES: dict[str, list[float]] = {

@@ -26,6 +26,7 @@ from netproof.bounds.base import Bounds
 from netproof.bounds.beta import Beta
 from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.domains import Domains
+from netproof.bounds.net import Net
 from netproof.bounds.neurons.root import Root
 from netproof.campaign.instances import Instance
 from netproof.core.cpu import available_cpus
@@ -39,9 +40,9 @@ COLUMNS = "instance method batch verdict unstable domains domains/s of_all/s flo
 
 @dataclass
 class Tally:
-    """The sub-domains bounded under one root, whose condensed network is kept and not the root, which is large."""
+    """The sub-domains bounded under one root, whose network is kept and not the root, which is large."""
 
-    net: Condensed
+    net: Net
     domains: int = 0
 
 
@@ -61,15 +62,16 @@ class Run:
         return spent["total"] - spent["load"] - spent["attack"] - spent["root"]
 
     def work(self) -> Work | None:
-        """Of a sub-domain, on average over the roots; None for methods that do not condense the network."""
+        """Of a sub-domain, on average over the roots; None where the network is not condensed."""
+        condensed = [(tally.net, tally.domains) for tally in self.tallies if isinstance(tally.net, Condensed)]
         bounded = sum(tally.domains for tally in self.tallies)
-        if not bounded or self.tallies[0].net.count == 0:
+        if not bounded or len(condensed) < len(self.tallies) or condensed[0][0].count == 0:
             return None
         fields = method_info(self.method).options(self.options)
         steps, probes, batch = (int(fields[name] or 0) for name in ("steps", "probes", "batch"))
         total = Work(0.0, 0.0, 0.0)
-        for tally in self.tallies:
-            total = total + work_of(tally.net, steps, probes, 2 * batch) * tally.domains
+        for net, domains in condensed:
+            total = total + work_of(net, steps, probes, 2 * batch) * domains
         return total * (1 / bounded)
 
     def row(self, peak: Peak) -> list[str]:

@@ -38,6 +38,16 @@ def gamma(n: int, dtype: torch.dtype = torch.float64) -> float:
     return nu / (1.0 - nu) * INFLATE
 
 
+def with_margin(threshold: Tensor) -> Tensor:
+    """Return thresholds (n,) of a search in float32, past which a proof of the threshold itself is likely."""
+    return (threshold + SEARCH_MARGIN * (1 + threshold.abs())).float()
+
+
+def lowered(value: Tensor, charge: Tensor | float = 0.0) -> Tensor:
+    """Return a number at most value − charge, for a value and a charge that are float64 themselves."""
+    return value - charge * INFLATE - value.abs() * gamma(4)
+
+
 def underflow(reach: Tensor) -> Tensor:
     """What coefficients lose as their products underflow, where they multiply values whose sizes add up to `reach`."""
     return UNDERFLOW * (1.0 + reach)

@@ -283,7 +283,7 @@ def test_contradicting_verdicts_are_seen(
 
 
 def test_flops_are_those_of_the_products(script: Callable[[str], ModuleType]) -> None:
-    """Three layers, every neuron unstable: the count is the products' of `pull` and `push` written out."""
+    """Three layers, every neuron unstable: the count is the products' of `backward` and `forward` written out."""
     floor, device = script("floor"), torch.device("cpu")
     network = module(4, 3, 5, 6, 1)
     for layer in network:
@@ -294,14 +294,14 @@ def test_flops_are_those_of_the_products(script: Callable[[str], ModuleType]) ->
     bounder = build_method("beta", method_info("beta").options(), device).bounder
     found = bounder.root(problem, torch.zeros(1, dtype=torch.float64), device, Deadline(), Clock())
     assert found is not None
-    net = found[0].net32
+    net = found[0].condensed32
     assert [layer.count for layer in net.layers] == [3, 5, 6]
     trunk = 3 * 4
-    pull = 2 * (6 * 5 + (6 + 5) * 3 + (6 + 5) * (1 + 3) + trunk)  # a of layers 2 and 1, then 1 and y, then x
-    push = 2 * (trunk + 5 * (1 + 3 + 3) + 6 * (1 + 3 + 3 + 5))
+    backward = 2 * (6 * 5 + (6 + 5) * 3 + (6 + 5) * (1 + 3) + trunk)  # a of layers 2 and 1, then 1 and y, then x
+    forward = 2 * (trunk + 5 * (1 + 3 + 3) + 6 * (1 + 3 + 3 + 5))
     work = floor.work_of(net, steps=10, probes=4, batch=64)
-    assert work.single == 10 * (pull + push) + pull + 4 * pull
-    assert work.double == pull
+    assert work.single == 10 * (backward + forward) + backward + 4 * backward
+    assert work.double == backward
     assert floor.work_of(net, steps=10, probes=4, batch=1).bytes > work.bytes, "matrices are shared by a batch"
 
 

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds.linear.backward import Charge, backward
+from netproof.bounds.domains import Known
+from netproof.bounds.dual import Dual, DualPoint, Evaluated
+from netproof.bounds.linear.backward import Charge, backward, walk
+from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.interval import Intervals, interval_bounds
 from netproof.bounds.linear.lined_graph import LinedGraph, one_hot
 from netproof.bounds.linear.region import Region
+from netproof.bounds.packed import Packed
 from netproof.core.forms import LinearForm
 from netproof.model.affine import Linear, Scale
 from netproof.model.graph import Graph
@@ -39,19 +43,34 @@ class Setting:
         for node in graph.nonlinear:
             (pre,) = graph.nodes[node].inputs
             self.proof.add(node, pre, self.intervals.of[pre])
-        layers = self.proof.layers
-        self.lower = [self.intervals.of[k.pre].lower.reshape(1, -1)[:, k.index] for k in layers]
-        self.upper = [self.intervals.of[k.pre].upper.reshape(1, -1)[:, k.index] for k in layers]
-        self.slopes = torch.from_numpy(rng.uniform(0, 1, (1, 1, self.proof.count)))
-        self.coef = torch.from_numpy(rng.integers(-5, 6, (1, 1, *graph.output.shape)) / 3)
+        nothing = torch.zeros(1, 0, dtype=torch.float64)
+        bounds = [(self.intervals.of[k.pre], k.index) for k in self.proof.layers]
+        lower = torch.cat([nothing, *(h.lower.reshape(1, -1)[:, index] for h, index in bounds)], 1)
+        upper = torch.cat([nothing, *(h.upper.reshape(1, -1)[:, index] for h, index in bounds)], 1)
+        self.known = Known(lower, upper, torch.zeros_like(lower), None)
+        self.slopes = torch.from_numpy(rng.uniform(0, 1, (1, self.proof.count)))
+        self.coef = torch.from_numpy(rng.integers(-5, 6, (1, *graph.output.shape)) / 3)
 
     @property
     def lines(self) -> dict[int, Lines]:
-        return self.proof.lines(self.graph.output.index, self.lower, self.upper, self.slopes)
+        return self.by_node(Packed.of(self.proof.layers, self.known, proof=True).at(self.slopes))
+
+    def by_node(self, packed: Lines) -> dict[int, Lines]:
+        """The lines of every nonlinear node, (n, *node) where some of its neurons are packed, (n, U)."""
+        found = {node: self.proof.linear_part(node) for node in self.graph.nonlinear}
+        for layer in self.proof.layers:
+            mine = Lines(*(None if t is None else t[:, layer.packed] for t in packed))
+            found[layer.node] = self.proof.spread(layer, mine)
+        return found
+
+    def evaluated(self, coef: torch.Tensor, known: Known, slopes: torch.Tensor, node: int | None = None) -> Evaluated:
+        """The proof for forms coef (n, *node) of a node, by default the output."""
+        net = GraphNet.before(self.proof, self.graph.output.index if node is None else node)
+        forms, one = torch.nn.functional.pad(coef.flatten(1), (1, 0)), torch.ones(len(coef), 1)
+        return Dual.of_forms(net, forms, torch.zeros(len(coef)), known).at(DualPoint(slopes, None, one))
 
     def charged(self) -> Fraction:
-        last = self.graph.output.index
-        return Fraction(float(self.proof.bound(last, self.coef, self.lower, self.upper, self.slopes)))
+        return Fraction(float(self.evaluated(self.coef, self.known, self.slopes).value))
 
     def uncharged(self) -> Fraction:
         form = backward(self.graph, self.graph.output.index, self.coef, self.lines)
@@ -103,11 +122,10 @@ def test_a_large_sum_that_cancels_is_charged() -> None:
     up = build.add(Scale(None, torch.tensor([[1e16]], dtype=torch.float64)), 0)
     build.add(Scale(None, torch.tensor([[-1e16]], dtype=torch.float64)), up)
     setting = Setting(build.finish(), 0, InputSet(*(torch.full((1, 1), v, dtype=torch.float64) for v in (0.3, 0.7))))
-    setting.coef = torch.ones(1, 1, 1, 1, dtype=torch.float64)
+    setting.coef = torch.ones(1, 1, 1, dtype=torch.float64)
     assert setting.rational() == Fraction(0.3)
     assert setting.charged() <= Fraction(0.3)
-    third = torch.tensor([[1 / 3]], dtype=torch.float64)
-    setting.coef = third.view(1, 1, 1, 1)
+    setting.coef = torch.full((1, 1, 1), 1 / 3, dtype=torch.float64)
     assert setting.charged() <= setting.rational() == Fraction(1 / 3) * Fraction(0.3)
 
 
@@ -178,33 +196,32 @@ def test_leading_axes_are_independent() -> None:
     setting = Setting(awkward_graph(3), 3)
     rng = np.random.default_rng(0)
     coef = torch.from_numpy(rng.uniform(-1, 1, (3, 2, *setting.graph.output.shape)))
-    slopes = torch.from_numpy(rng.uniform(0, 1, (3, 2, setting.proof.count)))
-    lower = [t.repeat(3, 1) * torch.tensor([[1.0], [0.5], [0.0]], dtype=torch.float64) for t in setting.lower]
-    upper = [t.repeat(3, 1) for t in setting.upper]
-    last = setting.graph.output.index
-    together = setting.proof.bound(last, coef, lower, upper, slopes)
-    assert together.shape == (3, 2)
-    for i in range(3):
-        for j in range(2):
-            alone = setting.proof.bound(
-                last,
-                coef[i : i + 1, j : j + 1],
-                [t[i : i + 1] for t in lower],
-                [t[i : i + 1] for t in upper],
-                slopes[i : i + 1, j : j + 1],
-            )
-            assert float(alone) == pytest.approx(float(together[i, j]), rel=1e-12)
+    form = backward(setting.graph, setting.graph.output.index, coef, setting.lines, charge=setting.proof.charge)
+    least = setting.region.least(form)
+    assert least.shape == (3, 2)
+    flat = coef.flatten(0, 1)
+    slopes = torch.from_numpy(rng.uniform(0, 1, (6, setting.proof.count)))
+    shrink = torch.tensor([[1.0], [1.0], [0.5], [0.5], [0.0], [0.0]], dtype=torch.float64)
+    lower, upper = setting.known.lower * shrink, setting.known.upper.repeat(6, 1)
+    known = Known(lower, upper, torch.zeros_like(lower), None)
+    together = setting.evaluated(flat, known, slopes).value
+    for i in range(6):
+        some = slice(i, i + 1)
+        alone = setting.evaluated(flat[some], known.upto(setting.proof.count, some), slopes[some]).value
+        assert float(alone) == pytest.approx(float(together[i]), rel=1e-12)
+        own = setting.evaluated(flat[some], setting.known, setting.slopes).value
+        assert float(own) == pytest.approx(float(least.flatten()[i]), rel=1e-12)
 
 
 def test_slopes_outside_the_sound_range_are_projected_in_proofs() -> None:
     setting = Setting(random_network(seeded(34), neurons=14).graph, 34)
     assert setting.proof.count >= 3
-    last = setting.graph.output.index
     wild = torch.where(torch.arange(setting.proof.count) % 2 == 0, 1.5, -0.5).double().view_as(setting.slopes)
-    for lines in setting.proof.lines(last, setting.lower, setting.upper, wild).values():
-        assert bool(((lines.lower_slope >= 0) & (lines.lower_slope <= 1)).all())
-    bound = Fraction(float(setting.proof.bound(last, setting.coef, setting.lower, setting.upper, wild)))
-    coef = exact(setting.coef)
+    done = setting.evaluated(setting.coef, setting.known, wild)
+    assert done.pulled.lines is not None
+    lower_slope = done.pulled.lines.lower_slope
+    assert bool(((lower_slope >= 0) & (lower_slope <= 1)).all())
+    bound, coef = Fraction(float(done.value)), exact(setting.coef)
     assert all(bound <= coef @ exact_values(setting.graph, x)[-1] for x in setting.points(40, 0))
 
 
@@ -245,24 +262,25 @@ def test_the_last_addition_is_charged() -> None:
     """1 − 2^-55 is 1 in floats."""
     setting = Setting(awkward_graph(0), 0)
     tiny = 2.0**-55 / float(setting.region.centre.flatten()[0])
-    coef = torch.zeros(1, 1, *setting.graph.input.shape, dtype=torch.float64)
+    coef = torch.zeros(1, *setting.graph.input.shape, dtype=torch.float64)
     coef[..., 0] = -abs(tiny)
-    form = LinearForm(coef, torch.ones(1, 1, dtype=torch.float64))
-    assert float(setting.region.least(form)) == 1.0
-    assert float(setting.proof.least(form)) < 1.0
+    assert float(setting.region.least(LinearForm(coef, torch.ones(1, dtype=torch.float64)))) == 1.0
+    seed = torch.nn.functional.pad(coef.flatten(1), (1, 0), value=1.0)
+    lines = Packed.of(setting.proof.layers, setting.known, proof=True).at(setting.slopes)
+    assert float(GraphNet.before(setting.proof, 0).backward(seed, lines, None, None).value) < 1.0
 
 
 def test_neurons_are_bounded_both_ways_from_one_pass() -> None:
     setting = Setting(random_network(seeded(11)).graph, 11)
     layer = setting.proof.layers[-1]
-    places = layer.index[None]
-    slopes = setting.slopes[:, None].expand(1, 2, 1, -1)
-    found = setting.proof.neurons(layer, places, setting.lower, setting.upper, slopes)
-    assert found.lower.shape == places.shape
+    shape = setting.graph.nodes[layer.pre].shape
+    coef = torch.cat([one_hot(layer.index, torch.full((1,), sign).double(), shape) for sign in (1.0, -1.0)])
+    below, above = setting.evaluated(coef, setting.known, setting.slopes, layer.pre).value.chunk(2)
+    assert below.shape == layer.index.shape
     for x in setting.points(50, 1):
         h = exact_values(setting.graph, x)[layer.pre][layer.index.numpy()]
-        assert all(exact(found.lower) <= h)
-        assert all(h <= exact(found.upper))
+        assert all(exact(below) <= h)
+        assert all(h <= exact(-above))
 
 
 def test_one_hot_places_values_in_the_node_shape() -> None:
@@ -280,8 +298,9 @@ def test_branching_gets_the_coefficient_at_every_nonlinear_output() -> None:
     build.linear(b, np.array([[-3.0]]), np.array([0.0]))
     box = InputSet(torch.tensor([[-1.0]], dtype=torch.float64), torch.tensor([[1.0]], dtype=torch.float64))
     setting = Setting(build.finish(), 0, box)
-    keep: dict[int, torch.Tensor] = {}
-    coef = torch.ones(1, 1, 1, 1, dtype=torch.float64)
-    setting.proof.output(coef, setting.lower, setting.upper, setting.slopes, keep)
-    assert keep[b].item() == -3.0
-    assert keep[a].item() == pytest.approx(-3.0 * 0.5 * 2.0)  # b's h in [−1, 1]: its upper line has slope 1/2
+    coef, last = torch.ones(1, 1, 1, dtype=torch.float64), setting.graph.output.index
+    kept = walk(setting.graph, last, setting.proof.begin(last, coef), setting.lines, 0, keep=True).kept
+    assert kept[b].dense().item() == -3.0
+    assert kept[a].dense().item() == pytest.approx(-3.0 * 0.5 * 2.0)  # b's h in [−1, 1]: its upper line's slope is 1/2
+    after = setting.evaluated(coef, setting.known, setting.slopes).pulled.after
+    assert after[0].tolist() == [kept[a].dense().item(), kept[b].dense().item()]

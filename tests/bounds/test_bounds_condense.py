@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
+from netproof.bounds.ascent import Schedule, ascend
 from netproof.bounds.base import root_domains
-from netproof.bounds.condensed.ascent import Seeds, Start, climb
-from netproof.bounds.condensed.network import trunk_node
-from netproof.bounds.condensed.passes import Packed, packed_lines, pull, push, within
+from netproof.bounds.condensed.condenser import trunk_node
 from netproof.bounds.domains import Domains, split
-from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.dual import Dual, DualPoint
+from netproof.bounds.linear.graph_net import GraphNet
+from netproof.bounds.net import Net
 from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.packed import Packed
 from netproof.core.deadline import Deadline
 from netproof.problem.problem import Problem
 from support.asking import CPU, first_problem, knotted
@@ -52,32 +56,36 @@ def children(root: Root, seed: int) -> Domains:
     )
 
 
-def slopes_and_lines(root: Root, domains: Domains) -> tuple[torch.Tensor, Packed]:
-    net = root.net64
-    lines = packed_lines(net, domains.known, proof=True)
-    return within(domains.slopes.double()), lines
+def dual_on(net: Net, root: Root, domains: Domains) -> Dual:
+    """Return the dual function of the property's rows on a network of our choice."""
+    packed = Packed.of(net.layers, domains.known.to(net.dtype), proof=net.proof)
+    return Dual(net, net.rows[domains.target], net.error[domains.target], root.valid[domains.target], packed)
 
 
-def test_without_multipliers_the_bound_is_that_of_the_graph() -> None:
+def of_first_rows(net: Net, domains: Domains) -> Dual:
+    """Return that of each target's first row alone."""
+    forms, error = net.rows[domains.target][:, 0], net.error[domains.target][:, 0]
+    return Dual.of_forms(net, forms, error, domains.known)
+
+
+def value_at(dual: Dual, slopes: Tensor, multipliers: Tensor | None = None) -> Tensor:
+    """Return what the network itself says of the rows, all with the same weight."""
+    return dual.at(DualPoint(slopes, multipliers, torch.ones_like(dual.error))).pulled.value
+
+
+def test_the_bound_is_that_of_the_graph() -> None:
+    """Compare the two with multipliers and without them."""
     compared = 0
     for seed, problem in enumerate(problems()):
         root = plain_root(problem)
         domains = children(root, seed)
-        slopes, lines = slopes_and_lines(root, domains)
-        seeds = Seeds.of(root.net64, domains.target, root.valid)
-        weights = seeds.weights(torch.zeros_like(domains.weights).double())
-        ours = pull(root.net64, seeds.mix(weights), lines, slopes, None).value
-        layers = root.graph64.layers
-        lower = [domains.lower[:, layer.packed].double() for layer in layers]
-        upper = [domains.upper[:, layer.packed].double() for layer in layers]
-        coef = torch.einsum("dr,dro->do", weights, root.rows.coef[domains.target])
-        const = (weights * root.rows.offset[domains.target]).sum(1)
-        form = root.graph64.output(
-            coef.view(len(domains), 1, *problem.graph.output.shape), lower, upper, slopes[:, None]
-        )
-        theirs = root.graph64.least(form)[:, 0] - const
-        scale = 1 + theirs.abs().max()
-        assert bool(((ours - theirs).abs() <= 1e-9 * scale).all())
+        graph, valid = GraphNet.whole(root.graph64, root.rows), root.valid[domains.target].double()
+        mixed = torch.einsum("dr,drc->dc", valid / valid.sum(1, keepdim=True), graph.rows[domains.target])
+        by_graph = Dual.of_forms(graph, mixed, torch.zeros(len(domains)), domains.known)
+        for beta in (None, domains.multipliers):
+            ours = value_at(dual_on(root.condensed64, root, domains), domains.slopes, beta)
+            theirs = value_at(by_graph, domains.slopes, beta)
+            assert bool(((ours - theirs).abs() <= 1e-9 * (1 + theirs.abs().max())).all())
         compared += root.count > 0
     assert compared >= 15
 
@@ -86,7 +94,7 @@ def test_the_forms_are_the_neurons() -> None:
     """h = M v at points: within the error that each form is charged with."""
     for seed, problem in enumerate(problems()):
         root = plain_root(problem)
-        net = root.net64
+        net = root.condensed64
         points = random_points(problem, 30, seed)
         h = packed_values(root, points)
         values = problem.graph.values(points)
@@ -107,31 +115,22 @@ def test_the_gradient_is_exact() -> None:
     checked = 0
     for seed in range(6):
         root = plain_root(first_problem(knotted(seed, (3, 6, 5, 2))))
-        net = root.net64
         domains = children(root, seed)
-        slopes, lines = slopes_and_lines(root, domains)
+        search = replace(root.condensed64, charges=None, region=root.condensed64.region.about_centre())
+        dual = of_first_rows(search, domains)
         beta = domains.multipliers.double() + 0.1 * domains.splits.ne(0)
-        search = replace(net, charges=None, region=net.region.about_centre())
-        seed_form = Seeds.of(search, domains.target, root.valid).forms[:, 0]
-        at = pull(search, seed_form, lines, slopes, beta)
-        h, _ = push(search, at)
-        free = unstable_of(domains)  # elsewhere the parameter moves nothing
-        for by_slope in (True, False):
-            grad = torch.empty_like(h)
-            if by_slope:
-                lines.gradient(slopes, at.after, h, grad)
-                grad *= free
-            else:
-                lines.multiplier_gradient(beta, h, grad)
-            for u in range(root.count):
-                step = torch.zeros_like(slopes)
-                step[:, u] = 1e-7
-                args = [(slopes + s * step, beta) if by_slope else (slopes, beta + s * step) for s in (1, -1)]
-                up, down = (pull(search, seed_form, lines, *a).value for a in args)
-                right, left = (up - at.value) / 1e-7, (at.value - down) / 1e-7
-                smooth = (right - left).abs() < 1e-5
-                assert bool(((right - grad[:, u]).abs() < 1e-4)[smooth].all())
-                checked += int(smooth.sum())
+        moving = torch.stack([domains.slopes.double(), beta], 1)
+        at = dual.evaluate([moving], last=False)
+        (grad,) = dual.gradient([moving], at)
+        grad[:, 0] *= unstable_of(domains)  # elsewhere the parameter moves nothing
+        for kind, u in product(range(2), range(root.count)):
+            step = torch.zeros_like(moving)
+            step[:, kind, u] = 1e-7
+            up, down = (dual.evaluate([moving + s * step], last=True).value for s in (1, -1))
+            right, left = (up - at.value) / 1e-7, (at.value - down) / 1e-7
+            smooth = (right - left).abs() < 1e-5
+            assert bool(((right - grad[:, kind, u]).abs() < 1e-4)[smooth].all())
+            checked += int(smooth.sum())
     assert checked > 200
 
 
@@ -139,26 +138,20 @@ def test_the_search_copy_agrees_with_the_proof_and_never_decides() -> None:
     for seed, problem in enumerate(problems()[:14]):
         root = plain_root(problem)
         domains = children(root, seed)
-        slopes, lines = slopes_and_lines(root, domains)
-        proved = pull(root.net64, root.net64.rows[domains.target][:, 0], lines, slopes, None)
-        narrow = packed_lines(root.net32, domains.known, proof=False)
-        found = pull(root.net32, root.net32.rows[domains.target][:, 0], narrow, slopes.float(), None)
-        torch.testing.assert_close(found.value.double(), proved.value, rtol=1e-3, atol=1e-3)
+        nets = root.condensed32, root.condensed64
+        found, proved = (value_at(of_first_rows(net, domains), domains.slopes) for net in nets)
+        torch.testing.assert_close(found.double(), proved, rtol=1e-3, atol=1e-3)
 
 
 def test_a_climb_never_ends_below_its_start_and_leaves_alone_what_is_settled() -> None:
     root = plain_root(first_problem(knotted(3, (3, 7, 6, 2))))
-    net, domains = root.net32, root_domains(root)
-    lines = packed_lines(net, domains.known, proof=False)
-    seeds = Seeds.of(net, domains.target, root.valid)
-    start = Start(domains.slopes.float(), domains.multipliers.float(), torch.zeros_like(domains.weights))
-    first, _ = climb(net, seeds, lines, start, Schedule(0), torch.full((1,), torch.inf), Deadline(None))
-    best, found = climb(net, seeds, lines, start, Schedule(40), torch.full((1,), torch.inf), Deadline(None))
+    domains = root_domains(root)
+    dual, start = dual_on(root.condensed32, root, domains), DualPoint.of(domains)
+    first, _ = ascend(dual, start, Schedule(0), torch.full((1,), torch.inf), Deadline(None))
+    best, found = ascend(dual, start, Schedule(40), torch.full((1,), torch.inf), Deadline(None))
     assert float(best) > float(first)
-    mixed = seeds.mix(seeds.weights(found.logits))
-    again = pull(net, mixed, lines, found.slopes, found.multipliers).value
-    torch.testing.assert_close(again, best)
-    settled, _ = climb(net, seeds, lines, start, Schedule(40), torch.full((1,), -1e9), Deadline(None))
+    torch.testing.assert_close(dual.at(found).value, best)
+    settled, _ = ascend(dual, start, Schedule(40), torch.full((1,), -1e9), Deadline(None))
     assert float(first) <= float(settled) <= float(best)
 
 
@@ -180,9 +173,8 @@ def test_rounding_is_charged_where_cancellation_is_bad() -> None:
         problem = box_problem(awkward_graph(seed), -1.0, 1.0)
         root = plain_root(problem)
         domains = children(root, seed)
-        slopes, lines = slopes_and_lines(root, domains)
-        value = pull(root.net64, root.net64.rows[domains.target][:, 0], lines, slopes, None).value
-        value = value - root.net64.error[domains.target][:, 0]
+        value = value_at(of_first_rows(root.condensed64, domains), domains.slopes)
+        value = value - root.condensed64.error[domains.target][:, 0]
         points = random_points(problem, 200, seed)
         h = packed_values(root, points)
         inside = ((domains.splits.sign().double()[:, None] * h) >= 0).all(2)

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import root_domains
-from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.condensed import condenser
 from netproof.bounds.linear import memory
 from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.packed import Packed
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
 from netproof.problem.problem import Problem
@@ -20,6 +22,7 @@ from support.random_graphs import random_network, seeded
 
 CPU = torch.device("cpu")
 CLIMB = Schedule(10)
+either_net = pytest.mark.parametrize("fits", [True, False], ids=["condensed", "graph"])
 
 
 def built(problem: Problem, schedule: Schedule = CLIMB, known: Root | None = None) -> Root:
@@ -51,9 +54,13 @@ def deep(seed: int, width: int = 6, layers: int = 3) -> Graph:
     return build.finish()
 
 
+@either_net
 @pytest.mark.parametrize("schedule", [Schedule(0), CLIMB])
 @pytest.mark.parametrize("seed", range(12))
-def test_bounds_hold_at_sampled_points(seed: int, schedule: Schedule) -> None:
+def test_bounds_hold_at_sampled_points(
+    seed: int, schedule: Schedule, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(condenser, "holds", lambda size, device: fits)
     graph = random_network(seeded(seed), neurons=14).graph
     assert_sound(built(box_problem(graph, -1.0, 0.75), schedule))
 
@@ -69,7 +76,11 @@ def test_one_layer_from_the_input_nothing_is_left_to_refine() -> None:
     assert torch.allclose(root.intervals.of[1].upper[0], linear.bias + reach, rtol=1e-5)
 
 
-def test_optimised_bounds_are_tighter_than_fixed_ones_and_those_than_intervals() -> None:
+@either_net
+def test_optimised_bounds_are_tighter_than_fixed_ones_and_those_than_intervals(
+    fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(condenser, "holds", lambda size, device: fits)
     problem = box_problem(deep(1), -1.0, 1.0)
     plain = interval_bounds(problem.graph, built(problem, Schedule(0)).graph64.region)
     fixed, climbed = built(problem, Schedule(0)), built(problem, Schedule(20))
@@ -183,9 +194,8 @@ def test_stable_neurons_are_not_packed() -> None:
     build.linear(h, np.ones((1, 3)), np.zeros(1))
     root = built(box_problem(build.finish(), -1.0, 1.0))
     assert root.graph32.layers[0].index.tolist() == [2]
-    lines = root.graph32.lines(
-        root.graph32.graph.output.index, [root.lower[0][None]], [root.upper[0][None]], torch.zeros(1, 1, 1)
-    )[h]
+    packed = Packed.of(root.layers, root_domains(root).known, proof=False).at(torch.zeros(1, 1))
+    lines = root.graph32.spread(root.layers[0], packed)
     assert lines.lower_slope.flatten().tolist() == [1.0, 0.0, 0.0]
     assert lines.upper_slope.flatten().tolist()[:2] == [1.0, 0.0]
     assert lines.upper_intercept.flatten().tolist()[:2] == [0.0, 0.0]

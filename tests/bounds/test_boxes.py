@@ -13,7 +13,7 @@ from torch import Tensor
 from netproof.bounds.boxes import blocks as blocks_module
 from netproof.bounds.boxes.blocks import BlockNet
 from netproof.bounds.boxes.bounder import BoxBounder, BoxBounds
-from netproof.bounds.boxes.net import GraphNet
+from netproof.bounds.boxes.net import WalkedNet
 from netproof.bounds.boxes.region import BoxRegion
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.core.forms import Interval, LinearForm
@@ -36,7 +36,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> type:
 
 def graph_itself(monkeypatch: pytest.MonkeyPatch) -> type:
     monkeypatch.setattr(blocks_module, "COMPOSED", 0)
-    return GraphNet
+    return WalkedNet
 
 
 both_kinds = pytest.mark.parametrize("kind", [blocks, graph_itself])

@@ -14,17 +14,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Clock, root_domains
 from netproof.bounds.beta import Beta
-from netproof.bounds.condensed.ascent import Seeds, Start
-from netproof.bounds.condensed.confirm import confirm_packed, confirmed
 from netproof.bounds.condensed.network import Condensed
-from netproof.bounds.condensed.passes import Packed, Pulled, packed_lines, proved, pull
-from netproof.bounds.condensed.scope import LayerScope
+from netproof.bounds.confirm import confirm
 from netproof.bounds.domains import Domains, split
-from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.linear.backward import Charge
+from netproof.bounds.net import Pulled
 from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.packed import Packed
 from netproof.core.deadline import Deadline
 from netproof.paper.rivals.bdd import Bdd
 from netproof.paper.rivals.decomposition import Hull, prove
@@ -54,11 +54,15 @@ def lopsided(first: np.ndarray, second: np.ndarray | None = None, lower: float =
 
 
 def lines_of(net: Condensed, domains: Domains) -> Packed:
-    return packed_lines(net, domains.known, proof=True)
+    return Packed.of(net.layers, domains.known.to(net.dtype), proof=True)
+
+
+def pull(net: Condensed, seed: Tensor, lines: Packed, slopes: Tensor) -> Pulled:
+    return net.backward(seed, lines.at(slopes), None, None)
 
 
 def only(net: Condensed, *names: str, trunk: bool = False) -> Condensed:
-    """The same with all charges gone but these."""
+    """Return the same with all charges gone but these."""
     charges = net.charges
     assert charges is not None
     gone = {n: torch.zeros_like(getattr(charges, n)) for n in ("before", "after", "seed", "lost") if n not in names}
@@ -67,7 +71,7 @@ def only(net: Condensed, *names: str, trunk: bool = False) -> Condensed:
 
 
 def exact_trunk(net: Condensed) -> tuple[Exact, Exact]:
-    """(W (Y, input), y at 0), rational."""
+    """Return W (Y, input) and y at 0, rational."""
     assert net.charges is not None
     graph, size = net.charges.graph, net.charges.graph.input.size
     units = [exact(np.zeros(size)), *(exact(unit) for unit in np.eye(size))]
@@ -76,18 +80,17 @@ def exact_trunk(net: Condensed) -> tuple[Exact, Exact]:
     return np.stack(columns, 1), zero
 
 
-def exact_pull(net: Condensed, seed: Tensor, lines: Packed, slopes: Tensor, beta: Tensor | None, at: int) -> Fraction:
-    """What `dual.pull` stands for, of one sub-domain, without rounding anything."""
+def exact_pull(net: Condensed, seed: Tensor, lines: Packed, slopes: Tensor, at: int) -> Fraction:
+    """Return what `Condensed.backward` stands for, of one sub-domain, without rounding anything."""
     matrix = exact(net.matrix).reshape(net.count, -1)
     form, chosen = exact(seed[at]), lines.at(slopes)
-    parts = (chosen.lower_slope, chosen.upper_slope, chosen.upper_intercept, lines.sign)
-    low, high, lift, sign = (exact(t.expand(len(seed), -1)[at]) for t in parts)
-    price = exact(torch.zeros(net.count)) if beta is None else exact(beta[at])
+    parts = (chosen.lower_slope, chosen.upper_slope, chosen.upper_intercept)
+    low, high, lift = (exact(t.expand(len(seed), -1)[at]) for t in parts)
     before, lost = exact(torch.zeros(net.count)), Fraction(0)
     for k in reversed(range(net.count)):
         a = form[net.base + k] + before @ matrix[:, net.base + k]
         lost += min(a, Fraction(0)) * lift[k]
-        before[k] = a * (high[k] if a < 0 else low[k]) - sign[k] * price[k]
+        before[k] = a * (high[k] if a < 0 else low[k])
     base = form[: net.base] + before @ matrix[:, : net.base]
     weight, zero = exact_trunk(net)
     slope = base[1:] @ weight
@@ -97,16 +100,16 @@ def exact_pull(net: Condensed, seed: Tensor, lines: Packed, slopes: Tensor, beta
 
 
 def cancelled(net: Condensed, after: Tensor, lines: Packed, slopes: Tensor) -> Tensor:
-    """The seeds with these coefficients of z whose coefficients of 1 and y come out as nothing, or next to it."""
+    """Return seeds with these coefficients of z, whose coefficients of 1 and y come out as nothing, or next to it."""
     base = torch.zeros(len(after), net.base, dtype=torch.float64)
-    before = pull(net, torch.cat([base, after], 1), lines, slopes, None).before
+    before = pull(net, torch.cat([base, after], 1), lines, slopes).before
     return torch.cat([-(before @ net.matrix[:, : net.base]), after], 1)
 
 
-def assert_below(net: Condensed, seed: Tensor, lines: Packed, slopes: Tensor, beta: Tensor | None = None) -> None:
-    found = pull(net, seed, lines, slopes, beta).value
+def assert_below(net: Condensed, seed: Tensor, lines: Packed, slopes: Tensor) -> None:
+    found = pull(net, seed, lines, slopes).value
     for at in range(len(seed)):
-        assert Fraction(float(found[at])) <= exact_pull(net, seed, lines, slopes, beta, at)
+        assert Fraction(float(found[at])) <= exact_pull(net, seed, lines, slopes, at)
 
 
 def random_forms(seed: int, rows: int, columns: int) -> Tensor:
@@ -118,21 +121,21 @@ def test_a_bound_that_cancels_is_below_the_exact_one(seed: int) -> None:
     """All charges together; half of the forms take the upper lines."""
     rng = np.random.default_rng(seed)
     root = plain_root(lopsided(rng.uniform(0.1, 1, (4, 2)), rng.uniform(0.1, 1, (3, 4))))
-    net, domains = root.net64, root_domains(root).select(torch.zeros(12, dtype=torch.int64))
+    net, domains = root.condensed64, root_domains(root).select(torch.zeros(12, dtype=torch.int64))
     assert net.count == 7
     lines, slopes = lines_of(net, domains), torch.ones(12, 7, dtype=torch.float64)
     after = random_forms(seed, 12, 7) * torch.tensor([[1.0], [-1.0]], dtype=torch.float64).repeat(6, 1)
     form = cancelled(net, after, lines, slopes)
     assert_below(net, form, lines, slopes)
-    bare = pull(only(net), form, lines, slopes, None).value
-    above = [Fraction(float(v)) > exact_pull(net, form, lines, slopes, None, i) for i, v in enumerate(bare)]
+    bare = pull(only(net), form, lines, slopes).value
+    above = [Fraction(float(v)) > exact_pull(net, form, lines, slopes, i) for i, v in enumerate(bare)]
     assert any(above)  # so it is the charge that keeps them below
 
 
 def test_the_sum_of_the_parts_is_charged() -> None:
     """1 − 2^-55 is 1 in floats."""
     root = plain_root(lopsided(np.eye(1)))
-    net, domains = only(root.net64), root_domains(root)
+    net, domains = only(root.condensed64), root_domains(root)
     form = torch.tensor([[1.0, -(2.0**-55), 0.0]], dtype=torch.float64)
     assert_below(net, form, lines_of(net, domains), torch.ones(1, 1, dtype=torch.float64))
 
@@ -142,7 +145,7 @@ def test_the_form_that_a_pass_starts_from_is_charged() -> None:
     rng = np.random.default_rng(0)
     tiny = (2 * rng.integers(1, 512, (1, 8)) + 1) * 2.0**-62
     root = plain_root(lopsided(np.eye(8), tiny))
-    net, domains = only(root.net64, "seed"), root_domains(root)
+    net, domains = only(root.condensed64, "seed"), root_domains(root)
     assert net.count == 9
     lines, slopes = lines_of(net, domains), torch.ones(1, 9, dtype=torch.float64)
     after = torch.ones(1, 9, dtype=torch.float64)
@@ -153,16 +156,16 @@ def test_the_form_that_a_pass_starts_from_is_charged() -> None:
 def test_coefficients_times_lines_are_charged() -> None:
     """a·α with all else exact."""
     root = plain_root(lopsided(np.eye(6)))
-    net, domains = only(root.net64, "after"), root_domains(root).select(torch.zeros(10, dtype=torch.int64))
+    net, domains = only(root.condensed64, "after"), root_domains(root).select(torch.zeros(10, dtype=torch.int64))
     lines, slopes = lines_of(net, domains), random_forms(1, 10, 6)
     assert_below(net, cancelled(net, random_forms(2, 10, 6), lines, slopes), lines, slopes)
 
 
 def without_form_errors(root: Root) -> Condensed:
-    """Its condensed network with forms taken to be exact, as they are where nothing is folded."""
+    """Return its condensed network with forms taken to be exact, as they are where nothing is folded."""
     root.condenser.catch_up()
     root.condenser._errors = [torch.zeros_like(e) for e in root.condenser._errors]
-    return root.net64
+    return root.condensed64
 
 
 def test_products_with_the_forms_are_charged() -> None:
@@ -185,14 +188,14 @@ def test_the_way_from_the_trunk_to_the_input_is_charged() -> None:
         rng = np.random.default_rng(seed)
         weight = rng.normal(size=(5, 3))
         root = plain_root(lopsided(weight, lower=-1.0))
-        net = only(root.net64, trunk=True)
+        net = only(root.condensed64, trunk=True)
         order = net.trunk.index[: net.trunk.count].numpy()
         null = np.linalg.svd(weight[order].T)[2][-1]
         form = torch.from_numpy(np.concatenate([[0.0], null, np.zeros(net.count)]))[None]
         lines, slopes = lines_of(net, root_domains(root)), torch.ones(1, net.count, dtype=torch.float64)
         assert_below(net, form, lines, slopes)
-        bare = pull(only(root.net64), form, lines, slopes, None).value
-        above += Fraction(float(bare)) > exact_pull(net, form, lines, slopes, None, 0)
+        bare = pull(only(root.condensed64), form, lines, slopes).value
+        above += Fraction(float(bare)) > exact_pull(net, form, lines, slopes, 0)
     assert above > 0
 
 
@@ -202,20 +205,20 @@ def test_slopes_outside_the_sound_range_are_clamped(slope: float, beside: float)
     build = GraphBuilder(1, 1)
     build.sum(build.relu(0), build.linear(0, np.array([[beside]])))
     root = plain_root(box_problem(build.finish(), -1.0, 1.0))
-    start = Start(torch.full((1, 1), slope), None, torch.zeros(1, 1))
-    assert float(confirm_packed(root, root_domains(root), start).domains.bound) <= -0.5
+    theta = DualPoint(torch.full((1, 1), slope), None, torch.ones(1, 1))
+    assert float(confirm(root, root_domains(root), theta).domains.bound) <= -0.5
 
 
 def test_what_splits_away_from_zero_give_is_charged() -> None:
     """Terms of both signs that nearly cancel, with every other charge gone."""
     root = plain_root(lopsided(np.ones((40, 1))))
-    net, above = only(root.net64), 0
+    net, above = only(root.condensed64), 0
     none = torch.zeros(1, net.base + net.count, dtype=torch.float64)
     zero = torch.zeros(1, net.count, dtype=torch.float64)
     for seed in range(20):
         offset = torch.from_numpy(np.random.default_rng(seed).uniform(-1, 1, (1, net.count)))
         offset[0, -1] -= offset.sum()
-        found = proved(net, none, none[:, : net.base], torch.zeros(1, dtype=torch.float64), zero, zero, offset)
+        found = net.proved(none, none[:, : net.base], torch.zeros(1, dtype=torch.float64), zero, zero, offset)
         assert Fraction(float(found.value)) <= sum(exact(offset))
         above += Fraction(float(offset.sum())) > sum(exact(offset))
     assert above > 0
@@ -225,7 +228,7 @@ def test_a_chord_is_lifted_in_a_proof() -> None:
     """Above the ReLU at both ends in exact arithmetic, which the nearest floats are not."""
     rng = np.random.default_rng(0)
     root = plain_root(lopsided(rng.uniform(0.1, 1, (40, 1)), lower=-0.7))
-    domains, net = root_domains(root), root.net64
+    domains, net = root_domains(root), root.condensed64
     lines = lines_of(net, domains)
     lower, upper = exact(domains.lower), exact(domains.upper)
     chosen = lines.at(domains.slopes.double())
@@ -265,10 +268,10 @@ def test_the_rows_own_errors_are_taken_off(seed: int) -> None:
 def test_the_errors_of_the_forms_on_the_way_are_charged(seed: int) -> None:
     """A bound of relu(h), whose h is nothing but the rounding of what was folded into it."""
     root = plain_root(folded_neurons(seed))
-    net, domains, layer = root.net64, root_domains(root), root.graph64.layers[1]
+    net, domains, layer = root.condensed64, root_domains(root), root.graph64.layers[1]
     form = torch.zeros(layer.count, net.base + net.count, dtype=torch.float64)
     form[:, net.base + layer.start :].fill_diagonal_(1.0)
-    value = pull(net, form, lines_of(net, domains), torch.ones(layer.count, net.count, dtype=torch.float64), None).value
+    value = pull(net, form, lines_of(net, domains), torch.ones(layer.count, net.count, dtype=torch.float64)).value
     corner = exact_values(root.problem.graph, exact(root.problem.input_set.upper))
     assert all(exact(value) <= corner[layer.node][layer.index.numpy()])
 
@@ -282,47 +285,43 @@ def test_the_mix_of_the_rows_is_charged() -> None:
     for seed in range(12):
         rng = np.random.default_rng(seed)
         root = plain_root(lopsided(np.eye(3), lower=1.0))
-        weights = torch.tensor([[0.3, 0.7]], dtype=torch.float64).log().softmax(1)
+        net, weights = only(root.condensed64, "seed"), torch.tensor([[0.3, 0.7]], dtype=torch.float64)
         forms = torch.zeros(1, 2, 4, dtype=torch.float64)
         forms[0, 0, 1:] = torch.from_numpy(rng.uniform(1, 2, 3))
         forms[0, 1] = -forms[0, 0] * (weights[0, 0] / weights[0, 1])
-        net = replace(only(root.net64, "seed"), rows=forms, error=torch.zeros(1, 2, dtype=torch.float64))
-        seeds = Seeds(forms, torch.ones(1, 2, dtype=torch.bool))
-        domains = replace(root_domains(root), weights=weights.float())
-        lines, slopes = lines_of(net, domains), torch.ones(1, 0, dtype=torch.float64)
-        pulled = pull(net, seeds.mix(weights), lines, slopes, None)
-        scope = LayerScope(CPU, root.bias, seeds.valid, net, net, torch.zeros(1, dtype=torch.float64))
-        found = confirmed(scope, domains, seeds, weights, pulled).domains.bound
+        valid, lines = torch.ones(1, 2, dtype=torch.bool), lines_of(net, root_domains(root))
+        dual = Dual(net, forms, torch.zeros(1, 2, dtype=torch.float64), valid, lines)
+        found = dual.at(DualPoint(torch.ones(1, 0), None, weights))
         y = exact_trunk(net)[0].sum(1)  # at x = 1
-        mixed = (exact(weights) @ exact(forms[0]).reshape(2, 4))[1:]
-        assert Fraction(float(found)) <= mixed @ y
-        above += Fraction(float(pulled.value)) > mixed @ y
+        mixed = (exact(found.weights) @ exact(forms[0]).reshape(2, 4))[1:]
+        assert Fraction(float(found.value)) <= mixed @ y
+        above += Fraction(float(found.pulled.value)) > mixed @ y
     assert above > 0
+
+
+@pytest.mark.parametrize("weights", [(1.0, 0.0), (3.0, 0.0), (3.0, -2.0), (0.5, 0.5)])
+def test_weights_are_taken_onto_the_simplex(weights: tuple[float, float]) -> None:
+    """relu(x) + 1 and relu(x) − 4: of the greater one, the least is 1."""
+    rows = targets_of([[[1.0], [1.0]]], [[-1.0, 4.0]])
+    root = plain_root(replace(lopsided(np.eye(1)), rows=rows))
+    theta = DualPoint(torch.zeros(1, 1), None, torch.tensor([weights]))
+    assert float(confirm(root, root_domains(root), theta).domains.bound) <= 1.0
 
 
 def test_taking_the_errors_off_is_charged() -> None:
     """1 − 2^-55 is 1 in floats."""
     root = plain_root(lopsided(np.eye(1)))
-    tiny = torch.full((1, 1), 2.0**-55, dtype=torch.float64)
-    part = LayerScope.of(
-        root,
-        root.net32,
-        replace(root.net64, error=tiny),
-        root.net64.rows[0],
-        tiny[0],
-        torch.zeros(1, dtype=torch.float64),
-    )
-    one = Pulled(torch.ones(1, dtype=torch.float64), *(torch.zeros(1, 1, dtype=torch.float64) for _ in range(3)))
-    seeds = Seeds.of(root.net64, torch.zeros(1, dtype=torch.int64), root.valid)
-    found = confirmed(part, root_domains(root), seeds, torch.ones(1, 1, dtype=torch.float64), one).domains.bound
+    net, known = root.condensed64, root_domains(root).known
+    dual = Dual.of_forms(net, net.rows[0], torch.full((1,), 2.0**-55), known)
+    found = dual.less(torch.ones(1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64))
     assert Fraction(float(found)) <= 1 - Fraction(2.0**-55)
 
 
 def test_what_is_not_a_number_decides_nothing() -> None:
     root = plain_root(lopsided(np.eye(2)))
     domains = replace(root_domains(root), bound=torch.full((1,), -3.0, dtype=torch.float64))
-    start = Start(torch.full((1, 2), torch.nan), None, torch.zeros(1, 1))
-    assert confirm_packed(root, domains, start).domains.bound.tolist() == [-3.0]
+    theta = DualPoint(torch.full((1, 2), torch.nan), None, torch.ones(1, 1))
+    assert confirm(root, domains, theta).domains.bound.tolist() == [-3.0]
 
 
 def test_multipliers_never_fall_below_zero() -> None:
@@ -364,7 +363,7 @@ def test_the_terms_of_the_neurons_are_charged() -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         root = plain_root(lopsided(rng.uniform(0.5, 1.0, (1, 1))))
-        net, domains = only(root.net64), root_domains(root)
+        net, domains = only(root.condensed64), root_domains(root)
         a = float(rng.uniform(0.5, 1.0))
         rho = float(np.nextafter(a, 2.0))
         form = torch.tensor([[0.0, -rho, a]], dtype=torch.float64)

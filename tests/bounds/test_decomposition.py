@@ -9,13 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Clock, root_domains
-from netproof.bounds.condensed.ascent import Seeds
 from netproof.bounds.condensed.network import Condensed
-from netproof.bounds.condensed.passes import packed_lines, pull, within
 from netproof.bounds.domains import Domains, concatenate, split
-from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.dual import Dual, DualPoint
+from netproof.bounds.net import Pulled
 from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.packed import Packed
 from netproof.core.deadline import Deadline
 from netproof.paper.rivals.bdd import Bdd
 from netproof.paper.rivals.decomposition import Hull, prove, solve
@@ -48,7 +49,7 @@ def plain_root(problem: Problem) -> Root:
 
 
 def children(root: Root, seed: int, most: int = 2) -> Domains:
-    """Sub-domains with some neurons decided, with slopes and multipliers at random."""
+    """Return sub-domains with some neurons decided, with slopes and multipliers at random."""
     rng = torch.Generator().manual_seed(seed)
     domains = root_domains(root).select(torch.zeros(3, dtype=torch.int64))
     if root.count:
@@ -59,12 +60,25 @@ def children(root: Root, seed: int, most: int = 2) -> Domains:
 
 
 def in_float64(root: Root) -> Condensed:
-    """A search copy without the noise of float32."""
-    return replace(root.net64, charges=None, region=root.net64.region.about_centre())
+    """Return a search copy without the noise of float32."""
+    return replace(root.condensed64, charges=None, region=root.condensed64.region.about_centre())
+
+
+def dual_on(net: Condensed, root: Root, domains: Domains) -> Dual:
+    """Return the dual function by lines, whose rows prices are found for."""
+    packed = Packed.of(net.layers, domains.known.to(net.dtype), proof=net.proof)
+    return Dual(net, net.rows[domains.target], net.error[domains.target], root.valid[domains.target], packed)
+
+
+def by_lines(net: Condensed, domains: Domains, slopes: Tensor, beta: Tensor | None) -> Pulled:
+    """Carry each target's first row back by lines."""
+    forms, error = net.rows[domains.target][:, 0], net.error[domains.target][:, 0]
+    theta = DualPoint(slopes, beta, torch.ones(len(forms), 1))
+    return Dual.of_forms(net, forms, error, domains.known).at(theta).pulled
 
 
 def wide_hull(root: Root, domains: Domains) -> Hull:
-    return Hull.of(root.net64, domains.lower.double(), domains.upper.double())
+    return Hull.of(root.condensed64, domains.lower.double(), domains.upper.double())
 
 
 def random_prices(domains: Domains, size: Tensor, seed: int) -> Tensor:
@@ -77,12 +91,10 @@ def test_linear_bounds_are_among_the_prices() -> None:
     compared = 0
     for seed, problem in enumerate(problems()):
         root = plain_root(problem)
-        net, domains = root.net64, children(root, seed)
+        net, domains = root.condensed64, children(root, seed)
         form = net.rows[domains.target][:, 0]
-        lines = packed_lines(net, domains.known, proof=True)
-        slopes = within(domains.slopes.double())
-        for beta in (None, domains.multipliers.double()):
-            linear = pull(net, form, lines, slopes, beta)
+        for beta in (None, domains.multipliers):
+            linear = by_lines(net, domains, domains.slopes, beta)
             ours = prove(net, form, wide_hull(root, domains), linear.before).value
             slack = 1e-9 * (1 + linear.value.abs().max())
             assert bool((ours >= linear.value - slack).all())
@@ -96,7 +108,7 @@ def test_any_prices_stay_below_the_network() -> None:
     inside = 0
     for seed, problem in enumerate(problems()):
         root = plain_root(problem)
-        net, domains = root.net64, children(root, seed)
+        net, domains = root.condensed64, children(root, seed)
         form = net.rows[domains.target][:, 0]
         points = random_points(problem, 200, seed)
         h = packed_values(root, points)
@@ -113,7 +125,7 @@ def test_any_prices_stay_below_the_network() -> None:
 
 def exact_dual(root: Root, form: Tensor, domains: Domains, rho: Tensor, at: int) -> Fraction:
     """The dual bound of one sub-domain in rational arithmetic, for a box."""
-    net, graph = root.net64, root.graph64.graph
+    net, graph = root.condensed64, root.graph64.graph
     matrix = exact(net.matrix).reshape(net.count, -1)
     carried = exact(form[at]) + exact(rho[at]) @ matrix
     total = carried[0]
@@ -140,7 +152,7 @@ def test_rounding_is_charged() -> None:
     """Against rational arithmetic: never above, and hardly below."""
     for seed in range(6):
         root = plain_root(first_problem(knotted(seed, DEEP)))
-        net, domains = root.net64, children(root, seed)
+        net, domains = root.condensed64, children(root, seed)
         form = net.rows[domains.target][:, 0]
         rho = random_prices(domains, torch.tensor(1.0), seed)
         value = prove(net, form, wide_hull(root, domains), rho).value
@@ -181,13 +193,13 @@ def test_the_best_prices_reach_the_lp(proximal: bool) -> None:
         domains = concatenate([whole, split(whole, unstable_of(whole).int().topk(2).indices)])
         lp = LeafLP(root, 1).decide(domains, Deadline(None)).bound
         domains, lp = domains.select(lp < torch.inf), lp[lp < torch.inf]
-        seeds, hull = Seeds.of(net, domains.target, root.valid), wide_hull(root, domains)
+        dual, hull = dual_on(net, root, domains), wide_hull(root, domains)
         best = Prices(torch.zeros_like(hull.lower), torch.zeros(len(lp), 1, dtype=torch.float64))
         never = torch.full_like(lp, torch.inf)
         for rate in (0.3, 0.1, 0.03, 0.01):
             rule = Rule(800, rate, proximal)
-            best = climb_prices(net, seeds, hull, torch.ones_like(best.rho), best, rule, never, Deadline(None))
-        gap = lp - prove(root.net64, net.rows[domains.target][:, 0], hull, best.rho).value
+            best = climb_prices(net, dual, hull, torch.ones_like(best.rho), best, rule, never, Deadline(None))
+        gap = lp - prove(root.condensed64, net.rows[domains.target][:, 0], hull, best.rho).value
         assert bool((gap >= -1e-6).all())
         assert bool((gap <= 1e-3).all()), gap
         compared += len(lp)
@@ -225,8 +237,8 @@ def test_a_batch_is_each_alone() -> None:
             found = []
             for some in (slice(None), *(slice(i, i + 1) for i in range(len(domains)))):
                 part, start = domains.select(some), Prices(rho[some], logits[some])
-                seeds, hull = Seeds.of(net, part.target, root.valid), wide_hull(root, part)
-                found.append(climb_prices(net, seeds, hull, scale[some], start, rule, never[some], Deadline(None)))
+                dual, hull = dual_on(net, root, part), wide_hull(root, part)
+                found.append(climb_prices(net, dual, hull, scale[some], start, rule, never[some], Deadline(None)))
             together, *alone = found
             assert not torch.equal(together.rho, rho)
             for name in ("rho", "logits"):
@@ -251,13 +263,13 @@ def test_a_batch_is_bounded_as_each_alone() -> None:
 @RULES
 def test_what_is_settled_is_left_alone_and_the_others_go_on(proximal: bool) -> None:
     root = plain_root(first_problem(knotted(1, DEEP)))
-    net, domains = root.net32, children(root, 1)
-    seeds, hull = Seeds.of(net, domains.target, root.valid), Hull.of(net, domains.lower, domains.upper)
-    start = Prices(torch.zeros(len(domains), root.count), torch.zeros(len(domains), seeds.forms.shape[1]))
+    net, domains = root.condensed32, children(root, 1)
+    dual, hull = dual_on(net, root, domains), Hull.of(net, domains.lower, domains.upper)
+    start = Prices(torch.zeros(len(domains), root.count), torch.zeros(len(domains), dual.forms.shape[1]))
     rule, scale = Rule(50, 0.3, proximal), torch.ones_like(start.rho)
 
     def climbed(threshold: Tensor) -> Prices:
-        return climb_prices(net, seeds, hull, scale, start, rule, threshold, Deadline(None))
+        return climb_prices(net, dual, hull, scale, start, rule, threshold, Deadline(None))
 
     never = torch.full((len(domains),), torch.inf)
     every_other = never.clone()
@@ -278,9 +290,8 @@ def test_a_child_starts_no_worse_than_its_parent_and_than_the_linear_bound() -> 
         found = still.bound(root, unknown, domains.bound, Deadline(None), Clock()).domains.bound
         # Prices are kept as float16, so the parent's own bound comes back up to their rounding.
         assert bool((found >= domains.bound - 1e-2).all())
-        lines = packed_lines(root.net32, domains.known, proof=False)
         slopes = torch.where(domains.upper > -domains.lower, 1.0, 0.0)
-        linear = pull(root.net32, root.net32.rows[domains.target][:, 0], lines, within(slopes), None).value
+        linear = by_lines(root.condensed32, domains, slopes, None).value
         assert bool((found >= linear - 1e-4).all())
         from_parent += int((found > linear + 1e-3).sum())
         from_lines += int((found > domains.bound + 1e-2).sum())

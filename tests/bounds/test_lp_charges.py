@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import root_domains
-from netproof.bounds.graph.ascent import Schedule
 from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.linear.region import Region
 from netproof.bounds.neurons.root import Root, build_root
@@ -164,7 +164,7 @@ def rooted(problem: Problem) -> Root:
 
 def assert_in_condensed(root: Root, lower: torch.Tensor, upper: torch.Tensor, points: list[Exact]) -> None:
     lp = CondensedLP(root, Deadline(None))
-    net, at, trunk = lp._net, lp.places, root.net64.trunk
+    net, at, trunk = lp._net, lp.places, root.condensed64.trunk
     for target in range(len(root.problem.disjuncts)):
         program = lp.program(target, lower, upper)
         rows = Rows(*(t[target : target + 1] for t in _tensors(root.problem.rows)))

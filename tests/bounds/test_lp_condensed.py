@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Clock, root_domains
 from netproof.bounds.domains import Domains, split
-from netproof.bounds.graph.ascent import Schedule
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.paper.rivals.babsr_lp import BabsrLP

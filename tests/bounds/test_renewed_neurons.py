@@ -10,17 +10,23 @@ import pytest
 import torch
 from torch import Tensor
 
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Clock, root_domains
-from netproof.bounds.beta import TRIAL_AFTER, Beta
-from netproof.bounds.condensed.ascent import climb_forms
+from netproof.bounds.beta import Beta
 from netproof.bounds.domains import Domains, split
-from netproof.bounds.graph.ascent import Schedule
 from netproof.bounds.lirpa import Lirpa
+from netproof.bounds.neurons.forms import bound_forms
 from netproof.bounds.neurons.rebound import renew
 from netproof.bounds.neurons.root import Root, build_root
+from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
+from netproof.core.verdict import Stats
 from netproof.paper.rivals.rebound import bound_again
 from netproof.problem.problem import Problem
+from netproof.search.effort import Rebounding
+from netproof.search.goals import Decide
+from netproof.search.loop import Search
+from netproof.search.method import Method
 from support.asking import CPU
 from support.awkward import GraphBuilder
 from support.problems import box_problem, folded_neurons
@@ -94,10 +100,13 @@ def test_bounds_refreshed_on_the_graph_are_outward_and_of_their_own_sub_domain(s
 
 def test_the_search_puts_renewed_bounds_where_they_belong() -> None:
     root = plain_root(switched(0, 40))
-    root.bounded, root.renewal_pays = 10 * TRIAL_AFTER * 80, True
-    domains = halves(root)
+    problem, bounder, domains = root.problem, Beta(rebound=40), halves(root)
+    goal = Decide(problem, lambda point, target: None)
+    search = Search(problem, Method(bounder, Babsr(), 4, None), goal, CPU, 1, Deadline(None), Stats())
+    search._effort.rebounding = Rebounding(after=0, pays=True)
+    search._effort.bounded = 10**6
     never = torch.full((4,), torch.inf, dtype=torch.float64)
-    found = Beta(rebound=40).bound(root, domains, never, Deadline(None), Clock()).domains
+    found = search._rebounded(root, domains, never)
     assert torch.equal(found.splits, domains.splits)
     assert bool((found.upper[1] < domains.upper[1])[1:].all())
     assert_holds(root, found)
@@ -115,13 +124,12 @@ def at_the_corner(root: Root) -> Exact:
 def by_slopes(root: Root, domains: Domains) -> tuple[Tensor, Tensor]:
     layer = root.graph64.layers[1]
     forms, error = root.condenser.neurons(layer.pre, layer.index)
-    forms, error = torch.cat([forms, -forms]), error.repeat(2)
+    nets, both = (root.condensed32, root.condensed64), (torch.cat([forms, -forms]), error.repeat(2))
     known = replace(domains, splits=torch.zeros_like(domains.splits)).known
-    start = torch.ones(len(forms), root.count), None
-    value, _ = climb_forms(
-        root.net32, root.net64, forms, error, known, start, torch.zeros(len(forms)), Schedule(2), Deadline(None)
-    )
-    return value[: len(error) // 2], -value[len(error) // 2 :]
+    count = len(forms)
+    start, settled = (torch.ones(2 * count, root.count), None), torch.zeros(2 * count)
+    value, _ = bound_forms(nets, both, known, start, settled, Schedule(2), Deadline(None))
+    return value[:count], -value[count:]
 
 
 def by_renewal(root: Root, domains: Domains) -> tuple[Tensor, Tensor]:

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import torch
 
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import root_domains
 from netproof.bounds.boxes import blocks
 from netproof.bounds.boxes.blocks import compose
 from netproof.bounds.boxes.bounder import BoxBounder
 from netproof.bounds.boxes.clip import clip
 from netproof.bounds.boxes.combine import combined
-from netproof.bounds.condensed.passes import packed_lines, pull
-from netproof.bounds.graph.ascent import Schedule
 from netproof.bounds.linear.backward import backward
 from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.linear.region import Region
 from netproof.bounds.neurons.root import build_root
+from netproof.bounds.packed import Packed
 from netproof.core.deadline import Deadline
 from netproof.core.forms import LinearForm
 from netproof.model.affine import Scale
@@ -116,14 +116,14 @@ def test_the_condensed_network_pays_for_coefficients_that_vanish() -> None:
     build.linear(build.relu(build.linear(first, np.array([[SMALL]]))), np.ones((1, 1)))
     root = build_root(box_problem(build.finish(), -0.5, 1.0), CPU, Schedule(0), Deadline(None))
     assert root is not None
-    net, domains = root.net64, root_domains(root)
+    net, domains = root.condensed64, root_domains(root)
     charges = net.charges
     assert charges is not None
     for name in ("before", "after", "seed"):
         getattr(charges, name).zero_()
-    lines = packed_lines(net, domains.known, proof=True)
+    lines = Packed.of(net.layers, domains.known.to(net.dtype), proof=True)
     form = torch.tensor([[0.0, 0.0, 0.0, SMALL]], dtype=torch.float64)
-    value = pull(net, form, lines, torch.ones(1, 2, dtype=torch.float64), None).value
+    value = net.backward(form, lines.at(torch.ones(1, 2, dtype=torch.float64)), None, None).value
     assert Fraction(float(value)) <= Fraction(SMALL) ** 2 * Fraction(-(2.0**125))
 
 

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 import netproof
 from netproof.bounds.base import Bounds
-from netproof.bounds.condensed.ascent import Seeds
-from netproof.bounds.condensed.passes import packed_lines, pull, within
 from netproof.bounds.domains import split
+from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
@@ -37,7 +36,7 @@ Demo = dict[str, tuple[Path, Path, Instance]]
 def situation(seed: int = 3, bounder: Lirpa = BOUNDER) -> tuple[Root, Bounds]:
     """Children of a root with three layers of unstable neurons."""
     root, bounds = root_of(bounder, first_problem(knotted(seed, WIDTHS)))
-    assert len(root.net32.sizes) == 3
+    assert len(root.layers) == 3
     order = torch.randperm(root.count, generator=torch.Generator().manual_seed(seed))
     return root, bound_of(bounder, root, split(bounds.domains, order[None, :3]))
 
@@ -94,10 +93,9 @@ def test_no_child_gains_more_than_the_minimiser_says() -> None:
     some = 0
     for seed in range(4):
         root, bounds = situation(seed)
-        domains, net = bounds.domains, root.net32
-        lines = packed_lines(net, domains.known, proof=False)
-        seeds = Seeds.of(net, domains.target, root.valid).mix(domains.weights)
-        value = pull(net, seeds, lines, within(domains.slopes.float()), None).value
+        domains = bounds.domains
+        theta = DualPoint(domains.slopes, None, domains.weights)
+        value = Dual.of(root, domains, proof=False).at(theta).value
         at = at_minimiser(root, bounds)
         most = torch.stack([at.coef * (at.h - at.z), at.coef * (0.0 * at.h - at.z)], 2)
         every = torch.arange(root.count).expand(len(domains), -1)

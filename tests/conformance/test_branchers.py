@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -18,7 +19,8 @@ from netproof.branching.filtered import Filtered
 from netproof.branching.random import Random
 from netproof.paper.rivals.gnn import Gnn
 from support.asking import bound_of, first_problem, knotted, root_of
-from support.problems import unstable_of
+from support.awkward import GraphBuilder
+from support.problems import box_problem, random_relus, unstable_of
 
 BRANCHERS: dict[str, Brancher] = {
     "babsr": Babsr(),
@@ -125,3 +127,33 @@ def test_the_original_rule_takes_the_first_layer_only_where_no_other_neuron_lose
             later += neuron >= start
     assert first > 0
     assert later > 0
+
+
+# --- BaBSR on networks made for it ---
+
+
+def whole(build: GraphBuilder) -> tuple[Root, Bounds]:
+    return root_of(Lirpa(root_steps=5), box_problem(build.finish(), -1.0, 1.0))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_branching_names_unstable_neurons_once_each_below_its_own_choices(seed: int) -> None:
+    root, bounds = root_of(BOUNDER, box_problem(random_relus(seed, (6, 6, 6), 2), -1.0, 1.0))
+    for _ in range(3):
+        ranked = replace(bounds.domains, candidates=Babsr().choose(root, bounds, 12))
+        bounds = bound_of(BOUNDER, root, split(ranked, ranked.candidates[:, :1]))
+    check(Babsr().choose(root, bounds, 8), bounds, 8)
+
+
+def test_branching_prefers_what_the_bound_hangs_on() -> None:
+    """Two neurons alike but for their weight in the output, which is −10 against −0.1."""
+    build = GraphBuilder(1, 2)
+    h = build.relu(build.linear(0, np.eye(2), np.zeros(2)))
+    build.linear(h, np.array([[-0.1, -10.0]]), np.zeros(1))
+    assert Babsr().choose(*whole(build), 2).tolist() == [[1, 0]]
+
+
+def test_branching_where_nothing_can_be_split() -> None:
+    build = GraphBuilder(1, 1)
+    build.linear(0, np.array([[1.0]]), np.zeros(1))
+    assert Babsr().choose(*whole(build), 4).tolist() == [[-1]]

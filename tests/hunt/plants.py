@@ -18,8 +18,9 @@ from torch import Tensor
 
 import netproof.api  # noqa: F401  what is patched must have been imported
 from netproof.bounds.base import Clock
-from netproof.bounds.condensed import passes
+from netproof.bounds.condensed import network
 from netproof.bounds.domains import Domains
+from netproof.bounds.packed import Packed
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Witness
 from netproof.model.network import Network
@@ -113,25 +114,23 @@ def leaf_dropped() -> None:
 
 def rounding_zeroed() -> None:
     """No bound is charged for the rounding of its sums."""
-    homes = [
-        m
-        for name, m in list(sys.modules.items())
-        if name.startswith(("netproof.bounds.", "netproof.programs.")) and hasattr(m, "gamma")
-    ]
-    if passes not in homes:
-        raise AttributeError("bounds.condensed.passes charges no gamma")
+    faults = {"gamma": lambda n, dtype=torch.float64: 0.0, "lowered": lambda value, charge=0.0: value - charge}
+    homes = [m for name, m in list(sys.modules.items()) if name.startswith(("netproof.bounds.", "netproof.programs."))]
+    if not hasattr(network, "gamma"):
+        raise AttributeError("bounds.condensed.network charges no gamma")
     for module in homes:
-        _swap(module, "gamma", lambda n, dtype=torch.float64: 0.0)
+        for name in faults.keys() & vars(module):
+            _swap(module, name, faults[name])
 
 
 def sign_flipped() -> None:
     """A split's multiplier counts with the wrong sign."""
 
-    def lines(*args: Any, **kwargs: Any) -> passes.Packed:
+    def of(*args: Any, **kwargs: Any) -> Packed:
         found = real(*args, **kwargs)
         return replace(found, sign=-found.sign)
 
-    real = _everywhere(passes, "packed_lines", lines)
+    real = _swap(Packed, "of", staticmethod(of))
 
 
 def stale_bound() -> None:

@@ -125,7 +125,7 @@ MUTANTS = (
     Mutant(
         "interval-ball-last-addition",
         "bounds/linear/interval.py",
-        "sides[:, places].fmax(value - value.abs() * gamma(4))",
+        "sides[:, places].fmax(lowered(value))",
         "sides[:, places].fmax(value)",
         "the form's constant and its least value are added, and rounded",
         equivalent="two roundings of at most |W||x| + |b|, and a node's weight has eight to spare",
@@ -141,8 +141,8 @@ MUTANTS = (
     Mutant(
         "interval-ball-takes-nan",
         "bounds/linear/interval.py",
-        "sides[:, places] = sides[:, places].fmax(value",
-        "sides[:, places] = sides[:, places].maximum(value",
+        "sides[:, places].fmax(lowered(value))",
+        "sides[:, places].maximum(lowered(value))",
         "what is not a number bounds nothing",
         ("bounds/test_bounds_ball.py",),
     ),

@@ -71,33 +71,9 @@ MUTANTS = (
     Mutant(
         "blocks-composition",
         "bounds/boxes/blocks.py",
-        "        error = error + here.flatten(1).abs() @ charge.weight[node.index].flatten()\n",
-        "",
+        "    return Block({j: part.dense().flatten(1) for j, part in found.items()}, done.const, done.error)\n",
+        "    return Block({j: part.dense().flatten(1) for j, part in found.items()}, done.const, 0 * done.error)\n",
         "composing affine ops rounds",
-        CHARGES,
-    ),
-    Mutant(
-        "blocks-composition-underflow",
-        "bounds/boxes/blocks.py",
-        "        error = error + underflow(charge.reach(node))\n",
-        "",
-        "a product below 2^-1074 is lost whole",
-        UNDERFLOWS,
-    ),
-    Mutant(
-        "blocks-shared-node",
-        "bounds/boxes/blocks.py",
-        "charge.magnitude[index].flatten()) * (2 * UNIT[total.dtype])\n",
-        "charge.magnitude[index].flatten()) * 0.0\n",
-        "coefficients that meet at a node are added, and rounded",
-        CHARGES,
-    ),
-    Mutant(
-        "blocks-constants",
-        "bounds/boxes/blocks.py",
-        "    return Block(found, const, (error + size * gamma(terms)) * INFLATE)\n",
-        "    return Block(found, const, error * INFLATE)\n",
-        "the constants are added, and rounded",
         CHARGES,
     ),
     Mutant(
@@ -222,14 +198,6 @@ MUTANTS = (
     ),
     # --- large networks, walked ---
     Mutant(
-        "walked-interval-slack",
-        "bounds/boxes/net.py",
-        "spread * INFLATE + (self._charge.weight[node.index] * 4 + UNDERFLOW)",
-        "spread * INFLATE + UNDERFLOW",
-        "an interval through an op is rounded",
-        BOXES,
-    ),
-    Mutant(
         "walked-rows",
         "bounds/boxes/net.py",
         "form.const - offset - size * gamma(8))",
@@ -248,8 +216,8 @@ MUTANTS = (
     Mutant(
         "walked-uncharged-rows",
         "bounds/boxes/net.py",
-        "_ByRow(self._graph, lines, None), charge=self._charge, keep=keep\n",
-        "_ByRow(self._graph, lines, None), keep=keep\n",
+        "begin, by_row, 0, charge=self._charge, keep=True)",
+        "begin, by_row, 0, keep=True)",
         "a row's bounds are proofs",
         BOXES,
     ),
@@ -273,7 +241,7 @@ MUTANTS = (
     Mutant(
         "box-last-addition",
         "bounds/boxes/region.py",
-        "        return value - value.abs() * gamma(4)\n",
+        "        return lowered(value)\n",
         "        return value\n",
         "the last addition is rounded",
         CHARGES,
@@ -363,7 +331,7 @@ MUTANTS = (
     Mutant(
         "combined-last-subtraction",
         "bounds/boxes/combine.py",
-        ", least - least.abs() * gamma(4)\n",
+        ", lowered(least)\n",
         ", least\n",
         "the last subtraction is rounded",
         equivalent="the error beside it holds eight roundings and more of at least this size",

@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 COVER = ("search/test_evidence.py",)
 LEDGER = ("search/test_ledger.py",)
-REPACK = ("search/test_refine.py", "search/test_ladder.py")
+REPACK = ("search/test_refine.py", "search/test_root_tightening.py")
 HAND_OVER = ("search/test_hand_over.py",)
 
 MUTANTS = (
@@ -70,16 +70,16 @@ MUTANTS = (
     Mutant(
         "outcome-one-target-is-enough",
         "search/evidence.py",
-        "return all(share == 1 for share in self.proved)",
-        "return any(share == 1 for share in self.proved)",
+        "return self.proved == (self.asked or (Fraction(1),) * len(self.proved))",
+        "return self.proved[:1] == (self.asked or (Fraction(1),) * len(self.proved))[:1]",
         "every target must be proved",
         COVER,
     ),
     Mutant(
         "outcome-more-than-all",
         "search/evidence.py",
-        "return all(share == 1 for share in self.proved)",
-        "return all(share >= 1 for share in self.proved)",
+        "return self.proved == (self.asked or (Fraction(1),) * len(self.proved))",
+        "return self.proved >= (self.asked or (Fraction(1),) * len(self.proved))",
         "more than all means that something was counted twice",
         COVER,
     ),
@@ -143,7 +143,7 @@ MUTANTS = (
     Mutant(
         "settle-without-a-bound",
         "search/ledger.py",
-        "        self._book(domains, done)\n        self._cover.close",
+        "        self._book(domains, done, by)\n        self._cover.close",
         "        self._cover.close",
         "a target's bound is that of all its parts, the proved ones too",
         LEDGER,
@@ -151,7 +151,7 @@ MUTANTS = (
     Mutant(
         "settle-above-without-a-bound",
         "search/ledger.py",
-        "        self._book(domains, done)\n        return domains.select(done)\n",
+        '        self._book(domains, done, "above")\n        return domains.select(done)\n',
         "        return domains.select(done)\n",
         "what lies below is only as good as what was proved above it",
         LEDGER,
@@ -159,8 +159,8 @@ MUTANTS = (
     Mutant(
         "settle-above-covers",
         "search/ledger.py",
-        "        self._book(domains, done)\n        return domains.select(done)\n",
-        "        self._book(domains, done)\n"
+        '        self._book(domains, done, "above")\n        return domains.select(done)\n',
+        '        self._book(domains, done, "above")\n'
         "        self._cover.close(domains.target[done], domains.level[done])\n"
         "        return domains.select(done)\n",
         "of one that has sub-domains below it only those count",
@@ -169,8 +169,8 @@ MUTANTS = (
     Mutant(
         "settle-above-proves-all",
         "search/ledger.py",
-        "        self._book(domains, done)\n        return domains.select(done)\n",
-        "        self._book(domains, done)\n        return domains\n",
+        '        self._book(domains, done, "above")\n        return domains.select(done)\n',
+        '        self._book(domains, done, "above")\n        return domains\n',
         "below a parent that is open nothing is proved",
         LEDGER,
     ),
@@ -201,8 +201,8 @@ MUTANTS = (
     Mutant(
         "ledger-searches-past-a-witness",
         "search/ledger.py",
-        "        if self.judge is not None and not self.done:\n",
-        "        if self.judge is not None:\n",
+        "        if self._judge is not None and not self.done:\n",
+        "        if self._judge is not None:\n",
         "nothing is tried after a witness",
         equivalent="the goal answers for itself: see goal-witness-not-kept",
     ),
@@ -225,10 +225,10 @@ MUTANTS = (
     Mutant(
         "repack-drops-in-silence",
         "search/loop.py",
-        "            self._ledger.drop(covered)\n",
-        "",
+        "                self._ledger.drop(covered)\n",
+        "                pass\n",
         "a sub-domain that a tighter root makes superfluous counts as proved",
-        ("search/test_ladder.py",),
+        ("search/test_root_tightening.py",),
     ),
     Mutant(
         "repack-tells-the-kept",
@@ -244,7 +244,7 @@ MUTANTS = (
         "            self._ledger.restart(open_targets)\n",
         "            pass\n",
         "what is searched from the start again starts from nothing",
-        ("search/test_ladder.py",),
+        ("search/test_root_tightening.py",),
     ),
     Mutant(
         "hand-over-share-is-the-whole",

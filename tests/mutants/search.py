@@ -250,7 +250,7 @@ MUTANTS = (
     ),
     Mutant(
         "neuron-least-of-all",
-        "search/neuron_search.py",
+        "search/root_tightening.py",
         "            leaves = concatenate([leaves.select(rest), children])\n",
         "            leaves = children\n",
         "a neuron's bound is the least over all its sub-domains",
@@ -258,7 +258,7 @@ MUTANTS = (
     ),
     Mutant(
         "neuron-best-of-all",
-        "search/neuron_search.py",
+        "search/root_tightening.py",
         'torch.full_like(least, torch.inf).scatter_reduce(0, leaves.target, leaves.bound, "amin")',
         'torch.full_like(least, -torch.inf).scatter_reduce(0, leaves.target, leaves.bound, "amax")',
         "a neuron's bound is the least over all its sub-domains",
@@ -275,8 +275,8 @@ MUTANTS = (
     Mutant(
         "leaf-failed-is-proved",
         "search/leaf.py",
-        "    return replace(domains, bound=domains.bound.maximum(outcomes.bound))\n",
-        "    return replace(domains, bound=outcomes.bound.nan_to_num(neginf=1.0))\n",
+        "    return with_others(domains, outcomes.bound)\n",
+        "    return with_others(domains, outcomes.bound.nan_to_num(neginf=1.0))\n",
         "an LP that failed proves nothing",
         LEAF,
     ),

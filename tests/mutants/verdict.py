@@ -113,7 +113,7 @@ MUTANTS = (
         "        whole = whole.select(open_targets)\n",
         "        whole = whole.select(open_targets[:1])\n",
         "under a tighter root every open target is searched again",
-        ("search/test_ladder.py",),
+        ("search/test_root_tightening.py",),
     ),
     Mutant(
         "loop-leaves-without-an-lp",
@@ -126,8 +126,8 @@ MUTANTS = (
     Mutant(
         "loop-leaf-undecided-is-dropped",
         "search/loop.py",
-        "        self._ledger.leave_undecided(leaves.select(self._ledger.settle(leaves)))\n",
-        "        self._ledger.settle(leaves)\n",
+        '        self._ledger.leave_undecided(leaves.select(self._ledger.settle(leaves, by="lp")))\n',
+        '        self._ledger.settle(leaves, by="lp")\n',
         "a leaf that not even the LP decides is kept",
         ("search/test_hand_over.py::test_what_nothing_can_decide_stays_undecided",),
     ),

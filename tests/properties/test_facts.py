@@ -39,6 +39,7 @@ either_attack = pytest.mark.parametrize("attack", [True, False], ids=["attack", 
 
 ONE = (np.array([-1.0]), np.array([1.0]))
 SEGMENT = whole_box([-1], [1])
+CONFLICTS = {m: {"steps": "0"} if m == "lirpa-single" else {} for m in METHODS}  # options with which splits conflict
 
 
 def relu_minus_relu() -> TinyNetwork:
@@ -172,8 +173,7 @@ def test_fact_3_a_network_that_is_a_tenth_everywhere_is_never_broken(method: str
 
 @splits_neurons
 def test_fact_3_nor_when_conflicting_leaves_cannot_be_told(method: str, tmp_path: Path) -> None:
-    network = equal_pairs()
-    options = {"leaf_lp": "false"}
+    network, options = equal_pairs(), {"leaf_lp": "false", **CONFLICTS[method]}
     verdict = ask(network, at_most(SEGMENT, network, 0), tmp_path, method=method, options=options)
     assert verdict.status == Status.UNKNOWN
     assert verdict.lower_bound is not None
@@ -216,11 +216,11 @@ def test_fact_4_leaves_without_an_answer_are_not_forgotten(
         active, inactive = (lower >= 0).reshape(2, 2), (upper <= 0).reshape(2, 2)
         return bool(((active & inactive[:, ::-1]).any(1)).any())
 
-    network = equal_pairs()
+    network, how = equal_pairs(), {"method": method, "options": CONFLICTS[method]}
     question = at_most(SEGMENT, network, 0)
-    assert ask(network, question, tmp_path, method=method).status == Status.UNSAT
+    assert ask(network, question, tmp_path, **how).status == Status.UNSAT
     failed = fail_where(monkeypatch, conflicting)
-    verdict = ask(network, question, tmp_path, method=method)
+    verdict = ask(network, question, tmp_path, **how)
     assert failed
     assert verdict.status == Status.UNKNOWN
     assert "leaves" in verdict.reason
@@ -233,7 +233,7 @@ def test_fact_4_one_leaf_of_many_is_enough(method: str, tmp_path: Path, monkeypa
     """Whichever of the LPs on leaves is the one that fails."""
     network = equal_pairs()
     question = at_most(SEGMENT, network, 0)
-    options = {"patience": "1000"}  # LPs on leaves only, and each leaf has one
+    options = {"patience": "1000", **CONFLICTS[method]}  # LPs on leaves only, and each leaf has one
     count = ask(network, question, tmp_path, method=method, options=options).stats.leaf_lps
     assert count > 1
     for unlucky in range(count):
@@ -247,8 +247,8 @@ def test_fact_4_one_leaf_of_many_is_enough(method: str, tmp_path: Path, monkeypa
 @slopes_alone
 def test_fact_4_no_lp_at_all(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = fail_where(monkeypatch, lambda task: True)
-    network = equal_pairs()
-    assert ask(network, at_most(SEGMENT, network, 0), tmp_path, method=method).status == Status.UNKNOWN
+    network, options = equal_pairs(), CONFLICTS[method]
+    assert ask(network, at_most(SEGMENT, network, 0), tmp_path, method=method, options=options).status == Status.UNKNOWN
     assert failed
 
 

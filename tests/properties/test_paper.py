@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 import torch
 
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Bounds, Clock, root_domains
 from netproof.bounds.domains import Domains, split
-from netproof.bounds.graph.ascent import Schedule
-from netproof.bounds.graph.batch import Batch
-from netproof.bounds.graph.slopes import Slopes
+from netproof.bounds.dual import DualPoint
 from netproof.bounds.lirpa import Lirpa, optimise_and_confirm
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
@@ -27,21 +26,14 @@ from support.exact import enumerate_minimum, milp_minimum, rows_of
 from support.random_graphs import Question, random_question, rows_tensor, seeded
 
 CROWN = Lirpa(root_steps=0, neuron_steps=0)  # slopes as they start, at the root
-THOROUGH = Schedule(steps=600, rate=0.1, decay=0.99, patience=600)
+THOROUGH = Schedule(steps=600, rate=0.1, decay=0.99, gain=None)
 
 
 def climb(root: Root, domains: Domains) -> Bounds:
     """Optimise the output's slopes for long, with the intermediate bounds as they are."""
-    layers = root.graph32.layers
-    batch = Batch(
-        domains.target,
-        [domains.lower[:, layer.packed] for layer in layers],
-        [domains.upper[:, layer.packed] for layer in layers],
-        [None] * len(layers),
-    )
     never = torch.full((len(domains),), torch.inf, dtype=torch.float64)
-    slopes = Slopes(domains.slopes.float(), {})
-    return optimise_and_confirm(root, batch, domains, slopes, THOROUGH, never, Deadline(None), Clock())
+    theta = DualPoint(domains.slopes.float(), None, domains.weights)
+    return optimise_and_confirm(root, domains, {}, theta, THOROUGH, never, Deadline(None), Clock())
 
 
 def lp_values(root: Root, domains: Domains) -> torch.Tensor:

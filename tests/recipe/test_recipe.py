@@ -13,14 +13,16 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import netproof
-from netproof.bounds.base import root_domains
+from netproof.bounds.ascent import Schedule
+from netproof.bounds.base import Clock, root_domains
 from netproof.bounds.beta import Beta
-from netproof.bounds.condensed.ascent import Start
-from netproof.bounds.condensed.confirm import confirm_packed
-from netproof.bounds.condensed.scope import split_on
-from netproof.bounds.graph.ascent import Schedule
-from netproof.bounds.linear.lined_graph import splittable
+from netproof.bounds.condensed import condenser
+from netproof.bounds.confirm import confirm
+from netproof.bounds.dual import DualPoint
+from netproof.bounds.layers import splittable
+from netproof.bounds.lirpa import confirm_jointly
 from netproof.bounds.neurons.rebound import renew
+from netproof.bounds.scope import split_on
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.core.verdict import Stats, Status
@@ -35,8 +37,8 @@ from netproof.problem.reduce import reduce
 from netproof.relax import Line, Mix, register, relaxation_of
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
-from recipe.cube import Cube, CubeRelaxation
-from recipe.floor import Floor
+from recipe.cube import Cube, CubeRelaxation, pow_three
+from recipe.floor import Floor, clip_below
 from support.api import below, constant_property
 from support.asking import root_of
 from support.awkward import GraphBuilder
@@ -44,10 +46,13 @@ from support.conformance import Conformance, usual_bounds
 from support.problems import box_problem, packed_values
 
 # Importing them has entered their converters for every test of this process: here they are entered for these alone.
-OPERATORS = {name: CONVERTERS.pop(name) for name in ("Pow", "Clip")}
+OPERATORS = {"Pow": pow_three, "Clip": clip_below}
+for operator in OPERATORS:
+    CONVERTERS.pop(operator, None)
 METHODS = ("auto", "beta", "lirpa", "input-split")
 KINDS = ("cube", "floor")
 AT = 0.75  # of the floor
+either_net = pytest.mark.parametrize("fits", [True, False], ids=["condensed", "graph"])
 
 
 @pytest.fixture(autouse=True)
@@ -139,10 +144,14 @@ def test_ranges_are_found_without_an_lp(tmp_path: Path) -> None:
         netproof.bounds(path, question(0.0), method="lp", device="cpu", threads=1)
 
 
+@either_net
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kind", KINDS)
-def test_sub_domains_are_bounded_soundly_whatever_the_multipliers(kind: str, seed: int, tmp_path: Path) -> None:
+def test_sub_domains_are_bounded_soundly_whatever_the_multipliers(
+    kind: str, seed: int, fits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Split three times at random, each neuron as often as it comes; bounds against samples inside the slabs."""
+    monkeypatch.setattr(condenser, "holds", lambda size, device: fits)
     network = load_network(saved(kind, seed, tmp_path))
     problem = reduce(network, question(0.0))[0]
     root, _ = root_of(Beta(root_steps=5, neuron_steps=5), problem)
@@ -157,8 +166,8 @@ def test_sub_domains_are_bounded_soundly_whatever_the_multipliers(kind: str, see
     compared = 0
     for size in (0.0, 0.1, 2.0):
         beta = size * torch.randn(domains.multipliers.shape, generator=random)
-        start = Start(torch.rand(beta.shape, generator=random), beta, torch.zeros(len(domains), 1))
-        found = confirm_packed(root, domains, start).domains
+        theta = DualPoint(torch.rand(beta.shape, generator=random), beta, torch.ones(len(domains), 1))
+        found = confirm(root, domains, theta).domains
         assert bool(found.bound.isfinite().all())
         for i in range(len(domains)):
             here = ((h >= domains.lower[i]) & (h <= domains.upper[i])).all(1)
@@ -197,31 +206,43 @@ def test_lines_that_cross_are_refused() -> None:
         register(Cube, lambda op: CubeRelaxation())
 
 
+@either_net
 @pytest.mark.parametrize(("t", "skip", "least"), [(-0.5, 0.5, AT + 0.25), (1.5, -1.5, -1.0)])
-def test_parameters_out_of_their_range_prove_nothing_wrong(t: float, skip: float, least: float) -> None:
-    """max(x, c) + skip·x on [0.5, 2], on the graph and condensed: there the lower line would cut the function."""
+def test_parameters_out_of_their_range_prove_nothing_wrong(
+    t: float, skip: float, least: float, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """max(x, c) + skip·x on [0.5, 2], as an output and as a neuron: there the lower line would cut the function."""
+    monkeypatch.setattr(condenser, "holds", lambda size, device: fits)
     build = GraphBuilder(1, 1)
-    build.sum(build.add(Floor(AT), 0), build.linear(0, np.full((1, 1), skip)))
+    made = build.sum(build.add(Floor(AT), 0), build.linear(0, np.full((1, 1), skip)))
+    wrong, one = torch.full((1, 1), t), torch.ones(1, 1)
     root, _ = root_of(Beta(root_steps=0, neuron_steps=0), box_problem(build.finish(), 0.5, 2.0))
-    wrong = torch.full((1, 1), t)
-    start = Start(wrong, torch.zeros(1, 1), torch.zeros(1, 1))
-    fresh = replace(root_domains(root), bound=torch.full((1,), -torch.inf, dtype=torch.float64))
-    assert float(confirm_packed(root, fresh, start).domains.bound) <= least + 1e-9
-    sides = ([side[0][None].double()] for side in (root.lower, root.upper))
-    coef = torch.ones(1, 1, 1, 1, dtype=torch.float64)
-    last = root.problem.graph.output.index
-    assert float(root.graph64.bound(last, coef, *sides, wrong[:, None].double())) <= least + 1e-9
+    fresh = root_domains(root)
+    for beta in (None, torch.zeros(1, 1)):
+        assert float(confirm(root, fresh, DualPoint(wrong, beta, one)).domains.bound) <= least + 1e-9
+    found = confirm_jointly(root, fresh, {}, DualPoint(wrong, None, one), Clock()).domains
+    assert float(found.bound) <= least + 1e-9
+
+    build.relu(build.linear(made, np.ones((1, 1)), np.array([-least - 0.5])))
+    root, _ = root_of(Beta(root_steps=0, neuron_steps=0), box_problem(build.finish(), 0.5, 2.0))
+    fresh = replace(root_domains(root), lower=torch.tensor([[0.5, -9.0]]))
+    for own in ({1: wrong.expand(1, 2, 1, 1)}, {}):
+        theta = DualPoint(wrong.expand(1, 2), None, one, own)
+        found = confirm_jointly(root, fresh, {1: torch.zeros(1, 1, dtype=torch.int64)}, theta, Clock()).domains
+        assert -9.0 < float(found.lower[0, 1]) <= -0.5 + 1e-6
 
 
-def test_multipliers_below_zero_are_no_proof_at_a_kink() -> None:
+@either_net
+def test_multipliers_below_zero_are_no_proof_at_a_kink(fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """max(x, c) split at c: with a negative multiplier the split would count the other way round."""
+    monkeypatch.setattr(condenser, "holds", lambda size, device: fits)
     build = GraphBuilder(1, 1)
     build.linear(build.add(Floor(AT), 0), -np.ones((1, 1)))
     root, _ = root_of(Beta(root_steps=0, neuron_steps=0), box_problem(build.finish(), -2.0, 2.0))
     children = split_on(root, root_domains(root), torch.zeros(1, 1, dtype=torch.int64))
     for beta in (-3.0, -0.5):
-        start = Start(torch.zeros(2, 1), torch.full((2, 1), beta), torch.zeros(2, 1))
-        found = confirm_packed(root, children, start).domains
+        theta = DualPoint(torch.zeros(2, 1), torch.full((2, 1), beta), torch.ones(2, 1))
+        found = confirm(root, children, theta).domains
         assert (found.bound <= torch.tensor([-2.0, -AT], dtype=torch.float64) + 1e-9).all()
 
 
@@ -252,9 +273,11 @@ def test_what_is_called_linear_is_folded_only_if_its_lines_are_one() -> None:
     assert float(bounds.domains.bound) <= AT**3
 
 
+@either_net
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_nonlinear_nodes_may_read_one(kind: str) -> None:
+def test_two_nonlinear_nodes_may_read_one(kind: str, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second layer's neurons are bounded again below the root, with slopes for all that comes before them."""
+    monkeypatch.setattr(condenser, "holds", lambda size, device: fits)
     rng = np.random.default_rng(3)
     build = GraphBuilder(1, 2)
     first = build.relu(build.linear(0, rng.normal(size=(4, 2))))
@@ -267,3 +290,19 @@ def test_two_nonlinear_nodes_may_read_one(kind: str) -> None:
     fresh = renew(root, children, 8, Schedule(2), Deadline(None))
     assert bool((fresh.lower >= children.lower).all())
     assert bool((fresh.upper <= children.upper).all())
+
+
+@either_net
+def test_a_split_that_a_neuron_does_not_depend_on_lifts_nothing(fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """max(x, c) is split beside the way to a neuron: its sβq must not count where its −sβh is not carried."""
+    monkeypatch.setattr(condenser, "holds", lambda size, device: fits)
+    build = GraphBuilder(1, 1)
+    beside = build.add(Floor(AT), build.linear(0, np.ones((1, 1))))
+    first = build.relu(build.linear(0, np.array([[1.0], [-1.0]])))
+    build.sum(beside, build.relu(build.linear(first, np.array([[1.0, -1.0]]), np.zeros(1))))
+    root, _ = root_of(Beta(root_steps=0, neuron_steps=0), box_problem(build.finish(), -2.0, 2.0))
+    right = split_on(root, root_domains(root), torch.zeros(1, 1, dtype=torch.int64)).select(slice(0, 1))
+    fresh = renew(root, right, 8, Schedule(20), Deadline(None))
+    inside = packed_values(root, torch.tensor([[[AT]], [[2.0]]], dtype=torch.float64))
+    assert bool((fresh.lower.double() <= inside + 1e-6).all())
+    assert bool((inside <= fresh.upper.double() + 1e-6).all())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import root_domains
 from netproof.bounds.domains import Domains, split
-from netproof.bounds.graph.ascent import Schedule
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
 from netproof.search.leaf import LeafLP, with_bounds

@@ -22,7 +22,8 @@ from netproof.model.graph import Graph
 from netproof.problem.problem import Problem
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
-from netproof.search.loop import Method, Search
+from netproof.search.loop import Search
+from netproof.search.method import Method
 from support.exact import milp_minimum
 from support.problems import box_problem, inside, packed_values, random_points, random_relus, targets_of
 

@@ -18,8 +18,9 @@ from netproof.search.frontier import Frontier
 from netproof.search.goals import Decide
 from netproof.search.leaf import LeafLP
 from netproof.search.ledger import Ledger
-from netproof.search.loop import Method, Search
+from netproof.search.loop import Search
 from netproof.search.lp_turns import LpTurns
+from netproof.search.method import Method
 from support.asking import CPU, first_problem, knotted, root_of, sharpened
 
 LIRPA = Lirpa(root_steps=3, neuron_steps=0, steps=1)
@@ -46,7 +47,7 @@ def test_what_is_pruned_below_a_proved_parent_counts_once() -> None:
     parts = replace(parts, bound=torch.full_like(parts.bound, -1.0))
     stats, goal = Stats(), Decide(problem, lambda point, target: None)
     ledger, frontier = Ledger(goal, 1, CPU), Frontier(parts)
-    fallback = LpTurns(root, LeafLP(root, 1), LIRPA, ledger, 1, threshold=1, patience=1)
+    fallback = LpTurns(root, LeafLP(root, 1), LIRPA, ledger, 1)
     fallback.batch = 1
     fallback.turn(frontier, Deadline(60.0), stats, Clock())
     assert (len(frontier), stats.lp_pruned) == (0, 15)

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import torch
 
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Clock
 from netproof.bounds.beta import Beta
 from netproof.bounds.condensed.transfer import repack
 from netproof.bounds.domains import Domains, split
-from netproof.bounds.graph.ascent import Schedule
 from netproof.bounds.neurons.rebound import renew
 from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
 from netproof.problem.problem import Problem
-from netproof.search.neuron_search import NeuronSearch
+from netproof.search.root_tightening import NeuronSearch
 from support.asking import bound_of, first_problem, knotted, root_of, sample
 from support.exact import milp_minimum
 from support.problems import inside, packed_values

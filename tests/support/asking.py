@@ -24,6 +24,7 @@ from netproof.model.graph import Graph
 from netproof.problem.problem import Problem, Rows
 from netproof.problem.property import Box, Disjunct, Property, Row
 from support.exact import milp_minimum, rows_of
+from support.problems import random_points
 from support.random_graphs import NetworkBuilder, Question, TinyNetwork, input_set, rows_tensor, seeded
 
 CPU = torch.device("cpu")
@@ -177,3 +178,15 @@ def worst_row(problem: Problem, x: torch.Tensor, target: int = 0) -> torch.Tenso
     rows = problem.rows
     each = problem.graph.forward(x).flatten(1) @ rows.coef[target].T - rows.offset[target]
     return each.masked_fill(~rows.valid[target], -torch.inf).amax(1)
+
+
+def nearly_broken(seed: int, widths: Sequence[int] = (3, 7, 6, 5, 2), room: float = 0.1) -> Problem:
+    """Make a problem that holds, though not by much: what is asked lies a little below all of many sampled values."""
+    problem = first_problem(knotted(seed, widths))
+    points = random_points(problem, 4000, seed)
+    y = problem.graph.forward(points).flatten(1)
+    rows = problem.rows
+    each = torch.einsum("tro,po->tpr", rows.coef, y) - rows.offset[:, None]
+    worst = each.masked_fill(~rows.valid[:, None], -torch.inf).amax(2)  # (target, point)
+    shift = worst.amin(1) - room * (worst.amax(1) - worst.amin(1))
+    return replace(problem, rows=replace(rows, offset=rows.offset + shift[:, None]))

@@ -1,1 +1,1 @@
-"""Sound bounds: interval, backward linear, optimised slopes, LP; and their confirmation in float64."""
+"""Sound bounds: intervals, linear forms carried back, the dual function and its ascent, and what they prove."""

@@ -9,10 +9,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from netproof.bounds.condensed.scope import Scope
 from netproof.bounds.domains import Domains
-from netproof.bounds.linear.lined_graph import initial_slopes
+from netproof.bounds.layers import initial_slopes
 from netproof.bounds.neurons.root import Deepen, Root
+from netproof.bounds.record import NOTHING, Recorder
+from netproof.bounds.scope import Scope
 from netproof.core.deadline import Deadline
 from netproof.problem.problem import Problem
 
@@ -32,9 +33,10 @@ class Bounds:
 
 @dataclass
 class Clock:
-    """Seconds spent confirming, apart from the rest."""
+    """What is told of bounding besides what it returns: seconds spent confirming, and where numbers come from."""
 
     confirm: float = 0.0
+    recorder: Recorder = NOTHING
 
 
 class NeuronBounder(Protocol):
@@ -79,26 +81,19 @@ class Bounder(ABC):
     def domains_at_once(self, root: Root) -> int:
         """How many sub-domains `bound` may be given, for the memory there is."""
 
+    def rebound_rows(self, root: Root) -> int:
+        """Return how many bounds `rebounded` computes for a sub-domain; 0: it is not to be asked."""
+        return 0
+
+    def rebounded(self, root: Root, domains: Domains, deadline: Deadline, clock: Clock) -> Domains:
+        """Return sub-domains with the neurons bounded again that matter most to them."""
+        return domains
+
 
 def root_domains(root: Root) -> Domains:
-    """One unsplit domain a target, nothing known of it yet."""
-    count, device = root.rows.coef.shape[0], root.device
-    lower = torch.cat(root.lower) if root.lower else torch.zeros(0, device=device)
-    upper = torch.cat(root.upper) if root.upper else torch.zeros(0, device=device)
-    output = initial_slopes(root.graph32.layers, lower[None], upper[None])
-    valid = root.rows.valid.float()
-    return Domains(
-        target=torch.arange(count, device=device),
-        splits=torch.zeros(count, root.count, dtype=torch.int16, device=device),
-        lower=lower.repeat(count, 1),
-        upper=upper.repeat(count, 1),
-        points=root.points.repeat(count, 1),
-        slopes=output.half().repeat(count, 1),
-        multipliers=torch.zeros(count, root.count, dtype=torch.float16, device=device),
-        weights=valid / valid.sum(1, keepdim=True),
-        bound=torch.full((count,), -torch.inf, dtype=torch.float64, device=device),
-        candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),
-        settled=torch.zeros(count, dtype=torch.int64, device=device),
-        renewed=torch.zeros(count, dtype=torch.int64, device=device),
-        level=torch.zeros(count, dtype=torch.int64, device=device),
-    )
+    """Return one unsplit domain per target, nothing known of it yet."""
+    none = torch.zeros(0, device=root.device)
+    lower, upper = torch.cat([none, *root.lower]), torch.cat([none, *root.upper])
+    slopes = initial_slopes(root.layers, lower[None], upper[None])
+    target = torch.arange(root.rows.coef.shape[0], device=root.device)
+    return Domains.unsplit(target, lower, upper, root.points, slopes, root.valid)

@@ -48,14 +48,42 @@ class Domains:
     lower: Tensor  # (domain, U) float32: confirmed bounds of h on this sub-domain
     upper: Tensor  # (domain, U) float32
     points: Tensor  # (domain, U) float32: where each neuron was split last; (domain, 0) where all are split at 0
-    slopes: Tensor  # (domain, U) float16 in [0, 1]: the lines' parameters; any is sound, so rounding them is harmless
-    multipliers: Tensor  # (domain, U) float16: β of each split, or ρ of each neuron, likewise
+    slopes: Tensor  # (domain, U) float32 in [0, 1]: the parameters of the neurons' lines
+    multipliers: Tensor  # (domain, U) float32: β of each split, or ρ of each neuron
     weights: Tensor  # (domain, row) float32: λ
-    bound: Tensor  # (domain,) float64: confirmed lower bound of Σ λ r
+    bound: Tensor  # (domain,) float64: confirmed lower bound of Σ λ r, the parent's where that is better
+    evaluated: Tensor  # (domain, 2) int64: how many were evaluated at once, and its place; 0, 0: it is the parent's
     candidates: Tensor  # (domain, k) int64: neurons to split, best first, −1 where there is none
     settled: Tensor  # (domain,) int64: how many of the decisions the bounds above take into account
     renewed: Tensor  # (domain,) int64: how many there were when the neurons were last bounded again
     level: Tensor  # (domain,) int64: halvings that led here, so that it is the share 2^-level of the target's set
+
+    @classmethod
+    def unsplit(
+        cls, target: Tensor, lower: Tensor, upper: Tensor, points: Tensor, slopes: Tensor, rows: Tensor
+    ) -> Domains:
+        """Make one sub-domain of each target (n,) that is its whole set, of which no bound is known yet.
+
+        lower, upper: (U,). points: (1, U) or (1, 0). slopes: (n or 1, U). rows: (n, row) bool, those that there are.
+        """
+        count, device, zero = len(target), target.device, torch.zeros_like(target)
+        given = rows.float()
+        return cls(
+            target=target,
+            splits=torch.zeros(count, len(lower), dtype=torch.int16, device=device),
+            lower=lower.repeat(count, 1),
+            upper=upper.repeat(count, 1),
+            points=points.repeat(count, 1),
+            slopes=slopes.float().expand(count, -1).clone(),
+            multipliers=torch.zeros(count, len(lower), device=device),
+            weights=given / given.sum(1, keepdim=True),
+            bound=torch.full((count,), -torch.inf, dtype=torch.float64, device=device),
+            evaluated=torch.zeros(count, 2, dtype=torch.int64, device=device),
+            candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),
+            settled=zero,
+            renewed=zero,
+            level=zero,
+        )
 
     def __len__(self) -> int:
         return self.target.shape[0]
@@ -132,6 +160,7 @@ def split(domains: Domains, neurons: Tensor, points: Tensor | None = None) -> Do
         lower=lower.scatter_(1, at, torch.where(negative, low, low.maximum(point)))[:, :spare],
         upper=upper.scatter_(1, at, torch.where(negative, high.minimum(point), high))[:, :spare],
         points=kept if points is None else F.pad(kept, (0, 1)).scatter_(1, at, point)[:, :spare],
+        evaluated=torch.zeros_like(children.evaluated),
         level=children.level + real.sum(1),
     )
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from netproof.bounds.ascent import Schedule, ascend
 from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
+from netproof.bounds.confirm import confirm, mark_empty
 from netproof.bounds.domains import Domains
-from netproof.bounds.graph.ascent import Params, Schedule, ascend
-from netproof.bounds.graph.batch import Batch, bound_batch
-from netproof.bounds.graph.confirm import confirm
-from netproof.bounds.graph.slopes import Slopes
-from netproof.bounds.linear.memory import rows_that_fit
-from netproof.bounds.neurons.affected import refresh_rows
+from netproof.bounds.dual import DualPoint
+from netproof.bounds.joint import Joint
+from netproof.bounds.layers import initial_slopes
+from netproof.bounds.neurons.affected import moved_neurons
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
-from netproof.numerics import SEARCH_MARGIN
+from netproof.numerics import float32_down, float32_up, with_margin
 from netproof.problem.problem import Problem
 
 
@@ -42,7 +43,7 @@ class Lirpa(Bounder):
             return None
         bounds = self.whole(quick, threshold, deadline, clock)
         proved = bool((bounds.domains.bound > threshold).all())
-        if proved or self.neuron_steps == 0 or len(quick.graph32.layers) < 2:
+        if proved or self.neuron_steps == 0 or len(quick.layers) < 2:
             return quick, bounds
         root = build_root(problem, device, Schedule(self.neuron_steps, self.rate), deadline, quick)
         if root is None:
@@ -50,81 +51,66 @@ class Lirpa(Bounder):
         return root, self.whole(root, threshold, deadline, clock)
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        batch = _batch(root, domains, refresh_rows(root, domains, self.rebound))
-        start = Slopes.of_children(root, domains, batch) if self.steps else Slopes.fixed(root, domains, batch)
+        again = moved_neurons(root, domains, self.rebound)
+        start = _inherited(root, domains, again) if self.steps else _fixed(root, domains)
         schedule = Schedule(self.steps, self.child_rate)
-        return optimise_and_confirm(root, batch, domains, start, schedule, threshold, deadline, clock)
+        return optimise_and_confirm(root, domains, again, start, schedule, threshold, deadline, clock)
 
     def domains_at_once(self, root: Root) -> int:
-        graph = root.graph32.graph
-        rows = rows_that_fit(graph, graph.output.index, root.device, torch.float32, grad=True)
-        return max(1, rows // (1 + 2 * self.rebound))
+        return max(1, root.net32.climbs_that_fit() // (1 + self.rebound))  # a neuron has no multipliers nor moments
 
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         domains, schedule = root_domains(root), Schedule(self.root_steps, self.rate)
-        batch = _batch(root, domains, [None] * len(root.graph32.layers))
-        start = Slopes(domains.slopes.float(), {})
-        return optimise_and_confirm(root, batch, domains, start, schedule, threshold, deadline, clock)
+        start = DualPoint(domains.slopes, None, domains.weights)
+        return optimise_and_confirm(root, domains, {}, start, schedule, threshold, deadline, clock)
+
+
+def _inherited(root: Root, domains: Domains, again: Mapping[int, Tensor]) -> DualPoint:
+    """Return the parent's slopes for the output; for each neuron the root's own, good wherever it is unstable."""
+    neurons = {}
+    for depth, which in again.items():
+        own = root.slopes[depth]  # (2, U_k or 1, U')
+        neurons[depth] = own[:, which.clamp(max=own.shape[1] - 1)].transpose(0, 1).float()
+    return DualPoint(domains.slopes, None, domains.weights, neurons)
+
+
+def _fixed(root: Root, domains: Domains) -> DualPoint:
+    """Return CROWN's choice for the bounds at hand, the same in every pass."""
+    return DualPoint(initial_slopes(root.layers, domains.lower, domains.upper), None, domains.weights)
 
 
 def optimise_and_confirm(
     root: Root,
-    batch: Batch,
     domains: Domains,
-    slopes: Slopes,
+    again: Mapping[int, Tensor],
+    theta: DualPoint,
     schedule: Schedule,
     threshold: Tensor,
     deadline: Deadline,
     clock: Clock,
 ) -> Bounds:
     """Climb in float32, then let float64 say what the slopes found are worth."""
-    logits = domains.weights.clamp(min=1e-6).log()
     if schedule.steps > 0 and root.count > 0:
-        slopes, logits = _optimise(root, batch, slopes, logits, schedule, threshold, deadline)
+        margin = with_margin(threshold)
+        _, theta = ascend(Joint.of(root, domains, again, proof=False), theta, schedule, margin, deadline)
     began = time.monotonic()
-    bounds = confirm(root, batch, domains, slopes, _weights(root, batch.target, logits), deadline)
+    bounds = confirm_jointly(root, domains, again, theta, clock)
     clock.confirm += time.monotonic() - began
     return bounds
 
 
-def _optimise(
-    root: Root,
-    batch: Batch,
-    slopes: Slopes,
-    logits: Tensor,
-    schedule: Schedule,
-    threshold: Tensor,
-    deadline: Deadline,
-) -> tuple[Slopes, Tensor]:
-    """Slopes and, for conjunctions, the weights of the rows, all at once."""
-    conjunction = root.rows.valid.shape[1] > 1
-    count = len(slopes.params())
+@torch.no_grad()
+def confirm_jointly(
+    root: Root, domains: Domains, again: Mapping[int, Tensor], theta: DualPoint, clock: Clock
+) -> Bounds:
+    """Confirm the neurons' bounds, round them to what is kept, and confirm the bound that rests on them.
 
-    def evaluate(params: Params, subset: Tensor | None) -> Tensor:
-        part = batch if subset is None else batch.select(subset)
-        chosen = slopes.with_params(params[:count])
-        free = params[-1] if conjunction else torch.zeros_like(part.target[:, None])
-        weights = _weights(root, part.target, free)
-        return bound_batch(root.graph32, root.rows, part, chosen.output, chosen.neurons, weights).bound
-
-    def project(params: Params) -> Params:
-        return [*(p.clamp(0.0, 1.0) for p in params[:count]), *params[count:]]
-
-    params = slopes.params() + ([logits] if conjunction else [])
-    margin = threshold + SEARCH_MARGIN * (1 + threshold.abs())
-    _, best = ascend(evaluate, project, params, schedule, margin.float(), deadline)
-    return slopes.with_params(best[:count]), best[-1] if conjunction else logits
-
-
-def _weights(root: Root, target: Tensor, logits: Tensor) -> Tensor:
-    """λ on the simplex of each target's own rows."""
-    return torch.where(root.rows.valid[target], logits.float(), -torch.inf).softmax(1)
-
-
-def _batch(root: Root, domains: Domains, refresh: list[Tensor | None]) -> Batch:
-    return Batch(
-        domains.target,
-        [domains.lower[:, layer.packed] for layer in root.graph32.layers],
-        [domains.upper[:, layer.packed] for layer in root.graph32.layers],
-        refresh,
-    )
+    Every sub-domain passes through here, proved or not, so no number in the frontier is a float32 guess: what a child
+    inherits from its parent is confirmed already, and an infeasible sub-domain (lower > upper) is empty for certain.
+    """
+    lower, upper = Joint.of(root, domains, again, proof=True).neurons(theta)
+    domains = replace(domains, lower=float32_down(lower), upper=float32_up(upper))
+    for depth, which in again.items():
+        shared = theta.slopes[:, None, None, : root.layers[depth].start]
+        clock.recorder.neurons(root, domains, depth, which, theta.neurons.get(depth, shared), None)
+    return mark_empty(confirm(root, domains, theta))

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounds
-from netproof.bounds.condensed.scope import Scope
-from netproof.bounds.linear.lined_graph import alike
+from netproof.bounds.layers import alike
+from netproof.bounds.scope import Scope
 from netproof.branching.brancher import Brancher
 from netproof.core.forms import Interval
 
@@ -86,7 +86,7 @@ class BabsrOriginal(Brancher):
         change = torch.maximum(through * (chord.slope - chord.right), through * (chord.slope - chord.left)) - lost
         change = torch.where(chord.unstable, change.abs(), -torch.inf)
         layer = torch.zeros(scope.count, dtype=torch.int64, device=scope.device)
-        for k, one in enumerate(scope.net32.layers):
+        for k, one in enumerate(scope.layers):
             layer[one.packed] = k
         best, at = change.max(1)
         last = torch.where(lost > LOSES, layer, -1).amax(1, keepdim=True)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounds
-from netproof.bounds.condensed.scope import Scope
 from netproof.bounds.domains import Domains
-from netproof.bounds.linear.lined_graph import splittable
+from netproof.bounds.layers import splittable
+from netproof.bounds.scope import Scope
 
 
 class Brancher(ABC):

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounds
-from netproof.bounds.condensed.ascent import Seeds
-from netproof.bounds.condensed.passes import packed_lines, pull, within
-from netproof.bounds.condensed.scope import Scope
 from netproof.bounds.domains import Domains
-from netproof.bounds.linear.lined_graph import alike
+from netproof.bounds.dual import Dual, DualPoint
+from netproof.bounds.layers import alike
+from netproof.bounds.scope import Scope
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
 from netproof.core.forms import Interval
@@ -53,19 +52,16 @@ class Filtered(Brancher):
 
 def children(scope: Scope, domains: Domains, neurons: Tensor) -> Tensor:
     """Bound both children for each neuron (domain, k): (domain, k, 2)."""
-    net, (count, k) = scope.net32, neurons.shape
-    packed = packed_lines(net, domains.known, proof=False)
-    slopes = within(domains.slopes.float())
-    seed = Seeds.of(net, domains.target, scope.valid).mix(domains.weights)
+    dual, theta, (count, k) = Dual.of(scope, domains, proof=False), DualPoint.of(domains), neurons.shape
+    slopes = theta.slopes
     origin = torch.arange(count, device=neurons.device).repeat_interleave(2 * k)
     at = neurons.repeat_interleave(2, dim=1).reshape(-1, 1)
     changed = []
-    for old, new in zip(packed.at(slopes), _halves(scope, domains, neurons, slopes), strict=True):
+    for old, new in zip(dual.packed.at(slopes), _halves(scope, domains, neurons, slopes), strict=True):
         if new is not None:
             whole = slopes.new_zeros(()) if old is None else old
             changed.append(whole.expand_as(slopes)[origin].scatter_(1, at, new))
-    beta, splits = domains.multipliers.float()[origin], packed.splits(origin)
-    return pull(net, seed[origin], splits, slopes[origin], beta, Lines(*changed)).value.view(count, k, 2)
+    return dual.split(theta, origin, Lines(*changed)).view(count, k, 2)
 
 
 def _halves(scope: Scope, domains: Domains, neurons: Tensor, slopes: Tensor) -> Lines:

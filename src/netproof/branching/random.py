@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounds
-from netproof.bounds.condensed.scope import Scope
+from netproof.bounds.scope import Scope
 from netproof.branching.brancher import Brancher
 
 

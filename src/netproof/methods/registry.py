@@ -29,7 +29,7 @@ class MethodInfo:
     name: str
     summary: str
     fields: tuple[Field, ...]
-    builder: str  # "module:function", (options, device) -> netproof.search.loop.Method
+    builder: str  # "module:function", (options, device) -> netproof.search.method.Method
     splits_inputs: Literal["never", "few", "always"] = "never"  # "few": where few of them vary
 
     def options(self, given: Mapping[str, Any] | None = None) -> dict[str, int | float | bool | None]:
@@ -45,7 +45,7 @@ class MethodInfo:
         return values
 
     def build(self, options: Options, device: Any) -> Any:
-        """Build the configured search, a `netproof.search.loop.Method`, with a value for every field."""
+        """Build the configured search, a `netproof.search.method.Method`, with a value for every field."""
         module, _, function = self.builder.partition(":")
         build: Callable[[Options, Any], Any] = getattr(importlib.import_module(module), function)
         return build(options, device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
@@ -60,6 +60,10 @@ class Network:
     external: tuple[ExternalFile, ...] = ()  # the files beside it that its weights were drawn from
     reference: Reference | None = None  # of a torch module: the module itself
     agreed: set[str] = field(init=False, default_factory=set)  # what was compared with onnxruntime once and for all
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave sessions of onnxruntime behind, which are opened again where they are asked for."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_session", "_plain_session")}
 
     @property
     def identity(self) -> str:

@@ -1,4 +1,4 @@
-"""Programs whose columns lie in an ℓ2 ball, solved by quadratic programs: duals for `lp_check`, never a value.
+"""Programs whose columns lie in an ℓ2 ball, solved by quadratic programs: duals for `programs/check.py`, never a value.
 
 With a price μ >= 0 on ‖x − c‖² <= r² the program
 
@@ -6,7 +6,7 @@ With a price μ >= 0 on ‖x − c‖² <= r² the program
 
 is quadratic and convex, and never above the one wanted. At the best μ it is equal to it and its solution lies on the
 sphere, so μ is looked for until it does. Its duals y leave d = cost − A^T y = the bounds' part − μ(x − c), which is how
-`lp_check` shares d between box and ball: what y proves is evaluated there, with no trust in μ or in the solver.
+`check` shares d between box and ball: what y proves is evaluated there, with no trust in μ or in the solver.
 """
 
 from __future__ import annotations

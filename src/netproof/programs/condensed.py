@@ -1,6 +1,6 @@
 """The triangle LP of the condensed network: small, and of one shape for every sub-domain.
 
-Every neuron that is stable on the whole input set is folded away (`condense`). An unstable one is h = p − w, the
+Every neuron that is stable on the whole input set is folded away (`Condenser`). An unstable one is h = p − w, the
 positive and the negative part of what it reads; on l <= h <= u the hull of its two cases is
 
     p >= 0,   w >= 0,   p/u + w/|l| <= 1,
@@ -10,7 +10,7 @@ w to 0, and h <= 0 that of p, so that a parent's optimal basis is a start for it
 three thousand neurons: a fifth of a second from nothing, a few hundredths from the parent.
 
 All coefficients are the condensed forms', taken as exact; what they may be off by widens the row. So the program holds
-for the real network, and its duals are worth what `lp_check` says.
+for the real network, and its duals are worth what `programs/check.py` says.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class CondensedLP:
     """
 
     def __init__(self, root: Root, deadline: Deadline) -> None:
-        self._condensed, self._rows = root.net64, root.problem.rows  # not the root itself, which may be its key
+        self._condensed, self._rows = root.condensed64, root.problem.rows  # not the root itself, which may be its key
         self._output = root.intervals.of[-1]
         self._net, self.places = _build(root, deadline)
         self._targets: dict[int, Target] = {}
@@ -146,7 +146,7 @@ class Net:
 
 
 def _build(root: Root, deadline: Deadline) -> tuple[Net, Places]:
-    condensed, program = root.net64, Program()
+    condensed, program = root.condensed64, Program()
     box = root.intervals.of[0]
     x = add_input_set(program, root.problem.input_set, _flat(box.lower), _flat(box.upper))
     zero, endless = np.zeros(condensed.count), np.full(condensed.count, math.inf)
@@ -162,10 +162,10 @@ def _build(root: Root, deadline: Deadline) -> tuple[Net, Places]:
 
 def _trunk(root: Root, program: Program, x: Ints, p: Ints, w: Ints, deadline: Deadline) -> tuple[Ints, Ints]:
     """y = W x, as columns (Y,) to add and to take off: the first neurons' own y is p − w."""
-    trunk, graph = root.net64.trunk, root.graph64.graph
+    trunk, graph = root.condensed64.trunk, root.graph64.graph
     if trunk.node == 0 or trunk.count == 0:
         return x[trunk.index.cpu().numpy()], np.full(trunk.count, -1)
-    direct = root.net64.direct
+    direct = root.condensed64.direct
     bounds = root.intervals.of[trunk.node]
     others = trunk.index[direct:]
     own = program.add_columns(_flat(bounds.lower.flatten()[others]), _flat(bounds.upper.flatten()[others]))
@@ -177,14 +177,15 @@ def _trunk(root: Root, program: Program, x: Ints, p: Ints, w: Ints, deadline: De
         unit = one_hot(
             some, torch.ones(len(some), dtype=torch.float64, device=root.device), graph.nodes[trunk.node].shape
         )
-        form = walk(graph, trunk.node, unit, {}, 0, charge=root.graph64.charge)
+        form = walk(graph, trunk.node, root.graph64.begin(trunk.node, unit), {}, 0, charge=root.graph64.charge)
         assert form.error is not None
+        assert form.at is not None
         here = np.arange(done, done + len(some))
         rows = _equality(program, _flat(form.const), _flat(form.error))
         program.add_entries(rows, y[here], 1.0)
         split = minus[here] >= 0
         program.add_entries(rows[split], minus[here][split], -1.0)
-        weight = form.at.flatten(1).cpu().numpy()
+        weight = form.at.dense().flatten(1).cpu().numpy()
         row, col = np.nonzero(weight)
         program.add_entries(rows[row], x[col], -weight[row, col])
         done += len(some)
@@ -194,7 +195,7 @@ def _trunk(root: Root, program: Program, x: Ints, p: Ints, w: Ints, deadline: De
 def _leaky(root: Root, program: Program, p: Ints, w: Ints) -> Ints:
     """Columns (U,) of each neuron's output: p itself for a ReLU, else z = p − a·w."""
     columns = p.copy()
-    for layer in root.net64.layers:
+    for layer in root.condensed64.layers:
         assert isinstance(layer.relaxation, HingeRelaxation)
         leak, here = layer.relaxation.leak, np.arange(layer.packed.start, layer.packed.stop)
         if leak == 0:
@@ -210,7 +211,7 @@ def _leaky(root: Root, program: Program, p: Ints, w: Ints) -> Ints:
 
 def _neurons(root: Root, program: Program, net: Net, p: Ints, w: Ints) -> None:
     """p − w − form·v = constant, for the neurons that do not read y itself."""
-    condensed = root.net64
+    condensed = root.condensed64
     assert condensed.charges is not None
     here = np.arange(condensed.direct, condensed.count)
     forms = condensed.matrix[condensed.direct :].cpu().numpy()

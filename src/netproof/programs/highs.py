@@ -1,4 +1,4 @@
-"""HiGHS, asked for duals. Nothing it says is taken as true: see `lp_check`.
+"""HiGHS, asked for duals. Nothing it says is taken as true: see `programs/check.py`.
 
 HiGHS releases the interpreter lock while it runs, so a pool of threads keeps every core busy; each run uses
 one thread, a fixed seed and a start that its caller names, so an answer does not depend on what ran beside it.

@@ -86,7 +86,7 @@ def add_input_set(program: Program, inputs: InputSet, lower: Floats, upper: Floa
     """The input's columns (input,), no wider than lower and upper.
 
     A box; around it the ball's own box; for ℓ1 also distances e >= |x − centre| with Σe <= radius. An ℓ2 ball is not
-    linear: it stands beside the rows, for `lp_ball` and `lp_check`.
+    linear: it stands beside the rows, for `programs/ball.py` and `programs/check.py`.
     """
     lower = np.fmax(lower, inputs.lower.reshape(-1).numpy())
     upper = np.fmin(upper, inputs.upper.reshape(-1).numpy())

@@ -1,7 +1,7 @@
 """The triangle LP of a domain: its value where it is bounded, a proof where the domain is empty.
 
 min t subject to r_j <= t for every row of one target, over the triangle relaxation of the network on the
-domain. The rigorous bound on t comes from the LP's duals (`lp_check`), never from its claimed value. On a
+domain. The rigorous bound on t comes from the LP's duals (`programs/check.py`), never from its claimed value. On a
 domain without unstable neurons the relaxation is the network itself, so the bound is exact up to rounding:
 the LP's value, not only its feasibility, is what makes the search complete.
 """

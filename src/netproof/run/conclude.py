@@ -25,7 +25,7 @@ from netproof.problem.witness import confirmed, in_set, project, rounding_gap, v
 from netproof.search.evidence import RANKS, Outcome
 from netproof.search.goals import Decide, Lowest
 
-WEIGHING = 16  # roundings in the weights of rows beyond one for each: their exponentials, their sum, its reciprocal
+WEIGHING = 16  # roundings in the weights of rows beyond one for each: their exponentials, their sum, and the quotient
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -25,7 +26,8 @@ from netproof.search.boxes.loop import BATCH, InputSplit, SplitOptions, SplitRes
 from netproof.search.boxes.remainder import OpenBoxes, hand_over
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
-from netproof.search.loop import Search, SecondLook
+from netproof.search.loop import Search
+from netproof.search.method import SecondLook
 
 LONG_SEARCH = {"cpu": 512, "cuda": 4096}  # sub-domains after which a second, longer attack has its turn
 
@@ -46,6 +48,18 @@ class Setting(Protocol):
 
     def tell(self, phase: str, *, problem: int, problems: int) -> None:
         """Say where the run is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """Asks onnxruntime whether a point breaks a target's disjunct."""
+
+    network: Network
+    property: Property
+    disjuncts: tuple[int, ...]  # by target
+
+    def __call__(self, point: torch.Tensor, target: int) -> Witness | None:
+        return confirm(self.network, self.property, self.disjuncts[target], point.detach().cpu().numpy())
 
 
 class Gather:
@@ -153,10 +167,7 @@ class Gather:
         return SecondLook(find, LONG_SEARCH[self._run.device.type])
 
     def _goal(self, problem: Problem) -> Decide:
-        def replay(point: torch.Tensor, target: int) -> Witness | None:
-            return confirm(self._network, self._property, problem.disjuncts[target], point.detach().cpu().numpy())
-
-        return Decide(problem, replay)
+        return Decide(problem, Replay(self._network, self._property, problem.disjuncts))
 
 
 def _still_open(problems: Sequence[Problem], boxes: OpenBoxes) -> list[Problem]:

@@ -71,11 +71,12 @@ class Outcome:
     """
 
     proved: tuple[Fraction, ...]  # by target, the share of its input set that is proved
-    bounds: tuple[float, ...]  # by target, what is proved of it on its whole set
+    bounds: tuple[float, ...]  # by target, what is proved of it on all that was asked; inf where nothing was
     witness: Witness | None = None
     reason: str = ""  # why something is open; empty where nothing is
-    stopped: bool = False  # whether the deadline came first
+    stopped: bool = False  # whether the deadline came first, or the last round that was asked for
     decided_by: str = ""  # one of RANKS, or "attack"
+    asked: tuple[Fraction, ...] | None = None  # by target, the share that the search was given; None: all of it
 
     @staticmethod
     def nothing(targets: int, reason: str) -> Outcome:
@@ -89,8 +90,8 @@ class Outcome:
 
     @property
     def covers(self) -> bool:
-        """Whether the shares of every target add up to all of its set."""
-        return all(share == 1 for share in self.proved)
+        """Say whether the shares of every target add up to all that was asked."""
+        return self.proved == (self.asked or (Fraction(1),) * len(self.proved))
 
     @property
     def status(self) -> str:

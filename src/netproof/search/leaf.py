@@ -2,7 +2,7 @@
 
 A leaf has nothing left to split, so on it the network is linear and the triangle LP is exact. It is the LP's
 *value* that makes the search complete: a leaf's linear bound is over the box, not over the leaf. On an ℓ2 ball
-quadratic programs follow the LP (`lp_ball`), and are exact too.
+quadratic programs follow the LP (`programs/ball.py`), and are exact too.
 """
 
 from __future__ import annotations
@@ -79,5 +79,12 @@ class LeafLP:
 
 
 def with_bounds(domains: Domains, outcomes: Outcomes) -> Domains:
-    """The sub-domains with the LP's bounds where they are better."""
-    return replace(domains, bound=domains.bound.maximum(outcomes.bound))
+    """Return the sub-domains with the LP's bounds where they are better."""
+    return with_others(domains, outcomes.bound)
+
+
+def with_others(domains: Domains, bound: Tensor) -> Domains:
+    """Return the sub-domains with bounds (domain,) where they are better, which their own θ does not give."""
+    better = bound > domains.bound
+    evaluated = domains.evaluated.masked_fill(better[:, None], 0)
+    return replace(domains, bound=torch.where(better, bound, domains.bound), evaluated=evaluated)

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains
+from netproof.bounds.neurons.root import Root
+from netproof.bounds.record import NOTHING, Recorder
 from netproof.search.evidence import Cover
 from netproof.search.goals import Goal, Judge
 
@@ -16,13 +18,19 @@ from netproof.search.goals import Goal, Judge
 class Ledger:
     """Shared by the parts of one search."""
 
-    def __init__(self, goal: Goal, targets: int, device: torch.device) -> None:
+    def __init__(self, goal: Goal, targets: int, device: torch.device, recorder: Recorder = NOTHING) -> None:
         self.goal = goal
-        self.judge: Judge | None = None  # set when the root is there
+        self._root: Root | None = None
+        self._judge: Judge | None = None
+        self._recorder = recorder
         self._cover = Cover(targets)
         self._undecided: list[Domains] = []  # leaves that not even the LP could settle
         # By target, the least bound among the sub-domains that were proved.
         self._proved = torch.full((targets,), torch.inf, dtype=torch.float64, device=device)
+
+    def under(self, root: Root) -> None:
+        """Take note of the root that sub-domains are parts of from now on."""
+        self._root, self._judge = root, Judge(root.graph32.graph, root.rows)
 
     @property
     def undecided(self) -> int:
@@ -36,36 +44,40 @@ class Ledger:
     def try_points(self, points: Tensor, target: Tensor) -> None:
         """Offer points (n, *input) to the goal; rows with a NaN are no points."""
         real = ~points.flatten(1).isnan().any(1)
-        if self.judge is not None and not self.done:
-            self.goal.offer(self.judge, points[real], target[real])
+        if self._judge is not None and not self.done:
+            self.goal.offer(self._judge, points[real], target[real])
 
     def is_open(self, domains: Domains) -> Tensor:
         """(domain,) bool: which sub-domains are not proved."""
         return ~self.goal.proved(domains)
 
-    def settle(self, domains: Domains) -> Tensor:
+    def settle(self, domains: Domains, by: str = "bound") -> Tensor:
         """Book the sub-domains that are proved, which are then done with; (domain,) bool: which are still open."""
         still_open = self.is_open(domains)
         done = (~still_open).nonzero()[:, 0]
-        self._book(domains, done)
+        self._book(domains, done, by)
         self._cover.close(domains.target[done], domains.level[done])
         return still_open
 
     def settle_above(self, domains: Domains) -> Domains:
         """Those that are proved of some that have open or proved sub-domains below them, which `drop` books."""
         done = (~self.is_open(domains)).nonzero()[:, 0]
-        self._book(domains, done)
+        self._book(domains, done, "above")
         return domains.select(done)
 
     def drop(self, domains: Domains) -> None:
         """Book sub-domains as proved that lie within what was proved already."""
+        self._recorder.closed(self._root, domains, "within")
         self._cover.close(domains.target, domains.level)
 
-    def _book(self, domains: Domains, done: Tensor) -> None:
+    def _book(self, domains: Domains, done: Tensor, by: str) -> None:
+        if len(done) and self._recorder is not NOTHING:
+            self._recorder.closed(self._root, domains.select(done), by)
         self._proved = self._proved.scatter_reduce(0, domains.target[done], domains.bound[done], "amin")
 
     def restart(self, targets: Tensor) -> None:
         """Search these targets (n,) from their whole sets again; what was proved of parts of them is not used."""
+        self._recorder.restarted(targets)
         self._cover.restart(targets.tolist())
         self._undecided = [d.select(~torch.isin(d.target, targets.to(d.target.device))) for d in self._undecided]
 

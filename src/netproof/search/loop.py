@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
+from fractions import Fraction
 
 import torch
 from torch import Tensor
 
-from netproof.bounds.base import Bounder, Bounds, Clock
-from netproof.bounds.condensed.scope import split_on
+from netproof.bounds.base import Bounds, Clock
 from netproof.bounds.condensed.transfer import repack
-from netproof.bounds.domains import Domains
+from netproof.bounds.domains import Domains, concatenate
 from netproof.bounds.linear.memory import domains_that_fit
 from netproof.bounds.neurons.root import Root
-from netproof.branching.brancher import Brancher
+from netproof.bounds.record import NOTHING, Recorder
+from netproof.bounds.scope import split_on
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
 from netproof.errors import DeviceError
 from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
-from netproof.search.evidence import Outcome
+from netproof.search.effort import Effort
+from netproof.search.evidence import Cover, Outcome
 from netproof.search.frontier import Frontier
-from netproof.search.goals import Goal, Judge
+from netproof.search.goals import Goal
 from netproof.search.leaf import LeafLP, with_bounds
 from netproof.search.ledger import Ledger
-from netproof.search.lp_turns import LpTurns
-from netproof.search.root_tightening import RootTightening
+from netproof.search.lp_turns import LpTurns, lp_account
+from netproof.search.method import Method, SecondLook
+from netproof.search.root_tightening import tightening_cost, tighter_root
 
 CANDIDATES = 12  # neurons remembered a sub-domain, the most that are split at once
 CROWDED = 10  # past so many η, only what the LP has tried is split, so the frontier grows no faster than the LP lets it
@@ -36,40 +38,6 @@ SHARE = 8  # a round takes no more than one in so many of the open sub-domains, 
 REPORT_EVERY = 0.05  # seconds between two reports of the search
 GRAIN = 1e-2  # bounds that differ by less count as equal, and the deeper sub-domain goes first
 POINTS = 64  # minimisers tried a batch, those of the worst bounds
-
-
-class Searching(Protocol):
-    """One problem's search, whatever program it is."""
-
-    def run(self) -> Outcome:
-        """Search until all is settled or time is up."""
-
-    def discard(self) -> None:
-        """Let go of what is open, once nothing more is asked."""
-
-
-@dataclass(frozen=True)
-class Method:
-    """A configured search: the parts that differ between methods, and Algorithm 1's n and η."""
-
-    bounder: Bounder
-    brancher: Brancher
-    batch: int  # n
-    lp_threshold: int | None  # η; None: the LP decides leaves, and has turns on small networks only
-    most: int | None = None  # sub-domains picked a round once that is few of those open; None: n
-    fill: int | None = None  # how many children the first rounds make at least, by splitting several neurons; None: n
-    patience: int = 0  # rounds without a better global bound before the LP has a turn; 0: by the network's size
-    leaf_lp: bool = True  # without it the search is incomplete (Theorem 3.1)
-    needs_lp_form: bool = False  # whether it cannot do without an LP, a MIP or a decomposition of the network
-    search: Callable[..., Searching] | None = None  # another program, called as `Search` is; None: Algorithm 1
-
-
-@dataclass(frozen=True)
-class SecondLook:
-    """An attack for when the search turns out not to be quick."""
-
-    find: Callable[[list[int]], bool]  # on the targets that are open; True when the goal is reached
-    after: int  # sub-domains
 
 
 class Search:
@@ -86,39 +54,51 @@ class Search:
         stats: Stats,
         report: Callable[[str, float, int], None] = lambda phase, bound, frontier: None,
         second_look: SecondLook | None = None,
+        recorder: Recorder = NOTHING,
+        start: tuple[Root, Domains] | None = None,
     ) -> None:
-        self._second_look = second_look
+        """start: a root and open sub-domains of it to search, instead of the whole input set."""
+        self._second_look, self._start = second_look, start
         self._no_lp = without_lp_form(problem.graph)
         self._problem, self._goal = problem, goal
         self._method = method if self._no_lp is None else replace(method, leaf_lp=False)
         self._device, self._workers = device, workers
         self._deadline, self._stats, self._report = deadline, stats, report
-        self._clock = Clock()
-        self._ledger = Ledger(goal, len(problem.disjuncts), device)
+        self._clock = Clock(recorder=recorder)
+        self._effort = Effort.on(device, off=not method.effort)
+        self._effort.attack_after = None if second_look is None else second_look.after
+        self._ledger = Ledger(goal, len(problem.disjuncts), device, self._clock.recorder)
+        self._root: Root | None = None
+        self._asked: tuple[Fraction, ...] | None = None  # of a part, the shares that it is
         self._frontier: Frontier | None = None
         self._chunk = 1  # children bounded at once
         self._room: tuple[int | None, int] = (None, 1)  # sub-domains that the device and the host may hold
         self._found_by = "search"
         self._whole_bound = float("-inf")  # of the whole input set under the root there is
 
-    def run(self) -> Outcome:
-        first = self._bound_root()
+    def run(self, rounds: int | None = None) -> Outcome:
+        """Search until all is settled, time is up or so many rounds were done; once."""
+        if self._root is not None:
+            raise RuntimeError("a search runs once; still_open() is what another can start from")
+        last = None if rounds is None else self._stats.rounds + rounds
+        first = self._bound_root() if self._start is None else self._take_up(*self._start)
         if first is None:
             self._ledger.nothing_is_known()
             return self._outcome(reason="the root was not bounded in time")
         root, frontier = first
+        self._root = root
         leaf, fallback = self._lps(root)
         reported = float("-inf")
-        ladder = RootTightening(self._method.bounder, self._method.brancher)
-        while len(frontier) and not self._ledger.done and not self._deadline.expired:
-            if ladder.is_due(root):
-                root, frontier = self._tighten(root, frontier, ladder)
+        while len(frontier) and not self._ledger.done and not self._deadline.expired and self._stats.rounds != last:
+            if self._tightening_is_due(root):
+                root, frontier = self._tighten(root, frontier)
+                self._root = root
                 leaf, fallback = self._lps(root)
                 continue
-            if self._attack_again(frontier):
+            if self._effort.attack_is_due() and self._attack_again(frontier):
                 break
             began, other = time.monotonic(), self._other_seconds()
-            if self._method.leaf_lp and fallback.is_due(frontier):
+            if self._effort.lp_is_due(frontier):
                 self._report("leaf", float(self.target_bounds().min()), len(frontier))
                 fallback.turn(frontier, self._deadline, self._stats, self._clock)
             if not self._ledger.done:
@@ -141,11 +121,9 @@ class Search:
             self._frontier.discard()
 
     def _attack_again(self, frontier: Frontier) -> bool:
-        """The second look for a counterexample, when it is due; whether it found one."""
+        """Look for a counterexample again; say whether there is one."""
         look = self._second_look
-        if look is None or self._stats.domains < look.after:
-            return False
-        self._second_look = None
+        assert look is not None
         began = time.monotonic()
         self._report("attack", float(self.target_bounds().min()), len(frontier))
         found = look.find(torch.cat([part.target.cpu() for part in frontier.parts()]).unique().tolist())
@@ -155,36 +133,50 @@ class Search:
 
     def _lps(self, root: Root) -> tuple[LeafLP, LpTurns]:
         leaf = LeafLP(root, self._workers)
-        eta, patience = self._method.lp_threshold, self._method.patience
-        return leaf, LpTurns(root, leaf, self._method.bounder, self._ledger, self._workers, eta, patience)
+        if self._method.leaf_lp:
+            self._effort.lp = lp_account(root, self._method.lp_threshold, self._method.patience)
+        return leaf, LpTurns(root, leaf, self._method.bounder, self._ledger, self._workers)
 
-    def _tighten(self, root: Root, frontier: Frontier, ladder: RootTightening) -> tuple[Root, Frontier]:
+    def _tightening_is_due(self, root: Root) -> bool:
+        cost = tightening_cost(self._method.bounder, root)
+        return cost is not None and self._effort.tightening_is_due(cost)
+
+    def _tighten(self, root: Root, frontier: Frontier) -> tuple[Root, Frontier]:
         """A tighter root, and what is open bounded again under it: sub-domain by sub-domain, or from the start."""
         began, confirmed = time.monotonic(), self._clock.confirm
         self._report("root", float(self.target_bounds().min()), len(frontier))
-        new = ladder.step(root, self._deadline, self._clock)
+        bounder, account = self._method.bounder, self._effort.tightening
+        account.pay(tightening_cost(bounder, root) or 0, self._effort.bounded)
+        new = tighter_root(bounder, self._method.brancher, root, account, self._deadline, self._clock)
         if new is not None:
-            frontier = self._carry_over(root, new, frontier, ladder)
+            self._effort.under_new_root()
+            frontier = self._carry_over(root, new, frontier)
+        account.over = account.over or new is None
         self._stats.seconds["root"] += time.monotonic() - began - (self._clock.confirm - confirmed)
         return new or root, frontier
 
-    def _carry_over(self, root: Root, new: Root, frontier: Frontier, ladder: RootTightening) -> Frontier:
+    def _carry_over(self, root: Root, new: Root, frontier: Frontier) -> Frontier:
         open_targets = torch.cat([part.target.to(self._device) for part in frontier.parts()]).unique()
         before = self._whole_bound
         every = torch.arange(len(self._problem.disjuncts), device=self._device)
         whole = self._method.bounder.whole(new, self._goal.thresholds(every), self._deadline, self._clock)
         whole = whole.select(open_targets)
         self._whole_bound = float(whole.domains.bound.min())
-        ladder.judge(before, self._whole_bound)
-        few = len(frontier) <= self._method.batch and not frontier.waiting
-        if not few:
+        self._effort.tightening.judge(before, self._whole_bound)
+        # A search of some sub-domains must not go beyond them: it carries over all that it has.
+        few = self._start is not None or (len(frontier) <= self._method.batch and not frontier.waiting)
+        carried = []
+        if few:
+            carried = [repack(part.map(lambda t: t.to(self._device)), root, new) for part in frontier.parts()]
+            for _, covered in carried:
+                self._ledger.drop(covered)
+        else:
             self._ledger.restart(open_targets)
+        self._ledger.under(new)
         domains = self._filter(new, whole) if not few else whole.domains.select(slice(0, 0))
         self._chunk = self._children_that_fit(new)
         self._frontier = Frontier(domains, self._room[0], GRAIN)
-        if few:
-            moved, covered = repack(frontier.domains, root, new)
-            self._ledger.drop(covered)
+        for moved, _ in carried:
             self._bound_all(new, self._frontier, moved)
         frontier.discard()
         return self._frontier
@@ -200,13 +192,30 @@ class Search:
         if first is None:
             return None
         root, bounds = first
-        self._ledger.judge = Judge(root.graph32.graph, root.rows)
+        self._ledger.under(root)
+        self._whole_bound = float(bounds.domains.bound.min()) if len(bounds.domains) else float("inf")
+        return root, self._opened(root, self._filter(root, bounds))
+
+    def _opened(self, root: Root, domains: Domains) -> Frontier:
+        """Open a frontier of sub-domains, for the memory that there is."""
         self._chunk = self._children_that_fit(root)
-        domains = self._filter(root, bounds)
         self._room = domains_that_fit(domains.bytes_each, self._device)
         self._frontier = Frontier(domains, self._room[0], GRAIN)
-        self._whole_bound = float(bounds.domains.bound.min()) if len(bounds.domains) else float("inf")
-        return root, self._frontier
+        return self._frontier
+
+    def _take_up(self, root: Root, domains: Domains) -> tuple[Root, Frontier]:
+        """Go on with sub-domains that another search left open."""
+        self._ledger.under(root)
+        given = Cover(len(self._problem.disjuncts))
+        given.close(domains.target, domains.level)
+        self._asked = given.shares()
+        return root, self._opened(root, domains)
+
+    def still_open(self) -> tuple[Root, Domains] | None:
+        """Return what another search can go on with: the root, and the sub-domains that are open under it."""
+        if self._root is None or self._frontier is None:
+            return None
+        return self._root, concatenate([part.map(lambda t: t.to(self._device)) for part in self._frontier.parts()])
 
     def _full(self, frontier: Frontier) -> bool:
         """Whether both the device and the host hold as many sub-domains as they may."""
@@ -252,14 +261,37 @@ class Search:
 
     def _neurons_at_once(self, available: int) -> int:
         """Several while the frontier is smaller than the batch, so that the device is full (section 3.3)."""
+        if self._effort.off:
+            return 1
         fill = self._method.batch if self._method.fill is None else self._method.fill
         return max(1, min(CANDIDATES, (fill // available).bit_length()))
 
     def _bound(self, root: Root, children: Domains) -> Domains:
         threshold = self._goal.thresholds(children.target)
+        self._effort.pay(len(children))
+        children = self._rebounded(root, children, threshold)
         bounds = self._method.bounder.bound(root, children, threshold, self._deadline, self._clock)
         self._stats.domains += len(children)
         return self._filter(root, bounds)
+
+    def _rebounded(self, root: Root, children: Domains, threshold: Tensor) -> Domains:
+        """Return the children with the neurons of those bounded again whose turn it is, if that pays here."""
+        bounder, account = self._method.bounder, self._effort.rebounding
+        due = self._effort.rebounds_due(children, bounder.rebound_rows(root))
+        if len(due) == 0:
+            return children
+        stale = children.select(due)
+        fresh = bounder.rebounded(root, stale, self._deadline, self._clock)
+        if account.pays is None:
+            account.judge(self._gain(root, stale, fresh, threshold[due]))
+        return children.put(due, fresh)
+
+    def _gain(self, root: Root, stale: Domains, fresh: Domains, threshold: Tensor) -> float:
+        """Return what bounding neurons again gains of the distance to a proof."""
+        given = threshold, self._deadline, self._clock
+        before, after = (self._method.bounder.bound(root, domains, *given).domains for domains in (stale, fresh))
+        missing, left = ((threshold - domains.bound).clamp(min=0) for domains in (before, after))
+        return float(1 - left.sum() / missing.sum().clamp(min=1e-12))
 
     def _filter(self, root: Root, bounds: Bounds) -> Domains:
         """Try the bounds' minimisers as witnesses, drop what is proved, rank the neurons of the rest."""
@@ -281,7 +313,7 @@ class Search:
         self._stats.leaf_lps += len(leaves)
         self._ledger.try_points(outcomes.point, leaves.target)
         leaves = with_bounds(leaves, outcomes)
-        self._ledger.leave_undecided(leaves.select(self._ledger.settle(leaves)))
+        self._ledger.leave_undecided(leaves.select(self._ledger.settle(leaves, by="lp")))
         self._stats.seconds["leaf"] += time.monotonic() - began
 
     def _children_that_fit(self, root: Root) -> int:
@@ -320,6 +352,7 @@ class Search:
             reason,
             stopped,
             self._found_by if self._ledger.done else how,
+            self._asked,
         )
 
     def _why_undecided(self) -> str:

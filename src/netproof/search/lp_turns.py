@@ -17,63 +17,43 @@ from netproof.bounds.domains import Domains, parents
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
+from netproof.search.effort import LpTurn
 from netproof.search.frontier import Frontier
-from netproof.search.leaf import LeafLP, with_bounds
+from netproof.search.leaf import LeafLP, with_bounds, with_others
 from netproof.search.ledger import Ledger
 
 # An LP costs about as much as so many neurons' worth of rounds (measured: 0.2 ms a neuron against 40 ms a round), so on
 # a small network the LP may come every round and take many sub-domains, on a large one rarely and few.
 NEURONS_A_ROUND = 150
 NEURONS_A_TURN = 3000
-FEW_NEURONS = 600  # up to which the LP has turns without an η too: it costs no more than a round
+FEW_NEURONS = 600  # up to so many the LP has turns without an η too: it costs no more than a round
 MOST_A_TURN = 8  # sub-domains a worker
 
 
+def lp_account(root: Root, threshold: int | None, patience: int) -> LpTurn:
+    """Open the account of the LP's turns under a root; threshold: η. patience: in rounds, 0 by the network's size."""
+    neurons = _neurons(root)
+    pause = neurons // NEURONS_A_ROUND
+    return LpTurn(threshold, neurons <= FEW_NEURONS, pause, patience or max(1, 4 * pause))
+
+
+def _neurons(root: Root) -> int:
+    graph = root.graph32.graph
+    return sum(graph.nodes[i].size for i in graph.nonlinear)
+
+
 class LpTurns:
-    """Decides when the LP has a turn, and takes it."""
+    """Takes the LP's turns under one root."""
 
-    def __init__(
-        self,
-        root: Root,
-        leaf: LeafLP,
-        bounder: Bounder,
-        ledger: Ledger,
-        workers: int,
-        threshold: int | None,
-        patience: int,
-    ) -> None:
+    def __init__(self, root: Root, leaf: LeafLP, bounder: Bounder, ledger: Ledger, workers: int) -> None:
         self._root, self._leaf, self._bounder, self._ledger = root, leaf, bounder, ledger
-        self._threshold = threshold
-        neurons = sum(root.graph32.graph.nodes[i].size for i in root.graph32.graph.nonlinear)
-        self._small = neurons <= FEW_NEURONS
-        self._pause = neurons // NEURONS_A_ROUND  # rounds between two turns
-        self._patience = patience or max(1, 4 * self._pause)
-        self.batch = workers * max(1, min(MOST_A_TURN, NEURONS_A_TURN // max(1, neurons)))
-        self._best = float("-inf")
-        self._stalled, self._since = 0, self._pause
-
-    def is_due(self, frontier: Frontier) -> bool:
-        """When the frontier has passed η, or the global bound has stopped improving."""
-        if self._threshold is None and not self._small:
-            return False
-        bound = frontier.lower_bound
-        first = self._best == float("-inf")
-        better = first or bound > self._best + 1e-6 * abs(self._best)
-        self._stalled = 0 if better else self._stalled + 1
-        self._best = max(self._best, bound)
-        self._since += 1
-        full = self._threshold is not None and len(frontier) > self._threshold
-        stuck = full or self._stalled >= self._patience
-        if not stuck or self._since <= self._pause:
-            return False
-        self._since = self._stalled = 0
-        return True
+        self.batch = workers * max(1, min(MOST_A_TURN, NEURONS_A_TURN // max(1, _neurons(root))))
 
     def turn(self, frontier: Frontier, deadline: Deadline, stats: Stats, clock: Clock) -> None:
         """The worst sub-domains by LP on their optimised intermediate bounds, then upwards."""
         began = time.monotonic()
         batch = self._decide(frontier.pop(self.batch), deadline, stats)
-        still_open = self._ledger.settle(batch)
+        still_open = self._ledger.settle(batch, by="lp")
         frontier.push(batch.select(still_open))
         below = batch.select(~still_open)
         while len(below) and not self._ledger.done and not deadline.expired:
@@ -103,7 +83,7 @@ class LpTurns:
             return above
         bound = above.bound.clone()
         bound[still_open] = self._decide(above.select(still_open), deadline, stats).bound
-        return replace(above, bound=bound)
+        return with_others(above, bound)
 
     def _parents(self, domains: Domains) -> Domains:
         """The distinct parents, with the root's bounds: a child's do not hold there."""

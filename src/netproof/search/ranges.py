@@ -21,7 +21,8 @@ from netproof.problem.problem import Problem, Rows
 from netproof.relax import without_lp_form
 from netproof.search.goals import Minimise
 from netproof.search.leaf import LeafLP
-from netproof.search.loop import Method, Search
+from netproof.search.loop import Search
+from netproof.search.method import Method
 
 RANGE_METHODS = ("ibp", "crown", "alpha", "lp", "exact")
 TOLERANCE = 1e-6  # of an exact minimum, absolute and relative

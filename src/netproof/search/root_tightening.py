@@ -1,62 +1,117 @@
-"""Effort where it counts: a cheap root first, and a tighter one each time the search has cost as much as that would.
+"""A tighter root: first slopes of their own for the neurons, then branch and bound on each, without a MIP solver.
 
-So an easy problem never pays for a tight root, and a hard one pays for it at most twice over. Cost is counted in
-sub-domains, not in seconds, so that the same seed takes the same way.
+Every unstable neuron's lower and upper bound is a small minimisation over the layers before it. All of a layer's are
+searched at once: in each round every neuron whose sign is still open has its worst sub-domains split. The least bound
+over a neuron's sub-domains holds for it on the whole input set.
 """
 
 from __future__ import annotations
 
-from netproof.bounds.base import Bounder, Clock
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.base import Bounder, Clock, NeuronBounder
+from netproof.bounds.domains import Domains, concatenate
 from netproof.bounds.neurons.root import Deepen, Root
+from netproof.bounds.scope import LayerScope, split_on
 from netproof.branching.brancher import Brancher
 from netproof.core.deadline import Deadline
-from netproof.search.neuron_search import NeuronSearch
+from netproof.search.effort import Tightening
 
-GROWTH = 2  # sub-domains of neurons for each of the search's own
-WORTH = 0.03  # of the root's bound that a rung must gain for another to follow
+GAIN = 0.01  # of its bound in a round that makes another worth it
+PATIENCE = 3  # rounds without it
 ROUNDS = 16  # of branching on a neuron
-FIRST = {"cpu": 0, "cuda": 4_096}  # sub-domains that the first rung costs at least
-# Branching on neurons comes in many small batches. On a GPU these take as long as so many sub-domains in large ones.
-OVERHEAD = {"cpu": 0, "cuda": 60_000}
 
 
-class RootTightening:
-    """First slopes of their own for the neurons, then branch and bound on them, each time with more sub-domains."""
+def tightening_cost(bounder: Bounder, root: Root) -> int | None:
+    """Return what the first tighter root costs, in sub-domains; None where there is none to be had."""
+    neurons = bounder.of_neurons()
+    return None if neurons is None else neurons.tightening_cost(root)
 
-    def __init__(self, bounder: Bounder, brancher: Brancher) -> None:
-        self._bounder, self._brancher = bounder, brancher
-        self._rung = 0
-        self._price = 0  # of the last rung, in sub-domains
-        self._neurons = bounder.of_neurons()
-        self._over = self._neurons is None
 
-    def is_due(self, root: Root) -> bool:
-        """Whether as many sub-domains were bounded under this root as the next one costs."""
-        return not self._over and root.bounded >= self._next_price(root)
+def tighter_root(
+    bounder: Bounder, brancher: Brancher, root: Root, paid: Tightening, deadline: Deadline, clock: Clock
+) -> Root | None:
+    """Return the next root, for the price that was paid; None where there is none that is better."""
+    return bounder.tighter(root, _deepen(bounder, brancher, root, paid, deadline, clock), deadline)
 
-    def _next_price(self, root: Root) -> int:
-        if self._rung == 0 and self._neurons is not None:
-            return max(self._neurons.tightening_cost(root), FIRST[root.device.type])
-        return max(self._price, OVERHEAD[root.device.type])
 
-    def step(self, root: Root, deadline: Deadline, clock: Clock) -> Root | None:
-        """The next root, None where there is none that is better."""
-        self._price = self._next_price(root) if self._rung == 0 else GROWTH * root.bounded
-        self._rung += 1
-        new = self._bounder.tighter(root, self._deepen(root, deadline, clock), deadline)
-        self._over = new is None
-        return new
+def _deepen(
+    bounder: Bounder, brancher: Brancher, root: Root, paid: Tightening, deadline: Deadline, clock: Clock
+) -> Deepen | None:
+    """Return how neurons are branched on, from the second time on."""
+    neurons = bounder.of_neurons()
+    if paid.rung < 2 or neurons is None:
+        return None
+    a_round = 4 * sum(layer.count for layer in root.layers[1:])  # two sides, two children
+    rounds = max(1, paid.price // max(1, a_round))
+    width = max(1, rounds // ROUNDS)
+    return NeuronSearch(neurons, brancher, min(rounds, ROUNDS), width, deadline, clock)
 
-    def judge(self, before: float, after: float) -> None:
-        """The root's least bound before and after a rung: branching on the neurons must go on paying."""
-        if self._rung > 1 and after - before < WORTH * abs(before):
-            self._over = True
 
-    def _deepen(self, root: Root, deadline: Deadline, clock: Clock) -> Deepen | None:
-        """From the second rung on."""
-        if self._rung < 2 or self._neurons is None:
-            return None
-        a_round = 4 * sum(layer.count for layer in root.graph32.layers[1:])  # two sides, two children
-        rounds = max(1, self._price // max(1, a_round))
-        width = max(1, rounds // ROUNDS)
-        return NeuronSearch(self._neurons, self._brancher, min(rounds, ROUNDS), width, deadline, clock)
+@dataclass(frozen=True, eq=False)
+class NeuronSearch:
+    """Called by the root for each layer in turn, with the bounds of the layers before it as tight as they have got."""
+
+    bounder: NeuronBounder
+    brancher: Brancher
+    rounds: int
+    width: int  # sub-domains of a neuron that are split a round
+    deadline: Deadline
+    clock: Clock
+
+    def __call__(self, part: LayerScope, domains: Domains) -> Tensor:
+        """domains: one a target, unsplit, with a confirmed bound. Returns better confirmed bounds, (target,)."""
+        count = len(domains)
+        least = domains.bound.clone()
+        stale = torch.zeros(count, device=part.device)
+        leaves = self._bound(part, domains)
+        for _ in range(self.rounds):
+            if self.deadline.expired:
+                break
+            open_ = (least <= part.settled) & (stale < PATIENCE)
+            picked = _worst(leaves, open_ & self._splittable(leaves, count), part.settled, self.width)
+            if len(picked) == 0:
+                break
+            chosen = self.brancher.reorder(part, leaves.select(picked))
+            children = self._in_chunks(part, split_on(part, leaves.select(picked), chosen[:, :1]))
+            rest = torch.ones(len(leaves), dtype=torch.bool, device=part.device)
+            rest[picked] = False
+            leaves = concatenate([leaves.select(rest), children])
+            now = torch.full_like(least, torch.inf).scatter_reduce(0, leaves.target, leaves.bound, "amin")
+            now = least.maximum(now)
+            stale = torch.where(now > least + GAIN * least.abs(), torch.zeros_like(stale), stale + 1)
+            least = now
+        return least
+
+    def _bound(self, part: LayerScope, domains: Domains) -> Domains:
+        threshold = part.settled[domains.target]
+        bounds = self.bounder.bound_part(part, domains, threshold, self.deadline, self.clock)
+        return replace(bounds.domains, candidates=self.brancher.choose(part, bounds, 4))
+
+    def _in_chunks(self, part: LayerScope, domains: Domains) -> Domains:
+        size = part.net32.climbs_that_fit()
+        pieces = torch.arange(len(domains), device=part.device).split(size)
+        return concatenate([self._bound(part, domains.select(piece)) for piece in pieces])
+
+    @staticmethod
+    def _splittable(leaves: Domains, count: int) -> Tensor:
+        """(target,): whether the target's worst sub-domain has a neuron to split; else its bound cannot rise."""
+        worst = torch.full((count,), torch.inf, dtype=torch.float64, device=leaves.bound.device)
+        worst.scatter_reduce_(0, leaves.target, leaves.bound, "amin")
+        stuck = (leaves.candidates < 0).all(1) & (leaves.bound <= worst[leaves.target])
+        return ~torch.zeros(count, dtype=torch.bool, device=stuck.device).index_fill_(0, leaves.target[stuck], True)
+
+
+def _worst(leaves: Domains, wanted: Tensor, settled: Tensor, width: int) -> Tensor:
+    """The places of the `width` sub-domains with the least bounds of each wanted (target,) that can be split."""
+    able = wanted[leaves.target] & (leaves.candidates[:, 0] >= 0) & (leaves.bound <= settled[leaves.target])
+    able = able.nonzero()[:, 0]
+    by_bound = able[leaves.bound[able].sort(stable=True).indices]
+    order = by_bound[leaves.target[by_bound].sort(stable=True).indices]
+    target = leaves.target[order]
+    first = torch.searchsorted(target, target)  # where each target's own begin
+    rank = torch.arange(len(order), device=order.device) - first
+    return order[rank < width]

@@ -17,11 +17,12 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.boxes.net import BoxNet
+from netproof.bounds.linear.backward import walk
+from netproof.bounds.linear.coefficients import Dense
 from netproof.bounds.linear.interval import Intervals
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.graph import Graph
-from netproof.model.ops import Affine
-from netproof.numerics import INFLATE, UNDERFLOW, UNIT, gamma, underflow
+from netproof.numerics import INFLATE, UNDERFLOW, gamma, underflow
 from netproof.problem.problem import Rows
 from netproof.relax import relaxation_of
 
@@ -49,31 +50,11 @@ class Block:
 
 def compose(graph: Graph, hull: Intervals, start: int, coef: Tensor) -> Block:
     """<coef, z_start> for coef (row, *node), back through affine nodes until nonlinear ones or the input."""
-    charge = hull.charge
-    const = error = size = coef.new_zeros(len(coef))
-    pending = {start: coef}
-    found: dict[int, Tensor] = {}
-    terms = 2
-    for node in reversed(graph.nodes[: start + 1]):
-        here = pending.pop(node.index, None)
-        if here is None:
-            continue
-        if not isinstance(node.op, Affine):
-            found[node.index] = here.flatten(1)
-            continue
-        error = error + here.flatten(1).abs() @ charge.weight[node.index].flatten()
-        error = error + underflow(charge.reach(node))
-        offset = node.op.offset()
-        if offset is not None:
-            term = here.flatten(1) @ offset.expand(node.shape).flatten()
-            const, size, terms = const + term, size + term.abs(), terms + 1
-        for index, more in zip(node.inputs, node.op.adjoint(here), strict=True):
-            if index not in pending:
-                pending[index] = more
-                continue
-            pending[index] = total = pending[index] + more
-            error = error + (total.flatten(1).abs() @ charge.magnitude[index].flatten()) * (2 * UNIT[total.dtype])
-    return Block(found, const, (error + size * gamma(terms)) * INFLATE)
+    begin = Dense(coef, len(graph.nodes[start].shape))
+    done = walk(graph, start, begin, None, 0, charge=hull.charge, keep=True)
+    assert done.error is not None
+    found = done.kept if done.at is None else {0: done.at, **done.kept}
+    return Block({j: part.dense().flatten(1) for j, part in found.items()}, done.const, done.error)
 
 
 class BlockNet(BoxNet):

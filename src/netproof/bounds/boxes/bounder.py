@@ -19,7 +19,7 @@ from torch import Tensor
 from netproof.bounds.boxes.blame import Share, blamed
 from netproof.bounds.boxes.blocks import BlockNet, fits
 from netproof.bounds.boxes.combine import combine, combined
-from netproof.bounds.boxes.net import BoxNet, GraphNet
+from netproof.bounds.boxes.net import BoxNet, WalkedNet
 from netproof.bounds.boxes.region import BoxRegion
 from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.linear.memory import budget, rows_that_fit
@@ -78,7 +78,7 @@ class BoxBounder:
         else:
             there = graph.to(device, torch.float64)
             intervals = interval_bounds(there, Region.of(hull, device, torch.float64))
-            self._net = GraphNet(there, self.rows, intervals)
+            self._net = WalkedNet(there, self.rows, intervals)
         self._read = tuple(dict.fromkeys(graph.nodes[i].inputs[0] for i in graph.nonlinear))
         self._hull = {i: Interval(*(side.flatten().to(device) for side in intervals.of[i])) for i in self._read}
         sizes = [graph.nodes[i].size for i in self._read]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from netproof.core.forms import LinearForm
-from netproof.numerics import INFLATE, gamma, underflow
+from netproof.numerics import INFLATE, gamma, lowered, underflow
 
 PAIRS = 28  # at most so many pairs of rows: those of the best rows
 
@@ -50,4 +50,4 @@ def combined(form: LinearForm, weights: Tensor, lower: Tensor, upper: Tensor) ->
     error = size * (gamma(form.coef.shape[1] + form.coef.shape[2] + 8) * INFLATE) + underflow(reach.sum(1))
     total = (weights * const).sum(1) - error
     least = total + torch.where(coef > 0, coef * lower, coef * upper).sum(1) - error
-    return LinearForm(coef[:, None], total[:, None]), least - least.abs() * gamma(4)
+    return LinearForm(coef[:, None], total[:, None]), lowered(least)

@@ -1,6 +1,6 @@
 """What bounds of boxes need from a network: intervals of a layer, and backward passes with lines that differ by box.
 
-`GraphNet` walks the graph itself, so it takes networks of any size; `blocks.BlockNet` is the quicker form of small
+`WalkedNet` walks the graph itself, so it takes networks of any size; `blocks.BlockNet` is the quicker form of small
 ones. A node's values are flattened here: (box, m) for a node of m neurons. The lines of a nonlinear node are one tensor
 (box, 3, m), the lower slope, the upper slope and the upper intercept, so that rows gather theirs in one go; (box, 4, m)
 where there are lower intercepts too.
@@ -14,13 +14,14 @@ from collections.abc import Iterator, Mapping, MutableMapping
 import torch
 from torch import Tensor
 
-from netproof.bounds.linear.backward import backward
-from netproof.bounds.linear.interval import Intervals
+from netproof.bounds.linear.backward import backward, over_input, walk
+from netproof.bounds.linear.coefficients import Dense
+from netproof.bounds.linear.interval import Intervals, through
 from netproof.bounds.linear.lined_graph import one_hot
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
-from netproof.numerics import INFLATE, UNDERFLOW, gamma
+from netproof.numerics import gamma
 from netproof.problem.problem import Rows
 from netproof.relax import Lines
 
@@ -44,7 +45,7 @@ class BoxNet(ABC):
         """
 
 
-class GraphNet(BoxNet):
+class WalkedNet(BoxNet):
     """By the one engine of backward passes. `hull`: intervals of every node on a set that contains all boxes."""
 
     def __init__(self, graph: Graph, rows: Rows, hull: Intervals) -> None:
@@ -56,13 +57,8 @@ class GraphNet(BoxNet):
                 continue
             assert isinstance(node.op, Affine)
             inputs = [self._shaped(i, known[i]) for i in node.inputs]
-            mids = [x.lower / 2 + x.upper / 2 for x in inputs]
-            radii = [torch.maximum(x.upper - m, m - x.lower) for x, m in zip(inputs, mids, strict=True)]
-            middle = node.op.forward(*mids)
-            spread = node.op.absolute().linear().forward(*radii)
-            # As for the hull: what rounding may cost is under 4 of its weights.
-            spread = spread * INFLATE + (self._charge.weight[node.index] * 4 + UNDERFLOW)
-            known[node.index] = Interval((middle - spread).flatten(1), (middle + spread).flatten(1))
+            lower, upper = through(node.op, inputs, self._charge.weight[node.index])  # as for the hull
+            known[node.index] = Interval(lower.flatten(1), upper.flatten(1))
         return known[pre]
 
     def _shaped(self, index: int, x: Interval) -> Interval:
@@ -79,11 +75,10 @@ class GraphNet(BoxNet):
         last = self._graph.output
         coef, offset = self._rows.coef[target], self._rows.offset[target]
         start = coef.view(*offset.shape, *last.shape)
-        form = backward(
-            self._graph, last.index, start, _ByRow(self._graph, lines, None), charge=self._charge, keep=keep
-        )
-        for index in keep:
-            keep[index] = keep[index].flatten(2)
+        begin, by_row = Dense(start, len(last.shape)), _ByRow(self._graph, lines, None)
+        done = walk(self._graph, last.index, begin, by_row, 0, charge=self._charge, keep=True)
+        form = over_input(self._graph, done)
+        keep.update({index: coef.dense().flatten(2) for index, coef in done.kept.items()})
         # One rounding of the coefficients as they were read, and those of the sum here.
         size = coef.abs() @ self._charge.magnitude[last.index].flatten() + offset.abs() + form.const.abs()
         return LinearForm(form.coef.flatten(2), form.const - offset - size * gamma(8))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from netproof.core.forms import LinearForm
-from netproof.numerics import gamma, up
+from netproof.numerics import lowered, up
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,4 +37,4 @@ class BoxRegion:
         ones = (1,) * (form.const.dim() - 1)
         centre, radius = (t.view(len(t), *ones, -1) for t in (self.centre, self.radius))
         value = form.const + ((flat * centre).sum(-1) - (flat.abs() * radius).sum(-1))
-        return value - value.abs() * gamma(4)
+        return lowered(value)

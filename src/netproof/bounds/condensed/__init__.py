@@ -1,1 +1,1 @@
-"""The network condensed to its unstable neurons: its passes, the ascent over them, what they prove."""
+"""The network condensed to its unstable neurons: how it is folded, its passes, and what they prove."""

@@ -16,23 +16,22 @@ exact; `error` is what the exact neuron may differ by on the input set. So a bou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from netproof.bounds.linear.backward import Charge, backward, walk
-from netproof.bounds.linear.lined_graph import Layer, LinedGraph, alike, one_hot
-from netproof.bounds.linear.memory import climbs_that_fit, rows_that_fit
+from netproof.bounds.layers import Layer
+from netproof.bounds.linear.backward import Charge, backward
+from netproof.bounds.linear.memory import climbs_that_fit
 from netproof.bounds.linear.region import Region
-from netproof.core.forms import Interval, LinearForm
+from netproof.bounds.net import Net, Pulled
+from netproof.core.forms import LinearForm
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
-from netproof.numerics import INFLATE, UNDERFLOW, UNIT, gamma, underflow
-from netproof.problem.problem import Rows
-from netproof.relax import Relaxation
+from netproof.numerics import INFLATE, gamma
+from netproof.relax import Lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,13 +90,14 @@ class Charges:
     before: Tensor  # (U,) of the coefficient of h
     after: Tensor  # (U,) of the coefficient of z
     seed: Tensor  # (1 + Y + U,) of the form that a bound starts from
+    values: Tensor  # (1 + Y + U,): the largest |value| of each column
     lost: Tensor  # (): what underflow may cost, whatever the coefficients
     trunk: Charge
     graph: Graph  # with constants, for the trunk's own pass
 
 
 @dataclass(frozen=True, eq=False)
-class Condensed:
+class Condensed(Net):
     """In one precision. Columns of every form: 1, then y, then z of the packed neurons."""
 
     trunk: Trunk
@@ -108,6 +108,10 @@ class Condensed:
     error: Tensor  # (target, row)
     direct: int  # so many of the first neurons read y itself, the first so many entries of it
     charges: Charges | None  # None: a search copy
+
+    @property
+    def proof(self) -> bool:
+        return self.charges is not None
 
     @property
     def count(self) -> int:
@@ -141,27 +145,23 @@ class Condensed:
         return self.matrix[self.direct :, : self.base]
 
     def climbs_that_fit(self) -> int:
-        """How many bounds may be climbed at once."""
+        """Return how many bounds may be climbed at once."""
         trunk = self.trunk.graph.entries
         return climbs_that_fit(self.count, self.base + self.count, trunk, self.matrix.device)
 
-    @property
-    def alike(self) -> list[tuple[Relaxation, slice]]:
-        """Runs of neurons with the same nonlinearity, and where they are packed."""
-        return alike(self.layers)
-
     def upto(self, depth: int) -> Condensed:
-        """The first `depth` layers, without rows."""
+        """Return the first `depth` layers, without rows."""
         count = self.layers[depth].start if depth < len(self.layers) else self.count
         charges = self.charges
         if charges is not None:
-            seed = charges.seed[: self.base + count]
+            seed, values = (t[: self.base + count] for t in (charges.seed, charges.values))
             charges = replace(
                 charges,
                 forms=charges.forms[:count],
                 before=charges.before[:count],
                 after=charges.after[:count],
                 seed=seed,
+                values=values,
             )
         return replace(
             self,
@@ -173,183 +173,93 @@ class Condensed:
             charges=charges,
         )
 
+    def neurons(self, depth: int, which: Tensor) -> tuple[Tensor, Tensor]:
+        """Return rows of the matrix; a search copy does not know what they may be off by."""
+        start = self.layers[depth].start
+        forms = self.matrix[start + which, : self.base + start]
+        return forms, forms.new_zeros(which.shape) if self.charges is None else self.charges.forms[start + which]
 
-class Condenser:
-    """Condenses a network layer by layer, as the root learns which of its neurons are unstable."""
+    def with_rows(self, rows: Tensor, error: Tensor) -> Condensed:
+        """Return the same with other forms to bound."""
+        return replace(self, rows=rows, error=error)
 
-    def __init__(self, proof: LinedGraph) -> None:
-        self._proof = proof
-        self._node = trunk_node(proof.graph)
-        self._forms: list[Tensor] = []  # by layer (U_k, 1 + Y + its start)
-        self._errors: list[Tensor] = []
-        self._places: Tensor | None = None
+    def mixing(self, count: int) -> tuple[Tensor, Tensor]:
+        """Return the weight of |form| in the rounding of a mix of forms, and what underflow may cost."""
+        assert self.charges is not None
+        return self.charges.values * (gamma(count + 8) * INFLATE), self.charges.lost
 
-    @property
-    def places(self) -> Tensor:
-        """(Y,) the entries of the trunk's node that anything reads, those that are unstable first."""
-        if self._places is None:
-            self._places = _trunk_places(self._proof, self._node)
-        return self._places
+    def backward(self, seed: Tensor, lines: Lines, force: Tensor | None, offset: Tensor | None) -> Pulled:
+        """Bound each form of seed (domain, 1 + Y + U) from below, one matrix product a layer."""
+        count, base, first = self.count, self.base, self.direct
+        after, before = seed[:, base:].clone(), seed.new_empty(len(seed), count)
+        # Taking many small views costs as much as the arithmetic on a GPU, so they are taken all at once.
+        upper, lower = lines.upper_slope.split(self.sizes, 1), lines.lower_slope.split(self.sizes, 1)
+        a, p = after.split(self.sizes, 1), before.split(self.sizes, 1)
+        split = None if force is None else force.split(self.sizes, 1)
+        for k in reversed(range(len(self.layers))):
+            if self.onto[k].shape[0]:
+                a[k].addmm_(before[:, self.layers[k].packed.stop :], self.onto[k])
+            torch.mul(a[k], torch.where(a[k] < 0, upper[k], lower[k]), out=p[k])
+            if split is not None:
+                p[k].sub_(split[k])
+        at_base = seed[:, :base]
+        if first < count:
+            at_base = torch.addmm(at_base, before[:, first:], self.onto_base)
+        if first:
+            at_base = at_base.clone() if first == count else at_base
+            at_base[:, 1 : 1 + first].add_(before[:, :first])
+        lost = (after.clamp(max=0) * lines.upper_intercept).sum(1)
+        if lines.lower_intercept is not None:
+            lost = lost + (after.clamp(min=0) * lines.lower_intercept).sum(1)
+        if self.charges is not None:
+            return self.proved(seed, at_base, lost, after, before, offset)._replace(lines=lines)
+        at_input = self.trunk.pull(at_base[:, 1:])
+        value = at_base[:, 0] + at_base[:, 1:] @ self.trunk.centre + lost + self.region.least_of(at_input)
+        if offset is not None:
+            value = value + offset.sum(1)
+        return Pulled(value, after, before, at_input, lines)
 
-    @property
-    def _direct(self) -> bool:
-        """Whether the first layer reads the trunk's node itself."""
-        layers = self._proof.layers
-        return self._node != 0 and bool(layers) and layers[0].pre == self._node
+    def proved(
+        self, seed: Tensor, at_base: Tensor, lost: Tensor, after: Tensor, before: Tensor, offset: Tensor | None = None
+    ) -> Pulled:
+        """Bound at_base (domain, 1 + Y) over (1, y) and what neurons lose (domain,), with every rounding taken off.
 
-    def neurons(self, pre: int, places: Tensor) -> tuple[Tensor, Tensor]:
-        """The forms (n, 1 + Y + U') and errors (n,) of h at `places` (n,) of node `pre`."""
-        graph, device = self._proof.graph, places.device
-        parts = []
-        for some in places.split(rows_that_fit(graph, pre, device, torch.float64, grad=False)):
-            sign = torch.ones(len(some), dtype=torch.float64, device=device)
-            parts.append(self.forms(pre, one_hot(some, sign, graph.nodes[pre].shape)))
-        return torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts])
+        offset: (domain, U), what the splits give besides, where they are not at 0.
+        """
+        charges = self.charges
+        assert charges is not None
+        form = self.trunk_bound(at_base[:, 1:])
+        least = self.region.least(form)
+        charge = before.abs() @ charges.before + after.abs() @ charges.after + seed.abs() @ charges.seed
+        charge = charge + charges.lost
+        if offset is not None:  # one rounding of each product, and those of their sum
+            lost = lost + offset.sum(1)
+            charge = charge + offset.abs().sum(1) * gamma(self.count + 16)
+        size = at_base[:, 0].abs() + lost.abs() + least.abs() + charge
+        value = at_base[:, 0] + lost + least - charge * INFLATE - size * gamma(8)
+        return Pulled(value, after, before, form.coef)
 
-    @torch.no_grad()
-    def forms(self, start: int, coef: Tensor) -> tuple[Tensor, Tensor]:
-        """<coef, z_start> for coef (n, *node) as forms (n, 1 + Y + U') with errors (n,)."""
-        proof, graph = self._proof, self._proof.graph
-        keep: dict[int, Tensor] = {}
-        lines = {n: proof.linear_part(n) for n in graph.nonlinear if n in graph.ancestors[start]}
-        done = walk(graph, start, coef, lines, self._node, charge=proof.charge, keep=keep)
-        assert done.error is not None
-        parts = [done.const[:, None], done.at.flatten(1)[:, self.places]]
-        for layer in proof.layers:
-            if layer.node in keep:
-                parts.append(keep[layer.node].flatten(1)[:, layer.index])
+    def trunk_bound(self, coef: Tensor) -> LinearForm:
+        """Return <coef, y> for coef (n, Y) as a form over the input, never above it: (n, *input), (n,). In proofs."""
+        charges = self.charges
+        assert charges is not None
+        return backward(charges.graph, self.trunk.node, self.trunk.spread(coef), {}, charge=charges.trunk)
+
+    def forward(self, pulled: Pulled) -> tuple[Tensor, Tensor]:
+        """Return h (domain, U) and v = (1, y, z) (domain, 1 + Y + U) of the relaxed network at the minimiser."""
+        assert self.charges is None  # the trunk counts from the centre, as a search copy's region does
+        base, count = self.base, self.count
+        values = pulled.value.new_empty(len(pulled.value), base + count)
+        values[:, 0] = 1.0
+        values[:, 1:base] = self.trunk.push(self.region.minimiser(pulled.at_input))
+        h = torch.empty_like(pulled.after)
+        slope, lift = pulled.line
+        read, z = h.split(self.sizes, 1), values[:, base:].split(self.sizes, 1)
+        slope_of, lift_of = slope.split(self.sizes, 1), lift.split(self.sizes, 1)
+        for k, layer in enumerate(self.layers):
+            if layer.packed.stop <= self.direct:
+                read[k].copy_(values[:, 1 : 1 + self.direct])
             else:
-                parts.append(coef.new_zeros(len(coef), layer.count))
-        return torch.cat(parts, 1), done.error
-
-    def add(self, forms: Tensor, errors: Tensor) -> None:
-        """The forms of the layer that `proof` has just taken in, and their errors (U_k,)."""
-        self._forms.append(forms)
-        self._errors.append(errors)
-
-    def catch_up(self) -> None:
-        """Add the layers of `proof` that are not here yet."""
-        for layer in self._proof.layers[len(self._forms) :]:
-            if layer.start == 0 and self._direct:
-                forms = torch.zeros(layer.count, 1 + len(self.places), dtype=torch.float64, device=layer.index.device)
-                forms[:, 1 : 1 + layer.count].fill_diagonal_(1.0)
-                self.add(forms, forms.new_zeros(layer.count))
-            else:
-                self.add(*self.neurons(layer.pre, layer.index))
-
-    def condensed(self, intervals: Sequence[Interval], rows: Rows | None = None) -> Condensed:
-        """The proof's copy, of the layers there are; with all of them there, of the property's rows too."""
-        self.catch_up()
-        proof, device = self._proof, self.places.device
-        base, count = 1 + len(self.places), proof.count
-        matrix = torch.zeros(count, base + count, dtype=torch.float64, device=device)
-        for layer, forms in zip(proof.layers, self._forms, strict=True):
-            matrix[layer.packed, : base + layer.start] = forms[:, : base + layer.start]
-        none = matrix.new_zeros(0, 1, base + count), matrix.new_zeros(0, 1)
-        out, error = none if rows is None else self._property(rows, intervals)
-        start = Graph(proof.graph.nodes[: self._node + 1])
-        at_centre = start.forward(proof.region.centre[None]).flatten()[self.places]
-        trunk = Trunk(_linear_trunk(proof.graph, self._node), self._node, self.places, self._node == 0, at_centre)
-        direct = proof.layers[0].count if self._direct else 0
-        charges = self._charges(matrix, intervals)
-        return Condensed(trunk, proof.region, list(proof.layers), matrix, out, error, direct, charges)
-
-    def _property(self, rows: Rows, intervals: Sequence[Interval]) -> tuple[Tensor, Tensor]:
-        """(target, row, columns) and errors (target, row) of r = coef·f(x) − offset."""
-        graph = self._proof.graph
-        flat = rows.coef.flatten(0, 1)
-        forms, error = self.forms(graph.output.index, flat.view(-1, *graph.output.shape))
-        offset = rows.offset.flatten()
-        # A coefficient is rounded once as it is read, and the offset's subtraction once.
-        size = flat.abs() @ intervals[-1].magnitude.flatten() + forms[:, 0].abs() + offset.abs()
-        forms[:, 0] -= offset
-        shape = rows.coef.shape[:2]
-        return forms.view(*shape, -1), ((error + gamma(8) * size) * INFLATE).view(shape)
-
-    def _charges(self, matrix: Tensor, intervals: Sequence[Interval]) -> Charges:
-        proof = self._proof
-        assert proof.charge is not None
-        trunk = intervals[self._node].magnitude.flatten()[self.places]
-        h = [intervals[layer.pre].magnitude.flatten()[layer.index] for layer in proof.layers]
-        z = [intervals[layer.node].magnitude.flatten()[layer.index] for layer in proof.layers]
-        empty = trunk.new_zeros(0)
-        most, out = (torch.cat([empty, *parts]) for parts in (h, z))
-        values = torch.cat([trunk.new_ones(1), trunk, out])
-        # Every coefficient is one sum of at most U + 4 products, computed from those of the neurons after it.
-        unit = gamma(len(most) + 16)
-        lines = [layer.relaxation.rounding(_at(intervals[layer.pre], layer.index), unit) for layer in proof.layers]
-        error = torch.cat([empty, *self._errors])
-        # A bound of h that was rounded out of the subnormals is at most 1e-37 larger, see `numerics.float32_down`.
-        most = most + 1e-37
-        return Charges(
-            forms=error,
-            before=(error + unit * (matrix.abs() @ values) + 4 * UNIT[torch.float64] * most) * INFLATE + UNDERFLOW,
-            after=torch.cat([empty, *lines]) * INFLATE + UNDERFLOW,
-            seed=unit * values * INFLATE,
-            lost=underflow(values.sum() + most.sum()),
-            trunk=proof.charge,
-            graph=proof.graph,
-        )
-
-
-def _at(bounds: Interval, index: Tensor) -> Interval:
-    return Interval(*(side.flatten()[index] for side in bounds))
-
-
-def search_copy(condensed: Condensed, search: LinedGraph) -> Condensed:
-    """The same in float32."""
-    trunk = condensed.trunk
-    linear = _linear_trunk(search.graph, trunk.node)
-    return Condensed(
-        Trunk(linear, trunk.node, trunk.index, trunk.whole, trunk.centre.float()),
-        search.region.about_centre(),
-        list(search.layers),
-        condensed.matrix.float(),
-        condensed.rows.float(),
-        condensed.error.float(),
-        condensed.direct,
-        None,
-    )
-
-
-def trunk_bound(condensed: Condensed, coef: Tensor) -> LinearForm:
-    """<coef, y> for coef (n, Y) as a form over the input, never above it: (n, *input), (n,). Proof copies only."""
-    charges = condensed.charges
-    assert charges is not None
-    trunk = condensed.trunk
-    return backward(charges.graph, trunk.node, trunk.spread(coef), {}, charge=charges.trunk)
-
-
-def trunk_node(graph: Graph) -> int:
-    """What the first nonlinear node reads, where every way from the input leads through it; else the input."""
-    if not graph.nonlinear:
-        return 0
-    pre = graph.nodes[graph.nonlinear[0]].inputs[0]
-    before = graph.ancestors[pre]
-    passes_by = any(
-        node.index not in before and any(i in before and i != pre for i in node.inputs) for node in graph.nodes
-    )
-    return 0 if passes_by or 0 not in before else pre
-
-
-def _trunk_places(proof: LinedGraph, node: int) -> Tensor:
-    """Every entry of the input; of a neuron's node those that are not dead, the first layer's own before the others."""
-    graph = proof.graph
-    size, device = graph.nodes[node].size, proof.region.centre.device
-    everything = torch.arange(size, device=device)
-    if node == 0:
-        return everything
-    readers = [n.index for n in graph.nodes if node in n.inputs]
-    own = proof.layers[0].index if proof.layers and proof.layers[0].pre == node else everything[:0]
-    used = torch.ones(size, dtype=torch.bool, device=device)
-    if readers == [graph.nonlinear[0]]:
-        used = proof.linear_part(readers[0]).upper_slope.flatten() != 0
-    used[own] = False
-    return torch.cat([own, used.nonzero()[:, 0]])
-
-
-def _linear_trunk(graph: Graph, node: int) -> Graph:
-    """The ops up to `node` without their constants."""
-    return Graph(
-        tuple(replace(n, op=n.op.linear()) if isinstance(n.op, Affine) else n for n in graph.nodes[: node + 1])
-    )
+                torch.mm(values[:, : base + layer.start], self.from_before[k], out=read[k])
+            torch.addcmul(lift_of[k], slope_of[k], read[k], out=z[k])
+        return h, values

@@ -12,7 +12,7 @@ from netproof.bounds.neurons.root import Root
 
 
 def repack(domains: Domains, old: Root, new: Root) -> tuple[Domains, Domains]:
-    """Put sub-domains into the packing of `new`; what branching said of them is lost. And those that are dropped.
+    """Put sub-domains into the packing of `new`; and return those that are dropped.
 
     A decision on a neuron that is now linear is implied, or it contradicts its bounds: then every point that is left
     lies in the other half too, whose sub-domains are open or proved, and this one is dropped. One that is neither is
@@ -34,9 +34,18 @@ def repack(domains: Domains, old: Root, new: Root) -> tuple[Domains, Domains]:
         points=left.points[:, places] if new.points.shape[1] else left.points[:, :0],
         slopes=left.slopes[:, places],
         multipliers=left.multipliers[:, places],
-        candidates=left.candidates.new_full((len(left), 0), -1),
+        candidates=_candidates(left.candidates, places, old),
     )
     return moved, domains.select(dropped)
+
+
+def _candidates(named: Tensor, places: Tensor, old: Root) -> Tensor:
+    """Return the neurons to split (domain, k) by their new places, those that are gone as −1 at the end."""
+    now = torch.full((old.count + 1,), -1, dtype=named.dtype, device=named.device)  # the last is for −1
+    now[places] = torch.arange(len(places), dtype=named.dtype, device=named.device)
+    moved = now[named]
+    order = (moved < 0).to(torch.uint8).sort(dim=1, stable=True).indices
+    return moved.gather(1, order)
 
 
 def _places(old: Root, new: Root) -> Tensor:

@@ -13,16 +13,16 @@ the confirmed intervals, makes the whole error of a pass a sum of dot products w
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from netproof.bounds.linear.coefficients import Coefficients, Dense
 from netproof.core.forms import LinearForm
 from netproof.model.graph import Graph, Node
-from netproof.model.ops import Affine, Input
+from netproof.model.ops import Affine, Input, Nonlinear
 from netproof.numerics import INFLATE, UNIT, gamma, underflow
 from netproof.relax import Lines
 
@@ -48,9 +48,10 @@ class Charge:
 class Walk:
     """Where a walk arrived: <coef, z_start> >= <at, z_stop> + const − error; rounding goes into `error` alone."""
 
-    at: Tensor  # (*lead, *node)
+    at: Coefficients | None  # None: nothing depends on node `stop`
     const: Tensor  # (*lead)
     error: Tensor | None  # (*lead); None without a charge
+    kept: dict[int, Coefficients]  # where asked for, those at each nonlinear node's output
 
 
 def backward(
@@ -60,92 +61,114 @@ def backward(
     lines: Mapping[int, Lines],
     *,
     charge: Charge | None = None,
-    keep: dict[int, Tensor] | None = None,
 ) -> LinearForm:
     """A lower bound of <coef, z_start> as a form over the input.
 
     coef: (*lead, *node). lines: for every nonlinear ancestor of `start`, broadcastable to (*lead, *its node).
-    keep: receives the coefficient at each nonlinear node's output, for branching.
     """
-    done = walk(graph, start, coef, lines, graph.input.index, charge=charge, keep=keep)
-    return LinearForm(done.at, done.const if done.error is None else done.const - done.error)
+    begin = Dense(coef, len(graph.nodes[start].shape))
+    return over_input(graph, walk(graph, start, begin, lines, graph.input.index, charge=charge))
+
+
+def over_input(graph: Graph, done: Walk) -> LinearForm:
+    """Return where a walk to the input arrived as a lower bound, rounding taken off."""
+    const = done.const if done.error is None else done.const - done.error
+    if done.at is None:
+        return LinearForm(const.new_zeros((*const.shape, *graph.input.shape)), const)
+    return LinearForm(done.at.dense(), const)
 
 
 def walk(
     graph: Graph,
     start: int,
-    coef: Tensor,
-    lines: Mapping[int, Lines],
+    coef: Coefficients,
+    lines: Mapping[int, Lines] | None,
     stop: int,
     *,
     charge: Charge | None = None,
-    keep: dict[int, Tensor] | None = None,
+    force: Mapping[int, Tensor] | None = None,
+    keep: bool = False,
 ) -> Walk:
-    """`backward`, ending at node `stop` (every way back to the input must lead through it)."""
-    lead = coef.shape[: coef.dim() - len(graph.nodes[start].shape)]
-    const = _Constant(coef.new_zeros(lead), track=charge is not None)
-    arrived = coef.new_zeros((*lead, *graph.nodes[stop].shape))
-    pending = {start: coef}
+    """`backward`, ending at node `stop` (every way back to the input must lead through it).
+
+    Without lines every way ends at the first nonlinear node too, whose coefficients are then part of the form.
+    force: by nonlinear node, what is taken off the coefficients of what it reads, (*lead, *node).
+    """
+    const = _Constant(track=charge is not None)
+    arrived: Coefficients | None = None
+    pending, kept = {start: coef}, dict[int, Coefficients]()
     for node in reversed(graph.nodes[: start + 1]):
-        if node.index not in pending:
+        here = pending.pop(node.index, None)
+        if here is None:
             continue
-        here = pending.pop(node.index)
         if node.index == stop and not isinstance(node.op, Input):
             arrived = here
             continue
+        if keep and isinstance(node.op, Nonlinear):
+            kept[node.index] = here
+        if lines is None and isinstance(node.op, Nonlinear):
+            continue
         if charge is not None:
-            const.charge(_dot(here.abs(), charge.weight[node.index], lead) + underflow(charge.reach(node)))
+            const.charge(here.size(charge.weight[node.index]) + underflow(charge.reach(node)))
         if isinstance(node.op, Input):
             arrived = here
             continue
-        if isinstance(node.op, Affine):
-            offset = node.op.offset()
-            if offset is not None:
-                const.add(_dot(here, offset.expand(node.shape), lead))
-            flat = node.op.adjoint(here.reshape(math.prod(lead), *node.shape))
-            back = [f.reshape(*lead, *f.shape[1:]) for f in flat]
-        else:
-            if keep is not None:
-                keep[node.index] = here
-            line = lines[node.index]
-            const.add((here.clamp(max=0) * line.upper_intercept).flatten(len(lead)).sum(-1))
-            if line.lower_intercept is not None:
-                const.add((here.clamp(min=0) * line.lower_intercept).flatten(len(lead)).sum(-1))
-            back = [here * torch.where(here < 0, line.upper_slope, line.lower_slope)]
-        for index, more in zip(node.inputs, back, strict=True):
+        for index, more in zip(node.inputs, _step(node, here, lines, charge, force, const), strict=True):
             if index not in pending:
                 pending[index] = more
                 continue
-            pending[index] = total = pending[index] + more
+            pending[index] = total = pending[index].plus(more)
             if charge is not None:
-                const.charge(_dot(total.abs(), charge.magnitude[index], lead) * (2.0 * UNIT[total.dtype]))
-    return Walk(arrived, *const.value())
+                const.charge(total.size(charge.magnitude[index]) * (2.0 * UNIT[torch.float64]))
+    return Walk(arrived, *const.value(coef), kept)
+
+
+def _step(
+    node: Node,
+    here: Coefficients,
+    lines: Mapping[int, Lines] | None,
+    charge: Charge | None,
+    force: Mapping[int, Tensor] | None,
+    const: _Constant,
+) -> Sequence[Coefficients]:
+    """Carry coefficients of a node to those of the nodes that it reads; what is constant goes into `const`."""
+    if isinstance(node.op, Affine):
+        offset = node.op.offset()
+        if offset is not None:
+            const.add(here.dot(offset.expand(node.shape)))
+        return here.adjoint(node.op)
+    assert lines is not None
+    taken = None if force is None else force.get(node.index)
+    back, terms = here.relaxed(lines[node.index], taken)
+    for term in terms:
+        const.add(term)
+    if charge is not None and taken is not None:
+        const.charge(back.size(charge.magnitude[node.inputs[0]]) * (2.0 * UNIT[torch.float64]))
+    return [back]
 
 
 class _Constant:
-    """The running constant of a form; in a proof, beside what rounding may have taken from it."""
+    """The running constant of a form; in a proof (float64), beside what rounding may have taken from it."""
 
-    def __init__(self, zero: Tensor, *, track: bool) -> None:
-        self._sum = zero
-        self._size = zero if track else None  # Σ |term|
-        self._charged = zero
+    def __init__(self, *, track: bool) -> None:
+        self._sum: Tensor | float = 0.0
+        self._size: Tensor | float = 0.0  # Σ |term|
+        self._charged: Tensor | float = 0.0
         self._terms = 4  # the last subtraction is paid for here too
+        self._track = track
 
     def add(self, term: Tensor) -> None:
         self._sum = self._sum + term
         self._terms += 1
-        if self._size is not None:
+        if self._track:
             self._size = self._size + term.abs()
 
     def charge(self, amount: Tensor) -> None:
         self._charged = self._charged + amount
 
-    def value(self) -> tuple[Tensor, Tensor | None]:
-        if self._size is None:
-            return self._sum, None
-        return self._sum, (self._charged + self._size * gamma(self._terms, self._sum.dtype)) * INFLATE
-
-
-def _dot(coef: Tensor, weight: Tensor, lead: torch.Size) -> Tensor:
-    """<coef, weight> over the node's axes: (*lead, *node), (*node) -> (*lead)."""
-    return (coef.reshape(math.prod(lead), -1) @ weight.reshape(-1)).reshape(lead)
+    def value(self, like: Coefficients) -> tuple[Tensor, Tensor | None]:
+        """Return the constant and its error for forms of the shape of `like`."""
+        zero = like.zero()
+        if not self._track:
+            return zero + self._sum, None
+        return zero + self._sum, zero + (self._charged + self._size * gamma(self._terms)) * INFLATE

@@ -5,6 +5,8 @@ A box's first neurons lose nothing by intervals. A ball's would: they are bounde
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -17,7 +19,7 @@ from netproof.core.forms import Interval
 from netproof.errors import ModelError
 from netproof.model.graph import Graph, Node
 from netproof.model.ops import Affine, Input, Nonlinear
-from netproof.numerics import INFLATE, UNDERFLOW, gamma
+from netproof.numerics import INFLATE, UNDERFLOW, gamma, lowered
 from netproof.relax import relaxation_of
 
 
@@ -27,15 +29,14 @@ class Intervals:
     The caller may tighten a node before the next is computed; what is downstream gains from it.
     """
 
-    def __init__(self, graph: Graph, region: Region, deadline: Deadline | None = None) -> None:
+    def __init__(self, graph: Graph, region: Region) -> None:
         self.graph = graph
         self.region = region
-        self._deadline = deadline or Deadline()
         self.of: list[Interval] = []  # (*node) each
         self.charge = Charge([], [])
 
-    def extend(self) -> Interval:
-        """Bound the next node from its inputs' bounds."""
+    def extend(self, deadline: Deadline | None = None) -> Interval:
+        """Bound the next node from its inputs' bounds; past the deadline, over a ball as over a box."""
         node = self.graph.nodes[len(self.of)]
         bound = self._bound(node)
         if not bool((bound.lower.isfinite() & bound.upper.isfinite()).all()):
@@ -48,7 +49,7 @@ class Intervals:
         self.charge.magnitude.append(self.of[-1].magnitude)
         self.charge.weight.append(self._weight(node))
         if self.linear_on_a_ball(node.index) and self._is_read(node):
-            self._over_the_ball(node)
+            self._over_the_ball(node, deadline or Deadline())
         return self.of[-1]
 
     def tighten(self, index: int, better: Interval) -> None:
@@ -66,17 +67,17 @@ class Intervals:
         readers = (n.op for n in self.graph.nodes if node.index in n.inputs)
         return node.index == self.graph.output.index or any(isinstance(op, Nonlinear) for op in readers)
 
-    def _over_the_ball(self, node: Node) -> None:
+    def _over_the_ball(self, node: Node, deadline: Deadline) -> None:
         """Bound each entry over the ball itself; once the deadline is over the others keep their intervals."""
         found, device = self.of[node.index], self.region.centre.device
         sides = torch.stack([found.lower.flatten(), -found.upper.flatten()])
         rows = rows_that_fit(self.graph, node.index, device, torch.float64, grad=False)
         for places in torch.arange(node.size, device=device).split(max(1, rows // 2)):
-            if self._deadline.expired:
+            if deadline.expired:
                 break
             coef = one_hot(places.expand(2, -1), sides.new_tensor([[1.0], [-1.0]]), node.shape)
             value = self.region.least(backward(self.graph, node.index, coef, {}, charge=self.charge))
-            sides[:, places] = sides[:, places].fmax(value - value.abs() * gamma(4))
+            sides[:, places] = sides[:, places].fmax(lowered(value))
         lower, upper = (side.view_as(found.lower) for side in (sides[0], -sides[1]))
         self.tighten(node.index, Interval(lower, upper))
 
@@ -87,18 +88,8 @@ class Intervals:
         if not isinstance(node.op, Affine):
             (x,) = inputs
             return relaxation_of(node.op).range(x)
-        # Midpoint and radius: |W m + b − exact| and the rounding of |W| r are both under γ(|W||x| + |b|).
-        mids = [(x.lower / 2 + x.upper / 2)[None] for x in inputs]
-        radii = [torch.maximum(x.upper - m[0], m[0] - x.lower)[None] for x, m in zip(inputs, mids, strict=True)]
-        absolute = node.op.absolute()
-        middle = node.op.forward(*mids)[0]
-        spread = absolute.forward(*radii)[0]
-        offset = absolute.offset()
-        if offset is not None:
-            spread = spread - offset
-        slack = self._weight(node)
-        spread = spread.clamp(min=0) * INFLATE + slack * 4 + UNDERFLOW
-        return Interval(middle - spread, middle + spread)
+        lower, upper = through(node.op, [Interval(x.lower[None], x.upper[None]) for x in inputs], self._weight(node))
+        return Interval(lower[0], upper[0])
 
     def _weight(self, node: Node) -> Tensor:
         """What a coefficient of this node may cost by rounding; what the weight itself lost to underflow included."""
@@ -115,6 +106,18 @@ class Intervals:
         if node.op.radius is not None:
             weight = weight + node.op.radius.forward(*magnitudes)[0] * INFLATE
         return weight
+
+
+def through(op: Affine, inputs: Sequence[Interval], weight: Tensor) -> Interval:
+    """Bound an affine op on intervals (n, *node) of what it reads; weight (*node): its charge by rounding.
+
+    Midpoint and radius: |W m + b − exact| and the rounding of |W| r are both under γ(|W||x| + |b|).
+    """
+    mids = [x.lower / 2 + x.upper / 2 for x in inputs]
+    radii = [torch.maximum(x.upper - m, m - x.lower) for x, m in zip(inputs, mids, strict=True)]
+    middle, spread = op.forward(*mids), op.absolute().linear().forward(*radii)
+    spread = spread * INFLATE + (weight * 4 + UNDERFLOW)
+    return Interval(middle - spread, middle + spread)
 
 
 def interval_bounds(graph: Graph, region: Region) -> Intervals:

@@ -7,77 +7,19 @@ unstable neurons, so the slopes found by one are evaluated by the other.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from netproof.bounds.linear.backward import Charge, backward
+from netproof.bounds.layers import Layer
+from netproof.bounds.linear.backward import Charge
+from netproof.bounds.linear.coefficients import Coefficients, Dense
 from netproof.bounds.linear.region import Region
-from netproof.core.forms import Interval, LinearForm
+from netproof.core.forms import Interval
 from netproof.model.graph import Graph, Node
 from netproof.numerics import UNDERFLOW, gamma
-from netproof.relax import Lines, Relaxation, relaxation_of
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """The neurons of one nonlinear node that are unstable at the root."""
-
-    node: int  # the nonlinear node
-    pre: int  # the node it reads: h
-    index: Tensor  # (U_k,) their places in the flattened node
-    start: int  # their place among all packed neurons
-    relaxation: Relaxation
-
-    @property
-    def count(self) -> int:
-        return self.index.shape[0]
-
-    @property
-    def packed(self) -> slice:
-        return slice(self.start, self.start + self.count)
-
-    def settled_at(self, sign: Tensor) -> Tensor:
-        """Return the bound of sign·h past which g is known to be linear, inf where there is none; sign (n,): ±1."""
-        kink = self.relaxation.kink
-        return torch.full_like(sign, torch.inf) if kink is None else sign * kink
-
-
-def alike(layers: Sequence[Layer]) -> list[tuple[Relaxation, slice]]:
-    """Return runs of neurons with the same nonlinearity, and where they are packed."""
-    runs: list[tuple[Relaxation, slice]] = []
-    for layer in layers:
-        if runs and runs[-1][0] == layer.relaxation:
-            runs[-1] = (layer.relaxation, slice(runs[-1][1].start, layer.packed.stop))
-        else:
-            runs.append((layer.relaxation, layer.packed))
-    return runs
-
-
-def splittable(layers: Sequence[Layer], lower: Tensor, upper: Tensor) -> Tensor:
-    """Say which neurons a split may help, for bounds (domain, U) of h: (domain, U) bool."""
-    parts = [r.splittable(Interval(lower[:, packed], upper[:, packed])) for r, packed in alike(layers)]
-    return parts[0] if len(parts) == 1 else torch.cat([lower[:, :0] > 0, *parts], 1)
-
-
-def split_points(layers: Sequence[Layer], lower: Tensor, upper: Tensor) -> Tensor | None:
-    """Return where each neuron is split, for bounds (domain, U) of h: (domain, U); None where that is 0 for all."""
-    if split_at_zero(layers):
-        return None
-    return torch.cat([r.split_point(Interval(lower[:, packed], upper[:, packed])) for r, packed in alike(layers)], 1)
-
-
-def split_at_zero(layers: Sequence[Layer]) -> bool:
-    """Say whether 0 is where every neuron is split."""
-    return all(layer.relaxation.kink == 0.0 for layer in layers)
-
-
-def initial_slopes(layers: Sequence[Layer], lower: Tensor, upper: Tensor) -> Tensor:
-    """Return the parameters (domain, U) to start from, for bounds (domain, U) of h."""
-    parts = [layer.relaxation.initial(Interval(lower[:, layer.packed], upper[:, layer.packed])) for layer in layers]
-    return torch.cat([lower[:, :0], *parts], 1)
+from netproof.relax import Lines, relaxation_of
 
 
 @dataclass(eq=False)
@@ -121,72 +63,15 @@ class LinedGraph:
             slope, intercept = (t.flatten().index_fill(0, index, 0.0).view_as(t) for t in (slope, intercept))
         return Lines(slope, slope, intercept, None if stable.lower_intercept is None else intercept)
 
-    def lines(self, start: int, lower: Sequence[Tensor], upper: Sequence[Tensor], slopes: Tensor) -> dict[int, Lines]:
-        """Return the lines of every nonlinear ancestor of node `start`.
+    def begin(self, start: int, coef: Tensor) -> Coefficients:
+        """Return coefficients (*lead, *node) of node `start` in the kind that walks of this graph carry."""
+        return Dense(coef, len(self.graph.nodes[start].shape))
 
-        lower, upper: per layer (domain, U_k). slopes: (*lead, U'), the parameters of the packed neurons of the
-        ancestors; *lead starts with the domain axis and broadcasts to the leading axes of the coefficients.
-        """
-        ones = (1,) * (slopes.dim() - 2)
-        lines: dict[int, Lines] = {}
-        for node in self.graph.nonlinear:
-            if node not in self.graph.ancestors[start]:
-                continue
-            if node not in self._layer_of:
-                lines[node] = self.linear_part(node)
-                continue
-            k = self._layer_of[node]
-            layer, shape = self.layers[k], self.graph.nodes[node].shape
-            sides = (side[k].view(len(side[k]), *ones, layer.count) for side in (lower, upper))
-            chosen = slopes[..., layer.packed]
-            if self.charge is not None:  # rounding may have taken them just outside their range
-                chosen = chosen.clamp(0.0, 1.0)
-            found = layer.relaxation.family(Interval(*sides), proof=self.charge is not None).at(chosen)
-            lines[node] = Lines(
-                *(
-                    None if own is None else _unpack(own, stable.flatten(), layer.index, shape)  # type: ignore[arg-type,union-attr]
-                    for own, stable in zip(found, self._stable[node], strict=True)
-                )
-            )
-        return lines
-
-    def bound(
-        self, start: int, coef: Tensor, lower: Sequence[Tensor], upper: Sequence[Tensor], slopes: Tensor
-    ) -> Tensor:
-        """Lower bounds (*lead) of <coef, z_start> on each sub-domain; coef (*lead, *node), slopes as in `lines`."""
-        form = backward(self.graph, start, coef, self.lines(start, lower, upper, slopes), charge=self.charge)
-        return self.least(form)
-
-    def neurons(
-        self, layer: Layer, places: Tensor, lower: Sequence[Tensor], upper: Sequence[Tensor], slopes: Tensor
-    ) -> Interval:
-        """Bounds of h at `places` (domain, K), positions in the flattened node: (domain, K) both ways.
-
-        slopes: (domain, 2, K or 1, U'), for the lower and the upper bounds.
-        """
-        node = self.graph.nodes[layer.pre]
-        signs = torch.tensor([1.0, -1.0], device=places.device, dtype=self.dtype).view(1, 2, 1)
-        coef = one_hot(places[:, None].expand(-1, 2, -1), signs, node.shape)
-        value = self.bound(layer.pre, coef, lower, upper, slopes)
-        return Interval(value[:, 0], -value[:, 1])
-
-    def least(self, form: LinearForm) -> Tensor:
-        """The form's least value over the input set; in a proof, less the rounding of its last addition."""
-        value = self.region.least(form)
-        return value if self.charge is None else value - value.abs() * gamma(4)
-
-    def output(
-        self,
-        coef: Tensor,
-        lower: Sequence[Tensor],
-        upper: Sequence[Tensor],
-        slopes: Tensor,
-        keep: dict[int, Tensor] | None = None,
-    ) -> LinearForm:
-        """A lower bound of <coef, f(x)> for coef (domain, 1, *output); slopes (domain, 1, U)."""
-        last = self.graph.output.index
-        lines = self.lines(last, lower, upper, slopes)
-        return backward(self.graph, last, coef, lines, charge=self.charge, keep=keep)
+    def spread(self, layer: Layer, lines: Lines) -> Lines:
+        """Return the lines (n, U_k) of a layer's neurons among the linear ones of its node: (n, *node) each."""
+        shape, stable = self.graph.nodes[layer.node].shape, self._stable[layer.node]
+        pairs = zip(lines, stable, strict=True)
+        return Lines(*(None if own is None else _among(own, rest, layer.index, shape) for own, rest in pairs))  # type: ignore[arg-type]
 
 
 def _are_two(bounds: Interval, lines: Lines) -> Tensor:
@@ -206,10 +91,11 @@ def _refuse_crossing(node: Node, bounds: Interval, lines: Lines) -> None:
         raise RuntimeError(f"node {node.name!r}: the lower line of {type(node.op).__name__} is above its upper one")
 
 
-def _unpack(packed: Tensor, stable: Tensor, index: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """(*lead, U_k) at `index` among the stable neurons' values (N,) -> (*lead, *node)."""
-    dense = stable.expand(*packed.shape[:-1], -1).index_copy(packed.dim() - 1, index, packed)
-    return dense.view(*packed.shape[:-1], *shape)
+def _among(packed: Tensor, stable: Tensor | None, index: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Put (n, U_k) at `index` among a node's values (*node), None for 0: (n, *node)."""
+    count = math.prod(shape)
+    rest = packed.new_zeros(count) if stable is None else stable.flatten()
+    return rest.expand(len(packed), -1).index_copy(1, index, packed).view(-1, *shape)
 
 
 def one_hot(places: Tensor, signs: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -32,6 +32,16 @@ def rows_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch.d
     return max(1, budget(device) // (entries * dtype.itemsize))
 
 
+def holds(size: int, device: torch.device) -> bool:
+    """Say whether something of `size` bytes may stay in memory for as long as a search lasts.
+
+    By all the memory there is, not by what is free, so that the same question takes the same way again.
+    """
+    if device.type == "cuda":
+        return size <= torch.cuda.mem_get_info(device)[1] // 4
+    return size <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
+
+
 def climbs_that_fit(neurons: int, columns: int, trunk: int, device: torch.device) -> int:
     """How many condensed bounds may be climbed at once: parameters, moments, coefficients and values of each."""
     entries = 24 * neurons + 6 * columns + 6 * trunk

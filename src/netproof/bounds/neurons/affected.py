@@ -6,23 +6,23 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains
-from netproof.bounds.linear.lined_graph import splittable
+from netproof.bounds.layers import splittable
 from netproof.bounds.neurons.root import Root
 from netproof.core.forms import Interval
 from netproof.model.ops import Affine
 
 
-def refresh_rows(root: Root, domains: Domains, most: int) -> list[Tensor | None]:
-    """Per layer (domain, K): the unstable neurons that the new decisions reach, widest first, at most `most`.
+def moved_neurons(root: Root, domains: Domains, most: int) -> dict[int, Tensor]:
+    """Return by layer (domain, K) the unstable neurons that new decisions reach, widest first, at most `most`.
 
-    Entries past a domain's own are U_k. None where no domain has any.
+    Entries past a domain's own are U_k. A layer of which no domain has any is left out.
     """
-    none: list[Tensor | None] = [None] * len(root.graph32.layers)
-    if most == 0 or len(root.graph32.layers) < 2:
-        return none
+    found: dict[int, Tensor] = {}
+    if most == 0 or len(root.layers) < 2:
+        return found
     reached = _reach(root, domains)
     worth = splittable(root.layers, domains.lower, domains.upper) & _candidates(domains)
-    for k, layer in enumerate(root.graph32.layers):
+    for k, layer in enumerate(root.layers):
         if k == 0:
             continue
         mask = reached[k] & worth[:, layer.packed]
@@ -32,15 +32,15 @@ def refresh_rows(root: Root, domains: Domains, most: int) -> list[Tensor | None]
         h = Interval(domains.lower[:, layer.packed], domains.upper[:, layer.packed])
         gap = torch.where(mask, layer.relaxation.loss(h), -1.0)
         value, chosen = gap.topk(count, dim=1)
-        none[k] = torch.where(value > 0, chosen, layer.count)
-    return none
+        found[k] = torch.where(value > 0, chosen, layer.count)
+    return found
 
 
 @torch.no_grad()
 def _reach(root: Root, domains: Domains) -> list[Tensor]:
     """Per layer (domain, U_k) bool: whether a neuron's h depends on the output of a neuron just split."""
     graph = root.graph32.graph
-    layers = {layer.node: k for k, layer in enumerate(root.graph32.layers)}
+    layers = {layer.node: k for k, layer in enumerate(root.layers)}
     last = domains.splits.abs() > domains.settled[:, None]
     values: list[Tensor] = []
     found: list[Tensor] = [last.new_zeros(0)] * len(layers)
@@ -54,7 +54,7 @@ def _reach(root: Root, domains: Domains) -> list[Tensor]:
         value = values[node.inputs[0]] if node.inputs else torch.zeros(len(domains), *node.shape, device=root.device)
         if node.index in layers:
             k = layers[node.index]
-            layer = root.graph32.layers[k]
+            layer = root.layers[k]
             flat = value.flatten(1)
             found[k] = flat[:, layer.index] > 0
             flat = flat.clone()

@@ -12,22 +12,24 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from netproof.bounds.condensed.ascent import Seeds, climb_forms
-from netproof.bounds.condensed.network import Condensed
-from netproof.bounds.condensed.passes import packed_lines, pull, within
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.domains import Domains
-from netproof.bounds.graph.ascent import Schedule
-from netproof.bounds.linear.lined_graph import Layer, splittable
+from netproof.bounds.dual import Dual, DualPoint
+from netproof.bounds.layers import splittable
+from netproof.bounds.neurons.forms import bound_forms
 from netproof.bounds.neurons.root import Root
+from netproof.bounds.record import NOTHING, Recorder
 from netproof.core.deadline import Deadline
 from netproof.numerics import float32_down, float32_up
 
 
 @torch.no_grad()
-def renew(root: Root, domains: Domains, most: int, schedule: Schedule, deadline: Deadline) -> Domains:
+def renew(
+    root: Root, domains: Domains, most: int, schedule: Schedule, deadline: Deadline, recorder: Recorder = NOTHING
+) -> Domains:
     """The sub-domains with tighter bounds of up to `most` neurons a layer: those whose relaxation costs them most."""
     cost = _cost(root, domains)
-    for depth, layer in enumerate(root.net32.layers):
+    for depth, layer in enumerate(root.layers):
         if layer.start == 0 or deadline.expired:
             continue
         unstable = splittable(root.layers, domains.lower, domains.upper)[:, layer.packed]
@@ -35,70 +37,53 @@ def renew(root: Root, domains: Domains, most: int, schedule: Schedule, deadline:
         value, places = worth.topk(min(most, layer.count), dim=1)
         owner, column = (value > 0).nonzero(as_tuple=True)
         if len(owner):
-            domains = _tighten(root, depth, layer, domains, owner, places[owner, column], schedule, deadline)
+            work = schedule, deadline, recorder
+            domains = _tighten(root, depth, domains, owner, places[owner, column], work)
     return replace(domains, renewed=domains.depth.to(domains.renewed.dtype))
 
 
 def _cost(root: Root, domains: Domains) -> Tensor:
     """(domain, U): what each neuron's upper line takes from the bound, and a little for width where it takes none."""
-    net = root.net32
-    lines = packed_lines(net, domains.known, proof=False)
-    seed = Seeds.of(net, domains.target, root.valid).mix(domains.weights)
-    slopes = within(domains.slopes.float())
-    after = pull(net, seed, lines, slopes, domains.multipliers.float()).after
-    lost = lines.at(slopes).upper_intercept
-    return -after.clamp(max=0) * lost + 1e-6 * lost
+    pulled = Dual.of(root, domains, proof=False).at(DualPoint.of(domains)).pulled
+    assert pulled.lines is not None
+    lost = pulled.lines.upper_intercept
+    return -pulled.after.clamp(max=0) * lost + 1e-6 * lost
 
 
 def _tighten(
     root: Root,
     depth: int,
-    layer: Layer,
     domains: Domains,
     owner: Tensor,
     neuron: Tensor,
-    schedule: Schedule,
-    deadline: Deadline,
+    work: tuple[Schedule, Deadline, Recorder],
 ) -> Domains:
-    """Bounds of the layer's neurons `neuron` (pair,) in the sub-domains `owner` (pair,)."""
-    search, proof = root.net32.upto(depth), root.net64.upto(depth)
+    """Bound neurons (pair,) of a layer in the sub-domains `owner` (pair,), float32 rounded outward."""
+    schedule, deadline, recorder = work
+    nets, layer = (root.net32.upto(depth), root.net64.upto(depth)), root.layers[depth]
     lower, upper = domains.lower.clone(), domains.upper.clone()
-    for some in torch.arange(len(owner), device=owner.device).split(max(1, search.climbs_that_fit() // 2)):
+    for some in torch.arange(len(owner), device=owner.device).split(max(1, nets[0].climbs_that_fit() // 2)):
         if deadline.expired:
             break
         at, which = owner[some], neuron[some]
+        count, both = len(some), torch.cat([some, some])
+        forms, error = root.net64.neurons(depth, which)
+        sign = torch.cat([torch.ones_like(some), -torch.ones_like(some)]).float()
         own = root.slopes[depth]  # (2, U_k or 1, start)
-        slopes = own[:, which] if own.shape[1] > 1 else own.expand(2, len(which), -1)
-        low, high = _bounds(root, search, proof, layer, domains.select(at), which, slopes, schedule, deadline)
+        slopes = own[:, which] if own.shape[1] > 1 else own.expand(2, count, -1)
+        start = slopes.reshape(2 * count, -1).float(), torch.zeros(2 * count, layer.start, device=owner.device)
+        known, settled = domains.known.upto(layer.start, owner[both]), layer.settled_at(sign)
+        pairs = torch.cat([forms, -forms]), torch.cat([error, error])
+        value, found = bound_forms(nets, pairs, known, start, settled, schedule, deadline)
+        if recorder is not NOTHING:
+            beta = None if found.multipliers is None else _by_pair(found.multipliers)
+            recorder.neurons(root, domains.select(at), depth, which[:, None], _by_pair(found.slopes), beta)
         column = layer.start + which
-        lower[at, column] = lower[at, column].fmax(low)
-        upper[at, column] = upper[at, column].fmin(high)
+        lower[at, column] = lower[at, column].fmax(float32_down(value[:count]))
+        upper[at, column] = upper[at, column].fmin(float32_up(-value[count:]))
     return replace(domains, lower=lower, upper=upper)
 
 
-def _bounds(
-    root: Root,
-    search: Condensed,
-    proof: Condensed,
-    layer: Layer,
-    owners: Domains,
-    neuron: Tensor,
-    slopes: Tensor,
-    schedule: Schedule,
-    deadline: Deadline,
-) -> tuple[Tensor, Tensor]:
-    """Confirmed bounds of one neuron (pair,) in each of `owners`, float32 rounded outward."""
-    count, start = len(neuron), layer.start
-    both = torch.arange(count, device=neuron.device).repeat(2)
-    sign = torch.ones(2 * count, 1, device=neuron.device).index_fill_(
-        0, torch.arange(count, 2 * count, device=neuron.device), -1.0
-    )
-    known = owners.known.upto(start, both)
-    begin = (slopes.reshape(2 * count, -1).float(), torch.zeros(2 * count, start, device=neuron.device))
-    charges = root.net64.charges
-    assert charges is not None
-    forms = root.net64.matrix[start + neuron, : proof.base + start][both] * sign.double()
-    error = charges.forms[start + neuron][both]
-    settled = layer.settled_at(sign[:, 0])
-    value, _ = climb_forms(search, proof, forms, error, known, begin, settled, schedule, deadline)
-    return float32_down(value[:count]), float32_up(-value[count:])
+def _by_pair(parameters: Tensor) -> Tensor:
+    """Return what gave lower and then upper bounds, (2·pair, U'), by pair: (pair, 2, 1, U')."""
+    return parameters.view(2, -1, 1, parameters.shape[1]).transpose(0, 1)

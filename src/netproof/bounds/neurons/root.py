@@ -8,21 +8,25 @@ gets, one layer after the other, loses nothing against doing all at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, partial
 
 import torch
 from torch import Tensor
 
-from netproof.bounds.condensed.ascent import climb_forms
-from netproof.bounds.condensed.network import Condensed, Condenser, search_copy
-from netproof.bounds.condensed.scope import LayerScope
+from netproof.bounds.ascent import Schedule
+from netproof.bounds.condensed.condenser import Condenser, search_copy
+from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.domains import Domains, Known
-from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.layers import Layer, split_at_zero
+from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.interval import Intervals
-from netproof.bounds.linear.lined_graph import Layer, LinedGraph, one_hot, split_at_zero
+from netproof.bounds.linear.lined_graph import LinedGraph
 from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.linear.region import Region
+from netproof.bounds.net import Net
+from netproof.bounds.neurons.forms import bound_forms
+from netproof.bounds.scope import LayerScope
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph
@@ -35,7 +39,7 @@ from netproof.relax import relaxation_of
 Deepen = Callable[[LayerScope, Domains], Tensor]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Root:
     """The relaxed network in both precisions, with everything that holds on the whole input set."""
 
@@ -49,9 +53,6 @@ class Root:
     upper: list[Tensor]
     slopes: list[Tensor]  # per layer (2, U_k or 1, U') float16: what its neurons' lower and upper bounds were got with
     condenser: Condenser
-    bounded: int = 0  # sub-domains so far
-    renewed: int = 0  # those of them whose neurons were bounded again
-    renewal_pays: bool | None = None  # of the neurons' bounds below the root; None: not tried yet
     _bias: list[Tensor] = field(default_factory=list)  # per layer (U_k,)
 
     def take_in(self, layer: Layer) -> None:
@@ -82,14 +83,46 @@ class Root:
         return torch.zeros(1, 0 if split_at_zero(self.layers) else self.count, device=self.device)
 
     @cached_property
-    def net64(self) -> Condensed:
-        """The network of the unstable neurons alone, to prove with."""
+    def net64(self) -> Net:
+        """Return the network to prove with: condensed, or the graph itself where that would not fit."""
+        return self.condensed64 if self._condense else GraphNet.whole(self.graph64, self.rows)
+
+    @cached_property
+    def net32(self) -> Net:
+        """Return the same to search with."""
+        return self.condensed32 if self._condense else GraphNet.whole(self.graph32, self.rows)
+
+    @cached_property
+    def _condense(self) -> bool:
+        """Whether the condensed network fits; asked once, so that both precisions agree."""
+        return self.condenser.fits
+
+    @cached_property
+    def condensed64(self) -> Condensed:
+        """Return the network of the unstable neurons alone, to prove with."""
         return self.condenser.condensed(self.intervals.of, self.rows)
 
     @cached_property
-    def net32(self) -> Condensed:
-        """The same to search with."""
-        return search_copy(self.net64, self.graph32)
+    def condensed32(self) -> Condensed:
+        """Return the same to search with."""
+        return search_copy(self.condensed64, self.graph32)
+
+    def before(self, pre: int, *, by_graph: bool) -> Before:
+        """Return what bounds of node `pre` rest on, as far as the layers before it are known."""
+        if by_graph or not self.condenser.fits:
+            proof = GraphNet.before(self.graph64, pre)
+            return Before(GraphNet.before(self.graph32, pre), proof, partial(proof.at_places, pre))
+        condensed = self.condenser.condensed(self.intervals.of)
+        return Before(search_copy(condensed, self.graph32), condensed, partial(self.condenser.neurons, pre))
+
+
+@dataclass(frozen=True, eq=False)
+class Before:
+    """The network before a node, to search and to prove with, and the node's neurons as forms over it."""
+
+    search: Net
+    proof: Net
+    forms: Callable[[Tensor], tuple[Tensor, Tensor]]  # at places (n,): (n, columns), float64, and errors (n,)
 
 
 def build_root(
@@ -106,7 +139,7 @@ def build_root(
     """
     region = Region.of(problem.input_set, device, torch.float64)
     graph = problem.graph.to(device, torch.float64)
-    intervals = Intervals(graph, region, deadline)
+    intervals = Intervals(graph, region)
     proof = LinedGraph(graph, region, intervals.charge)
     narrow = Region.of(problem.input_set, device, torch.float32)
     search = LinedGraph(problem.graph.to(device, torch.float32), narrow, None)
@@ -123,7 +156,7 @@ def build_root(
                 relaxed.add(node.index, pre, intervals.of[pre])
             if len(search.layers) > layers:
                 _record(root, pre, found[pre])
-        intervals.extend()
+        intervals.extend(deadline)
         if deadline.expired:
             return None
     return root
@@ -200,50 +233,34 @@ def _initial(root: Root, count: int) -> Tensor:
 
 
 class _Neurons:
-    """Bounds of a node's neurons: by the graph with fixed slopes, by the condensed network with optimised ones."""
+    """Bounds a node's neurons: by the graph with fixed slopes, by the condensed network with optimised ones."""
 
     def __init__(self, root: Root, pre: int, schedule: Schedule, deadline: Deadline, deepen: Deepen | None) -> None:
         self._root, self._pre, self._schedule, self._deadline = root, pre, schedule, deadline
         self._deepen = deepen
         self._readers = _readers(root, pre)
         self._optimised = schedule.steps > 0 and root.graph32.count > 0
-        graph = root.graph64.graph
-        rows = rows_that_fit(graph, pre, root.device, torch.float64, grad=False)
-        if self._optimised:
-            self._proof = root.condenser.condensed(root.intervals.of)
-            self._search = search_copy(self._proof, root.graph32)
-            rows = min(rows, self._search.climbs_that_fit())
-        self.chunk = max(1, rows // 2)
+        self._before = root.before(pre, by_graph=not self._optimised)
+        rows = rows_that_fit(root.graph64.graph, pre, root.device, torch.float64, grad=False)
+        self.chunk = max(1, (min(rows, self._before.search.climbs_that_fit()) if self._optimised else rows) // 2)
 
     def bound(self, places: Tensor) -> tuple[Interval, Tensor]:
         """Of h at `places` (n,), confirmed, and the slopes (2n, U'): for the lower bounds, then for the upper ones."""
-        value, slopes = self._climbed(places) if self._optimised else self._fixed(places)
-        return Interval(value[: len(places)], -value[len(places) :]), slopes
-
-    def _fixed(self, places: Tensor) -> tuple[Tensor, Tensor]:
-        root = self._root
-        slopes = _initial(root, root.graph32.count)[None].expand(2 * len(places), -1)
-        lower, upper = [t.double()[None] for t in root.lower], [t.double()[None] for t in root.upper]
-        both, signs = _both_sides(places, torch.float64)
-        coef = one_hot(both, signs, root.graph64.graph.nodes[self._pre].shape)
-        with torch.no_grad():
-            return root.graph64.bound(self._pre, coef[None], lower, upper, slopes[:1][None].double())[0], slopes
-
-    @torch.no_grad()
-    def _climbed(self, places: Tensor) -> tuple[Tensor, Tensor]:
-        root = self._root
-        forms, error = root.condenser.neurons(self._pre, places)
+        root, nets = self._root, (self._before.search, self._before.proof)
+        forms, error = self._before.forms(places)
         forms, error = torch.cat([forms, -forms]), torch.cat([error, error])
-        lower, upper = torch.cat(root.lower)[None], torch.cat(root.upper)[None]
-        start = _initial(root, root.graph32.count)[None].repeat(len(forms), 1)
+        none = torch.zeros(0, device=root.device)
+        lower, upper = torch.cat([none, *root.lower])[None], torch.cat([none, *root.upper])[None]
         known = Known(lower, upper, torch.zeros_like(lower), None)
-        settled = self._settled(len(places))
-        value, slopes = climb_forms(
-            self._search, self._proof, forms, error, known, (start, None), settled, self._schedule, self._deadline
-        )
-        if self._deepen is not None:
+        start, settled = _initial(root, root.count)[None], self._settled(len(places))
+        if self._optimised:
+            start = start.repeat(len(forms), 1)
+        schedule = self._schedule if self._optimised else Schedule(0)
+        value, found = bound_forms(nets, (forms, error), known, (start, None), settled, schedule, self._deadline)
+        slopes = found.slopes.expand(len(forms), -1)
+        if self._optimised and self._deepen is not None:
             value = value.fmax(self._branched(forms, error, slopes, value))
-        return value, slopes
+        return Interval(value[: len(places)], -value[len(places) :]), slopes
 
     def _branched(self, forms: Tensor, error: Tensor, slopes: Tensor, value: Tensor) -> Tensor:
         """The same bounds by branch and bound, where the sign of the neuron is not known yet."""
@@ -254,24 +271,12 @@ class _Neurons:
         unknown = unsettled & unsettled.roll(half)  # neither side tells where g is linear
         places = unknown.nonzero()[:, 0]
         settled = self._settled(half)[places].double()
-        part = LayerScope.of(root, self._search, self._proof, forms[places], error[places], settled)
-        count = len(places)
-        domains = Domains(
-            target=torch.arange(count, device=device),
-            splits=torch.zeros(count, root.count, dtype=torch.int16, device=device),
-            lower=torch.cat(root.lower).repeat(count, 1),
-            upper=torch.cat(root.upper).repeat(count, 1),
-            points=root.points.repeat(count, 1),
-            slopes=slopes[places].half(),
-            multipliers=torch.zeros(count, root.count, dtype=torch.float16, device=device),
-            weights=torch.ones(count, 1, device=device),
-            bound=value[places],
-            candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),
-            settled=torch.zeros(count, dtype=torch.int64, device=device),
-            renewed=torch.zeros(count, dtype=torch.int64, device=device),
-            level=torch.zeros(count, dtype=torch.int64, device=device),
-        )
-        return value.index_copy(0, places, self._deepen(part, domains)) if count else value
+        part = LayerScope.of(root, self._before.search, self._before.proof, forms[places], error[places], settled)
+        lower, upper = torch.cat(root.lower), torch.cat(root.upper)
+        target = torch.arange(len(places), device=device)
+        domains = Domains.unsplit(target, lower, upper, root.points, slopes[places], part.valid)
+        domains = replace(domains, bound=value[places])
+        return value.index_copy(0, places, self._deepen(part, domains)) if len(places) else value
 
     def _settled(self, count: int) -> Tensor:
         """Return the bounds of h and then of −h, of `count` neurons each, past which g is known to be linear."""
@@ -279,11 +284,6 @@ class _Neurons:
         kink = kinks.pop() if len(kinks) == 1 else None
         far = torch.full((2 * count,), torch.inf, device=self._root.device)
         return far if kink is None else torch.cat([far[:count].fill_(kink), far[count:].fill_(-kink)])
-
-
-def _both_sides(places: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    signs = torch.ones(len(places), device=places.device, dtype=dtype)
-    return torch.cat([places, places]), torch.cat([signs, -signs])
 
 
 def _readers(root: Root, pre: int) -> list[int]:

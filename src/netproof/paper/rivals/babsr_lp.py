@@ -2,7 +2,8 @@
 
 The neurons' bounds come from backward passes with fixed slopes, the better of these, of intervals and of the parent's;
 after a split all that it can move are bounded again. On them the triangle LP is solved from the parent's basis, and
-no further than to a proof. What its duals prove is evaluated in float64 (`lp_check`); its claimed value is never taken.
+no further than to a proof. What its duals prove is evaluated in float64 (`programs/check.py`); its
+claimed value is never taken.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
-from netproof.bounds.condensed.ascent import Start
-from netproof.bounds.condensed.confirm import confirm_packed
+from netproof.bounds.confirm import confirm
 from netproof.bounds.domains import Domains, parents
-from netproof.bounds.graph.ascent import Schedule
+from netproof.bounds.dual import DualPoint
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.numerics import SEARCH_MARGIN
@@ -80,8 +81,8 @@ class BabsrLP(Bounder):
     def _bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Backward with fixed slopes first; the LP where that is not enough."""
         began = time.monotonic()
-        slopes = parallel_slopes(root, domains)
-        bounds = confirm_packed(root, domains, Start(slopes, None, domains.weights.clamp(min=1e-6).log()))
+        slopes = parallel_slopes(domains.lower, domains.upper)
+        bounds = confirm(root, domains, DualPoint(slopes, None, domains.weights.clamp(min=1e-6)))
         clock.confirm += time.monotonic() - began
         empty = (domains.lower > domains.upper).any(1)
         open_ = ~empty & (bounds.domains.bound <= threshold)
@@ -97,7 +98,9 @@ class BabsrLP(Bounder):
                 weights[i, valid] = torch.from_numpy(solved.weights).to(weights)
         self._forget_parents(root, domains)
         bound = torch.where(empty, torch.inf, bound)
-        return Bounds(replace(bounds.domains, bound=bound, weights=weights), empty, bounds.coef, point)
+        nobody = torch.zeros_like(bounds.domains.evaluated)  # an LP gave these, and θ does not give them again
+        found = replace(bounds.domains, bound=bound, weights=weights, evaluated=nobody)
+        return Bounds(found, empty, bounds.coef, point)
 
     def _solve(self, root: Root, domain: Domains, threshold: float, deadline: Deadline, clock: Clock) -> Solved:
         """One sub-domain; past the deadline nothing."""

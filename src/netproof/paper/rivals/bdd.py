@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
-from netproof.bounds.condensed.ascent import Seeds, first_logits
-from netproof.bounds.condensed.confirm import as_kept, confirmed
 from netproof.bounds.condensed.network import Condensed
-from netproof.bounds.condensed.passes import packed_lines, pull
+from netproof.bounds.confirm import confirmed, mark_empty
 from netproof.bounds.domains import Domains
-from netproof.bounds.graph.ascent import Schedule
-from netproof.bounds.linear.lined_graph import initial_slopes
+from netproof.bounds.dual import Dual, DualPoint, Evaluated, by_logits, first_logits
+from netproof.bounds.layers import initial_slopes
 from netproof.bounds.neurons.rebound import renew
 from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.packed import Packed
 from netproof.core.deadline import Deadline
-from netproof.numerics import SEARCH_MARGIN
+from netproof.numerics import with_margin
 from netproof.paper.rivals.decomposition import Hull, prove, solve
 from netproof.paper.rivals.decomposition_ascent import Prices, Rule, climb_prices
 from netproof.problem.problem import Problem
@@ -58,13 +58,10 @@ class Bdd(Bounder):
         if self.rebound:
             domains = _refreshed(root, domains, self.rebound, deadline)
         rule = Rule(self.steps, self.child_rate, self.proximal)
-        bounds = _bound(root, domains, rule, threshold, deadline, clock)
-        empty = (bounds.domains.lower > bounds.domains.upper).any(1)
-        bound = torch.where(empty, torch.inf, bounds.domains.bound)
-        return replace(bounds, domains=replace(bounds.domains, bound=bound), empty=empty)
+        return mark_empty(_bound(root, domains, rule, threshold, deadline, clock))
 
     def domains_at_once(self, root: Root) -> int:
-        return root.net32.climbs_that_fit()
+        return root.condensed32.climbs_that_fit()
 
 
 def _refreshed(root: Root, domains: Domains, most: int, deadline: Deadline) -> Domains:
@@ -76,25 +73,31 @@ def _refreshed(root: Root, domains: Domains, most: int, deadline: Deadline) -> D
 @torch.no_grad()
 def _bound(root: Root, domains: Domains, rule: Rule, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
     """Climb in float32, then let float64 say what the prices found are worth."""
-    net = root.net32
-    seeds = Seeds.of(net, domains.target, root.valid)
+    net, dual = root.condensed32, _dual(root, domains, proof=False)
     hull = Hull.of(net, domains.lower, domains.upper)
-    start, scale = _start(net, seeds, hull, domains)
+    start, scale = _start(net, dual, hull, domains)
     if rule.steps > 0 and root.count > 0:
-        margin = (threshold + SEARCH_MARGIN * (1 + threshold.abs())).float()
-        start = climb_prices(net, seeds, hull, scale, start, rule, margin, deadline)
+        margin = with_margin(threshold)
+        start = climb_prices(net, dual, hull, scale, start, rule, margin, deadline)
     began = time.monotonic()
     bounds = _confirm(root, domains, start)
     clock.confirm += time.monotonic() - began
     return bounds
 
 
-def _start(net: Condensed, seeds: Seeds, hull: Hull, domains: Domains) -> tuple[Prices, Tensor]:
+def _dual(root: Root, domains: Domains, *, proof: bool) -> Dual:
+    """Return the dual function by lines on the condensed network, for its rows and as a start."""
+    net, target = root.condensed64 if proof else root.condensed32, domains.target
+    packed = Packed.of(net.layers, domains.known.to(net.dtype), proof=proof)
+    return Dual(net, net.rows[target], net.error[target], root.valid[target], packed)
+
+
+def _start(net: Condensed, dual: Dual, hull: Hull, domains: Domains) -> tuple[Prices, Tensor]:
     """The parent's prices or the linear bound's, by which is better, and the size (domain, U) of a layer's."""
     logits = first_logits(domains.weights)
-    seed = seeds.mix(seeds.weights(logits))
-    lines = packed_lines(net, domains.known, proof=False)
-    linear = pull(net, seed, lines, initial_slopes(net.layers, domains.lower, domains.upper), None)
+    weights = by_logits(logits, dual.valid)
+    slopes = initial_slopes(net.layers, domains.lower, domains.upper)
+    linear, seed = dual.at(DualPoint(slopes, None, weights)).pulled, dual.mix(weights)
     parent = domains.multipliers.float()
     better = solve(net, seed, hull, parent).value > linear.value
     scale = torch.empty_like(parent)
@@ -105,9 +108,11 @@ def _start(net: Condensed, seeds: Seeds, hull: Hull, domains: Domains) -> tuple[
 
 def _confirm(root: Root, domains: Domains, found: Prices) -> Bounds:
     """What the prices found are worth in float64, with rounding charged."""
-    net = root.net64
+    net, dual = root.condensed64, _dual(root, domains, proof=True)
     hull = Hull.of(net, domains.lower.double(), domains.upper.double())
-    seeds = Seeds.of(net, domains.target, root.valid)
-    weights = seeds.weights(found.logits.double())
-    proof = prove(net, seeds.mix(weights), hull, found.rho.double())
-    return confirmed(root, replace(domains, multipliers=as_kept(found.rho)), seeds, weights, proof)
+    weights = by_logits(found.logits.double(), dual.valid)
+    proof = prove(net, dual.mix(weights), hull, found.rho.double())
+    done = Evaluated(dual.less(proof.value, weights), proof, weights)
+    bounds = confirmed(root, replace(domains, multipliers=found.rho, weights=weights.float()), done)
+    nobody = torch.zeros_like(domains.evaluated)  # prices gave these, which are no θ
+    return replace(bounds, domains=replace(bounds.domains, evaluated=nobody))

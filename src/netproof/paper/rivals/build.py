@@ -14,7 +14,7 @@ from netproof.paper.rivals.babsr_lp import BabsrLP
 from netproof.paper.rivals.bdd import Bdd
 from netproof.paper.rivals.gnn import Gnn
 from netproof.paper.rivals.mip import MipSearch
-from netproof.search.loop import Method
+from netproof.search.method import Method
 
 BDD_FILL = {"cpu": 4, "cuda": 128}
 

@@ -13,7 +13,7 @@ with supergradient ẑ_A − ẑ_B at the minimisers; its greatest value is that
 smaller [l, u], so the bound sees what the splits say of h, too.
 
 Neurons that are stable on the whole input set have no copies: their z is linear in ẑ_A, so condensing has put the best
-ρ in their place. What linear bounds choose is one ρ among others: p of `dual.pull`, with the same value.
+ρ in their place. What linear bounds choose is one ρ among others: p of `Net.backward`, with the same value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.condensed.network import Condensed
-from netproof.bounds.condensed.passes import Pulled, proved
+from netproof.bounds.layers import alike
+from netproof.bounds.net import Pulled
 from netproof.core.forms import Interval
 from netproof.numerics import INFLATE, UNDERFLOW, gamma
 
@@ -44,7 +45,7 @@ class Hull:
     def of(cls, net: Condensed, lower: Tensor, upper: Tensor) -> Hull:
         """From bounds (domain, U) of h."""
         at_lower, at_upper, kink = (torch.empty_like(lower) for _ in range(3))
-        for relaxation, packed in net.alike:
+        for relaxation, packed in alike(net.layers):
             corners = relaxation.hull(Interval(lower[:, packed], upper[:, packed]))
             assert corners is not None, "a method that needs hulls is asked only where there are"
             at_lower[:, packed], at_upper[:, packed], kink[:, packed] = corners
@@ -88,7 +89,7 @@ def solve(net: Condensed, seed: Tensor, hull: Hull, rho: Tensor) -> Solved:
 def prove(net: Condensed, seed: Tensor, hull: Hull, rho: Tensor) -> Pulled:
     """The dual bound in a proof copy, rounding charged: the exact ρ is whatever float64 it is given as.
 
-    The products with M and the errors of the forms are charged as for `dual.pull`. A neuron's term takes three
+    The products with M and the errors of the forms are charged as for `Condensed.backward`. A neuron's term takes three
     roundings, the corner's z one more where the nonlinearity leaks, and their sum one each.
     """
     base = net.base
@@ -100,7 +101,7 @@ def prove(net: Condensed, seed: Tensor, hull: Hull, rho: Tensor) -> Pulled:
     highest = torch.maximum(hull.at_lower.abs(), hull.at_upper.abs())
     size = (after.abs() * highest + rho.abs() * widest).sum(1)
     lost = terms.sum(1) - (size * gamma(net.count + 8) + net.count * UNDERFLOW) * INFLATE
-    return proved(net, seed, carried[:, :base], lost, after, rho)
+    return net.proved(seed, carried[:, :base], lost, after, rho)
 
 
 def _carry(net: Condensed, seed: Tensor, rho: Tensor) -> Tensor:

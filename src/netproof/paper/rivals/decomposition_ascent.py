@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netproof.bounds.condensed.ascent import LOOK, Seeds
+from netproof.bounds.ascent import LOOK
 from netproof.bounds.condensed.network import Condensed
+from netproof.bounds.dual import Dual, by_logits
 from netproof.core.deadline import Deadline
 from netproof.paper.rivals.decomposition import Hull, Solved, solve
 
@@ -50,7 +51,7 @@ class Prices:
 
 def climb_prices(
     net: Condensed,
-    seeds: Seeds,
+    seeds: Dual,
     hull: Hull,
     scale: Tensor,
     start: Prices,
@@ -66,7 +67,7 @@ def climb_prices(
     kept = start
     places: Tensor | None = None  # of the domains still computed
     for step in range(rule.steps + 1):
-        weights = state.seeds.weights(state.logits)
+        weights = by_logits(state.logits, state.seeds.valid)
         solved = solve(net, state.seeds.mix(weights), state.hull, state.rho)
         state.record(solved.value)
         if step == rule.steps or deadline.expired:
@@ -174,7 +175,7 @@ class _Proximal(_Update):
 
 @dataclass
 class _State:
-    seeds: Seeds
+    seeds: Dual
     hull: Hull
     scale: Tensor
     rho: Tensor
@@ -186,7 +187,7 @@ class _State:
     mixing: _Supergradient  # of the rows' weights
 
     @classmethod
-    def at(cls, seeds: Seeds, hull: Hull, scale: Tensor, start: Prices, rule: Rule) -> _State:
+    def at(cls, seeds: Dual, hull: Hull, scale: Tensor, start: Prices, rule: Rule) -> _State:
         rho, logits = start.rho, start.logits
         none = torch.full_like(logits[:, 0], -torch.inf)
         update = _Proximal(rule, rho) if rule.proximal else _Supergradient.at(rule, rho)
@@ -217,4 +218,4 @@ class _State:
 
     def _rows(self, solved: Solved) -> Tensor:
         """(domain, row)."""
-        return torch.bmm(self.seeds.forms, solved.values[:, :, None])[:, :, 0]
+        return self.seeds.rows_at(solved.values)

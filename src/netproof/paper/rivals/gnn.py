@@ -6,7 +6,7 @@ loose (`lirpa` bounds those again) and which neurons to split together. On nine 
 behind its choice took more than twice the branches.
 
 Its choice, and that of BaBSR where it is another, are tried by one backward pass for each child, with slopes as they
-are; where the network's is worth less than `weak` (see worth.py) and BaBSR's is worth more, BaBSR's is taken. With
+are; where the network's is worth less than `weak` (see gnn_worth.py) and BaBSR's is worth more, BaBSR's is taken. With
 `online` these failures are what the network goes on learning from during the run: BaBSR's choice is to outrank its own.
 """
 
@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounds
-from netproof.bounds.condensed.scope import Scope
 from netproof.bounds.domains import Domains
-from netproof.bounds.linear.lined_graph import splittable
+from netproof.bounds.layers import splittable
 from netproof.bounds.neurons.root import Root
+from netproof.bounds.scope import Scope
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
 from netproof.branching.filtered import children

@@ -19,10 +19,9 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounds
-from netproof.bounds.condensed.ascent import Seeds
-from netproof.bounds.condensed.passes import packed_lines, pull, push, within
-from netproof.bounds.condensed.scope import Scope
-from netproof.bounds.linear.lined_graph import alike, splittable
+from netproof.bounds.dual import Dual, DualPoint
+from netproof.bounds.layers import alike, splittable
+from netproof.bounds.scope import Scope
 from netproof.core.forms import Interval
 
 COUNT = 22
@@ -35,22 +34,17 @@ class AtMinimiser:
     """The relaxed network where the bound is attained; (domain, U) each."""
 
     coef: Tensor  # a, of z
-    before: Tensor  # the coefficient of h
     h: Tensor
     z: Tensor
 
 
 @torch.no_grad()
 def at_minimiser(scope: Scope, bounds: Bounds) -> AtMinimiser:
-    """One backward and one forward pass of the condensed network, with the slopes that the bound was got with."""
-    net, domains = scope.net32, bounds.domains
-    lines = packed_lines(net, domains.known, proof=False)
-    slopes = within(domains.slopes.float())
-    seed = Seeds.of(net, domains.target, scope.valid).mix(domains.weights)
-    multipliers = domains.multipliers.float() if domains.multipliers.shape[1] else None
-    pulled = pull(net, seed, lines, slopes, multipliers)
-    h, values = push(net, pulled)
-    return AtMinimiser(pulled.after, pulled.before, h, values[:, net.base :])
+    """One backward and one forward pass, with the slopes that the bound was got with."""
+    dual = Dual.of(scope, bounds.domains, proof=False)
+    pulled = dual.at(DualPoint.of(bounds.domains)).pulled
+    h, _ = dual.net.forward(pulled)
+    return AtMinimiser(pulled.after, h, torch.addcmul(pulled.line.intercept, pulled.line.slope, h))
 
 
 @torch.no_grad()
@@ -113,7 +107,7 @@ def _largest(value: Tensor) -> Tensor:
 
 def _largest_of_layer(scope: Scope, value: Tensor) -> Tensor:
     """(domain, U): the largest of each neuron's own layer."""
-    parts = value.split(scope.net32.sizes, 1)
+    parts = value.split([layer.count for layer in scope.layers], 1)
     return torch.cat([value[:, :0], *(_largest(part).expand_as(part) for part in parts)], 1)
 
 
@@ -129,7 +123,7 @@ def _log(value: Tensor, of: Tensor) -> Tensor:
 
 def _depths(scope: Scope) -> Tensor:
     """(U,): 0 in the first layer, 1 in the last."""
-    sizes = scope.net32.sizes
+    sizes = [layer.count for layer in scope.layers]
     last = max(1, len(sizes) - 1)
     parts = [torch.full((size,), k / last, device=scope.device) for k, size in enumerate(sizes)]
     return torch.cat([torch.zeros(0, device=scope.device), *parts])

@@ -38,7 +38,7 @@ class Links:
 
     @classmethod
     def of(cls, root: Root) -> Links:
-        net = root.net32
+        net = root.condensed32
         lower, upper = (torch.cat([root.bias[:0], *parts]) for parts in (root.lower, root.upper))
         width = (upper - lower).clamp(min=1e-12)
         matrix = net.matrix[:, net.base :] * width / width[:, None]

@@ -25,7 +25,8 @@ from netproof.programs.condensed import CondensedLP
 from netproof.programs.model import Floats
 from netproof.search.evidence import Cover, Outcome
 from netproof.search.goals import Goal, Judge
-from netproof.search.loop import REPORT_EVERY, Method, Search, SecondLook
+from netproof.search.loop import REPORT_EVERY, Search
+from netproof.search.method import Method, SecondLook
 
 CLAIMS = {
     "holds": "the MIP solver says that it holds",

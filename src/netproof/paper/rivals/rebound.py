@@ -7,22 +7,19 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from netproof.bounds.condensed.network import Condensed
-from netproof.bounds.condensed.passes import packed_lines, pull
 from netproof.bounds.domains import Domains, Known
-from netproof.bounds.linear.lined_graph import Layer, splittable
+from netproof.bounds.dual import Dual, DualPoint
+from netproof.bounds.layers import splittable
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
-from netproof.numerics import INFLATE, float32_down, float32_up, gamma
+from netproof.numerics import float32_down, float32_up
 
 
-def parallel_slopes(root: Root, domains: Domains) -> Tensor:
-    """(domain, U): each neuron's lower line parallel to its upper one, as Wong and Kolter have it."""
-    return _parallel(domains.lower, domains.upper)
+def parallel_slopes(lower: Tensor, upper: Tensor) -> Tensor:
+    """Return the parameters (domain, U) that make each lower line parallel to its upper one, as Wong and Kolter's.
 
-
-def _parallel(lower: Tensor, upper: Tensor) -> Tensor:
-    """The parameter (domain, U) that makes a hinge's lower slope that of its chord; any where it is linear."""
+    Of a hinge; any where it is linear.
+    """
     low = lower.clamp(max=0.0)
     high = upper.clamp(min=0.0)
     return (high / (high - low).clamp(min=torch.finfo(lower.dtype).tiny)).clamp(0.0, 1.0)
@@ -40,7 +37,7 @@ def bound_again(root: Root, domains: Domains, deadline: Deadline) -> Domains:
 def _one(root: Root, domain: Domains, deadline: Deadline) -> tuple[Tensor, Tensor]:
     lower, upper = domain.lower.clone(), domain.upper.clone()
     moved = domain.splits[0].abs() > domain.settled[0]  # (U,): split since it was last bounded, or bounded again
-    net = root.net64
+    net = root.condensed64
     for depth, layer in enumerate(net.layers):
         if layer.start == 0 or deadline.expired:
             continue
@@ -49,7 +46,7 @@ def _one(root: Root, domain: Domains, deadline: Deadline) -> tuple[Tensor, Tenso
         unstable = splittable(root.layers, lower, upper)[0, layer.packed]
         neurons = (reached & unstable).nonzero()[:, 0]
         if len(neurons):
-            low, high = _bounds(root, net.upto(depth), layer, neurons, lower, upper, domain.splits)
+            low, high = _bounds(root, depth, neurons, lower, upper, domain.splits)
             column = layer.start + neurons
             lower[0, column] = lower[0, column].fmax(low)
             upper[0, column] = upper[0, column].fmin(high)
@@ -58,22 +55,16 @@ def _one(root: Root, domain: Domains, deadline: Deadline) -> tuple[Tensor, Tenso
 
 
 def _bounds(
-    root: Root, before: Condensed, layer: Layer, neurons: Tensor, lower: Tensor, upper: Tensor, splits: Tensor
+    root: Root, depth: int, neurons: Tensor, lower: Tensor, upper: Tensor, splits: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Of the layer's neurons (n,), float32 rounded outward; before: what comes before the layer."""
-    charges = root.net64.charges
-    assert charges is not None
-    start = layer.start
+    """Bound a layer's neurons (n,): float32, rounded outward."""
+    proof, start = root.net64.upto(depth), root.layers[depth].start
     known = Known(lower, upper, splits, None).upto(start)
-    lines = packed_lines(before, known, proof=True)
-    slopes = _parallel(known.lower.double(), known.upper.double())
-    forms = root.net64.matrix[start + neurons, : before.base + start]
-    error = charges.forms[start + neurons]
+    theta = DualPoint(parallel_slopes(known.lower, known.upper), None, torch.ones(1, 1, device=lower.device))
     found = []
-    for some in torch.arange(len(neurons), device=neurons.device).split(max(1, before.climbs_that_fit() // 2)):
-        both = torch.cat([forms[some], -forms[some]])
-        value = pull(before, both, lines, slopes, None).value
-        value = value - error[some].repeat(2) * INFLATE - value.abs() * gamma(4)
-        found.append(value.view(2, -1))
+    for some in neurons.split(max(1, proof.climbs_that_fit() // 2)):
+        forms, error = root.net64.neurons(depth, some)
+        dual = Dual.of_forms(proof, torch.cat([forms, -forms]), torch.cat([error, error]), known)
+        found.append(dual.at(theta).value.view(2, -1))
     sides = torch.cat(found, 1)
     return float32_down(sides[0]), float32_up(-sides[1])

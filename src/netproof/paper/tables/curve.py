@@ -10,24 +10,23 @@ then the best slopes are the LP.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
+from netproof.bounds.ascent import Schedule, ascend
 from netproof.bounds.base import root_domains
 from netproof.bounds.domains import Domains
-from netproof.bounds.graph.ascent import Params, Schedule, ascend
-from netproof.bounds.graph.batch import Batch, Bounded, bound_batch
+from netproof.bounds.dual import Dual, DualPoint
+from netproof.bounds.joint import Bounded, Joint, Recorded
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
 from netproof.numerics import float32_down, float32_up
 from netproof.problem.problem import Problem
 from netproof.search.leaf import LeafLP
-
-NEVER = 1 << 30  # steps of patience: the curve is to be seen to its end
 
 Progress = Callable[[str, int, int], None]  # phase, steps done, steps in all
 
@@ -79,7 +78,7 @@ def optimisation_curve(
     _one_row_a_target(root)
     whole = root_domains(root)
     if len(whole) > 1:  # the target that is hardest for fixed slopes
-        values = _start(root, whole).value(root, whole)
+        values = Dual.of(root, whole, proof=False).at(_start(root, whole, {})).value
         whole = whole.select(values.argmin()[None])
     progress("LP", 0, steps)
     lp = LeafLP(root, 1)
@@ -105,33 +104,24 @@ def _one_row_a_target(root: Root) -> None:
         )
 
 
+def _start(root: Root, domains: Domains, again: Mapping[int, Tensor]) -> DualPoint:
+    """CROWN's slopes for the output and for the neurons that are bounded again."""
+    slopes = domains.slopes.float()
+    shapes = {k: (len(slopes), 2, which.shape[1], -1) for k, which in again.items()}
+    neurons = {k: slopes[:, None, None, : root.layers[k].start].expand(shape).clone() for k, shape in shapes.items()}
+    return DualPoint(slopes, None, domains.weights, neurons)
+
+
 @dataclass(frozen=True, eq=False)
-class _Slopes:
-    """Of the output (1, U), and by layer of each of its neurons' two bounds (1, 2, U_k, U')."""
+class _Watched(Joint):
+    """The joint dual function, with a look at every evaluation."""
 
-    output: Tensor
-    neurons: dict[int, Tensor]
+    watch: Callable[[Bounded, DualPoint], None]
 
-    def value(self, root: Root, domains: Domains) -> Tensor:
-        """(domain,) with the intermediate bounds that the domains have."""
-        batch = _batch(root, domains, [None] * len(root.graph32.layers))
-        output = self.output.expand(len(domains), -1)
-        return bound_batch(root.graph32, root.rows, batch, output, {}, domains.weights).bound
-
-
-def _start(root: Root, domains: Domains, layers: Sequence[int] = ()) -> _Slopes:
-    """CROWN's slopes for the output and for the neurons of `layers`."""
-    output = domains.slopes[:1].float()
-    every = root.graph32.layers
-    neurons = {k: output[:, None, None, : every[k].start].expand(1, 2, every[k].count, -1).clone() for k in layers}
-    return _Slopes(output, neurons)
-
-
-def _batch(root: Root, domains: Domains, refresh: list[Tensor | None]) -> Batch:
-    layers = root.graph32.layers
-    lower = [domains.lower[:, layer.packed] for layer in layers]
-    upper = [domains.upper[:, layer.packed] for layer in layers]
-    return Batch(domains.target, lower, upper, refresh)
+    def evaluate(self, moving: Sequence[Tensor], *, last: bool) -> Recorded:
+        seen = super().evaluate(moving, last=last)
+        self.watch(seen.bounded, self.point(moving))
+        return seen
 
 
 @dataclass(eq=False)
@@ -140,59 +130,47 @@ class _Climb:
 
     root: Root
     whole: Domains  # one domain
-    batch: Batch
-    start: _Slopes
-    lower: list[Tensor]  # per layer (1, U_k): the best of all steps
-    upper: list[Tensor]
+    again: dict[int, Tensor]  # by layer (1, U_k)
+    best: DualPoint  # the start, and then what gave the best bound
+    lower: Tensor  # (1, U): the best of all steps
+    upper: Tensor
     own: dict[int, Tensor]  # by layer (1, 2, U_k, U'): the slopes that gave them
     values: list[float] = field(default_factory=list)
-    best: Params = field(default_factory=list)
 
     @classmethod
     def of(cls, root: Root, whole: Domains, *, refresh: bool) -> _Climb:
         """With `refresh`, every neuron that has unstable ones before it is bounded again in each step."""
-        layers = root.graph32.layers
-        again = [k for k, layer in enumerate(layers) if refresh and layer.start > 0]
+        layers = enumerate(root.layers)
         device = whole.target.device
-        rows = [
-            torch.arange(layer.count, device=device)[None] if k in again else None for k, layer in enumerate(layers)
-        ]
-        batch, start = _batch(root, whole, rows), _start(root, whole, again)
-        return cls(root, whole, batch, start, list(batch.lower), list(batch.upper), dict(start.neurons))
+        again = {k: torch.arange(layer.count, device=device)[None] for k, layer in layers if refresh and layer.start}
+        start = _start(root, whole, again)
+        return cls(root, whole, again, start, whole.lower, whole.upper, dict(start.neurons))
 
     def run(self, steps: int, deadline: Deadline, progress: Progress) -> None:
-        schedule = Schedule(steps, patience=NEVER)
-        never = torch.full((1,), torch.inf, device=self.root.device)
-        phase = "all slopes" if self.start.neurons else "slopes alone"
+        phase = "all slopes" if self.again else "slopes alone"
 
-        def evaluate(params: Params, subset: Tensor | None) -> Tensor:
-            bounded = self._bounded(params)
-            self._record(bounded, params)
+        def watch(bounded: Bounded, theta: DualPoint) -> None:
+            self._record(bounded, theta)
             progress(phase, len(self.values) - 1, steps)
-            return bounded.bound
 
-        def project(params: Params) -> Params:
-            return [p.clamp(0.0, 1.0) for p in params]
-
-        first = [self.start.output, *self.start.neurons.values()]
+        joint = Joint.of(self.root, self.whole, self.again, proof=False)
         if self.root.count == 0:  # nothing is relaxed, so there is nothing to choose
-            self.best, self.values = first, [float(self._bounded(first).bound)] * (steps + 1)
+            self.values = [float(joint.at(self.best).value)] * (steps + 1)
             return
-        _, self.best = ascend(evaluate, project, first, schedule, never, deadline)
-
-    def _bounded(self, params: Params) -> Bounded:
-        neurons = dict(zip(self.start.neurons, params[1:], strict=True))
-        return bound_batch(self.root.graph32, self.root.rows, self.batch, params[0], neurons, self.whole.weights)
+        never = torch.full((1,), torch.inf, device=self.root.device)
+        watched = _Watched(joint.dual, joint.known, joint.again, watch)
+        _, self.best = ascend(watched, self.best, Schedule(steps, gain=None), never, deadline)
 
     @torch.no_grad()
-    def _record(self, bounded: Bounded, params: Params) -> None:
-        self.values.append(float(bounded.bound.detach()))
-        for k, slopes in zip(self.start.neurons, params[1:], strict=True):
-            higher, less = bounded.lower[k] > self.lower[k], bounded.upper[k] < self.upper[k]
-            better = torch.stack([higher, less], 1)[..., None]  # (1, 2, U_k, 1)
-            self.own[k] = torch.where(better, slopes.detach(), self.own[k])
-            self.lower[k] = torch.where(higher, bounded.lower[k].detach(), self.lower[k])
-            self.upper[k] = torch.where(less, bounded.upper[k].detach(), self.upper[k])
+    def _record(self, bounded: Bounded, theta: DualPoint) -> None:
+        self.values.append(float(bounded.value))
+        higher, less = bounded.lower > self.lower, bounded.upper < self.upper
+        for k, slopes in theta.neurons.items():
+            column = self.root.layers[k].packed
+            better = torch.stack([higher[:, column], less[:, column]], 1)[..., None]  # (1, 2, U_k, 1)
+            self.own[k] = torch.where(better, slopes, self.own[k])
+        self.lower = torch.where(higher, bounded.lower.detach(), self.lower)
+        self.upper = torch.where(less, bounded.upper.detach(), self.upper)
 
     @torch.no_grad()
     def best_bounds(self) -> Domains:
@@ -200,22 +178,19 @@ class _Climb:
 
         Evaluated on the best bounds of the layers before, slopes give at least what they gave in their own step.
         """
-        proof = self.root.graph64
-        if self.root.count == 0:
-            return self.whole
-        lower, upper = [t.double() for t in self.batch.lower], [t.double() for t in self.batch.upper]
+        domains = self.whole
         for k, slopes in self.own.items():
-            layer = proof.layers[k]
-            found = proof.neurons(layer, layer.index[None], lower, upper, slopes.double())
-            lower[k] = lower[k].fmax(found.lower.minimum(self.lower[k].double()))
-            upper[k] = upper[k].fmin(found.upper.maximum(self.upper[k].double()))
-        low, high = float32_down(torch.cat(lower, 1)), float32_up(torch.cat(upper, 1))
-        return replace(self.whole, lower=low, upper=high)
+            theta, column = replace(self.best, neurons={k: slopes}), self.root.layers[k].packed
+            found = Joint.of(self.root, domains, {k: self.again[k]}, proof=True).at(theta)
+            lower, upper = domains.lower.clone(), domains.upper.clone()
+            low = found.lower[:, column].minimum(self.lower[:, column].double())
+            high = found.upper[:, column].maximum(self.upper[:, column].double())
+            lower[:, column] = lower[:, column].fmax(float32_down(low))
+            upper[:, column] = upper[:, column].fmin(float32_up(high))
+            domains = replace(domains, lower=lower, upper=upper)
+        return domains
 
     @torch.no_grad()
     def confirmed(self) -> float:
         """The best step's bound in float64, every rounding charged."""
-        root, (output, *rest) = self.root, [p.double() for p in self.best]
-        neurons = dict(zip(self.start.neurons, rest, strict=True))
-        weights = self.whole.weights.double()
-        return float(bound_batch(root.graph64, root.rows, self.batch.to(torch.float64), output, neurons, weights).bound)
+        return float(Joint.of(self.root, self.whole, self.again, proof=True).at(self.best).value)

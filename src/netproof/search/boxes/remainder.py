@@ -17,7 +17,8 @@ from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.search.boxes.frontier import Boxes
 from netproof.search.evidence import RANKS, Outcome
 from netproof.search.goals import Goal
-from netproof.search.loop import Method, Search
+from netproof.search.loop import Search
+from netproof.search.method import Method
 
 G = TypeVar("G", bound=Goal)
 Report = Callable[[str, float, int], None]  # phase, proved bound, open sub-domains

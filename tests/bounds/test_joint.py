@@ -1,24 +1,27 @@
-"""Below the root: what is bounded again, and that every number still holds on its sub-domain."""
+"""Below the root: what is bounded again, that every number holds on its sub-domain, and the gradient of it all."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from netproof.bounds.ascent import Schedule, ascend
 from netproof.bounds.base import Bounds, Clock, root_domains
+from netproof.bounds.condensed import condenser
 from netproof.bounds.domains import Domains, split
-from netproof.bounds.graph.ascent import Schedule
-from netproof.bounds.graph.batch import Batch, bound_batch
-from netproof.bounds.graph.confirm import confirm
-from netproof.bounds.graph.slopes import Slopes
-from netproof.bounds.linear import memory
-from netproof.bounds.lirpa import Lirpa
-from netproof.bounds.neurons.affected import refresh_rows
+from netproof.bounds.dual import Dual, DualPoint
+from netproof.bounds.joint import Joint
+from netproof.bounds.linear.graph_net import GraphNet
+from netproof.bounds.lirpa import Lirpa, confirm_jointly
+from netproof.bounds.net import Net
+from netproof.bounds.neurons.affected import moved_neurons
 from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.packed import Packed
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
@@ -30,9 +33,7 @@ from support.problems import (
     packed_values,
     random_points,
     random_relus,
-    same_domains,
     targets_of,
-    unstable_of,
 )
 from support.random_graphs import random_network, seeded
 
@@ -71,29 +72,26 @@ def all_candidates(root: Root, domains: Domains) -> Domains:
 # --- what is chosen ---
 
 
-def chosen_neurons(root: Root, rows: list[torch.Tensor | None], domain: int) -> set[int]:
+def chosen_neurons(root: Root, again: dict[int, torch.Tensor], domain: int) -> set[int]:
     """Packed positions, fillers left out."""
-    found = set()
-    for layer, chosen in zip(root.graph32.layers, rows, strict=True):
-        if chosen is not None:
-            found |= {layer.start + int(i) for i in chosen[domain] if int(i) < layer.count}
-    return found
+    pairs = ((root.layers[k], chosen[domain].tolist()) for k, chosen in again.items())
+    return {layer.start + i for layer, chosen in pairs for i in chosen if i < layer.count}
 
 
 def test_only_what_the_split_reaches_is_chosen() -> None:
     root = rooted(two_columns())
     assert root.count == 8
     children = split(all_candidates(root, root_domains(root)), torch.tensor([[0]]))  # the first column's first
-    rows = refresh_rows(root, children, 16)
-    assert rows[0] is None
-    assert chosen_neurons(root, rows, 0) == {2, 3, 6}  # the first column alone
-    assert chosen_neurons(root, rows, 1) == {2, 3, 6}
+    again = moved_neurons(root, children, 16)
+    assert list(again) == [1, 2]
+    assert chosen_neurons(root, again, 0) == {2, 3, 6}  # the first column alone
+    assert chosen_neurons(root, again, 1) == {2, 3, 6}
 
 
 def test_a_split_in_the_last_layer_reaches_nothing() -> None:
     root = rooted(two_columns())
     children = split(all_candidates(root, root_domains(root)), torch.tensor([[7]]))
-    assert refresh_rows(root, children, 16) == [None, None, None]
+    assert moved_neurons(root, children, 16) == {}
 
 
 def test_only_new_decisions_count() -> None:
@@ -101,9 +99,9 @@ def test_only_new_decisions_count() -> None:
     once = split(all_candidates(root, root_domains(root)), torch.tensor([[0]]))
     settled = replace(once, settled=once.depth)  # bounded with the first split taken into account
     twice = split(settled, torch.tensor([[4], [4]]))  # second column, second layer
-    assert chosen_neurons(root, refresh_rows(root, twice, 16), 0) == {7}
+    assert chosen_neurons(root, moved_neurons(root, twice, 16), 0) == {7}
     unsettled = split(once, torch.tensor([[4], [4]]))
-    assert chosen_neurons(root, refresh_rows(root, unsettled, 16), 0) == {2, 3, 6, 7}
+    assert chosen_neurons(root, moved_neurons(root, unsettled, 16), 0) == {2, 3, 6, 7}
 
 
 def test_neurons_that_are_stable_or_no_candidates_are_left_alone() -> None:
@@ -111,7 +109,7 @@ def test_neurons_that_are_stable_or_no_candidates_are_left_alone() -> None:
     whole = replace(root_domains(root), candidates=torch.tensor([[0, 2, 6, -1]]))
     children = split(whole, torch.tensor([[0]]))
     children = replace(children, upper=children.upper.index_fill(1, torch.tensor([6]), 0.0))
-    assert chosen_neurons(root, refresh_rows(root, children, 16), 0) == {2}
+    assert chosen_neurons(root, moved_neurons(root, children, 16), 0) == {2}
 
 
 def test_the_widest_come_first_and_missing_ones_are_the_count() -> None:
@@ -122,13 +120,9 @@ def test_the_widest_come_first_and_missing_ones_are_the_count() -> None:
     low[0, 2:4], high[0, 2:4] = torch.tensor([-0.1, -5.0]), torch.tensor([0.1, 5.0])
     low[1, 2:4], high[1, 2:4] = torch.tensor([-5.0, 0.0]), torch.tensor([5.0, 1.0])  # one of them stable
     children = replace(children, lower=low, upper=high)
-    both = refresh_rows(root, children, 16)[1]
-    assert both is not None
-    assert both.tolist() == [[1, 0], [0, layer.count]]
-    one = refresh_rows(root, children, 1)[1]
-    assert one is not None
-    assert one.tolist() == [[1], [0]]
-    assert refresh_rows(root, children, 0) == [None, None, None]
+    assert moved_neurons(root, children, 16)[1].tolist() == [[1, 0], [0, layer.count]]
+    assert moved_neurons(root, children, 1)[1].tolist() == [[1], [0]]
+    assert moved_neurons(root, children, 0) == {}
 
 
 # --- that it holds ---
@@ -168,12 +162,16 @@ def assert_holds(root: Root, bounds: Bounds, points: torch.Tensor) -> None:
     assert bool(((domains.bound[:, None] <= value + 1e-6 * (1 + value.abs())) | ~here).all())
 
 
+@pytest.mark.parametrize("fits", [True, False], ids=["condensed", "graph"])
 @pytest.mark.parametrize("bounder", [Lirpa(steps=4, rebound=16), Lirpa(steps=0, rebound=16), Lirpa(steps=4, rebound=0)])
 @pytest.mark.parametrize(
     "graph",
     [dense(0), dense(1), *(random_network(seeded(seed), neurons=14).graph for seed in (34, 101, 151, 186))],
 )
-def test_bounds_hold_on_their_sub_domains(graph: Graph, bounder: Lirpa) -> None:
+def test_bounds_hold_on_their_sub_domains(
+    graph: Graph, bounder: Lirpa, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(condenser, "holds", lambda size, device: fits)
     root = rooted(graph)
     assert root.count >= 8
     points = random_points(root.problem, 400)
@@ -256,81 +254,111 @@ def test_a_nan_from_the_slopes_leaves_what_was_known() -> None:
     root = rooted(dense(0))
     children = split(all_candidates(root, root_domains(root)), torch.tensor([[0]]))
     children = replace(children, bound=torch.full((2,), -123.0, dtype=torch.float64))
-    batch = Batch(
-        children.target,
-        [children.lower[:, k.packed] for k in root.graph32.layers],
-        [children.upper[:, k.packed] for k in root.graph32.layers],
-        refresh_rows(root, children, 16),
-    )
-    clean = Slopes.of_children(root, children, batch)
-    poison = Slopes(clean.output * torch.nan, {k: v * torch.nan for k, v in clean.neurons.items()})
-    bounds = confirm(root, batch, children, poison, children.weights, Deadline())
+    again = moved_neurons(root, children, 16)
+    own = {k: torch.full((2, 2, which.shape[1], root.layers[k].start), torch.nan) for k, which in again.items()}
+    assert own
+    poison = DualPoint(children.slopes.float() * torch.nan, None, children.weights, own)
+    bounds = confirm_jointly(root, children, again, poison, Clock())
     assert bounds.domains.bound.tolist() == [-123.0, -123.0]
     assert not bool(bounds.empty.any())
     assert bool((bounds.domains.lower >= children.lower).all())
     assert bool((bounds.domains.upper <= children.upper).all())
 
 
-def test_past_the_deadline_nothing_new_is_claimed() -> None:
-    root = rooted(dense(0))
-    threshold = torch.zeros(2, dtype=torch.float64)
-    children = split(all_candidates(root, root_domains(root)), torch.tensor([[0]]))
-    children = replace(children, bound=torch.full((2,), -123.0, dtype=torch.float64))
-    bounds = Lirpa().bound(root, children, threshold, Deadline(0.0), Clock())
-    assert same_domains(bounds.domains, children)
-    assert not bool(bounds.empty.any())
-    assert bool(unstable_of(bounds.domains).any(1).all())  # open, and there is something to split
-
-
-def test_confirming_in_chunks_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    root = rooted(dense(1))
-    whole = some_children(root, Lirpa(steps=0), 3)
-    monkeypatch.setattr(memory, "CPU_BUDGET", 1)
-    parts = some_children(root, Lirpa(steps=0), 3)
-    for a, b in zip(whole, parts, strict=True):
-        assert torch.allclose(a.domains.bound, b.domains.bound, rtol=1e-9)
-        assert torch.allclose(a.domains.lower, b.domains.lower)
-        assert torch.equal(a.empty, b.empty)
-
-
 def test_search_and_proof_agree_up_to_float32() -> None:
     root = rooted(dense(2))
     domains = root_domains(root)
-    batch = Batch(domains.target, [t[None] for t in root.lower], [t[None] for t in root.upper], [None] * 3)
-    slopes = domains.slopes.float()
-    quick = bound_batch(root.graph32, root.rows, batch, slopes, {}, domains.weights)
-    sure = bound_batch(root.graph64, root.rows, batch.to(torch.float64), slopes.double(), {}, domains.weights.double())
-    assert float(quick.bound) == pytest.approx(float(sure.bound), rel=1e-5)
+    theta = DualPoint(domains.slopes.float(), None, domains.weights)
+    quick, sure = (Joint.of(root, domains, {}, proof=proof).at(theta).value for proof in (False, True))
+    assert float(quick) == pytest.approx(float(sure), rel=1e-5)
 
 
-# --- branching ---
+# --- the gradient ---
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_branching_names_unstable_neurons_once_each(seed: int) -> None:
-    root = rooted(dense(seed))
-    bounds = some_children(root, Lirpa(steps=2), 3)[-1]
-    chosen = Babsr().choose(root, bounds, 8)
-    for row, unstable in zip(chosen.tolist(), unstable_of(bounds.domains), strict=True):
-        real = [i for i in row if i >= 0]
-        assert len(set(real)) == len(real) == min(8, int(unstable.sum()))
-        assert all(bool(unstable[i]) for i in real)
-        assert row[len(real) :] == [-1] * (len(row) - len(real))
+class Cut(Joint):
+    """Without the gradient through the intermediate bounds."""
+
+    def _neurons(self, *args: Any) -> torch.Tensor:
+        return super()._neurons(*args).detach()
 
 
-def test_branching_prefers_what_the_bound_hangs_on() -> None:
-    """Two neurons alike but for their weight in the output, which is −10 against −0.1."""
-    build = GraphBuilder(1, 2)
-    h = build.relu(build.linear(0, np.eye(2), np.zeros(2)))
-    build.linear(h, np.array([[-0.1, -10.0]]), np.zeros(1))
-    root = rooted(build.finish())
-    bounds = some_children(root, Lirpa(), 0)[0]
-    assert Babsr().choose(root, bounds, 2).tolist() == [[1, 0]]
+def loose(root: Root, rounds: int = 2) -> Domains:
+    """Sub-domains with bounds of the neurons that are easy to improve, so that it is the fresh ones that count."""
+    domains = split(all_candidates(root, root_domains(root)), torch.arange(rounds)[None])
+    return replace(domains, lower=domains.lower * 1.25, upper=domains.upper * 1.25)
 
 
-def test_branching_where_nothing_can_be_split() -> None:
-    build = GraphBuilder(1, 1)
-    build.linear(0, np.array([[1.0]]), np.zeros(1))
-    root = rooted(build.finish())
-    bounds = some_children(root, Lirpa(), 0)[0]
-    assert Babsr().choose(root, bounds, 4).tolist() == [[-1]]
+def in_double(root: Root, domains: Domains, *, condensed: bool) -> Joint:
+    """The joint function in float64, with no rounding charged: one that can be differentiated by differences."""
+    net: Net = replace(root.condensed64, region=root.graph64.region.about_centre(), charges=None)
+    if not condensed:
+        net = GraphNet.whole(replace(root.graph64, charge=None), root.rows)
+    known, target = domains.known.to(torch.float64), domains.target
+    packed = Packed.of(net.layers, known, proof=False)
+    dual = Dual(net, net.rows[target], net.error[target], root.valid[target], packed)
+    return Joint(dual, known, moved_neurons(root, domains, 16))
+
+
+def inner_point(joint: Joint, *, own: bool) -> DualPoint:
+    """Slopes away from the ends of their range, those of the neurons their own or the output's."""
+    net, random = joint.dual.net, torch.Generator().manual_seed(0)
+
+    def some(*shape: int) -> torch.Tensor:
+        return 0.1 + 0.8 * torch.rand(len(joint.known.lower), *shape, generator=random, dtype=torch.float64)
+
+    neurons = {k: some(2, which.shape[1], net.layers[k].start) for k, which in joint.again.items()} if own else {}
+    return DualPoint(some(net.count), None, some(joint.dual.forms.shape[1]), neurons)
+
+
+def differences(joint: Joint, params: list[torch.Tensor], step: float = 1e-6) -> list[torch.Tensor]:
+    """The gradient by central differences, in each sub-domain's own parameters."""
+    found = [torch.zeros_like(t) for t in params]
+    for t, slope in zip(params, found, strict=True):
+        for j in range(t[0].numel()):
+            ends = []
+            for move in (step, -step):
+                moved = t.flatten(1).clone()
+                moved[:, j] += move
+                here = [moved.view_as(t) if other is t else other for other in params]
+                ends.append(joint.evaluate(here, last=True).value)
+            slope.view(len(t), -1)[:, j] = (ends[0] - ends[1]) / (2 * step)
+    return found
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own slopes", "shared slopes"])
+@pytest.mark.parametrize("condensed", [True, False], ids=["condensed", "graph"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_gradient_is_that_of_the_whole_function(seed: int, condensed: bool, own: bool) -> None:
+    rows = targets_of([[[1.0, -0.5], [0.25, 1.0]]], [[0.5, -1.0]])
+    root = rooted(dense(seed, (5, 4, 4)), rows)
+    joint = in_double(root, loose(root), condensed=condensed)
+    assert list(joint.again) == [1, 2]
+    params = joint.start(inner_point(joint, own=own))
+    found = joint.gradient(params, joint.evaluate(params, last=False))
+    for mine, other in zip(found, differences(joint, params), strict=True):
+        assert torch.allclose(mine, other, rtol=1e-5, atol=1e-7)
+        assert bool(mine.any())
+    cut = Cut(joint.dual, joint.known, joint.again)
+    missing = cut.gradient(params, cut.evaluate(params, last=False))
+    moved = missing[1:-1] if own else missing[:1]  # what the neurons' bounds are got with
+    for mine, less in zip(found[1:-1] if own else found[:1], moved, strict=True):
+        assert not torch.allclose(mine, less, rtol=1e-3, atol=1e-3)
+    assert not own or not any(bool(less.any()) for less in moved)
+
+
+def test_climbing_by_the_whole_gradient_gets_further() -> None:
+    gains = []
+    for seed in range(6):
+        root = rooted(dense(seed), steps=0)
+        domains = loose(root)
+        joint = Joint.of(root, domains, moved_neurons(root, domains, 16), proof=False)
+        slopes, never = domains.slopes.float(), torch.full((len(domains),), NEVER)
+        starts = {k: slopes[:, None, None, : root.layers[k].start] for k in joint.again}
+        own = {k: t.expand(-1, 2, joint.again[k].shape[1], -1) for k, t in starts.items()}
+        theta = DualPoint(slopes, None, domains.weights, own)
+        climbs = (joint, Cut(joint.dual, joint.known, joint.again))
+        full, cut = (ascend(one, theta, Schedule(20, gain=None), never, Deadline())[0] for one in climbs)
+        gains.append(float((full - cut).mean()))
+    assert sum(gain > 0.1 for gain in gains) >= 5
+    assert min(gains) > -0.01

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.domains import Domains, split
-from netproof.bounds.linear.lined_graph import Layer, split_points
+from netproof.bounds.layers import Layer, split_points
+from netproof.bounds.net import Net
 
 
 class Scope(Protocol):
@@ -22,7 +23,7 @@ class Scope(Protocol):
     def count(self) -> int: ...  # U
 
     @property
-    def layers(self) -> list[Layer]: ...
+    def layers(self) -> Sequence[Layer]: ...
 
     @property
     def bias(self) -> Tensor: ...  # (U,)
@@ -31,10 +32,10 @@ class Scope(Protocol):
     def valid(self) -> Tensor: ...  # (target, row) bool
 
     @property
-    def net32(self) -> Condensed: ...  # to search with
+    def net32(self) -> Net: ...  # to search with
 
     @property
-    def net64(self) -> Condensed: ...  # to prove with
+    def net64(self) -> Net: ...  # to prove with
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +45,8 @@ class LayerScope:
     device: torch.device
     bias: Tensor
     valid: Tensor
-    net32: Condensed
-    net64: Condensed
+    net32: Net
+    net64: Net
     settled: Tensor  # (target,) float64: the bound past which no better one is wanted
 
     @property
@@ -53,20 +54,18 @@ class LayerScope:
         return self.net32.count
 
     @property
-    def layers(self) -> list[Layer]:
+    def layers(self) -> Sequence[Layer]:
         return self.net32.layers
 
     @classmethod
-    def of(
-        cls, scope: Scope, search: Condensed, proof: Condensed, forms: Tensor, errors: Tensor, settled: Tensor
-    ) -> LayerScope:
+    def of(cls, scope: Scope, search: Net, proof: Net, forms: Tensor, errors: Tensor, settled: Tensor) -> LayerScope:
         """forms (n, columns), float64, of the neurons with errors (n,); search and proof: what comes before them."""
         return cls(
             scope.device,
             scope.bias,
             torch.ones(len(forms), 1, dtype=torch.bool, device=scope.device),
-            replace(search, rows=forms.float()[:, None], error=errors.float()[:, None]),
-            replace(proof, rows=forms[:, None], error=errors[:, None]),
+            search.with_rows(forms.float()[:, None], errors.float()[:, None]),
+            proof.with_rows(forms[:, None], errors[:, None]),
             settled,
         )
 

@@ -1,4 +1,4 @@
-"""When a tighter root is due: by the work done, so that the same seed takes the same way."""
+"""Tighter roots on the way of a search: better each time, and what is open carried over or begun again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from netproof.bounds.lirpa import Lirpa
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
+from netproof.search.effort import Tightening
 from netproof.search.goals import Decide
-from netproof.search.loop import Method, Search
-from netproof.search.root_tightening import RootTightening
+from netproof.search.loop import Search
+from netproof.search.method import Method
+from netproof.search.root_tightening import tightening_cost, tighter_root
 from support.asking import CPU, first_problem, knotted, problem_of, root_of, sharpened
 from support.exact import rows_of
 from support.problems import targets_of
@@ -25,45 +27,31 @@ BETA = Beta(root_steps=5, neuron_steps=4, steps=2)
 FOREVER = Deadline(None)
 
 
-def test_the_first_rung_comes_when_as_much_was_searched_as_it_costs() -> None:
+def test_a_bounder_without_tighter_roots_is_never_asked_for_one() -> None:
+    lirpa = Lirpa(root_steps=5, neuron_steps=2, steps=2)
+    root, _ = root_of(lirpa, first_problem(knotted(0, (3, 6, 5, 4, 2))))
+    assert tightening_cost(lirpa, root) is None
+
+
+def test_the_first_costs_what_slopes_of_their_own_cost_and_the_next_are_branched() -> None:
     root, _ = root_of(BETA, first_problem(knotted(0, (3, 6, 5, 4, 2))))
-    ladder = RootTightening(BETA, Babsr())
-    price = 2 * sum(layer.count for layer in root.graph32.layers[1:])
-    root.bounded = price - 1
-    assert not ladder.is_due(root)
-    root.bounded = price
-    assert ladder.is_due(root)
-
-
-def test_rungs_grow_and_end_when_they_do_not_pay() -> None:
-    root, _ = root_of(BETA, first_problem(knotted(0, (3, 6, 5, 4, 2))))
-    ladder = RootTightening(BETA, Babsr())
-    root.bounded = 1000
-    second = ladder.step(root, FOREVER, Clock())
-    assert second is not None
-    ladder.judge(-1.0, -1.0)  # the first is only slopes, and is always followed
-    second.bounded = 500
-    assert ladder.is_due(second)
-    third = ladder.step(second, FOREVER, Clock())
-    assert third is not None
-    third.bounded = 999  # the last rung cost twice 500
-    assert not ladder.is_due(third)
-    third.bounded = 1000
-    assert ladder.is_due(third)
-    ladder.judge(-1.0, -0.99)
-    assert not ladder.is_due(third)
-
-
-def test_a_bounder_without_tighter_roots_has_no_rungs() -> None:
-    root, _ = root_of(Lirpa(root_steps=5, neuron_steps=2, steps=2), first_problem(knotted(0, (3, 6, 5, 4, 2))))
-    root.bounded = 10**9
-    assert not RootTightening(Lirpa(), Babsr()).is_due(root)
+    assert tightening_cost(BETA, root) == 2 * sum(layer.count for layer in root.layers[1:])
+    paid = Tightening(0, 0)
+    bounds = []
+    for _ in range(3):
+        paid.pay(100, 1000)
+        tighter = tighter_root(BETA, Babsr(), root, paid, FOREVER, Clock())
+        assert tighter is not None
+        root = tighter
+        bounds.append(float(root.intervals.of[-1].lower.sum()))
+    assert bounds == sorted(bounds)
+    assert bounds[-1] > bounds[0]
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("batch", [2, 64])
-def test_a_search_that_climbs_says_what_is_true_and_repeats_itself(seed: int, batch: int) -> None:
-    """Small margins, so that the ladder is climbed: proved where it holds, and never where it does not."""
+def test_a_search_with_tighter_roots_says_what_is_true_and_repeats_itself(seed: int, batch: int) -> None:
+    """Small margins, so that the root is tightened: proved where it holds, and never where it does not."""
     for margin, expected in ((Fraction(1, 100), "proved"), (Fraction(-1, 100), "found")):
         question = sharpened(knotted(seed, (3, 6, 5, 4, 2)), (margin,))
         problem = first_problem(question)

@@ -1,0 +1,195 @@
+"""Condenses a network layer by layer: the forms of its unstable neurons, folded once in float64 with errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.condensed.network import Charges, Condensed, Trunk
+from netproof.bounds.linear.backward import walk
+from netproof.bounds.linear.lined_graph import LinedGraph, one_hot
+from netproof.bounds.linear.memory import holds, rows_that_fit
+from netproof.core.forms import Interval
+from netproof.model.graph import Graph
+from netproof.model.ops import Affine
+from netproof.numerics import INFLATE, UNDERFLOW, UNIT, gamma, underflow
+from netproof.problem.problem import Rows
+
+
+class Condenser:
+    """Condenses a network layer by layer, as the root learns which of its neurons are unstable."""
+
+    def __init__(self, proof: LinedGraph) -> None:
+        self._proof = proof
+        self._node = trunk_node(proof.graph)
+        self._forms: list[Tensor] = []  # by layer (U_k, 1 + Y + its start)
+        self._errors: list[Tensor] = []
+        self._places: Tensor | None = None
+
+    @property
+    def places(self) -> Tensor:
+        """(Y,) the entries of the trunk's node that anything reads, those that are unstable first."""
+        if self._places is None:
+            self._places = _trunk_places(self._proof, self._node)
+        return self._places
+
+    @property
+    def fits(self) -> bool:
+        """Say whether the matrix of all packed neurons there are, in both precisions, leaves room for the search."""
+        count = self._proof.count
+        return holds(12 * count * (1 + len(self.places) + count), self.places.device)
+
+    @property
+    def _direct(self) -> bool:
+        """Whether the first layer reads the trunk's node itself."""
+        layers = self._proof.layers
+        return self._node != 0 and bool(layers) and layers[0].pre == self._node
+
+    def neurons(self, pre: int, places: Tensor) -> tuple[Tensor, Tensor]:
+        """The forms (n, 1 + Y + U') and errors (n,) of h at `places` (n,) of node `pre`."""
+        graph, device = self._proof.graph, places.device
+        parts = []
+        for some in places.split(rows_that_fit(graph, pre, device, torch.float64, grad=False)):
+            sign = torch.ones(len(some), dtype=torch.float64, device=device)
+            parts.append(self.forms(pre, one_hot(some, sign, graph.nodes[pre].shape)))
+        return torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts])
+
+    @torch.no_grad()
+    def forms(self, start: int, coef: Tensor) -> tuple[Tensor, Tensor]:
+        """<coef, z_start> for coef (n, *node) as forms (n, 1 + Y + U') with errors (n,)."""
+        proof, graph = self._proof, self._proof.graph
+        lines = {n: proof.linear_part(n) for n in graph.nonlinear if n in graph.ancestors[start]}
+        done = walk(graph, start, proof.begin(start, coef), lines, self._node, charge=proof.charge, keep=True)
+        assert done.error is not None
+        wanted = [(done.at, self.places), *((done.kept.get(layer.node), layer.index) for layer in proof.layers)]
+        parts = [done.const[:, None]]
+        parts += [coef.new_zeros(len(coef), len(at)) if one is None else one.take(at) for one, at in wanted]
+        return torch.cat(parts, 1), done.error
+
+    def add(self, forms: Tensor, errors: Tensor) -> None:
+        """The forms of the layer that `proof` has just taken in, and their errors (U_k,)."""
+        self._forms.append(forms)
+        self._errors.append(errors)
+
+    def catch_up(self) -> None:
+        """Add the layers of `proof` that are not here yet."""
+        for layer in self._proof.layers[len(self._forms) :]:
+            if layer.start == 0 and self._direct:
+                forms = torch.zeros(layer.count, 1 + len(self.places), dtype=torch.float64, device=layer.index.device)
+                forms[:, 1 : 1 + layer.count].fill_diagonal_(1.0)
+                self.add(forms, forms.new_zeros(layer.count))
+            else:
+                self.add(*self.neurons(layer.pre, layer.index))
+
+    def condensed(self, intervals: Sequence[Interval], rows: Rows | None = None) -> Condensed:
+        """The proof's copy, of the layers there are; with all of them there, of the property's rows too."""
+        self.catch_up()
+        proof, device = self._proof, self.places.device
+        base, count = 1 + len(self.places), proof.count
+        matrix = torch.zeros(count, base + count, dtype=torch.float64, device=device)
+        for layer, forms in zip(proof.layers, self._forms, strict=True):
+            matrix[layer.packed, : base + layer.start] = forms[:, : base + layer.start]
+        none = matrix.new_zeros(0, 1, base + count), matrix.new_zeros(0, 1)
+        out, error = none if rows is None else self._property(rows, intervals)
+        start = Graph(proof.graph.nodes[: self._node + 1])
+        at_centre = start.forward(proof.region.centre[None]).flatten()[self.places]
+        trunk = Trunk(_linear_trunk(proof.graph, self._node), self._node, self.places, self._node == 0, at_centre)
+        direct = proof.layers[0].count if self._direct else 0
+        charges = self._charges(matrix, intervals)
+        return Condensed(trunk, proof.region, list(proof.layers), matrix, out, error, direct, charges)
+
+    def _property(self, rows: Rows, intervals: Sequence[Interval]) -> tuple[Tensor, Tensor]:
+        """(target, row, columns) and errors (target, row) of r = coef·f(x) − offset."""
+        graph = self._proof.graph
+        flat = rows.coef.flatten(0, 1)
+        forms, error = self.forms(graph.output.index, flat.view(-1, *graph.output.shape))
+        offset = rows.offset.flatten()
+        # A coefficient is rounded once as it is read, and the offset's subtraction once.
+        size = flat.abs() @ intervals[-1].magnitude.flatten() + forms[:, 0].abs() + offset.abs()
+        forms[:, 0] -= offset
+        shape = rows.coef.shape[:2]
+        return forms.view(*shape, -1), ((error + gamma(8) * size) * INFLATE).view(shape)
+
+    def _charges(self, matrix: Tensor, intervals: Sequence[Interval]) -> Charges:
+        proof = self._proof
+        assert proof.charge is not None
+        trunk = intervals[self._node].magnitude.flatten()[self.places]
+        h = [intervals[layer.pre].magnitude.flatten()[layer.index] for layer in proof.layers]
+        z = [intervals[layer.node].magnitude.flatten()[layer.index] for layer in proof.layers]
+        empty = trunk.new_zeros(0)
+        most, out = (torch.cat([empty, *parts]) for parts in (h, z))
+        values = torch.cat([trunk.new_ones(1), trunk, out])
+        # Every coefficient is one sum of at most U + 4 products, computed from those of the neurons after it.
+        unit = gamma(len(most) + 16)
+        lines = [layer.relaxation.rounding(_at(intervals[layer.pre], layer.index), unit) for layer in proof.layers]
+        error = torch.cat([empty, *self._errors])
+        # A bound of h that was rounded out of the subnormals is at most 1e-37 larger, see `numerics.float32_down`.
+        most = most + 1e-37
+        return Charges(
+            forms=error,
+            before=(error + unit * (matrix.abs() @ values) + 4 * UNIT[torch.float64] * most) * INFLATE + UNDERFLOW,
+            after=torch.cat([empty, *lines]) * INFLATE + UNDERFLOW,
+            seed=unit * values * INFLATE,
+            values=values,
+            lost=underflow(values.sum() + most.sum()),
+            trunk=proof.charge,
+            graph=proof.graph,
+        )
+
+
+def _at(bounds: Interval, index: Tensor) -> Interval:
+    return Interval(*(side.flatten()[index] for side in bounds))
+
+
+def search_copy(condensed: Condensed, search: LinedGraph) -> Condensed:
+    """The same in float32."""
+    trunk = condensed.trunk
+    linear = _linear_trunk(search.graph, trunk.node)
+    return Condensed(
+        Trunk(linear, trunk.node, trunk.index, trunk.whole, trunk.centre.float()),
+        search.region.about_centre(),
+        list(search.layers),
+        condensed.matrix.float(),
+        condensed.rows.float(),
+        condensed.error.float(),
+        condensed.direct,
+        None,
+    )
+
+
+def trunk_node(graph: Graph) -> int:
+    """What the first nonlinear node reads, where every way from the input leads through it; else the input."""
+    if not graph.nonlinear:
+        return 0
+    pre = graph.nodes[graph.nonlinear[0]].inputs[0]
+    before = graph.ancestors[pre]
+    passes_by = any(
+        node.index not in before and any(i in before and i != pre for i in node.inputs) for node in graph.nodes
+    )
+    return 0 if passes_by or 0 not in before else pre
+
+
+def _trunk_places(proof: LinedGraph, node: int) -> Tensor:
+    """Every entry of the input; of a neuron's node those that are not dead, the first layer's own before the others."""
+    graph = proof.graph
+    size, device = graph.nodes[node].size, proof.region.centre.device
+    everything = torch.arange(size, device=device)
+    if node == 0:
+        return everything
+    readers = [n.index for n in graph.nodes if node in n.inputs]
+    own = proof.layers[0].index if proof.layers and proof.layers[0].pre == node else everything[:0]
+    used = torch.ones(size, dtype=torch.bool, device=device)
+    if readers == [graph.nonlinear[0]]:
+        used = proof.linear_part(readers[0]).upper_slope.flatten() != 0
+    used[own] = False
+    return torch.cat([own, used.nonzero()[:, 0]])
+
+
+def _linear_trunk(graph: Graph, node: int) -> Graph:
+    """The ops up to `node` without their constants."""
+    return Graph(
+        tuple(replace(n, op=n.op.linear()) if isinstance(n.op, Affine) else n for n in graph.nodes[: node + 1])
+    )

@@ -1,1 +1,0 @@
-"""Bounds of sub-domains on the graph, with neurons bounded jointly: the way of `lirpa`."""

@@ -1,0 +1,168 @@
+"""The dual function with bounds of neurons that are functions of the same θ (section 3.1 of the paper).
+
+The bounds of some neurons are evaluated first, layer by layer, and the lines that the output's bound rests on are
+drawn on them. In the search the gradient runs through both: each bound's own gradient comes from `Net.forward`, and
+the chain rule joins them by way of the lines. In float64 with rounding charged, the same function is the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from netproof.bounds.domains import Domains, Known
+from netproof.bounds.dual import Dual, DualPoint, by_logits, differentiable, first_logits
+from netproof.bounds.net import Net
+from netproof.bounds.packed import Packed, families, lines_at
+from netproof.bounds.scope import Scope
+from netproof.core.forms import Interval
+from netproof.numerics import float32_down, float32_up, lowered
+from netproof.relax import Lines
+
+HIDDEN = 1e-5  # of its size: more than float32 tells of a bound
+
+
+class Bounded(NamedTuple):
+    """The bounds of the neurons (domain, U), and what D is on them (domain,)."""
+
+    lower: Tensor
+    upper: Tensor
+    value: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """D of a batch of sub-domains with the bounds of some of their neurons as functions of θ."""
+
+    dual: Dual  # on the bounds that the sub-domains have
+    known: Known
+    again: Mapping[int, Tensor]  # by layer (domain, K): its neurons that are bounded again, U_k where there is none
+
+    @classmethod
+    def of(cls, scope: Scope, domains: Domains, again: Mapping[int, Tensor], *, proof: bool) -> Joint:
+        """Return the joint dual function, to search with or to prove with."""
+        dual = Dual.of(scope, domains, proof=proof)
+        return cls(dual, domains.known.to(dual.net.dtype), again)
+
+    def at(self, theta: DualPoint) -> Bounded:
+        """Evaluate at any point: the bounds of the neurons, and the output's bound on them."""
+        lower, upper = self.neurons(theta)
+        net, known = self.dual.net, self.known._replace(lower=lower, upper=upper)
+        dual = replace(self.dual, packed=Packed.of(net.layers, known, proof=net.proof))
+        if net.proof:
+            return Bounded(lower, upper, dual.at(theta).value)
+        return Bounded(lower, upper, differentiable(net, dual.mix(theta.weights), dual.packed.at(theta.slopes)))
+
+    def neurons(self, theta: DualPoint) -> tuple[Tensor, Tensor]:
+        """Return the bounds (domain, U) of all neurons, those of some evaluated at this point."""
+        lower, upper = self.known.lower, self.known.upper
+        for depth, which in self.again.items():
+            sides = self._neurons(depth, lower, upper, theta)
+            column = self.dual.net.layers[depth].packed
+            # A bound that is known already as well, but for its rounding, must not hide the gradient of a fresh one.
+            hidden = 0.0 if self.dual.net.proof else HIDDEN
+            lower = _merged(lower, column, which, sides[:, 0], torch.fmax, -hidden)
+            upper = _merged(upper, column, which, -sides[:, 1], torch.fmin, hidden)
+            if self.dual.net.proof:  # what comes after rests on what is kept
+                lower, upper = float32_down(lower).to(lower.dtype), float32_up(upper).to(upper.dtype)
+        return lower, upper
+
+    def _neurons(self, depth: int, lower: Tensor, upper: Tensor, theta: DualPoint) -> Tensor:
+        """Return lower bounds of h and of −h of a layer's neurons that are bounded again: (domain, 2, K)."""
+        net, start = self._parts[depth], self.dual.net.layers[depth].start
+        forms, error = self._forms[depth]  # (domain, 2, K, columns), (domain, 1, K)
+        own = theta.neurons.get(depth, theta.slopes[:, None, None, :start]).to(net.dtype).clamp(0.0, 1.0)
+        before = Interval(lower[:, None, None, :start], upper[:, None, None, :start])
+        lines = lines_at(families(net.layers, before, proof=net.proof), own)
+        lead = forms.shape[:3]
+        flat = Lines(*(None if t is None else t.expand(*lead, start).reshape(-1, start) for t in lines))  # type: ignore[arg-type]
+        value = differentiable(net, forms.flatten(0, 2), flat).view(lead)
+        return lowered(value, error) if net.proof else value
+
+    @cached_property
+    def _parts(self) -> dict[int, Net]:
+        return {depth: self.dual.net.upto(depth) for depth in self.again}
+
+    @cached_property
+    def _forms(self) -> dict[int, tuple[Tensor, Tensor]]:
+        """By layer, h and −h of its neurons as forms (domain, 2, K, columns), and their errors (domain, 1, K)."""
+        found = {}
+        for depth, which in self.again.items():
+            real = which.clamp(max=self.dual.net.layers[depth].count - 1)  # a filler reads a real one, then is dropped
+            forms, error = self.dual.net.neurons(depth, real)
+            found[depth] = torch.stack([forms, -forms], 1), error[:, None]
+        return found
+
+    # --- as the objective of an ascent ---
+
+    def select(self, index: Tensor) -> Self:
+        """Return the function of some sub-domains."""
+        known = Known(*(None if t is None else t[index] for t in self.known))  # type: ignore[arg-type]
+        again = {k: which[index] for k, which in self.again.items()}
+        return replace(self, dual=self.dual.select(index), known=known, again=again)
+
+    def start(self, theta: DualPoint) -> list[Tensor]:
+        """Return the slopes of the output, those of the neurons by layer, and the rows' logits."""
+        return [theta.slopes, *(theta.neurons[k] for k in sorted(theta.neurons)), first_logits(theta.weights)]
+
+    def point(self, moving: Sequence[Tensor]) -> DualPoint:
+        """Return the point that these parameters are; each layer that is bounded again has its own, or none has."""
+        slopes, *neurons, logits = moving
+        own = dict(zip(sorted(self.again), neurons, strict=True)) if neurons else {}
+        return DualPoint(slopes, None, by_logits(logits, self.dual.valid), own)
+
+    def evaluate(self, moving: Sequence[Tensor], *, last: bool) -> Recorded:
+        """Evaluate D in the search, so that it can be differentiated."""
+        leaves = [t.detach().requires_grad_(not last) for t in moving]
+        with torch.set_grad_enabled(not last):
+            bounded = self.at(self.point(leaves))
+        return Recorded(bounded.value.detach(), bounded, leaves, None)
+
+    def gradient(self, moving: Sequence[Tensor], seen: Recorded) -> list[Tensor]:
+        """Return the gradient through the bounds of the neurons."""
+        total, index = seen.bounded.value, seen.left
+        found = torch.autograd.grad((total if index is None else total[index]).sum(), seen.leaves, allow_unused=True)
+        full = [torch.zeros_like(t) if g is None else g for t, g in zip(seen.leaves, found, strict=True)]
+        return full if index is None else [g[index] for g in full]
+
+    def project_(self, moving: Sequence[Tensor]) -> None:
+        """Take slopes into their range, in place."""
+        for t in moving[:-1]:
+            t.clamp_(0.0, 1.0)
+
+
+class Recorded(NamedTuple):
+    """A value with the tape that it was computed on."""
+
+    value: Tensor  # (domain,)
+    bounded: Bounded
+    leaves: list[Tensor]
+    left: Tensor | None  # the sub-domains on the tape that are still asked for; None: all
+
+    def select(self, index: Tensor) -> Recorded:
+        """Return that of some sub-domains."""
+        return self._replace(value=self.value[index], left=index if self.left is None else self.left[index])
+
+
+def _merged(
+    known: Tensor,
+    column: slice,
+    which: Tensor,
+    fresh: Tensor,
+    better: Callable[[Tensor, Tensor], Tensor],
+    hidden: float,
+) -> Tensor:
+    """Return the better of what is known (domain, U) and fresh (domain, K) at a layer's neurons; never a NaN.
+
+    hidden: the share of its size by which what is known is moved first.
+    """
+    padded = F.pad(known[:, column], (0, 1))
+    old = padded.gather(1, which)
+    merged = padded.scatter(1, which, better(old + hidden * (1.0 + old.abs()) if hidden else old, fresh))[:, :-1]
+    return torch.cat([known[:, : column.start], merged, known[:, column.stop :]], 1)

@@ -1,0 +1,71 @@
+"""The packed neurons: those that are unstable at the root, layer after layer, in topological order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from netproof.core.forms import Interval
+from netproof.relax import Relaxation
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """The neurons of one nonlinear node that are unstable at the root."""
+
+    node: int  # the nonlinear node
+    pre: int  # the node it reads: h
+    index: Tensor  # (U_k,) their places in the flattened node
+    start: int  # their place among all packed neurons
+    relaxation: Relaxation
+
+    @property
+    def count(self) -> int:
+        return self.index.shape[0]
+
+    @property
+    def packed(self) -> slice:
+        return slice(self.start, self.start + self.count)
+
+    def settled_at(self, sign: Tensor) -> Tensor:
+        """Return the bound of sign·h past which g is known to be linear, inf where there is none; sign (n,): ±1."""
+        kink = self.relaxation.kink
+        return torch.full_like(sign, torch.inf) if kink is None else sign * kink
+
+
+def alike(layers: Sequence[Layer]) -> list[tuple[Relaxation, slice]]:
+    """Return runs of neurons with the same nonlinearity, and where they are packed."""
+    runs: list[tuple[Relaxation, slice]] = []
+    for layer in layers:
+        if runs and runs[-1][0] == layer.relaxation:
+            runs[-1] = (layer.relaxation, slice(runs[-1][1].start, layer.packed.stop))
+        else:
+            runs.append((layer.relaxation, layer.packed))
+    return runs
+
+
+def splittable(layers: Sequence[Layer], lower: Tensor, upper: Tensor) -> Tensor:
+    """Say which neurons a split may help, for bounds (domain, U) of h: (domain, U) bool."""
+    parts = [r.splittable(Interval(lower[:, packed], upper[:, packed])) for r, packed in alike(layers)]
+    return parts[0] if len(parts) == 1 else torch.cat([lower[:, :0] > 0, *parts], 1)
+
+
+def split_points(layers: Sequence[Layer], lower: Tensor, upper: Tensor) -> Tensor | None:
+    """Return where each neuron is split, for bounds (domain, U) of h: (domain, U); None where that is 0 for all."""
+    if split_at_zero(layers):
+        return None
+    return torch.cat([r.split_point(Interval(lower[:, packed], upper[:, packed])) for r, packed in alike(layers)], 1)
+
+
+def split_at_zero(layers: Sequence[Layer]) -> bool:
+    """Say whether 0 is where every neuron is split."""
+    return all(layer.relaxation.kink == 0.0 for layer in layers)
+
+
+def initial_slopes(layers: Sequence[Layer], lower: Tensor, upper: Tensor) -> Tensor:
+    """Return the parameters (domain, U) to start from, for bounds (domain, U) of h."""
+    parts = [layer.relaxation.initial(Interval(lower[:, layer.packed], upper[:, layer.packed])) for layer in layers]
+    return torch.cat([lower[:, :0], *parts], 1)

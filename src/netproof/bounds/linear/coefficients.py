@@ -1,0 +1,105 @@
+"""Coefficients of linear forms at one node of a graph: walks know no more of them than what is here.
+
+`Dense` keeps a number for every entry of the node. A kind that keeps less, such as the window of a layer that each
+neuron reads, is one more class; `LinedGraph.begin` says which kind its walks carry.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from netproof.model.ops import Affine
+from netproof.relax import Lines
+
+
+class Coefficients(ABC):
+    """The coefficients of a batch of forms, (*lead) in shape, at one node."""
+
+    @abstractmethod
+    def zero(self) -> Tensor:
+        """Return 0 for each form, (*lead)."""
+
+    @abstractmethod
+    def dense(self) -> Tensor:
+        """Return all of them, (*lead, *node)."""
+
+    @abstractmethod
+    def take(self, index: Tensor) -> Tensor:
+        """Return those at entries (k,) of the flattened node: (*lead, k)."""
+
+    @abstractmethod
+    def dot(self, weight: Tensor) -> Tensor:
+        """Return <coef, weight> for weight (*node): (*lead)."""
+
+    @abstractmethod
+    def size(self, weight: Tensor) -> Tensor:
+        """Return <|coef|, weight> for weight (*node): (*lead)."""
+
+    @abstractmethod
+    def adjoint(self, op: Affine) -> list[Self]:
+        """Carry them through an affine op: the coefficients of each node that it reads."""
+
+    @abstractmethod
+    def relaxed(self, lines: Lines, force: Tensor | None) -> tuple[Self, list[Tensor]]:
+        """Carry them through a nonlinear op by its lines: the coefficients of h, and terms (*lead) of the constant.
+
+        lines broadcast to (*lead, *node); force (*lead, *node): what is taken off the coefficients of h.
+        """
+
+    @abstractmethod
+    def plus(self, more: Self) -> Self:
+        """Return the sum of both."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Coefficients):
+    """A number for every entry of the node."""
+
+    values: Tensor  # (*lead, *node)
+    rank: int  # the number of axes of the node
+
+    @property
+    def lead(self) -> torch.Size:
+        return self.values.shape[: self.values.dim() - self.rank]
+
+    def zero(self) -> Tensor:
+        return self.values.new_zeros(self.lead)
+
+    def dense(self) -> Tensor:
+        return self.values
+
+    def take(self, index: Tensor) -> Tensor:
+        return self.values.flatten(len(self.lead))[..., index]
+
+    def dot(self, weight: Tensor) -> Tensor:
+        return _dot(self.values, weight, self.lead)
+
+    def size(self, weight: Tensor) -> Tensor:
+        return _dot(self.values.abs(), weight, self.lead)
+
+    def adjoint(self, op: Affine) -> list[Dense]:
+        lead = self.lead
+        flat = op.adjoint(self.values.reshape(math.prod(lead), *self.values.shape[len(lead) :]))
+        return [Dense(f.reshape(*lead, *f.shape[1:]), f.dim() - 1) for f in flat]
+
+    def relaxed(self, lines: Lines, force: Tensor | None) -> tuple[Dense, list[Tensor]]:
+        here, lead = self.values, len(self.lead)
+        terms = [(here.clamp(max=0) * lines.upper_intercept).flatten(lead).sum(-1)]
+        if lines.lower_intercept is not None:
+            terms.append((here.clamp(min=0) * lines.lower_intercept).flatten(lead).sum(-1))
+        back = here * torch.where(here < 0, lines.upper_slope, lines.lower_slope)
+        return Dense(back if force is None else back - force, self.rank), terms
+
+    def plus(self, more: Dense) -> Dense:
+        return Dense(self.values + more.values, self.rank)
+
+
+def _dot(coef: Tensor, weight: Tensor, lead: torch.Size) -> Tensor:
+    """<coef, weight> over the node's axes: (*lead, *node), (*node) -> (*lead)."""
+    return (coef.reshape(math.prod(lead), -1) @ weight.reshape(-1)).reshape(lead)

@@ -1,0 +1,189 @@
+"""The graph itself as a `Net`: for networks of any size, and for neurons before there is a condensed network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.layers import Layer
+from netproof.bounds.linear.backward import over_input, walk
+from netproof.bounds.linear.lined_graph import LinedGraph, one_hot
+from netproof.bounds.linear.memory import rows_that_fit
+from netproof.bounds.linear.region import Region
+from netproof.bounds.net import Net, Pulled
+from netproof.model.graph import Graph
+from netproof.model.ops import Nonlinear
+from netproof.numerics import INFLATE, gamma, underflow
+from netproof.problem.problem import Rows
+from netproof.relax import Lines
+
+
+@dataclass(frozen=True, eq=False)
+class GraphNet(Net):
+    """Columns of every form: 1, then the values of node `start`."""
+
+    lined: LinedGraph
+    layers: Sequence[Layer]  # of the nodes before; where `start` does not depend on one, its splits go unused
+    start: int
+    rows: Tensor
+    error: Tensor
+
+    @classmethod
+    def before(cls, lined: LinedGraph, start: int) -> GraphNet:
+        """Return the network up to node `start`, as far as its layers are known, without rows."""
+        centre = lined.region.centre
+        rows = centre.new_zeros(0, 1, 1 + lined.graph.nodes[start].size)
+        return cls(lined, list(lined.layers), start, rows, rows[:, :, 0])
+
+    @classmethod
+    def whole(cls, lined: LinedGraph, rows: Rows) -> GraphNet:
+        """Return the whole network with the rows r = coef·f(x) − offset of a property."""
+        net = cls.before(lined, lined.graph.output.index)
+        coef, offset = rows.coef.to(lined.dtype), rows.offset.to(lined.dtype)
+        error = torch.zeros_like(offset)
+        if lined.charge is not None:  # a coefficient is rounded once as it is read
+            sizes = lined.charge.magnitude[-1].flatten()
+            error = (coef.abs() @ sizes + offset.abs()) * (gamma(4) * INFLATE)
+        return net.with_rows(torch.cat([-offset[..., None], coef], 2), error)
+
+    @property
+    def graph(self) -> Graph:
+        return self.lined.graph
+
+    @property
+    def region(self) -> Region:  # type: ignore[override]
+        return self.lined.region
+
+    @property
+    def proof(self) -> bool:
+        return self.lined.charge is not None
+
+    def upto(self, depth: int) -> GraphNet:
+        """Return the network before layer `depth`."""
+        return replace(GraphNet.before(self.lined, self.layers[depth].pre), layers=self.layers[:depth])
+
+    def neurons(self, depth: int, which: Tensor) -> tuple[Tensor, Tensor]:
+        """Return neurons' h as forms that are exact: one 1 each."""
+        layer = self.layers[depth]
+        return self.at_places(layer.pre, layer.index[which])
+
+    def at_places(self, pre: int, places: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the values at `places` (n,) of the flattened node `pre` as forms (n, columns), and their errors."""
+        signs = torch.ones(places.shape, dtype=self.dtype, device=places.device)
+        coef = one_hot(places, signs, (self.graph.nodes[pre].size,))
+        return torch.nn.functional.pad(coef, (1, 0)), torch.zeros_like(signs)
+
+    def with_rows(self, rows: Tensor, error: Tensor) -> GraphNet:
+        """Return the same with other forms to bound."""
+        return replace(self, rows=rows, error=error)
+
+    def mixing(self, count: int) -> tuple[Tensor, Tensor]:
+        """Return the weight of |form| in the rounding of a mix of forms, and what underflow may cost."""
+        assert self.lined.charge is not None
+        values = torch.nn.functional.pad(self.lined.charge.magnitude[self.start].flatten(), (1, 0), value=1.0)
+        return values * (gamma(count + 8) * INFLATE), underflow(values.sum())
+
+    def climbs_that_fit(self) -> int:
+        """Return how many bounds may be climbed at once: coefficients and lines of every node of each."""
+        return rows_that_fit(self.graph, self.start, self.region.centre.device, torch.float32, grad=True)
+
+    def backward(self, seed: Tensor, lines: Lines, force: Tensor | None, offset: Tensor | None) -> Pulled:
+        """Bound each form of seed (domain, columns) from below, by the one engine of backward passes."""
+        coef = seed[:, 1:].reshape(-1, *self.graph.nodes[self.start].shape)
+        if self._unread is not None:  # a walk does not come by these, so what their splits give must not count
+            force, offset = (None if t is None else t.masked_fill(self._unread, 0.0) for t in (force, offset))
+        spread = _ByNode(self, lines)
+        forces = None if force is None else _Forces(self, force)
+        begin = self.lined.begin(self.start, coef)
+        done = walk(self.graph, self.start, begin, spread, 0, charge=self.lined.charge, force=forces, keep=True)
+        form = over_input(self.graph, done)
+        read = {layer.node: done.kept[layer.node].take(layer.index) for layer in self.layers if layer.node in done.kept}
+        after = self._packed(read, len(seed))
+        before = after * torch.where(after < 0, lines.upper_slope, lines.lower_slope)
+        least, const = self.region.least(form), seed[:, 0]
+        if force is not None:
+            before = before - force
+        if offset is not None:
+            const = const + offset.sum(1)
+        value = const + least
+        if self.proof:
+            value = value - (seed[:, 0].abs() + least.abs()) * gamma(8)
+            if offset is not None:  # one rounding of each product, and those of their sum
+                value = value - offset.abs().sum(1) * gamma(self.count + 16)
+        return Pulled(value, after, before, form.coef, lines)
+
+    @cached_property
+    def _unread(self) -> Tensor | None:
+        """(U,) bool: the packed neurons that node `start` does not depend on; None where there are none."""
+        before = self.graph.ancestors[self.start]
+        parts = [torch.full_like(layer.index, layer.node not in before, dtype=torch.bool) for layer in self.layers]
+        return torch.cat(parts) if any(layer.node not in before for layer in self.layers) else None
+
+    def _packed(self, by_node: Mapping[int, Tensor], count: int) -> Tensor:
+        """Join the layers' numbers (domain, U_k), by node: (domain, U); 0 where a node has none."""
+        nothing = self.region.centre.new_zeros(count, 0)
+        parts = (by_node.get(layer.node, nothing.new_zeros(count, layer.count)) for layer in self.layers)
+        return torch.cat([nothing, *parts], 1)
+
+    def forward(self, pulled: Pulled) -> tuple[Tensor, Tensor]:
+        """Return h (domain, U) and the columns' values (domain, columns) of the relaxed network at the minimiser."""
+        slope, lift = pulled.line
+        spread = _ByNode(self, Lines(slope, slope, lift))
+        point = self.region.minimiser(pulled.at_input)
+        values: dict[int, Tensor] = {}
+        for node in self.graph.nodes[: self.start + 1]:
+            if node.index not in self.graph.ancestors[self.start]:
+                continue
+            if isinstance(node.op, Nonlinear):
+                line = spread[node.index]
+                values[node.index] = torch.addcmul(line.upper_intercept, line.upper_slope, values[node.inputs[0]])
+            else:
+                values[node.index] = node.op.forward(*(values[i] for i in node.inputs)) if node.inputs else point
+        layers = [layer for layer in self.layers if layer.pre in values]
+        read = {layer.node: values[layer.pre].flatten(1)[:, layer.index] for layer in layers}
+        last = values[self.start].flatten(1)
+        return self._packed(read, len(last)), torch.nn.functional.pad(last, (1, 0), value=1.0)
+
+
+class _ByNode(Mapping[int, Lines]):
+    """Lines of packed neurons as the engine wants them, made one node at a time: all at once would take much memory."""
+
+    def __init__(self, net: GraphNet, lines: Lines) -> None:
+        self._net, self._lines = net, lines
+        self._layers = {layer.node: layer for layer in net.layers}
+
+    def __getitem__(self, node: int) -> Lines:
+        layer = self._layers.get(node)
+        if layer is None:
+            return self._net.lined.linear_part(node)
+        mine = Lines(*(None if t is None else t[:, layer.packed] for t in self._lines))  # type: ignore[arg-type]
+        return self._net.lined.spread(layer, mine)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._net.graph.nonlinear)
+
+    def __len__(self) -> int:
+        return len(self._net.graph.nonlinear)
+
+
+class _Forces(Mapping[int, Tensor]):
+    """What splits take off the coefficients of a node's h, by nonlinear node."""
+
+    def __init__(self, net: GraphNet, force: Tensor) -> None:
+        self._net, self._force = net, force
+        self._layers = {layer.node: layer for layer in net.layers}
+
+    def __getitem__(self, node: int) -> Tensor:
+        layer, shape = self._layers[node], self._net.graph.nodes[node].shape
+        dense = self._force.new_zeros(len(self._force), self._net.graph.nodes[node].size)
+        return dense.index_copy_(1, layer.index, self._force[:, layer.packed]).view(-1, *shape)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._layers)
+
+    def __len__(self) -> int:
+        return len(self._layers)

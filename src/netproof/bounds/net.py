@@ -1,0 +1,107 @@
+"""What bounds need of a network whose unstable neurons are relaxed: a pass back to the input, and one forward.
+
+For a form c over the network's columns, lines of every packed neuron and a multiplier β >= 0 for every split
+s·(h − q) >= 0, with a the coefficient of a neuron's output z and p that of its h:
+
+    p = a⁺ α + a⁻ u − sβ,        bound = constant + Σ (a⁺ b + a⁻ c + sβq) + min_x (coefficient of x)·x
+
+where α·h + b is the lower line and u·h + c the upper one. A split's term −sβ(h − q) is at most 0 where the split holds,
+so the bound is sound for any β >= 0. By the envelope theorem its gradient needs no tape: evaluate the relaxed network
+forwards at the minimiser x*, each neuron on the line that its coefficient chose; then ∂/∂line = a times the line's own
+change at h, ∂/∂β = −s (h − q), and ∂/∂c is the value of each column.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.layers import Layer
+from netproof.bounds.linear.region import Region
+from netproof.bounds.packed import some
+from netproof.relax import Line, Lines
+
+
+class Pulled(NamedTuple):
+    """A form carried back to the input."""
+
+    value: Tensor  # (domain,)
+    after: Tensor  # (domain, U): a, the coefficient of z
+    before: Tensor  # (domain, U): p, the coefficient of h
+    at_input: Tensor  # (domain, *input)
+    lines: Lines | None = None  # that it was carried back by; None where it was not by lines
+
+    def select(self, index: Tensor) -> Pulled:
+        """Return those of some sub-domains."""
+        lines = self.lines and Lines(*(None if t is None else some(t, index) for t in self.lines))  # type: ignore[arg-type]
+        return Pulled(self.value[index], self.after[index], self.before[index], self.at_input[index], lines)
+
+    @property
+    def line(self) -> Line:
+        """Return the line that each neuron's coefficient chose, (domain, U)."""
+        lines, falls = self.lines, self.after < 0
+        assert lines is not None
+        below = 0.0 if lines.lower_intercept is None else lines.lower_intercept
+        slope = torch.where(falls, lines.upper_slope, lines.lower_slope)
+        return Line(slope, torch.where(falls, lines.upper_intercept, below))
+
+
+class Net(ABC):
+    """A network in one precision, relaxed on its input set: to search with, or to prove with.
+
+    A form is a row of numbers (columns,): the first stands before 1, the others before values of the network.
+    """
+
+    layers: Sequence[Layer]
+    region: Region
+    rows: Tensor  # (target, row, columns): the forms that are to be bounded
+    error: Tensor  # (target, row): what each may be off by
+
+    @property
+    def count(self) -> int:
+        """Return U, the number of packed neurons."""
+        return self.layers[-1].packed.stop if self.layers else 0
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.rows.dtype
+
+    @property
+    @abstractmethod
+    def proof(self) -> bool:
+        """Say whether values are proofs: float64, with every rounding taken off."""
+
+    @abstractmethod
+    def backward(self, seed: Tensor, lines: Lines, force: Tensor | None, offset: Tensor | None) -> Pulled:
+        """Bound each form of seed (domain, columns) from below; lines: (domain or 1, U) each.
+
+        force (domain, U): sβ of the splits, and offset (domain, U): sβq; None: 0.
+        """
+
+    @abstractmethod
+    def forward(self, pulled: Pulled) -> tuple[Tensor, Tensor]:
+        """Return h (domain, U) and the columns' values (domain, columns) of the relaxed network at the minimiser."""
+
+    @abstractmethod
+    def upto(self, depth: int) -> Self:
+        """Return the network before layer `depth`, over whose columns that layer's neurons are forms; without rows."""
+
+    @abstractmethod
+    def neurons(self, depth: int, which: Tensor) -> tuple[Tensor, Tensor]:
+        """Return h of neurons (n,) of layer `depth` as forms (n, columns) of `upto(depth)`, and their errors (n,)."""
+
+    @abstractmethod
+    def with_rows(self, rows: Tensor, error: Tensor) -> Self:
+        """Return the same with other forms (target, row, columns) to bound, and their errors (target, row)."""
+
+    @abstractmethod
+    def mixing(self, count: int) -> tuple[Tensor, Tensor]:
+        """Return the weight of |form| (columns,) in the rounding of a mix of `count` forms, and of underflow ()."""
+
+    @abstractmethod
+    def climbs_that_fit(self) -> int:
+        """Return how many bounds may be climbed at once."""

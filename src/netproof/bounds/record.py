@@ -1,0 +1,49 @@
+"""Where numbers come from: each is told to a recorder, which keeps nothing unless a better one is given."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from netproof.bounds.domains import Domains
+
+
+class Recorder(Protocol):
+    """Hears of every bound that a proof may rest on; scopes are told apart by identity."""
+
+    def neurons(
+        self, scope: Any, domains: Domains, layer: int, which: Tensor, slopes: Tensor, multipliers: Tensor | None
+    ) -> None:
+        """Hear of neurons (domain, K) of a layer that got new bounds on these sub-domains; U_k where there is none.
+
+        They rest on the bounds of the layers before, as the sub-domains have them. slopes, multipliers: what gave
+        their lower and upper bounds, (domain, 2, K or 1, U'); no multipliers: none anywhere.
+        """
+
+    def closed(self, scope: Any, domains: Domains, by: str) -> None:
+        """Hear of sub-domains that are proved: by their "bound" (inf where they are empty), by "lp", "within" another.
+
+        "above": proved too, as a whole, but what is told of as "within" it is what counts.
+        """
+
+    def restarted(self, targets: Tensor) -> None:
+        """Hear of targets (n,) whose sets are searched from the start again: what was closed of them counts no more."""
+
+
+class _Nothing:
+    """Keeps nothing."""
+
+    def neurons(
+        self, scope: Any, domains: Domains, layer: int, which: Tensor, slopes: Tensor, multipliers: Tensor | None
+    ) -> None:
+        pass
+
+    def closed(self, scope: Any, domains: Domains, by: str) -> None:
+        pass
+
+    def restarted(self, targets: Tensor) -> None:
+        pass
+
+
+NOTHING = _Nothing()

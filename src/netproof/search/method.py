@@ -1,0 +1,46 @@
+"""What a search is made of: the parts that a method configures, and what else a search may be given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from netproof.bounds.base import Bounder
+from netproof.branching.brancher import Brancher
+from netproof.search.evidence import Outcome
+
+
+class Searching(Protocol):
+    """One problem's search, whatever program it is."""
+
+    def run(self) -> Outcome:
+        """Search until all is settled or time is up."""
+
+    def discard(self) -> None:
+        """Let go of what is open, once nothing more is asked."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A configured search: the parts that differ between methods, and Algorithm 1's n and η."""
+
+    bounder: Bounder
+    brancher: Brancher
+    batch: int  # n
+    lp_threshold: int | None  # η; None: the LP decides leaves, and has turns on small networks only
+    most: int | None = None  # sub-domains picked a round once that is few of those open; None: n
+    fill: int | None = None  # how many children the first rounds make at least, by splitting several neurons; None: n
+    patience: int = 0  # rounds without a better global bound before the LP has a turn; 0: by the network's size
+    leaf_lp: bool = True  # without it the search is incomplete (Theorem 3.1)
+    needs_lp_form: bool = False  # whether it cannot do without an LP, a MIP or a decomposition of the network
+    effort: bool = True  # whether anything but plain rounds, each splitting one neuron, and leaves is ever due
+    search: Callable[..., Searching] | None = None  # another program, called as `Search` is; None: Algorithm 1
+
+
+@dataclass(frozen=True)
+class SecondLook:
+    """An attack for when the search turns out not to be quick."""
+
+    find: Callable[[list[int]], bool]  # on the targets that are open; True when the goal is reached
+    after: int  # sub-domains
