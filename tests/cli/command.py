@@ -63,7 +63,12 @@ def run(*arguments: str, engine: str = "unsat", cwd: Path, **more: str) -> subpr
     with open(os.devnull) as nothing, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         socket.send_fds(end, [b"."], [file.fileno() for file in (nothing, out, err)])
         end.sendall(json.dumps(request).encode() + b"\n")
-        code = int(end.recv(64))
+        try:
+            code = int(end.recv(64))
+        except (OSError, ValueError):  # it hangs or has died: what it says later must not answer another command
+            _server.cache_clear()
+            end.close()
+            raise
         out.seek(0)
         err.seek(0)
         return subprocess.CompletedProcess(arguments, code, out.read(), err.read())
