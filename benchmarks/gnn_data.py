@@ -19,7 +19,7 @@ from torch import Tensor
 
 from netproof.bounds.base import Bounder, Bounds, Clock
 from netproof.bounds.domains import Domains, concatenate, split
-from netproof.bounds.layers import splittable
+from netproof.bounds.linear.layers import splittable
 from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr

@@ -19,9 +19,9 @@ from netproof.bounds.base import root_domains
 from netproof.bounds.condensed import condenser
 from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.dual import Dual, DualPoint, Evaluated
-from netproof.bounds.layers import splittable
 from netproof.bounds.linear.backward import Charge
 from netproof.bounds.linear.graph_net import GraphNet
+from netproof.bounds.linear.layers import splittable
 from netproof.bounds.linear.lined_graph import LinedGraph
 from netproof.bounds.linear.region import Region
 from netproof.bounds.net import Net, Pulled

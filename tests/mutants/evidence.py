@@ -232,7 +232,7 @@ MUTANTS = (
     ),
     Mutant(
         "repack-tells-the-kept",
-        "bounds/condensed/transfer.py",
+        "bounds/neurons/transfer.py",
         "    return moved, domains.select(dropped)\n",
         "    return moved, domains.select(~dropped)\n",
         "those that were dropped are named, no others",

@@ -228,8 +228,8 @@ MUTANTS = (
     Mutant(
         "joint-gradient-cut",
         "bounds/joint.py",
-        "        net, known = self.dual.net, self.known._replace(lower=lower, upper=upper)\n",
-        "        net, known = self.dual.net, self.known._replace(lower=lower.detach(), upper=upper.detach())\n",
+        "            known = self.known._replace(lower=lower, upper=upper)\n",
+        "            known = self.known._replace(lower=lower.detach(), upper=upper.detach())\n",
         "the gradient runs through the intermediate bounds",
         ("bounds/test_joint.py",),
     ),

@@ -226,7 +226,7 @@ MUTANTS = (
     # --- a tighter root, neurons by branch and bound, leaves ---
     Mutant(
         "repack-drops-either-half",
-        "bounds/condensed/transfer.py",
+        "bounds/neurons/transfer.py",
         "    against = (domains.splits.sign() * known)[:, gone] < 0\n",
         "    against = (domains.splits.sign() * known)[:, gone] != 0\n",
         "a decision that is implied drops nothing",
@@ -234,7 +234,7 @@ MUTANTS = (
     ),
     Mutant(
         "repack-other-places",
-        "bounds/condensed/transfer.py",
+        "bounds/neurons/transfer.py",
         "before.start + torch.searchsorted(before.index, layer.index)",
         "before.start + torch.arange(layer.count)",
         "a neuron keeps its decisions and its bounds",
@@ -242,7 +242,7 @@ MUTANTS = (
     ),
     Mutant(
         "repack-signs-swapped",
-        "bounds/condensed/transfer.py",
+        "bounds/neurons/transfer.py",
         "        parts.append((low >= point).short() - (high <= point).short())\n",
         "        parts.append((high <= point).short() - (low >= point).short())\n",
         "only what contradicts a known sign is dropped",

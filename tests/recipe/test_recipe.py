@@ -19,7 +19,7 @@ from netproof.bounds.beta import Beta
 from netproof.bounds.condensed import condenser
 from netproof.bounds.confirm import confirm
 from netproof.bounds.dual import DualPoint
-from netproof.bounds.layers import splittable
+from netproof.bounds.linear.layers import splittable
 from netproof.bounds.lirpa import confirm_jointly
 from netproof.bounds.neurons.rebound import renew
 from netproof.bounds.scope import split_on

@@ -9,10 +9,10 @@ import torch
 from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Clock
 from netproof.bounds.beta import Beta
-from netproof.bounds.condensed.transfer import repack
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.neurons.rebound import renew
 from netproof.bounds.neurons.root import Root
+from netproof.bounds.neurons.transfer import repack
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
 from netproof.problem.problem import Problem

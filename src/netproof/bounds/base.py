@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains
-from netproof.bounds.layers import initial_slopes
+from netproof.bounds.linear.layers import initial_slopes
 from netproof.bounds.neurons.root import Deepen, Root
 from netproof.bounds.record import NOTHING, Recorder
 from netproof.bounds.scope import Scope
@@ -92,8 +92,7 @@ class Bounder(ABC):
 
 def root_domains(root: Root) -> Domains:
     """Return one unsplit domain per target, nothing known of it yet."""
-    none = torch.zeros(0, device=root.device)
-    lower, upper = torch.cat([none, *root.lower]), torch.cat([none, *root.upper])
+    lower, upper = root.packed_bounds
     slopes = initial_slopes(root.layers, lower[None], upper[None])
     target = torch.arange(root.rows.coef.shape[0], device=root.device)
     return Domains.unsplit(target, lower, upper, root.points, slopes, root.valid)

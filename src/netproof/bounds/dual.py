@@ -110,7 +110,7 @@ class Dual:
         pulled = self._pull(slopes, beta, weights)
         return Evaluated(self.less(pulled.value, weights) if self.net.proof else pulled.value, pulled, weights)
 
-    def split(self, theta: DualPoint, origin: Tensor, lines: Lines) -> Tensor:
+    def with_lines(self, theta: DualPoint, origin: Tensor, lines: Lines) -> Tensor:
         """Return D (n,) of the sub-domains at `origin` (n,) at their points, with other lines (n, U) of the neurons."""
         seed = self.mix(theta.weights)[origin]
         beta = None if theta.multipliers is None else theta.multipliers[origin]

@@ -53,8 +53,10 @@ class Joint:
     def at(self, theta: DualPoint) -> Bounded:
         """Evaluate at any point: the bounds of the neurons, and the output's bound on them."""
         lower, upper = self.neurons(theta)
-        net, known = self.dual.net, self.known._replace(lower=lower, upper=upper)
-        dual = replace(self.dual, packed=Packed.of(net.layers, known, proof=net.proof))
+        net, dual = self.dual.net, self.dual
+        if self.again:
+            known = self.known._replace(lower=lower, upper=upper)
+            dual = replace(dual, packed=Packed.of(net.layers, known, proof=net.proof))
         if net.proof:
             return Bounded(lower, upper, dual.at(theta).value)
         return Bounded(lower, upper, differentiable(net, dual.mix(theta.weights), dual.packed.at(theta.slopes)))

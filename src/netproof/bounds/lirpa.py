@@ -15,7 +15,7 @@ from netproof.bounds.confirm import confirm, mark_empty
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import DualPoint
 from netproof.bounds.joint import Joint
-from netproof.bounds.layers import initial_slopes
+from netproof.bounds.linear.layers import initial_slopes
 from netproof.bounds.neurons.affected import moved_neurons
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline

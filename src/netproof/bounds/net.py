@@ -20,7 +20,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from netproof.bounds.layers import Layer
+from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.region import Region
 from netproof.bounds.packed import some
 from netproof.relax import Line, Lines

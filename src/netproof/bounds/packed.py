@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Known
-from netproof.bounds.layers import Layer, alike
+from netproof.bounds.linear.layers import Layer, alike
 from netproof.core.forms import Interval
 from netproof.relax import Family, Fan, Lines
 

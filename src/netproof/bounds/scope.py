@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains, split
-from netproof.bounds.layers import Layer, split_points
+from netproof.bounds.linear.layers import Layer, split_points
 from netproof.bounds.net import Net
 
 

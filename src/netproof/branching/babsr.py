@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounds
-from netproof.bounds.layers import alike
+from netproof.bounds.linear.layers import alike
 from netproof.bounds.scope import Scope
 from netproof.branching.brancher import Brancher
 from netproof.core.forms import Interval

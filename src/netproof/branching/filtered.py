@@ -10,7 +10,7 @@ from torch import Tensor
 from netproof.bounds.base import Bounds
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
-from netproof.bounds.layers import alike
+from netproof.bounds.linear.layers import alike
 from netproof.bounds.scope import Scope
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
@@ -61,7 +61,7 @@ def children(scope: Scope, domains: Domains, neurons: Tensor) -> Tensor:
         if new is not None:
             whole = slopes.new_zeros(()) if old is None else old
             changed.append(whole.expand_as(slopes)[origin].scatter_(1, at, new))
-    return dual.split(theta, origin, Lines(*changed)).view(count, k, 2)
+    return dual.with_lines(theta, origin, Lines(*changed)).view(count, k, 2)
 
 
 def _halves(scope: Scope, domains: Domains, neurons: Tensor, slopes: Tensor) -> Lines:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounds, Clock
-from netproof.bounds.condensed.transfer import repack
 from netproof.bounds.domains import Domains, concatenate
 from netproof.bounds.linear.memory import domains_that_fit
 from netproof.bounds.neurons.root import Root
+from netproof.bounds.neurons.transfer import repack
 from netproof.bounds.record import NOTHING, Recorder
 from netproof.bounds.scope import split_on
 from netproof.core.deadline import Deadline

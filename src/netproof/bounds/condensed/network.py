@@ -22,8 +22,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from netproof.bounds.layers import Layer
 from netproof.bounds.linear.backward import Charge, backward
+from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.memory import climbs_that_fit
 from netproof.bounds.linear.region import Region
 from netproof.bounds.net import Net, Pulled

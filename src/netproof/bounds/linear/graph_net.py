@@ -9,8 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from netproof.bounds.layers import Layer
 from netproof.bounds.linear.backward import over_input, walk
+from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.lined_graph import LinedGraph, one_hot
 from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.linear.region import Region
@@ -117,6 +117,11 @@ class GraphNet(Net):
         return Pulled(value, after, before, form.coef, lines)
 
     @cached_property
+    def by_node(self) -> dict[int, Layer]:
+        """Return the layers by the nonlinear nodes that they are of."""
+        return {layer.node: layer for layer in self.layers}
+
+    @cached_property
     def _unread(self) -> Tensor | None:
         """(U,) bool: the packed neurons that node `start` does not depend on; None where there are none."""
         before = self.graph.ancestors[self.start]
@@ -154,10 +159,9 @@ class _ByNode(Mapping[int, Lines]):
 
     def __init__(self, net: GraphNet, lines: Lines) -> None:
         self._net, self._lines = net, lines
-        self._layers = {layer.node: layer for layer in net.layers}
 
     def __getitem__(self, node: int) -> Lines:
-        layer = self._layers.get(node)
+        layer = self._net.by_node.get(node)
         if layer is None:
             return self._net.lined.linear_part(node)
         mine = Lines(*(None if t is None else t[:, layer.packed] for t in self._lines))  # type: ignore[arg-type]
@@ -175,15 +179,14 @@ class _Forces(Mapping[int, Tensor]):
 
     def __init__(self, net: GraphNet, force: Tensor) -> None:
         self._net, self._force = net, force
-        self._layers = {layer.node: layer for layer in net.layers}
 
     def __getitem__(self, node: int) -> Tensor:
-        layer, shape = self._layers[node], self._net.graph.nodes[node].shape
+        layer, shape = self._net.by_node[node], self._net.graph.nodes[node].shape
         dense = self._force.new_zeros(len(self._force), self._net.graph.nodes[node].size)
         return dense.index_copy_(1, layer.index, self._force[:, layer.packed]).view(-1, *shape)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._layers)
+        return iter(self._net.by_node)
 
     def __len__(self) -> int:
-        return len(self._layers)
+        return len(self._net.by_node)

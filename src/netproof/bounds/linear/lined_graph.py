@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from netproof.bounds.layers import Layer
 from netproof.bounds.linear.backward import Charge
 from netproof.bounds.linear.coefficients import Coefficients, Dense
+from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.region import Region
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph, Node

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains
-from netproof.bounds.layers import splittable
+from netproof.bounds.linear.layers import splittable
 from netproof.bounds.neurons.root import Root
 from netproof.core.forms import Interval
 from netproof.model.ops import Affine

@@ -15,7 +15,7 @@ from torch import Tensor
 from netproof.bounds.ascent import Schedule
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
-from netproof.bounds.layers import splittable
+from netproof.bounds.linear.layers import settled_at, splittable
 from netproof.bounds.neurons.forms import bound_forms
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.record import NOTHING, Recorder
@@ -72,7 +72,7 @@ def _tighten(
         own = root.slopes[depth]  # (2, U_k or 1, start)
         slopes = own[:, which] if own.shape[1] > 1 else own.expand(2, count, -1)
         start = slopes.reshape(2 * count, -1).float(), torch.zeros(2 * count, layer.start, device=owner.device)
-        known, settled = domains.known.upto(layer.start, owner[both]), layer.settled_at(sign)
+        known, settled = domains.known.upto(layer.start, owner[both]), settled_at(layer.relaxation.kink, sign)
         pairs = torch.cat([forms, -forms]), torch.cat([error, error])
         value, found = bound_forms(nets, pairs, known, start, settled, schedule, deadline)
         if recorder is not NOTHING:

@@ -18,9 +18,9 @@ from netproof.bounds.ascent import Schedule
 from netproof.bounds.condensed.condenser import Condenser, search_copy
 from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.domains import Domains, Known
-from netproof.bounds.layers import Layer, split_at_zero
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.interval import Intervals
+from netproof.bounds.linear.layers import Layer, initial_slopes, settled_at, split_at_zero
 from netproof.bounds.linear.lined_graph import LinedGraph
 from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.linear.region import Region
@@ -66,6 +66,12 @@ class Root:
     @property
     def count(self) -> int:
         return self.graph32.count
+
+    @property
+    def packed_bounds(self) -> Interval:
+        """Return the bounds of the packed neurons, (U,) each."""
+        none = torch.zeros(0, device=self.device)
+        return Interval(torch.cat([none, *self.lower]), torch.cat([none, *self.upper]))
 
     @property
     def bias(self) -> Tensor:
@@ -223,13 +229,9 @@ def _intervals_are_tight(root: Root, pre: int) -> bool:
 
 
 def _initial(root: Root, count: int) -> Tensor:
-    """(U',) starting slopes of the first `count` packed neurons."""
-    parts = [
-        layer.relaxation.initial(Interval(low, high))
-        for layer, low, high in zip(root.graph32.layers, root.lower, root.upper, strict=False)
-    ]
-    flat = torch.cat(parts) if parts else torch.zeros(0, device=root.device)
-    return flat[:count]
+    """Return the starting slopes (U',) of the first `count` packed neurons."""
+    known = root.layers[: len(root.lower)]  # the bounds of the last layer may not be there yet
+    return initial_slopes(known, *(side[None] for side in root.packed_bounds))[0, :count]
 
 
 class _Neurons:
@@ -249,8 +251,7 @@ class _Neurons:
         root, nets = self._root, (self._before.search, self._before.proof)
         forms, error = self._before.forms(places)
         forms, error = torch.cat([forms, -forms]), torch.cat([error, error])
-        none = torch.zeros(0, device=root.device)
-        lower, upper = torch.cat([none, *root.lower])[None], torch.cat([none, *root.upper])[None]
+        lower, upper = (side[None] for side in root.packed_bounds)
         known = Known(lower, upper, torch.zeros_like(lower), None)
         start, settled = _initial(root, root.count)[None], self._settled(len(places))
         if self._optimised:
@@ -272,9 +273,8 @@ class _Neurons:
         places = unknown.nonzero()[:, 0]
         settled = self._settled(half)[places].double()
         part = LayerScope.of(root, self._before.search, self._before.proof, forms[places], error[places], settled)
-        lower, upper = torch.cat(root.lower), torch.cat(root.upper)
         target = torch.arange(len(places), device=device)
-        domains = Domains.unsplit(target, lower, upper, root.points, slopes[places], part.valid)
+        domains = Domains.unsplit(target, *root.packed_bounds, root.points, slopes[places], part.valid)
         domains = replace(domains, bound=value[places])
         return value.index_copy(0, places, self._deepen(part, domains)) if len(places) else value
 
@@ -282,8 +282,8 @@ class _Neurons:
         """Return the bounds of h and then of −h, of `count` neurons each, past which g is known to be linear."""
         kinks = {relaxation_of(self._root.graph64.graph.nodes[i].op).kink for i in self._readers}
         kink = kinks.pop() if len(kinks) == 1 else None
-        far = torch.full((2 * count,), torch.inf, device=self._root.device)
-        return far if kink is None else torch.cat([far[:count].fill_(kink), far[count:].fill_(-kink)])
+        one = torch.ones(count, device=self._root.device)
+        return settled_at(kink, torch.cat([one, -one]))
 
 
 def _readers(root: Root, pre: int) -> list[int]:

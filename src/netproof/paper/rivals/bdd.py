@@ -14,7 +14,7 @@ from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.confirm import confirmed, mark_empty
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint, Evaluated, by_logits, first_logits
-from netproof.bounds.layers import initial_slopes
+from netproof.bounds.linear.layers import initial_slopes
 from netproof.bounds.neurons.rebound import renew
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.packed import Packed

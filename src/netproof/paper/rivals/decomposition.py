@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.condensed.network import Condensed
-from netproof.bounds.layers import alike
+from netproof.bounds.linear.layers import alike
 from netproof.bounds.net import Pulled
 from netproof.core.forms import Interval
 from netproof.numerics import INFLATE, UNDERFLOW, gamma

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from netproof.bounds.base import Bounds
 from netproof.bounds.domains import Domains
-from netproof.bounds.layers import splittable
+from netproof.bounds.linear.layers import splittable
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.scope import Scope
 from netproof.branching.babsr import Babsr

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from netproof.bounds.base import Bounds
 from netproof.bounds.dual import Dual, DualPoint
-from netproof.bounds.layers import alike, splittable
+from netproof.bounds.linear.layers import alike, splittable
 from netproof.bounds.scope import Scope
 from netproof.core.forms import Interval
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from netproof.bounds.domains import Domains, Known
 from netproof.bounds.dual import Dual, DualPoint
-from netproof.bounds.layers import splittable
+from netproof.bounds.linear.layers import splittable
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
 from netproof.numerics import float32_down, float32_up

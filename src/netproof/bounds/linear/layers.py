@@ -30,10 +30,10 @@ class Layer:
     def packed(self) -> slice:
         return slice(self.start, self.start + self.count)
 
-    def settled_at(self, sign: Tensor) -> Tensor:
-        """Return the bound of sign·h past which g is known to be linear, inf where there is none; sign (n,): ±1."""
-        kink = self.relaxation.kink
-        return torch.full_like(sign, torch.inf) if kink is None else sign * kink
+
+def settled_at(kink: float | None, sign: Tensor) -> Tensor:
+    """Return the bound of sign·h past which a g with this kink is linear, inf without one; sign (n,): ±1."""
+    return torch.full_like(sign, torch.inf) if kink is None else sign * kink
 
 
 def alike(layers: Sequence[Layer]) -> list[tuple[Relaxation, slice]]:

@@ -25,7 +25,7 @@ def repack(domains: Domains, old: Root, new: Root) -> tuple[Domains, Domains]:
     against = (domains.splits.sign() * known)[:, gone] < 0
     dropped = against.any(1)
     left = domains.select(~dropped)
-    lower, upper = torch.cat([new.bias[:0], *new.lower]), torch.cat([new.bias[:0], *new.upper])
+    lower, upper = new.packed_bounds
     moved = replace(
         left,
         splits=left.splits[:, places],
