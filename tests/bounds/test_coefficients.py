@@ -56,8 +56,8 @@ class Columns(Coefficients):
     def adjoint(self, op: Affine) -> list[Columns]:
         return [Columns.of(part) for part in op.adjoint(self.dense())]
 
-    def relaxed(self, lines: Lines, force: Tensor | None) -> tuple[Columns, list[Tensor]]:
-        back, terms = Dense(self.dense(), len(self.shape)).relaxed(lines, force)
+    def relaxed(self, lines: Lines, force: Tensor | None, arity: int) -> tuple[Columns, list[Tensor]]:
+        back, terms = Dense(self.dense(), len(self.shape)).relaxed(lines, force, arity)
         return Columns.of(back.values), terms
 
     def plus(self, more: Columns) -> Columns:

@@ -32,19 +32,23 @@ from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.core.verdict import Status
 from netproof.model.graph import Graph
+from netproof.model.moves import Reshape
 from netproof.model.onnx.context import CONVERTERS
 from netproof.problem.problem import InputSet
 from netproof.relax import Lines
 from recipe.cube import Cube
 from recipe.floor import Floor
+from recipe.maximum import Maximum
+from recipe.product import Product, by_a_constant
 from support.asking import CPU, ask, knotted, sharpened
 from support.awkward import GraphBuilder
 from support.problems import box_problem, packed_values, random_points, random_relus, same_domains, targets_of
 from support.random_graphs import NetworkBuilder, random_network, seeded
 from support.rational import exact, exact_values
 
-for operator in ("Pow", "Clip"):  # importing them has entered their converters, which other tests do without
+for operator in ("Pow", "Clip", "Max"):  # importing them has entered their converters, which other tests do without
     CONVERTERS.pop(operator, None)
+CONVERTERS["Mul"] = by_a_constant
 
 
 T = TypeVar("T")
@@ -75,6 +79,27 @@ def bent(seed: int) -> Graph:
     return build.finish()
 
 
+def many_operands(seed: int) -> Graph:
+    """Products with ReLUs, one of them with a constant; the maximum of three layers; and ReLUs of both."""
+    rng = np.random.default_rng(seed)
+    build = GraphBuilder(1, 3)
+
+    def layer(before: int, width: int, to: int) -> int:
+        return build.linear(before, rng.normal(size=(to, width)) / 2, rng.normal(0, 0.2, to))
+
+    def stacked(*nodes: int) -> int:
+        count, width = len(nodes), build.nodes[nodes[0]].size
+        return build.add(Reshape((1, count * width), (count, 1, width)), build.concat(*nodes), shape=(count, 1, width))
+
+    first = layer(0, 3, 4)
+    some = build.linear(build.relu(first), np.diag([1.0, -0.5, 0.0, 2.0]), np.full(4, 0.25))
+    products = build.add(Product(), stacked(layer(0, 3, 4), some), shape=(1, 4))
+    largest = build.add(Maximum(), stacked(layer(products, 4, 3), layer(products, 4, 3), layer(0, 3, 3)), shape=(1, 3))
+    last = build.relu(layer(build.concat(products, largest), 7, 3))
+    layer(build.concat(last, products), 7, 2)
+    return build.finish()
+
+
 def tiny(seed: int) -> Graph:
     return random_network(seeded(seed), neurons=14).graph
 
@@ -84,6 +109,7 @@ MADE = {
     **{f"dense {seed}": (lambda s: random_relus(s, (5, 4, 4), 2), seed) for seed in range(3)},
     **{f"residual {seed}": (residual, seed) for seed in range(3)},
     **{f"bent {seed}": (bent, seed) for seed in range(4)},
+    **{f"operands {seed}": (many_operands, seed) for seed in range(4)},
 }
 every_network = pytest.mark.parametrize("made", MADE.values(), ids=MADE)
 Made = tuple[Callable[[int], Graph], int]
@@ -213,7 +239,7 @@ def test_proofs_are_below_what_is_computed_and_below_samples(made: Made) -> None
     assert compared >= 4
 
 
-@pytest.mark.parametrize("name", [name for name in MADE if not name.startswith("bent")])
+@pytest.mark.parametrize("name", [name for name in MADE if not name.startswith(("bent", "operands"))])
 def test_proofs_are_below_rational_values(name: str) -> None:
     """At the box's corners and other points, with every h of a split neuron on its side."""
     case = Case(MADE[name])
@@ -354,7 +380,7 @@ def test_points_and_sub_domains_pickle() -> None:
     assert torch.equal(copy.neurons[1], theta.neurons[1])
 
 
-@pytest.mark.parametrize("name", ["dense 0", "residual 0", "bent 0"])
+@pytest.mark.parametrize("name", ["dense 0", "residual 0", "bent 0", "operands 0"])
 def test_a_root_pickles_and_proves_the_same(name: str) -> None:
     case = Case(MADE[name])
     for root in (again(case.root), case.root):  # before its networks are made, and after

@@ -79,7 +79,7 @@ MUTANTS = (
     Mutant(
         "blocks-weight",
         "bounds/boxes/blocks.py",
-        "((own + relaxation.steepest(h) * self._slack[pre].cpu()) * INFLATE)",
+        "((own + read) * INFLATE)",
         "(0 * own)",
         "all rounding of a pass at a nonlinear node",
         BOXES,
@@ -87,15 +87,15 @@ MUTANTS = (
     Mutant(
         "blocks-weight-own",
         "bounds/boxes/blocks.py",
-        "((own + relaxation.steepest(h) * self._slack[pre].cpu()) * INFLATE)",
-        "((relaxation.steepest(h) * self._slack[pre].cpu()) * INFLATE)",
+        "((own + read) * INFLATE)",
+        "(read * INFLATE)",
         "coefficient times line is rounded, and the sum of the intercepts",
         equivalent="of a hinge the slack beside it charges as many roundings of |H||z| + |b| >= |h|",
     ),
     Mutant(
         "blocks-weight-slack",
         "bounds/boxes/blocks.py",
-        "((own + relaxation.steepest(h) * self._slack[pre].cpu()) * INFLATE)",
+        "((own + read) * INFLATE)",
         "(own * INFLATE)",
         "the products with a layer's matrix are rounded, and the matrix is",
         BOXES,

@@ -26,12 +26,15 @@ from netproof.bounds.scope import split_on
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.core.verdict import Stats, Status
-from netproof.errors import UsageError
+from netproof.errors import ModelError, UsageError
 from netproof.methods.build import build_method
 from netproof.methods.registry import method_info
+from netproof.model.graph import Graph
 from netproof.model.load import load_network
+from netproof.model.moves import Reshape
 from netproof.model.network import Network
-from netproof.model.onnx.context import CONVERTERS
+from netproof.model.onnx.context import CONVERTERS, Builder, Ref
+from netproof.model.ops import Nonlinear
 from netproof.problem.property import Property
 from netproof.problem.reduce import reduce
 from netproof.relax import Line, Mix, register, relaxation_of
@@ -39,18 +42,21 @@ from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from recipe.cube import Cube, CubeRelaxation, pow_three
 from recipe.floor import Floor, clip_below
+from recipe.maximum import MaximumRelaxation, largest
+from recipe.product import Product, ProductRelaxation, by_a_constant, multiply
 from support.api import below, constant_property
 from support.asking import root_of
 from support.awkward import GraphBuilder
-from support.conformance import Conformance, usual_bounds
+from support.conformance import Conformance, usual_bounds, usual_boxes
 from support.problems import box_problem, packed_values
 
 # Importing them has entered their converters for every test of this process: here they are entered for these alone.
-OPERATORS = {"Pow": pow_three, "Clip": clip_below}
+OPERATORS = {"Pow": pow_three, "Clip": clip_below, "Max": largest, "Mul": multiply}
 for operator in OPERATORS:
     CONVERTERS.pop(operator, None)
+CONVERTERS["Mul"] = by_a_constant
 METHODS = ("auto", "beta", "lirpa", "input-split")
-KINDS = ("cube", "floor")
+KINDS = ("cube", "floor", "product", "maximum")
 AT = 0.75  # of the floor
 either_net = pytest.mark.parametrize("fits", [True, False], ids=["condensed", "graph"])
 
@@ -72,6 +78,30 @@ def test_the_floor_conforms(seed: int, at: float) -> None:
     Conformance(relaxation_of(Floor(at)), lambda x: max(x, Fraction(at)), usual_bounds(seed, at)).check()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_product_conforms(seed: int) -> None:
+    Conformance(ProductRelaxation(), lambda x, y: x * y, usual_boxes(seed, 2)).check()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_maximum_conforms(seed: int) -> None:
+    Conformance(MaximumRelaxation(), lambda *x: max(x), usual_boxes(seed, 3)).check()
+
+
+OPS = {
+    "cube": lambda h: ("Pow", [h, "three"]),
+    "floor": lambda h: ("Clip", [h, "at"]),
+    "product": lambda h: ("Mul", [h, f"{h}a"]),
+    "maximum": lambda h: ("Max", [h, f"{h}a", f"{h}b"]),
+}
+
+
+def _operands(kind: str, h: str) -> list[onnx.NodeProto]:
+    """What is multiplied with h, or compared: h + 0.5 and −1.5·h."""
+    more = [helper.make_node("Add", [h, "by0.5"], [f"{h}a"]), helper.make_node("Mul", [h, "by-1.5"], [f"{h}b"])]
+    return more[: {"product": 1, "maximum": 2}.get(kind, 0)]
+
+
 def saved(kind: str, seed: int, folder: Path, depth: int = 2) -> Path:
     """Two inputs, up to two layers of four and three neurons of that kind, and a linear output."""
     rng = np.random.default_rng(seed)
@@ -82,12 +112,11 @@ def saved(kind: str, seed: int, folder: Path, depth: int = 2) -> Path:
         constants += [numpy_helper.from_array(weight, f"w{k}"), numpy_helper.from_array(bias, f"b{k}")]
         nodes.append(helper.make_node("Gemm", [last, f"w{k}", f"b{k}"], [f"h{k}"]))
         last = f"h{k}"
-        if k < depth and kind == "cube":
-            nodes.append(helper.make_node("Pow", [last, "three"], [f"z{k}"]))
-        elif k < depth:
-            nodes.append(helper.make_node("Clip", [last, "at"], [f"z{k}"]))
-        last = f"z{k}" if k < depth else last
+        if k < depth:
+            nodes += [*_operands(kind, last), helper.make_node(*OPS[kind](last), [f"z{k}"])]
+            last = f"z{k}"
     constants += [numpy_helper.from_array(np.float32(v), name) for name, v in (("three", 3.0), ("at", AT))]
+    constants += [numpy_helper.from_array(np.float32(v), f"by{v}") for v in (-1.5, 0.5)]
     graph = helper.make_graph(
         nodes,
         "net",
@@ -126,11 +155,12 @@ def test_problems_with_a_margin_are_decided(method: str, kind: str, seed: int, t
             assert found.lower_bound + at <= lowest + 1e-6
 
 
+@pytest.mark.parametrize(("kind", "name"), [("cube", "Cube"), ("product", "Product"), ("maximum", "Maximum")])
 @pytest.mark.parametrize("method", ["bdd", "babsr-lp", "mip"])
-def test_methods_that_need_an_lp_say_so(method: str, tmp_path: Path) -> None:
-    path = saved("cube", 0, tmp_path)
+def test_methods_that_need_an_lp_say_so(method: str, kind: str, name: str, tmp_path: Path) -> None:
+    path = saved(kind, 0, tmp_path)
     found = netproof.verify(path, question(-100.0), method=method, device="cpu", threads=1, attack=False)
-    assert (found.status, found.reason) == (Status.UNKNOWN, "no LP form for Cube")
+    assert (found.status, found.reason) == (Status.UNKNOWN, f"no LP form for {name}")
 
 
 def test_ranges_are_found_without_an_lp(tmp_path: Path) -> None:
@@ -178,9 +208,10 @@ def test_sub_domains_are_bounded_soundly_whatever_the_multipliers(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_splitting_neurons_alone_converges_on_the_cube(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["cube", "product"])
+def test_splitting_neurons_alone_converges(kind: str, seed: int, tmp_path: Path) -> None:
     """One layer: slabs of h held from both sides, so that no LP is needed."""
-    network = load_network(saved("cube", seed, tmp_path, depth=1))
+    network = load_network(saved(kind, seed, tmp_path, depth=1))
     lowest = least_of(network)
     problem = reduce(network, question(lowest - 0.01))[0]
     method = build_method("beta", method_info("beta").options({"probes": "2"}), torch.device("cpu"))
@@ -204,6 +235,45 @@ def test_lines_that_cross_are_refused() -> None:
             root_of(Beta(root_steps=0, neuron_steps=0), box_problem(graph, -1.0, 1.0))
     finally:
         register(Cube, lambda op: CubeRelaxation())
+
+
+def test_planes_that_cross_are_refused() -> None:
+    """They cross by their slopes in the second operand."""
+
+    class Crossed(ProductRelaxation):
+        def family(self, h: Interval, *, proof: bool) -> Mix:
+            found = super().family(h, proof=proof)
+            first, second = (Line(line.slope + torch.tensor([[0.0], [10.0]]), line.intercept) for line in found.lower)
+            return Mix((first, second), found.upper, found.reach)
+
+    register(Product, lambda op: Crossed())
+    try:
+        with pytest.raises(RuntimeError, match="the lower line of Product is above its upper one"):
+            root_of(Beta(root_steps=0, neuron_steps=0), box_problem(_of_two(Product()), -1.0, 1.0))
+    finally:
+        register(Product, lambda op: ProductRelaxation())
+
+
+def _of_two(op: Nonlinear) -> Graph:
+    """The function of two inputs, as the output."""
+    build = GraphBuilder(2, 1)
+    build.add(op, build.add(Reshape((2, 1), (2, 1)), 0), shape=(1,))
+    return build.finish()
+
+
+def test_an_operator_and_its_relaxation_have_the_same_operands() -> None:
+    register(Product, lambda op: MaximumRelaxation())
+    try:
+        with pytest.raises(ModelError, match="Product has 2 operands and its relaxation 3"):
+            relaxation_of(Product())
+    finally:
+        register(Product, lambda op: ProductRelaxation())
+
+
+def test_operands_that_are_not_stacked_are_refused() -> None:
+    builder = Builder((3, 4), "x")
+    with pytest.raises(RuntimeError, match=r"2 operands of shape \(4,\) are not a value of shape \(3, 4\)"):
+        builder.add(Product(), [Ref(0, (3, 4))], "p")
 
 
 @either_net

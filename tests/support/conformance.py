@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,34 +11,53 @@ import torch
 from torch import Tensor
 
 from netproof.core.forms import Interval
-from netproof.relax import Lines, Relaxation
-from support.rational import Exact, exact
+from netproof.relax import Line, Lines, Relaxation
+from support.rational import exact
 
 PARAMETERS = (0.0, 0.25, 0.6, 1.0)
+Bounds = tuple[tuple[float, float], ...]  # by operand
+Point = tuple[Fraction, ...]
 
 
 @dataclass(frozen=True)
 class Conformance:
-    """A relaxation, the exact function it is of, and bounds to try it on."""
+    """A relaxation, the exact function it is of, and bounds to try it on, by operand where there are several."""
 
     relaxation: Relaxation
-    function: Callable[[Fraction], Fraction]
-    bounds: list[tuple[float, float]]
+    function: Callable[..., Fraction]
+    bounds: list[tuple[float, float]] | list[Bounds]
+
+    @property
+    def arity(self) -> int:
+        return self.relaxation.arity
+
+    @property
+    def boxes(self) -> list[Bounds]:
+        return [b if self.arity > 1 else (b,) for b in self.bounds]  # type: ignore[misc]
 
     @property
     def h(self) -> Interval:
-        low, high = zip(*self.bounds, strict=True)
-        return Interval(torch.tensor(low, dtype=torch.float64), torch.tensor(high, dtype=torch.float64))
+        """(n,) each, or (arity, n)."""
+        sides = torch.tensor(self.boxes, dtype=torch.float64).permute(2, 1, 0)  # (side, operand, n)
+        return Interval(*(side if self.arity > 1 else side[0] for side in sides))
 
-    def points(self) -> list[list[Fraction]]:
-        """By bounds, exact points: both ends, the split point, and thirty between."""
-        split = self.relaxation.split_point(self.h).tolist()
+    def operands(self, t: Tensor) -> Tensor:
+        """(arity, n), of what has no axis for a single operand."""
+        return t if self.arity > 1 else t[None]
+
+    def points(self) -> list[list[Point]]:
+        """By bounds, exact points: ends, the split points, and some between; of several operands their products."""
+        split = self.operands(self.relaxation.split_point(self.h)).T.tolist()
         found = []
-        for (low, high), point in zip(self.bounds, split, strict=True):
-            a, b = Fraction(low), Fraction(high)
-            between = [a + (b - a) * Fraction(i, 31) for i in range(32)]
-            found.append([*between, min(max(Fraction(point), a), b)])
+        for box, at in zip(self.boxes, split, strict=True):
+            axes = [self._axis(*bounds, point) for bounds, point in zip(box, at, strict=True)]
+            found.append(list(itertools.product(*axes)))
         return found
+
+    def _axis(self, low: float, high: float, point: float) -> list[Fraction]:
+        a, b, steps = Fraction(low), Fraction(high), 31 if self.arity == 1 else 7 - self.arity
+        between = [a + (b - a) * Fraction(i, steps) for i in range(steps + 1)]
+        return [*between, min(max(Fraction(point), a), b)]
 
     def check(self) -> None:
         """Run every check."""
@@ -51,73 +71,80 @@ class Conformance:
         h = self.h
         return self.relaxation.family(h, proof=proof).at(torch.full_like(h.lower, t))
 
-    def exact_lines(self, t: float) -> list[tuple[Exact, Exact]]:
-        """The lower and the upper line of a proof, each as slopes and intercepts by bounds."""
+    def sides(self, t: float) -> tuple[Line, Line]:
+        """The lower and the upper line of a proof, slopes (arity, n)."""
         lines = self.lines(t)
-        offset = torch.zeros_like(lines.lower_slope) if lines.lower_intercept is None else lines.lower_intercept
-        return [
-            (exact(lines.lower_slope), exact(offset)),
-            (exact(lines.upper_slope), exact(lines.upper_intercept)),
-        ]
+        below = torch.zeros_like(lines.upper_intercept) if lines.lower_intercept is None else lines.lower_intercept
+        lower, upper = self.operands(lines.lower_slope), self.operands(lines.upper_slope)
+        return Line(lower, below), Line(upper, lines.upper_intercept)
+
+    def exact_sides(self, t: float) -> list[Callable[[int, Point], Fraction]]:
+        """The same as exact functions of the place among the bounds and of a point."""
+
+        def function(line: Line) -> Callable[[int, Point], Fraction]:
+            slopes, offset = [exact(slope) for slope in line.slope], exact(line.intercept)
+            return lambda i, x: sum((slope[i] * v for slope, v in zip(slopes, x, strict=True)), offset[i])
+
+        return [function(line) for line in self.sides(t)]
 
     def check_lines(self) -> None:
         """In real arithmetic, without a tolerance, the function lies between the lines of a proof."""
         for t in PARAMETERS:
-            lines = self.exact_lines(t)
+            lower, upper = self.exact_sides(t)
             for i, points in enumerate(self.points()):
                 for x in points:
-                    below, above = (line[0][i] * x + line[1][i] for line in lines)
-                    assert below <= self.function(x) <= above, (self.bounds[i], t, float(x))
+                    assert lower(i, x) <= self.function(*x) <= upper(i, x), (self.bounds[i], t, x)
 
     def check_range_and_slopes(self) -> None:
         h = self.h
         low, high = (exact(side) for side in self.relaxation.range(h))
-        steepest, rounding = self.relaxation.steepest(h), self.relaxation.rounding(h, 1.0)
+        steepest, rounding = self.operands(self.relaxation.steepest(h)), self.relaxation.rounding(h, 1.0)
         for i, points in enumerate(self.points()):
-            assert all(low[i] <= self.function(x) <= high[i] for x in points), self.bounds[i]
+            assert all(low[i] <= self.function(*x) <= high[i] for x in points), self.bounds[i]
         for t in PARAMETERS:
-            lines = self.lines(t)
-            sides = ((lines.lower_slope, lines.lower_intercept), (lines.upper_slope, lines.upper_intercept))
-            for slope, offset in sides:
+            for slope, offset in self.sides(t):
                 assert bool((slope.abs() <= steepest).all())
-                size = slope.abs() * h.magnitude + (0.0 if offset is None else offset.abs())
+                size = (slope.abs() * self.operands(h.magnitude)).sum(0) + offset.abs()
                 assert bool((size <= rounding * (1 + 1e-12)).all())
 
     def check_linear_parts(self) -> None:
         """Where it says that it is linear, both lines are the function itself, exactly."""
         linear = self.relaxation.linear_on(self.h).tolist()
-        lines = self.exact_lines(0.3)
+        lower, upper = self.exact_sides(0.3)
         for i, points in enumerate(self.points()):
             for x in points if linear[i] else []:
-                both = [line[0][i] * x + line[1][i] for line in lines]
-                assert both == [self.function(x)] * 2, self.bounds[i]
+                assert lower(i, x) == upper(i, x) == self.function(*x), self.bounds[i]
 
     def check_gradient(self) -> None:
         """Its sign is that of a small step in t, for either line."""
         h = self.h
         family, t = self.relaxation.family(h, proof=False), torch.full_like(h.lower, 0.4)
+        at, n = h.lower * 0.3 + h.upper * 0.7, h.lower.shape[-1]
         for coef in (1.0, -1.0):
-            at = (h.lower * 0.3 + h.upper * 0.7).clone()
-            value = [_line(family.at(t + s), coef, at) for s in (-1e-6, 1e-6)]
-            moved = coef * (value[1] - value[0])
             found = torch.empty_like(at)
-            family.gradient(t, torch.full_like(at, coef), at, found)
-            clear = (moved.abs() > 1e-9) & self.relaxation.unstable(h)
-            assert bool((moved.sign() == found.sign())[clear].all())
+            family.gradient(t, torch.full((n,), coef, dtype=at.dtype), at, found)
+            for operand in range(self.arity):
+                step = torch.zeros_like(t)
+                self.operands(step)[operand] = 1e-6
+                value = [self._line(family.at(t + s * step), coef, at) for s in (-1, 1)]
+                moved = coef * (value[1] - value[0])
+                clear = (moved.abs() > 1e-9) & self.relaxation.unstable(h)
+                assert bool((moved.sign() == self.operands(found)[operand].sign())[clear].all())
 
     def check_parameters_and_points(self) -> None:
         h = self.h
         t, point = self.relaxation.initial(h), self.relaxation.split_point(h)
+        assert t.shape == point.shape == h.lower.shape
         assert bool(((t >= 0) & (t <= 1)).all())
         able = self.relaxation.splittable(h)
-        assert bool((~able | self.relaxation.unstable(h)).all())
+        assert bool((~self.operands(able) | self.relaxation.unstable(h)).all())
         assert bool(((point > h.lower) & (point < h.upper))[able].all())
 
-
-def _line(lines: Lines, coef: float, at: Tensor) -> Tensor:
-    if coef > 0:
-        return lines.lower_slope * at + (0.0 if lines.lower_intercept is None else lines.lower_intercept)
-    return lines.upper_slope * at + lines.upper_intercept
+    def _line(self, lines: Lines, coef: float, at: Tensor) -> Tensor:
+        if coef > 0:
+            below = 0.0 if lines.lower_intercept is None else lines.lower_intercept
+            return self.operands(lines.lower_slope * at).sum(0) + below
+        return self.operands(lines.upper_slope * at).sum(0) + lines.upper_intercept
 
 
 def usual_bounds(seed: int = 0, around: float = 0.0) -> list[tuple[float, float]]:
@@ -135,3 +162,13 @@ def usual_bounds(seed: int = 0, around: float = 0.0) -> list[tuple[float, float]
         scale = 10.0 ** float(torch.randint(-6, 3, (1,), generator=random))
         found.append((around + scale * (2 * low - 1), around + scale * (2 * low - 1) + scale * width))
     return found
+
+
+def usual_boxes(seed: int, arity: int) -> list[Bounds]:
+    """The usual bounds in other orders for each operand, and those of one alone beside a point of the others."""
+    axes = [usual_bounds(seed + k) for k in range(arity)]
+    orders = [
+        torch.randperm(len(axes[0]), generator=torch.Generator().manual_seed(seed + k)).tolist() for k in range(arity)
+    ]
+    found = [tuple(axis[order[i]] for axis, order in zip(axes, orders, strict=True)) for i in range(len(axes[0]))]
+    return [*found, ((0.5, 0.5),) * (arity - 1) + ((-1.0, 2.0),), ((-1.0, 2.0),) + ((-0.25, -0.25),) * (arity - 1)]

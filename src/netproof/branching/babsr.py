@@ -30,7 +30,7 @@ class Babsr(Brancher):
 
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
         chord = _chords(scope, bounds)
-        lost = -bounds.coef.clamp(max=0) * chord.lift  # |min(A, 0)|·t
+        lost = chord.lost  # of a ReLU |min(A, 0)|·t
         through = bounds.coef * scope.bias
         gain = lost - torch.maximum(through * (chord.slope - chord.right), through * (chord.slope - chord.left))
         gain = torch.where(chord.unstable, gain.clamp(min=0), -torch.inf)
@@ -45,7 +45,7 @@ class _Chords(NamedTuple):
     unstable: Tensor
     width: Tensor
     slope: Tensor
-    lift: Tensor
+    lost: Tensor
     left: Tensor
     right: Tensor
 
@@ -57,7 +57,8 @@ def _chords(scope: Scope, bounds: Bounds) -> _Chords:
         unstable = relaxation.splittable(h)
         lines = relaxation.family(h, proof=False).at(relaxation.initial(h))
         width = (h.upper - h.lower).masked_fill(~unstable, 1.0)
-        parts.append((unstable, width, lines.upper_slope, lines.upper_intercept, *relaxation.sides(h)))
+        lost = relaxation.lost(bounds.coef[:, packed], h, lines, free=True)
+        parts.append((unstable, width, lines.upper_slope, lost, *relaxation.sides(h)))
     if len(parts) == 1:
         return _Chords(*parts[0])
     return _Chords(*(torch.cat(columns, 1) for columns in zip(*parts, strict=True)))
@@ -81,7 +82,7 @@ class BabsrOriginal(Brancher):
 
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
         chord = _chords(scope, bounds)
-        lost = torch.where(chord.unstable, -bounds.coef.clamp(max=0) * chord.lift, -torch.inf)  # |min(A, 0)|·t
+        lost = torch.where(chord.unstable, chord.lost, -torch.inf)  # of a ReLU |min(A, 0)|·t
         through = bounds.coef * scope.bias
         change = torch.maximum(through * (chord.slope - chord.right), through * (chord.slope - chord.left)) - lost
         change = torch.where(chord.unstable, change.abs(), -torch.inf)

@@ -10,7 +10,8 @@ from torch import Tensor
 from netproof.bounds.base import Bounds
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
-from netproof.bounds.linear.layers import alike
+from netproof.bounds.linear.layers import alike, split_points
+from netproof.bounds.packed import families, lines_at
 from netproof.bounds.scope import Scope
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
@@ -56,12 +57,28 @@ def children(scope: Scope, domains: Domains, neurons: Tensor) -> Tensor:
     slopes = theta.slopes
     origin = torch.arange(count, device=neurons.device).repeat_interleave(2 * k)
     at = neurons.repeat_interleave(2, dim=1).reshape(-1, 1)
+    if any(layer.arity > 1 for layer in scope.layers):
+        return dual.with_lines(theta, origin, _lines_of_halves(scope, domains, origin, at)).view(count, k, 2)
     changed = []
     for old, new in zip(dual.packed.at(slopes), _halves(scope, domains, neurons, slopes), strict=True):
         if new is not None:
             whole = slopes.new_zeros(()) if old is None else old
             changed.append(whole.expand_as(slopes)[origin].scatter_(1, at, new))
     return dual.with_lines(theta, origin, Lines(*changed)).view(count, k, 2)
+
+
+def _lines_of_halves(scope: Scope, domains: Domains, origin: Tensor, at: Tensor) -> Lines:
+    """Return the lines (n, U) of all neurons once that at `at` (n, 1) is split, right and left in turn.
+
+    A split of one operand moves what its neuron's line is in all of them, so all are drawn again.
+    """
+    lower, upper = domains.lower[origin], domains.upper[origin]
+    points = split_points(scope.layers, domains.lower, domains.upper)
+    assert points is not None  # 0 is not where a neuron of several operands is split
+    point, right = points[origin].gather(1, at), torch.arange(len(at), device=at.device)[:, None] % 2 == 0
+    lower = lower.scatter(1, at, torch.where(right, point, lower.gather(1, at)))
+    upper = upper.scatter(1, at, torch.where(right, upper.gather(1, at), point))
+    return lines_at(families(scope.layers, Interval(lower, upper), proof=False), domains.slopes[origin])
 
 
 def _halves(scope: Scope, domains: Domains, neurons: Tensor, slopes: Tensor) -> Lines:

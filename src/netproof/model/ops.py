@@ -68,11 +68,16 @@ class Affine(Op):
 
 
 class Nonlinear(Op):
-    """An elementwise function of one input."""
+    """A function of every entry of one input; of several operands, where `arity` is more than 1.
+
+    Then the input holds them one after the other: (arity, *out_shape).
+    """
+
+    arity: int = 1
 
     @abstractmethod
     def pull_back(self, coef: Tensor, x: Tensor) -> Tensor:
-        """Return coef · f'(x), elementwise; at a kink, with the derivative on its left."""
+        """Return coef · f'(x), (batch, *in_shape), elementwise; at a kink, with the derivative on its left."""
 
     @abstractmethod
     def error(self, x: Tensor, e: Tensor, dtype: torch.dtype) -> Tensor:

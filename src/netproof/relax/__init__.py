@@ -8,10 +8,11 @@ from typing import Any
 from netproof.errors import ModelError
 from netproof.model.graph import Graph
 from netproof.model.nonlinear import LeakyRelu, Relu
-from netproof.model.ops import Op
+from netproof.model.ops import Nonlinear, Op
 from netproof.relax.hinge import HingeRelaxation
 from netproof.relax.lines import Corners, Family, Fan, Line, Lines, Mix
 from netproof.relax.relaxation import Relaxation
+from netproof.relax.slots import Slots
 
 __all__ = [
     "Corners",
@@ -35,13 +36,20 @@ def register(op: type[Op], make: Callable[[Any], Relaxation]) -> None:
 
 
 def relaxation_of(op: Op) -> Relaxation:
-    """Return the relaxation of a nonlinear op."""
+    """Return the relaxation of a nonlinear op; one of several operands by slots."""
     make = _MAKERS.get(type(op))
     if make is None:
         raise ModelError(
             f"no relaxation is registered for {type(op).__name__}", remedy="register one with netproof.relax.register"
         )
-    return make(op)
+    made = make(op)
+    assert isinstance(op, Nonlinear)
+    if made.arity != op.arity:
+        raise ModelError(
+            f"{type(op).__name__} has {op.arity} operands and its relaxation {made.arity}",
+            remedy="give both the same arity",
+        )
+    return made if made.arity == 1 else Slots(made)
 
 
 def without_lp_form(graph: Graph) -> str | None:

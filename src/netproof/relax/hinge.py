@@ -97,3 +97,9 @@ class HingeRelaxation(Relaxation):
         """Return the largest distance of the lower line from g, which is at an end since g is convex."""
         low, high = (self.value(x) - lines.lower_slope * x for x in h)
         return torch.maximum(low, high).clamp(min=0)
+
+    def lost(self, coef: Tensor, h: Interval, lines: Lines, *, free: bool) -> Tensor:
+        """Return the chord's height at 0, per unit of a negative coefficient; a free lower line loses nothing."""
+        negative = coef.clamp(max=0)
+        above = -negative * lines.upper_intercept
+        return above if free else above + (coef - negative) * self.gap(h, lines)

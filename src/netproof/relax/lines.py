@@ -14,7 +14,10 @@ from netproof.numerics import UNDERFLOW, UNIT
 
 
 class Lines(NamedTuple):
-    """lower_slope·h + lower_intercept <= g(h) <= upper_slope·h + upper_intercept; all broadcast to (*lead, *node)."""
+    """lower_slope·h + lower_intercept <= g(h) <= upper_slope·h + upper_intercept; all broadcast to (*lead, *node).
+
+    Of a function of several operands the slopes have an axis more, for the operands.
+    """
 
     lower_slope: Tensor
     upper_slope: Tensor
@@ -98,33 +101,46 @@ class Fan(Family):
 class Mix(Family):
     """Two lower lines and two upper ones, mixed by t: between lines that are sound, all are.
 
-    What g is when it is exactly linear, both lower lines and both upper ones must be, with no rounding.
+    What g is when it is exactly linear, both lower lines and both upper ones must be, with no rounding. Of several
+    operands, slopes and `reach` are (*lead, operand, n), intercepts (*lead, n), and t is that of the first operand.
     """
 
     lower: tuple[Line, Line]
     upper: tuple[Line, Line]
     reach: Tensor | None  # in a proof: the largest |h|, which says what rounding a slope may cost
 
+    @property
+    def _planes(self) -> bool:
+        """Whether g has several operands."""
+        return self.lower[0].slope.dim() > self.lower[0].intercept.dim()
+
     def at(self, t: Tensor) -> Lines:
+        t = t[..., 0, :] if self._planes else t
         lower, upper = self._mixed(self.lower, t, -1.0), self._mixed(self.upper, t, 1.0)
         return Lines(lower.slope, upper.slope, upper.intercept, lower.intercept)
 
     def _mixed(self, pair: tuple[Line, Line], t: Tensor, outward: float) -> Line:
         first, second = pair
         by = Line(second.slope - first.slope, second.intercept - first.intercept)
-        slope = torch.addcmul(first.slope, t, by.slope)
+        slope = torch.addcmul(first.slope, t.unsqueeze(-2) if self._planes else t, by.slope)
         intercept = torch.addcmul(first.intercept, t, by.intercept)
         if self.reach is not None:
-            sizes = first.slope.abs() + second.slope.abs(), first.intercept.abs() + second.intercept.abs()
-            slack = (sizes[0] * self.reach + sizes[1]) * (8.0 * UNIT[slope.dtype]) + UNDERFLOW
-            one = (by.slope == 0) & (by.intercept == 0)  # nothing was mixed, so nothing is rounded
+            slopes = (first.slope.abs() + second.slope.abs()) * self.reach
+            intercepts, one = first.intercept.abs() + second.intercept.abs(), by.slope == 0
+            if self._planes:
+                slopes, one = slopes.sum(-2), one.all(-2)
+            slack = (slopes + intercepts) * (8.0 * UNIT[slope.dtype]) + UNDERFLOW
+            one = one & (by.intercept == 0)  # nothing was mixed, so nothing is rounded
             intercept = torch.where(one, intercept, intercept + outward * slack)
         return Line(slope, intercept)
 
     def gradient(self, t: Tensor, coef: Tensor, h: Tensor, out: Tensor) -> None:
         out.zero_()
+        into = out[..., 0, :] if self._planes else out
         for side, (first, second) in ((coef.clamp(min=0), self.lower), (coef.clamp(max=0), self.upper)):
-            out += side * ((second.slope - first.slope) * h + (second.intercept - first.intercept))
+            change = (second.slope - first.slope) * h
+            change = change.sum(-2) if self._planes else change
+            into += side * (change + (second.intercept - first.intercept))
 
     def select(self, index: Tensor) -> Mix:
         def some(t: Tensor) -> Tensor:

@@ -16,8 +16,14 @@ _THIN = 2.0**-16  # of their size: bounds that are kept in float32 are not split
 
 
 class Relaxation(ABC):
-    """An elementwise function g, as bounds see it. Those of h are tensors of any one shape; lower > upper is empty."""
+    """A function g as bounds see it. Those of h are tensors of any one shape; lower > upper is empty.
 
+    A function of several operands has them on the last axis but one: bounds are (*lead, arity, n), and so is what is
+    said of each operand (slopes, parameters, where to split); what is said of g alone (an intercept, a range) is
+    (*lead, n). Its lines are planes.
+    """
+
+    arity: int = 1  # the number of operands
     kink: float | None = None  # the only point to the left and right of which g is linear; None: there is none
 
     @abstractmethod
@@ -54,12 +60,13 @@ class Relaxation(ABC):
         """
         reach = h.magnitude * _BEYOND + 1e-37
         wide = Interval(h.lower - reach, h.upper + reach)
-        slope = self.steepest(wide) * wide.magnitude
+        slope = self.over_operands(self.steepest(wide) * wide.magnitude)
         return unit * INFLATE * ((times + 1) * slope + self.range(wide).magnitude)
 
     def splittable(self, h: Interval) -> Tensor:
         """Say where a split may help: g is not linear, and the bounds are not so thin that halves are no smaller."""
-        return self.unstable(h) & (h.upper - h.lower > _THIN * (1.0 + h.magnitude))
+        unstable = self.unstable(h) if self.arity == 1 else self.unstable(h).unsqueeze(-2)
+        return unstable & (h.upper - h.lower > _THIN * (1.0 + h.magnitude))
 
     def split_point(self, h: Interval) -> Tensor:
         """Return where to split the bounds: at the kink, or in the middle."""
@@ -73,13 +80,16 @@ class Relaxation(ABC):
 
     def gap(self, h: Interval, lines: Lines) -> Tensor:
         """Return the largest distance between the lines on the bounds: what a lower line may lose, roughly."""
-        low, high = (
-            (lines.upper_slope - lines.lower_slope) * end
-            + lines.upper_intercept
-            - (0.0 if lines.lower_intercept is None else lines.lower_intercept)
-            for end in h
-        )
-        return torch.maximum(low, high).clamp(min=0)
+        low, high = ((lines.upper_slope - lines.lower_slope) * end for end in h)
+        offset = lines.upper_intercept - (0.0 if lines.lower_intercept is None else lines.lower_intercept)
+        return (self.over_operands(torch.maximum(low, high)) + offset).clamp(min=0)
+
+    def lost(self, coef: Tensor, h: Interval, lines: Lines, *, free: bool) -> Tensor:
+        """Return what the lines take from a bound with these coefficients of g(h), roughly.
+
+        free: whether the parameters of the lines are optimised, so that some lines may lose next to nothing.
+        """
+        return coef.abs() * self.gap(h, lines)
 
     def hull(self, h: Interval) -> Corners | None:
         """Return the corners of the hull, or None: then there is no decomposition of g.
@@ -95,3 +105,7 @@ class Relaxation(ABC):
     def unstable(self, h: Interval) -> Tensor:
         """Say where g is not linear on the bounds, so that a split may help."""
         return ~self.linear_on(h)
+
+    def over_operands(self, each: Tensor) -> Tensor:
+        """Return the sum over the operands."""
+        return each if self.arity == 1 else each.sum(-2)

@@ -26,16 +26,11 @@ def blamed(node: Node, coef: Tensor, h: Interval, line: Tensor, share: Share, bo
     coef (target, row, m): the rows' coefficients at a nonlinear node; h (box, m), line (box, 3 or 4, m) and the shares
     are those of the boxes, and box (target,) says which is whose (None: one target a box).
     """
-    gap = relaxation_of(node.op).gap(h, Lines(*line.unbind(1)))
-    cost = _cost(coef, *(t if box is None else t[box] for t in (line[:, 2], gap)))
-    (boxes, size), inputs = h.lower.shape, share.part.shape[1]
-    dense = coef.new_zeros(boxes * size, inputs)  # a dense sum: its order, and so its rounding, is fixed
-    dense[share.box * size + share.neuron] = share.part
-    dense = dense.view(boxes, size, inputs)
+    relaxation, dense = relaxation_of(node.op), coef.new_zeros(h.lower.numel(), share.part.shape[1])
+    coef = coef if relaxation.arity == 1 else coef.repeat(1, 1, relaxation.arity)
+    lower, upper, line = ((t if box is None else t[box])[:, None] for t in (*h, line))
+    cost = relaxation.lost(coef, Interval(lower, upper), Lines(*line.unbind(2)), free=False).sum(1)
+    size = h.lower.shape[1]
+    dense[share.box * size + share.neuron] = share.part  # a dense sum: its order, and so its rounding, is fixed
+    dense = dense.view(-1, size, dense.shape[1])
     return (cost[:, None] @ (dense if box is None else dense[box]))[:, 0]
-
-
-def _cost(coef: Tensor, lift: Tensor, gap: Tensor) -> Tensor:
-    """(target, m): what the lines take from the rows: the upper one where a coefficient is negative, or the lower."""
-    negative = coef.clamp(max=0)
-    return ((coef - negative) * gap[:, None] - negative * lift[:, None]).sum(1)

@@ -74,8 +74,9 @@ class BlockNet(BoxNet):
             if pre not in self._block:
                 self._add(pre, hull)
             relaxation, h = relaxation_of(graph.nodes[index].op), Interval(*(side.flatten() for side in hull.of[pre]))
-            own = relaxation.rounding(h, gamma(graph.nodes[index].size + self._terms), times=2)
-            self._weight[index] = ((own + relaxation.steepest(h) * self._slack[pre].cpu()) * INFLATE).to(device)
+            own = relaxation.rounding(h, gamma(graph.nodes[pre].size + self._terms), times=2)
+            read = (relaxation.steepest(h) * self._slack[pre].cpu()).view(relaxation.arity, -1).sum(0)
+            self._weight[index] = ((own + read) * INFLATE).to(device)
         self._input_weight = hull.charge.weight[0].flatten().to(device)
         self._add_rows(rows, hull)
 
@@ -148,12 +149,14 @@ class BlockNet(BoxNet):
                 continue
             if keep is not None:
                 keep[j] = coef
+            error = torch.addmv(error, coef.abs(), self._weight[j])
             low, high, lift, *offset = lines[j].index_select(0, box).unbind(1)
+            if low.shape[1] > coef.shape[1]:  # several operands
+                coef = coef.repeat(1, low.shape[1] // coef.shape[1])
             negative = coef.clamp(max=0)
             const = const + (negative * lift).sum(1)
             if offset:
                 const = const + ((coef - negative) * offset[0]).sum(1)
-            error = torch.addmv(error, coef.abs(), self._weight[j])
             coef = torch.addcmul(negative * high, coef - negative, low)
             block = self._block[self._graph.nodes[j].inputs[0]]
             const = torch.addmv(const, coef, block.const)

@@ -3,7 +3,7 @@
 `WalkedNet` walks the graph itself, so it takes networks of any size; `blocks.BlockNet` is the quicker form of small
 ones. A node's values are flattened here: (box, m) for a node of m neurons. The lines of a nonlinear node are one tensor
 (box, 3, m), the lower slope, the upper slope and the upper intercept, so that rows gather theirs in one go; (box, 4, m)
-where there are lower intercepts too.
+where there are lower intercepts too. Of a function of several operands they are those of its slots (`relax.slots`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 from netproof.bounds.linear.backward import backward, over_input, walk
 from netproof.bounds.linear.coefficients import Dense
 from netproof.bounds.linear.interval import Intervals, through
-from netproof.bounds.linear.lined_graph import one_hot
+from netproof.bounds.linear.lined_graph import one_hot, shaped
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
@@ -91,10 +91,8 @@ class _ByRow(Mapping[int, Lines]):
         self._graph, self._lines, self._box = graph, lines, box
 
     def __getitem__(self, node: int) -> Lines:
-        shape = self._graph.nodes[node].shape
-        if self._box is None:
-            return Lines(*(t.reshape(-1, 1, *shape) for t in self._lines[node].unbind(1)))
-        return Lines(*(t.reshape(-1, *shape) for t in self._lines[node].index_select(0, self._box).unbind(1)))
+        lines = self._lines[node][:, :, None] if self._box is None else self._lines[node].index_select(0, self._box)
+        return shaped(self._graph.nodes[node], Lines(*lines.unbind(1)))
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._lines)

@@ -64,9 +64,11 @@ class Condenser:
         lines = {n: proof.linear_part(n) for n in graph.nonlinear if n in graph.ancestors[start]}
         done = walk(graph, start, proof.begin(start, coef), lines, self._node, charge=proof.charge, keep=True)
         assert done.error is not None
-        wanted = [(done.at, self.places), *((done.kept.get(layer.node), layer.index) for layer in proof.layers)]
-        parts = [done.const[:, None]]
-        parts += [coef.new_zeros(len(coef), len(at)) if one is None else one.take(at) for one, at in wanted]
+        none = coef.new_zeros(len(coef), len(self.places))
+        parts = [done.const[:, None], none if done.at is None else done.at.take(self.places)]
+        for layer in proof.layers:
+            here, none = done.kept.get(layer.node), coef.new_zeros(len(coef), layer.count)
+            parts.append(none if here is None else layer.first(here.take(layer.outputs)))
         return torch.cat(parts, 1), done.error
 
     def add(self, forms: Tensor, errors: Tensor) -> None:
@@ -118,13 +120,16 @@ class Condenser:
         assert proof.charge is not None
         trunk = intervals[self._node].magnitude.flatten()[self.places]
         h = [intervals[layer.pre].magnitude.flatten()[layer.index] for layer in proof.layers]
-        z = [intervals[layer.node].magnitude.flatten()[layer.index] for layer in proof.layers]
+        z = [layer.first(intervals[layer.node].magnitude.flatten()[layer.outputs]) for layer in proof.layers]
         empty = trunk.new_zeros(0)
         most, out = (torch.cat([empty, *parts]) for parts in (h, z))
         values = torch.cat([trunk.new_ones(1), trunk, out])
         # Every coefficient is one sum of at most U + 4 products, computed from those of the neurons after it.
         unit = gamma(len(most) + 16)
-        lines = [layer.relaxation.rounding(_at(intervals[layer.pre], layer.index), unit) for layer in proof.layers]
+        lines = [
+            layer.first(layer.relaxation.rounding(_at(intervals[layer.pre], layer.index), unit))
+            for layer in proof.layers
+        ]
         error = torch.cat([empty, *self._errors])
         # A bound of h that was rounded out of the subnormals is at most 1e-37 larger, see `numerics.float32_down`.
         most = most + 1e-37

@@ -139,7 +139,8 @@ def _step(
         return here.adjoint(node.op)
     assert lines is not None
     taken = None if force is None else force.get(node.index)
-    back, terms = here.relaxed(lines[node.index], taken)
+    assert isinstance(node.op, Nonlinear)
+    back, terms = here.relaxed(lines[node.index], taken, node.op.arity)
     for term in terms:
         const.add(term)
     if charge is not None and taken is not None:

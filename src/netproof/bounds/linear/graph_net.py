@@ -101,7 +101,8 @@ class GraphNet(Net):
         begin = self.lined.begin(self.start, coef)
         done = walk(self.graph, self.start, begin, spread, 0, charge=self.lined.charge, force=forces, keep=True)
         form = over_input(self.graph, done)
-        read = {layer.node: done.kept[layer.node].take(layer.index) for layer in self.layers if layer.node in done.kept}
+        kept = [layer for layer in self.layers if layer.node in done.kept]
+        read = {layer.node: layer.every(done.kept[layer.node].take(layer.outputs)) for layer in kept}
         after = self._packed(read, len(seed))
         before = after * torch.where(after < 0, lines.upper_slope, lines.lower_slope)
         least, const = self.region.least(form), seed[:, 0]
@@ -144,8 +145,11 @@ class GraphNet(Net):
             if node.index not in self.graph.ancestors[self.start]:
                 continue
             if isinstance(node.op, Nonlinear):
-                line = spread[node.index]
-                values[node.index] = torch.addcmul(line.upper_intercept, line.upper_slope, values[node.inputs[0]])
+                line, h = spread[node.index], values[node.inputs[0]]
+                if node.op.arity > 1:
+                    values[node.index] = line.upper_intercept + (line.upper_slope * h).sum(1)
+                else:
+                    values[node.index] = torch.addcmul(line.upper_intercept, line.upper_slope, h)
             else:
                 values[node.index] = node.op.forward(*(values[i] for i in node.inputs)) if node.inputs else point
         layers = [layer for layer in self.layers if layer.pre in values]
@@ -181,9 +185,10 @@ class _Forces(Mapping[int, Tensor]):
         self._net, self._force = net, force
 
     def __getitem__(self, node: int) -> Tensor:
-        layer, shape = self._net.by_node[node], self._net.graph.nodes[node].shape
-        dense = self._force.new_zeros(len(self._force), self._net.graph.nodes[node].size)
-        return dense.index_copy_(1, layer.index, self._force[:, layer.packed]).view(-1, *shape)
+        layer = self._net.by_node[node]
+        read = self._net.graph.nodes[layer.pre]
+        dense = self._force.new_zeros(len(self._force), read.size)
+        return dense.index_copy_(1, layer.index, self._force[:, layer.packed]).view(-1, *read.shape)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._net.by_node)

@@ -86,10 +86,15 @@ class Intervals:
             return Interval(self.region.lower, self.region.upper)
         inputs = [self.of[i] for i in node.inputs]
         if not isinstance(node.op, Affine):
-            (x,) = inputs
-            return relaxation_of(node.op).range(x)
+            lower, upper = relaxation_of(node.op).range(self._read_by(node))
+            return Interval(lower.view(node.shape), upper.view(node.shape))
         lower, upper = through(node.op, [Interval(x.lower[None], x.upper[None]) for x in inputs], self._weight(node))
         return Interval(lower[0], upper[0])
+
+    def _read_by(self, node: Node) -> Interval:
+        """Return the bounds of what a nonlinear node reads, flattened."""
+        (pre,) = node.inputs
+        return Interval(self.of[pre].lower.flatten(), self.of[pre].upper.flatten())
 
     def _weight(self, node: Node) -> Tensor:
         """What a coefficient of this node may cost by rounding; what the weight itself lost to underflow included."""
@@ -101,7 +106,8 @@ class Intervals:
             return self.region.charge()
         magnitudes = [self.charge.magnitude[i][None] for i in node.inputs]
         if not isinstance(node.op, Affine):
-            return relaxation_of(node.op).rounding(self.of[node.inputs[0]], gamma(node.size + 8))
+            charge = relaxation_of(node.op).rounding(self._read_by(node), gamma(magnitudes[0].numel() + 8))
+            return charge.view(node.shape)
         weight = node.op.absolute().forward(*magnitudes)[0] * gamma(node.op.fan + node.size + 8)
         if node.op.radius is not None:
             weight = weight + node.op.radius.forward(*magnitudes)[0] * INFLATE

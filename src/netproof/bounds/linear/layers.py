@@ -6,21 +6,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from netproof.core.forms import Interval
-from netproof.relax import Relaxation
+from netproof.relax import Lines, Relaxation
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """The neurons of one nonlinear node that are unstable at the root."""
+    """The neurons of one nonlinear node that are unstable at the root.
+
+    Where the node's function has several operands, each of them counts as a neuron here (`relax.slots`): all first
+    operands come first, and the neurons themselves are known by these.
+    """
 
     node: int  # the nonlinear node
     pre: int  # the node it reads: h
-    index: Tensor  # (U_k,) their places in the flattened node
+    index: Tensor  # (U_k,) their places in the flattened node `pre`
     start: int  # their place among all packed neurons
     relaxation: Relaxation
+
+    @property
+    def arity(self) -> int:
+        return self.relaxation.arity
+
+    @property
+    def outputs(self) -> Tensor:
+        """Return the places of the neurons in the flattened node, (U_k / arity,)."""
+        return self.index[: self.count // self.arity]
+
+    def first(self, values: Tensor) -> Tensor:
+        """Put what neurons have (*lead, U_k / arity) into their first slots, with 0 in the others: (*lead, U_k)."""
+        return values if self.arity == 1 else F.pad(values, (0, self.count - values.shape[-1]))
+
+    def every(self, values: Tensor) -> Tensor:
+        """Put what neurons have (n, U_k / arity) into all of their slots: (n, U_k)."""
+        return values if self.arity == 1 else values.repeat(1, self.arity)
 
     @property
     def count(self) -> int:
@@ -40,7 +62,7 @@ def alike(layers: Sequence[Layer]) -> list[tuple[Relaxation, slice]]:
     """Return runs of neurons with the same nonlinearity, and where they are packed."""
     runs: list[tuple[Relaxation, slice]] = []
     for layer in layers:
-        if runs and runs[-1][0] == layer.relaxation:
+        if runs and layer.arity == 1 and runs[-1][0] == layer.relaxation:
             runs[-1] = (layer.relaxation, slice(runs[-1][1].start, layer.packed.stop))
         else:
             runs.append((layer.relaxation, layer.packed))
@@ -69,3 +91,13 @@ def initial_slopes(layers: Sequence[Layer], lower: Tensor, upper: Tensor) -> Ten
     """Return the parameters (domain, U) to start from, for bounds (domain, U) of h."""
     parts = [layer.relaxation.initial(Interval(lower[:, layer.packed], upper[:, layer.packed])) for layer in layers]
     return torch.cat([lower[:, :0], *parts], 1)
+
+
+def lost(layers: Sequence[Layer], coef: Tensor, h: Interval, lines: Lines) -> Tensor:
+    """Return what the lines of neurons take from bounds with coefficients (domain, U), roughly: (domain, U)."""
+    parts = []
+    for relaxation, packed in alike(layers):
+        here = Interval(h.lower[:, packed], h.upper[:, packed])
+        own = Lines(*(None if t is None else t[:, packed] for t in lines))  # type: ignore[arg-type]
+        parts.append(relaxation.lost(coef[:, packed], here, own, free=True))
+    return parts[0] if len(parts) == 1 else torch.cat([coef[:, :0], *parts], 1)

@@ -18,6 +18,7 @@ from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.region import Region
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph, Node
+from netproof.model.ops import Nonlinear
 from netproof.numerics import UNDERFLOW, gamma
 from netproof.relax import Lines, relaxation_of
 
@@ -28,7 +29,7 @@ class LinedGraph:
     region: Region
     charge: Charge | None  # None: a search copy; not None: proofs
     layers: list[Layer] = field(default_factory=list)
-    _stable: dict[int, Lines] = field(default_factory=dict)  # where g is linear, (*node); anything elsewhere
+    _stable: dict[int, Lines] = field(default_factory=dict)  # where g is linear, (slots,); anything elsewhere
     _layer_of: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -36,13 +37,15 @@ class LinedGraph:
         return self.region.centre.dtype
 
     def add(self, node: int, pre: int, bounds: Interval) -> None:
-        """Register a nonlinear node with confirmed root bounds (*node) of its input."""
+        """Register a nonlinear node with confirmed root bounds of its input, in that node's shape."""
         relaxation = relaxation_of(self.graph.nodes[node].op)
+        bounds = Interval(bounds.lower.flatten(), bounds.upper.flatten())
         # As in a proof in either copy, since both must fold the same neurons: those that are one line, bit for bit.
         lines = relaxation.family(bounds, proof=True).at(relaxation.initial(bounds))
         if self.charge is not None:
-            _refuse_crossing(self.graph.nodes[node], bounds, lines)
-        unstable = (relaxation.unstable(bounds) | _are_two(bounds, lines)).flatten()
+            _refuse_crossing(self.graph.nodes[node], relaxation.arity, bounds, lines)
+        unstable = (relaxation.unstable(bounds) | _are_two(bounds, lines)).view(relaxation.arity, -1)
+        unstable = unstable.any(0).expand_as(unstable).flatten()
         self._stable[node] = Lines(*(None if t is None else t.to(self.dtype) for t in lines))  # type: ignore[arg-type]
         if bool(unstable.any()):
             start = self.layers[-1].packed.stop if self.layers else 0
@@ -60,8 +63,11 @@ class LinedGraph:
         slope, intercept = stable.upper_slope, stable.upper_intercept
         if node in self._layer_of:
             index = self.layers[self._layer_of[node]].index
-            slope, intercept = (t.flatten().index_fill(0, index, 0.0).view_as(t) for t in (slope, intercept))
-        return Lines(slope, slope, intercept, None if stable.lower_intercept is None else intercept)
+            slope, intercept = (t.index_fill(0, index, 0.0) for t in (slope, intercept))
+        return shaped(
+            self.graph.nodes[node],
+            Lines(slope, slope, intercept, None if stable.lower_intercept is None else intercept),
+        )
 
     def begin(self, start: int, coef: Tensor) -> Coefficients:
         """Return coefficients (*lead, *node) of node `start` in the kind that walks of this graph carry."""
@@ -69,9 +75,12 @@ class LinedGraph:
 
     def spread(self, layer: Layer, lines: Lines) -> Lines:
         """Return the lines (n, U_k) of a layer's neurons among the linear ones of its node: (n, *node) each."""
-        shape, stable = self.graph.nodes[layer.node].shape, self._stable[layer.node]
-        pairs = zip(lines, stable, strict=True)
-        return Lines(*(None if own is None else _among(own, rest, layer.index, shape) for own, rest in pairs))  # type: ignore[arg-type]
+        node, stable = self.graph.nodes[layer.node], self._stable[layer.node]
+        size, pairs = self.graph.nodes[layer.pre].size, zip(lines, stable, strict=True)
+        return shaped(
+            node,
+            Lines(*(None if own is None else _among(own, rest, layer.index, size) for own, rest in pairs)),  # type: ignore[arg-type]
+        )
 
 
 def _are_two(bounds: Interval, lines: Lines) -> Tensor:
@@ -81,21 +90,31 @@ def _are_two(bounds: Interval, lines: Lines) -> Tensor:
     return ~same & (bounds.lower <= bounds.upper)
 
 
-def _refuse_crossing(node: Node, bounds: Interval, lines: Lines) -> None:
+def _refuse_crossing(node: Node, arity: int, bounds: Interval, lines: Lines) -> None:
     """Raise where the lower line is above the upper one: a relaxation that is wrong must not prove anything."""
     offset = lines.upper_intercept - (0.0 if lines.lower_intercept is None else lines.lower_intercept)
     slopes = lines.lower_slope.abs() + lines.upper_slope.abs()
     size = slopes * bounds.magnitude + lines.upper_intercept.abs() + offset.abs()
-    crossed = [(lines.upper_slope - lines.lower_slope) * end + offset < -size * gamma(16) - UNDERFLOW for end in bounds]
-    if bool(((crossed[0] | crossed[1]) & (bounds.lower <= bounds.upper)).any()):
+    apart = torch.minimum(*((lines.upper_slope - lines.lower_slope) * end for end in bounds)) + offset
+    real = bounds.lower <= bounds.upper
+    apart, size, real = (t.view(arity, -1) for t in (apart, size, real))
+    if bool(((apart.sum(0) < -size.sum(0) * gamma(16 + arity) - UNDERFLOW) & real.all(0)).any()):
         raise RuntimeError(f"node {node.name!r}: the lower line of {type(node.op).__name__} is above its upper one")
 
 
-def _among(packed: Tensor, stable: Tensor | None, index: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Put (n, U_k) at `index` among a node's values (*node), None for 0: (n, *node)."""
-    count = math.prod(shape)
-    rest = packed.new_zeros(count) if stable is None else stable.flatten()
-    return rest.expand(len(packed), -1).index_copy(1, index, packed).view(-1, *shape)
+def shaped(node: Node, lines: Lines) -> Lines:
+    """Return lines (*lead, slots) in the shape of their node: (*lead, *node), slopes with the operands before."""
+    assert isinstance(node.op, Nonlinear)
+    operands = (node.op.arity,) if node.op.arity > 1 else ()
+    slopes = (t.unflatten(-1, (*operands, *node.shape)) for t in lines[:2])
+    intercepts = (None if t is None else t[..., : node.size].unflatten(-1, node.shape) for t in lines[2:])
+    return Lines(*slopes, *intercepts)
+
+
+def _among(packed: Tensor, stable: Tensor | None, index: Tensor, size: int) -> Tensor:
+    """Put (n, U_k) at `index` among what all slots have (size,), None for 0: (n, size)."""
+    rest = packed.new_zeros(size) if stable is None else stable
+    return rest.expand(len(packed), -1).index_copy(1, index, packed)
 
 
 def one_hot(places: Tensor, signs: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -9,7 +9,7 @@ from netproof.bounds.domains import Domains
 from netproof.bounds.linear.layers import splittable
 from netproof.bounds.neurons.root import Root
 from netproof.core.forms import Interval
-from netproof.model.ops import Affine
+from netproof.model.ops import Affine, Nonlinear
 
 
 def moved_neurons(root: Root, domains: Domains, most: int) -> dict[int, Tensor]:
@@ -60,6 +60,8 @@ def _reach(root: Root, domains: Domains) -> list[Tensor]:
             flat = flat.clone()
             flat[:, layer.index] += last[:, layer.packed].float()
             value = flat.view_as(value)
+        if isinstance(node.op, Nonlinear) and node.op.arity > 1:
+            value = value.sum(1)
         values.append(value)
     return found
 

@@ -15,11 +15,12 @@ from torch import Tensor
 from netproof.bounds.ascent import Schedule
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
-from netproof.bounds.linear.layers import settled_at, splittable
+from netproof.bounds.linear.layers import lost, settled_at, splittable
 from netproof.bounds.neurons.forms import bound_forms
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.record import NOTHING, Recorder
 from netproof.core.deadline import Deadline
+from netproof.core.forms import Interval
 from netproof.numerics import float32_down, float32_up
 
 
@@ -43,11 +44,12 @@ def renew(
 
 
 def _cost(root: Root, domains: Domains) -> Tensor:
-    """(domain, U): what each neuron's upper line takes from the bound, and a little for width where it takes none."""
+    """(domain, U): what each neuron's lines take from the bound, and a little for width where they take nothing."""
     pulled = Dual.of(root, domains, proof=False).at(DualPoint.of(domains)).pulled
     assert pulled.lines is not None
-    lost = pulled.lines.upper_intercept
-    return -pulled.after.clamp(max=0) * lost + 1e-6 * lost
+    h, little = Interval(domains.lower, domains.upper), torch.full_like(pulled.after, -1e-6)
+    taken, wide = (lost(root.layers, coef, h, pulled.lines) for coef in (pulled.after, little))
+    return taken + wide
 
 
 def _tighten(

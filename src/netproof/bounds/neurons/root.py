@@ -198,7 +198,7 @@ def _refine(
         better = known.intervals.of[pre]
         found = Interval(found.lower.maximum(better.lower), found.upper.minimum(better.upper))
         intervals.tighten(pre, found)
-    unstable = _unstable(root, pre, found).flatten().nonzero()[:, 0]
+    unstable = _unstable(root, pre, found).nonzero()[:, 0]
     if len(unstable) == 0 or _intervals_are_tight(root, pre):
         return None
     bounder = _Neurons(root, pre, schedule, deadline, deepen)
@@ -293,9 +293,10 @@ def _readers(root: Root, pre: int) -> list[int]:
 
 
 def _unstable(root: Root, pre: int, bounds: Interval) -> Tensor:
-    """Say which entries of node `pre` some nonlinear node is not linear on."""
+    """Say which entries of the flattened node `pre` some nonlinear node is not linear on."""
     nodes = root.graph64.graph.nodes
-    found = [relaxation_of(nodes[i].op).unstable(bounds) for i in _readers(root, pre)]
+    flat = Interval(bounds.lower.flatten(), bounds.upper.flatten())
+    found = [relaxation_of(nodes[i].op).unstable(flat) for i in _readers(root, pre)]
     return torch.stack(found).any(0)
 
 

@@ -24,7 +24,7 @@ from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.graph import Node
 from netproof.model.nonlinear import Relu
 from netproof.model.onnx.file import OnnxFile, read_tensor
-from netproof.model.ops import Affine, Input, Op
+from netproof.model.ops import Affine, Input, Nonlinear, Op
 from netproof.model.origin.constant import Constant
 from netproof.numerics import UNIT
 
@@ -91,6 +91,8 @@ class Builder:
     def add(self, op: Op, inputs: Sequence[Ref], name: str, slack: Affine | None = None) -> Ref:
         empty = [torch.zeros(0, *ref.shape, dtype=torch.float64) for ref in inputs]
         shape = tuple(op.forward(*empty).shape[1:])
+        if isinstance(op, Nonlinear) and inputs[0].shape != (shape if op.arity == 1 else (op.arity, *shape)):
+            raise RuntimeError(f"{op.arity} operands of shape {shape} are not a value of shape {inputs[0].shape}")
         node = Node(len(self.nodes), op, tuple(ref.index for ref in inputs), shape, name)
         self.nodes.append(node)
         self.kinds.append(self._kind(op, inputs))

@@ -216,7 +216,24 @@ def pad(c: Context, x: Ref, before: Sequence[int], after: Sequence[int], value: 
 @converts("Concat")
 def _concat(c: Context) -> Value:
     values = [c.value(i) for i in range(len(c.inputs))]
-    axis = c.axis(int(c.attr("axis", 1)), len(values[0].shape))
+    return joined(c, values, c.axis(int(c.attr("axis", 1)), len(values[0].shape)))
+
+
+def stacked(c: Context, *values: Value) -> Ref:
+    """Return the operands of a function of several, broadcast and one after the other: (operand, *shape)."""
+    shape = broadcast(c, *(v.shape for v in values))
+
+    def one(v: Value) -> Value:
+        if isinstance(v, Constant):
+            return v.moved(lambda entries: np.broadcast_to(entries, shape)[None])
+        wide = expand(c, v, shape)
+        return c.emit(Reshape(shape, (1, *shape)), wide)
+
+    return joined(c, [one(v) for v in values], 0)
+
+
+def joined(c: Context, values: Sequence[Value], axis: int) -> Ref:
+    """Return values joined along an axis, constants among them."""
     if any(isinstance(v, Constant) and v.radius is not None for v in values):
         c.refuse("the rounding of its folded constants cannot be carried", "fold constants when exporting")
     values = [v for v in values if len(v.shape) <= axis or v.shape[axis]]
