@@ -38,7 +38,7 @@ from netproof.problem.reduce import reduce
 from netproof.problem.witness import confirm
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
-from netproof.search.method import Method
+from netproof.search.method import Method, Work
 
 COLUMNS = "set vnnlib rule status branches seconds failures"
 RULES = ("babsr", "gnn", "gnn-online", "random")
@@ -85,7 +85,7 @@ class Runner:
 
     def _search(self, problem: Problem, goal: Decide, rule: Brancher, deadline: Deadline, stats: Stats) -> str:
         method = replace(self._method(), brancher=rule)
-        outcome = Search(problem, method, goal, self._device, self._threads, deadline, stats).run()
+        outcome = Search(problem, method, goal, Work(self._device, self._threads, deadline, stats)).run()
         return {"proved": "unsat", "found": "sat"}.get(outcome.status, outcome.status)
 
     def _method(self) -> Method:

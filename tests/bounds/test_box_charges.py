@@ -15,10 +15,9 @@ from netproof.bounds.boxes.blocks import BlockNet, compose
 from netproof.bounds.boxes.bounder import BoxBounder, BoxBounds, _lines
 from netproof.bounds.boxes.clip import clip
 from netproof.bounds.boxes.combine import combined
-from netproof.bounds.boxes.region import BoxRegion
 from netproof.bounds.linear.backward import Charge
 from netproof.bounds.linear.interval import Intervals, interval_bounds
-from netproof.bounds.linear.region import Region
+from netproof.bounds.linear.region import BoxRegion, Region
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.affine import Scale

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from netproof.bounds.boxes.clip import clip
 from netproof.bounds.boxes.combine import combine, combined
-from netproof.bounds.boxes.region import BoxRegion
+from netproof.bounds.linear.region import BoxRegion
 from netproof.core.forms import LinearForm
 from support.rational import Exact, exact
 

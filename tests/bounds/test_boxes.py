@@ -14,7 +14,7 @@ from netproof.bounds.boxes import blocks as blocks_module
 from netproof.bounds.boxes.blocks import BlockNet
 from netproof.bounds.boxes.bounder import BoxBounder, BoxBounds
 from netproof.bounds.boxes.net import WalkedNet
-from netproof.bounds.boxes.region import BoxRegion
+from netproof.bounds.linear.region import BoxRegion
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.graph import Graph

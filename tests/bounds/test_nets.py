@@ -112,13 +112,14 @@ MADE = {
     **{f"operands {seed}": (many_operands, seed) for seed in range(4)},
 }
 every_network = pytest.mark.parametrize("made", MADE.values(), ids=MADE)
+in_boxes = pytest.mark.parametrize("boxes", [False, True], ids=["whole set", "boxes"])
 Made = tuple[Callable[[int], Graph], int]
 
 
 class Case:
     """Sub-domains of a network, split at random, and a dual point of each: two targets, of two rows and of one."""
 
-    def __init__(self, made: Made) -> None:
+    def __init__(self, made: Made, *, boxes: bool = False) -> None:
         make, seed = made
         graph, rng = make(seed), np.random.default_rng(seed)
         coef, offset = rng.normal(size=(3, graph.output.size)), rng.normal(size=3)
@@ -135,6 +136,9 @@ class Case:
         beta = torch.rand(shape, generator=random) * torch.randint(0, 2, shape, generator=random)
         weights = root.valid[domains.target] * (0.2 + torch.rand(len(domains), 2, generator=random))
         self.theta = DualPoint(torch.rand(shape, generator=random), beta, weights / weights.sum(1, keepdim=True))
+        if boxes:
+            sides = torch.rand(len(domains), 2, graph.input.size, generator=random, dtype=torch.float64)
+            self.domains = replace(domains, inside=1.75 * sides.sort(1).values - 0.75)
 
     def nets(self, kind: str) -> tuple[Net, Net]:
         """Condensed, and the graph: to search, to prove, or in float64 with nothing charged."""
@@ -143,13 +147,15 @@ class Case:
             return root.condensed32, GraphNet.whole(root.graph32, self.rows)
         if kind == "proof":
             return root.condensed64, GraphNet.whole(root.graph64, self.rows)
-        plain = replace(root.condensed64, region=root.graph64.region.about_centre(), charges=None)
+        region = root.graph64.region
+        plain = replace(root.condensed64, region=region.about_centre(), charges=None, origin=region.centre)
         return plain, GraphNet.whole(replace(root.graph64, charge=None), self.rows)
 
     def dual(self, net: Net) -> Dual:
         target, known = self.domains.target, self.domains.known.to(net.dtype)
         packed = Packed.of(net.layers, known, proof=net.proof)
-        return Dual(net, net.rows[target], net.error[target], self.root.valid[target], packed)
+        rows, error = net.rows[target], net.error[target]
+        return Dual(net, rows, error, self.root.valid[target], packed, net.over(known.inside))
 
     def both(self, kind: str) -> tuple[Evaluated, Evaluated]:
         first, second = (self.dual(net).at(self.theta) for net in self.nets(kind))
@@ -167,9 +173,10 @@ def close(a: Tensor, b: Tensor, tolerance: float) -> bool:
 
 
 @every_network
+@in_boxes
 @pytest.mark.parametrize(("kind", "tolerance"), [("search", 2e-4), ("plain", 1e-10), ("proof", 1e-10)])
-def test_both_give_the_same_bounds_and_coefficients(made: Made, kind: str, tolerance: float) -> None:
-    case = Case(made)
+def test_both_give_the_same_bounds_and_coefficients(made: Made, kind: str, tolerance: float, boxes: bool) -> None:
+    case = Case(made, boxes=boxes)
     one, other = case.both(kind)
     assert case.root.count >= 6
     assert close(one.value, other.value, tolerance)
@@ -181,10 +188,11 @@ def test_both_give_the_same_bounds_and_coefficients(made: Made, kind: str, toler
 
 
 @every_network
+@in_boxes
 @pytest.mark.parametrize(("kind", "tolerance"), [("search", 1e-3), ("plain", 1e-9)])
-def test_both_give_the_same_values_and_gradients(made: Made, kind: str, tolerance: float) -> None:
+def test_both_give_the_same_values_and_gradients(made: Made, kind: str, tolerance: float, boxes: bool) -> None:
     """Of the points of a search copy that come from the proof's, so that rounding takes no other side of a kink."""
-    case = Case(made)
+    case = Case(made, boxes=boxes)
     moving, seen, h, slopes = [], [], [], []
     for net in case.nets(kind):
         dual = case.dual(net)
@@ -221,22 +229,29 @@ def test_neurons_are_the_same_before_each_layer(made: Made, kind: str, tolerance
 
 
 @every_network
-def test_proofs_are_below_what_is_computed_and_below_samples(made: Made) -> None:
-    case = Case(made)
+@in_boxes
+def test_proofs_are_below_what_is_computed_and_below_samples(made: Made, boxes: bool) -> None:
+    case = Case(made, boxes=boxes)
     points = random_points(case.root.problem, 4000)
-    h, y = packed_values(case.root, points), case.root.problem.graph.forward(points).flatten(1)
     domains, compared = case.domains, 0
     for proof, plain in zip(case.both("proof"), case.both("plain"), strict=True):
         assert bool((proof.value < plain.value).all())
         coef, offset = case.rows.coef[domains.target], case.rows.offset[domains.target]
-        each = torch.einsum("dro,po->dpr", coef, y) - offset[:, None]
-        total = (each * proof.weights[:, None]).sum(2)
         for i in range(len(domains)):
+            mine = into_box(points, domains.inside[i]) if boxes else points
+            h, y = packed_values(case.root, mine), case.root.problem.graph.forward(mine).flatten(1)
             here = ((h >= domains.lower[i]) & (h <= domains.upper[i])).all(1)
             if bool(here.any()):
-                assert float(proof.value[i]) <= float(total[i, here].min()) + 1e-12
+                total = (y[here] @ coef[i].T - offset[i]) @ proof.weights[i]
+                assert float(proof.value[i]) <= float(total.min()) + 1e-12
                 compared += 1
     assert compared >= 4
+
+
+def into_box(points: Tensor, box: Tensor) -> Tensor:
+    """Points of the whole set, moved into a box (2, input) of it."""
+    low, high = (side.view(points.shape[1:]) for side in box)
+    return low + (points + 0.75) / 1.75 * (high - low)
 
 
 @pytest.mark.parametrize("name", [name for name in MADE if not name.startswith(("bent", "operands"))])

@@ -26,7 +26,7 @@ from netproof.problem.problem import Problem
 from netproof.search.effort import Rebounding
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
-from netproof.search.method import Method
+from netproof.search.method import Method, Work
 from support.asking import CPU
 from support.awkward import GraphBuilder
 from support.problems import box_problem, folded_neurons
@@ -102,7 +102,7 @@ def test_the_search_puts_renewed_bounds_where_they_belong() -> None:
     root = plain_root(switched(0, 40))
     problem, bounder, domains = root.problem, Beta(rebound=40), halves(root)
     goal = Decide(problem, lambda point, target: None)
-    search = Search(problem, Method(bounder, Babsr(), 4, None), goal, CPU, 1, Deadline(None), Stats())
+    search = Search(problem, Method(bounder, Babsr(), 4, None), goal, Work(CPU, 1, Deadline(None), Stats()))
     search._effort.rebounding = Rebounding(after=0, pays=True)
     search._effort.bounded = 10**6
     never = torch.full((4,), torch.inf, dtype=torch.float64)

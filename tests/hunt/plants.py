@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -81,7 +82,7 @@ def f1_restored() -> None:
         while len(below) and not deadline.expired:  # although there may be a witness
             below = self._ledger.settle_above(self._decide_parents(below, deadline, stats, clock))
             for target, splits in zip(below.target.tolist(), below.splits, strict=True):
-                for inside in frontier.prune(target, splits):
+                for inside in frontier.take_out(partial(lp_turns.is_below, target, splits)):
                     self._ledger.drop(inside)
 
     def outcome(self: loop.Search, reason: str = "") -> Outcome:

@@ -285,8 +285,8 @@ MUTANTS = (
     Mutant(
         "graph-net-constant-column",
         "bounds/linear/graph_net.py",
-        "least, const = self.region.least(form), seed[:, 0]\n",
-        "least, const = self.region.least(form), 0 * seed[:, 0]\n",
+        "least, const = over.least(form), seed[:, 0]\n",
+        "least, const = over.least(form), 0 * seed[:, 0]\n",
         "the first column stands before 1",
         NETS,
     ),
@@ -297,6 +297,22 @@ MUTANTS = (
         "t for t in (force, offset)",
         "a split gives its sβq only together with −sβh, which a walk that does not come by leaves out",
         ("recipe/test_recipe.py",),
+    ),
+    Mutant(
+        "boxes-from-another-point",
+        "bounds/net.py",
+        "boxes if self.origin is None else boxes.about(self.origin)",
+        "boxes",
+        "a condensed search counts from the centre of the whole set, in boxes too",
+        ("bounds/test_nets.py",),
+    ),
+    Mutant(
+        "box-of-another-sub-domain",
+        "bounds/dual.py",
+        "else self.region.select(index)",
+        "else self.region.select(index.flip(0))",
+        "each sub-domain has its own box",
+        ("search/test_hand_over.py", "bounds/test_boxed.py"),
     ),
     Mutant(
         "one-operand-is-folded",

@@ -40,6 +40,7 @@ from netproof.problem.reduce import reduce
 from netproof.relax import Line, Mix, register, relaxation_of
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
+from netproof.search.method import Work
 from recipe.cube import Cube, CubeRelaxation, pow_three
 from recipe.floor import Floor, clip_below
 from recipe.maximum import MaximumRelaxation, largest
@@ -216,7 +217,7 @@ def test_splitting_neurons_alone_converges(kind: str, seed: int, tmp_path: Path)
     problem = reduce(network, question(lowest - 0.01))[0]
     method = build_method("beta", method_info("beta").options({"probes": "2"}), torch.device("cpu"))
     goal = Decide(problem, lambda point, target: None)
-    outcome = Search(problem, method, goal, torch.device("cpu"), 1, Deadline(60), Stats()).run()
+    outcome = Search(problem, method, goal, Work(torch.device("cpu"), 1, Deadline(60), Stats())).run()
     assert outcome.status == "proved", outcome.reason
 
 

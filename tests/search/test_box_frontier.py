@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from netproof.branching.inputs import split
-from netproof.search.boxes.frontier import Boxes, BoxFrontier
+from netproof.search.boxes.parts import Boxes
+from netproof.search.frontier import Frontier
 
 
 def random_boxes(count: int, seed: int) -> Boxes:
@@ -35,12 +36,12 @@ def listed(*parts: Boxes) -> list[tuple[object, ...]]:
 
 def test_a_frontier_gives_back_what_it_was_given_worst_first() -> None:
     first, second = random_boxes(7, 1), random_boxes(30, 2)
-    frontier = BoxFrontier(first.select(torch.zeros(0, dtype=torch.int64)))
+    frontier = Frontier(first.select(torch.zeros(0, dtype=torch.int64)))
     frontier.push(first)
     frontier.push(second)
     taken = [frontier.pop(5), frontier.pop(4, best=True)]
-    assert taken[0].bound.max() <= frontier.boxes.bound.min()
-    assert taken[1].bound.min() >= frontier.boxes.bound.max()
+    assert taken[0].bound.max() <= frontier.domains.bound.min()
+    assert taken[1].bound.min() >= frontier.domains.bound.max()
     frontier.push(taken[0])
     assert len(frontier) == 33
     taken = [taken[1], frontier.pop(20), frontier.pop(100)]
@@ -49,7 +50,7 @@ def test_a_frontier_gives_back_what_it_was_given_worst_first() -> None:
 
 
 def test_what_was_taken_is_not_overwritten() -> None:
-    frontier = BoxFrontier(random_boxes(4, 1))
+    frontier = Frontier(random_boxes(4, 1))
     taken = frontier.pop(9)
     before = listed(taken)
     frontier.push(random_boxes(4, 2))

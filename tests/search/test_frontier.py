@@ -5,13 +5,20 @@ from __future__ import annotations
 import threading
 import weakref
 from dataclasses import replace
+from functools import partial
 
 import torch
+from torch import Tensor
 
 from netproof.bounds.domains import Domains, concatenate, split
 from netproof.search.frontier import Frontier
+from netproof.search.lp_turns import is_below
 from support.problems import plain_domains as domains
 from support.problems import same_domains as same
+
+
+def pruned(frontier: Frontier[Domains], target: int, splits: Tensor) -> list[Domains]:
+    return frontier.take_out(partial(is_below, target, splits))
 
 
 def with_bounds(bounds: list[float], neurons: int = 4) -> Domains:
@@ -56,12 +63,12 @@ def test_prune_takes_what_lies_inside_and_of_the_same_target() -> None:
     children = split(domains(2, 3), torch.tensor([[0, 1], [0, 1]]))  # 4 a target
     frontier = Frontier(children)
     proved = torch.tensor([1, 0, 0], dtype=torch.int16)
-    assert sum(map(len, frontier.prune(1, proved))) == 2
+    assert sum(map(len, pruned(frontier, 1, proved))) == 2
     left = frontier.domains
     assert sorted(left.target.tolist()) == [0, 0, 0, 0, 1, 1]
     assert bool((left.splits[left.target == 1, 0] < 0).all())
-    assert sum(map(len, frontier.prune(1, proved))) == 0
-    assert sum(map(len, frontier.prune(0, torch.zeros(3, dtype=torch.int16)))) == 4
+    assert sum(map(len, pruned(frontier, 1, proved))) == 0
+    assert sum(map(len, pruned(frontier, 0, torch.zeros(3, dtype=torch.int16)))) == 4
 
 
 def test_keep_keeps_what_the_mask_says() -> None:
@@ -121,12 +128,12 @@ def test_pruning_reaches_what_waits() -> None:
     frontier = Frontier(children.select(slice(0, 2)), room=2)
     frontier.push(children.select(slice(2, 8)))
     assert frontier.waiting
-    gone = frontier.prune(1, torch.tensor([1, 0, 0], dtype=torch.int16))
+    gone = pruned(frontier, 1, torch.tensor([1, 0, 0], dtype=torch.int16))
     assert sum(map(len, gone)) == 2
     assert len(frontier) == 6
     while frontier.waiting:  # a part of which nothing is left is not fetched
         for target in (0, 1):
-            frontier.prune(target, torch.zeros(3, dtype=torch.int16))
+            pruned(frontier, target, torch.zeros(3, dtype=torch.int16))
     assert len(frontier.pop(3)) == 0
 
 

@@ -182,12 +182,13 @@ def test_a_first_pass_bounds_all_boxes_and_splits_none() -> None:
     problems, _ = several()
     run = Run(problems, limit=0)
     assert run.stats.domains == run.stats.rounds == 0
-    assert {box.problem for box in run.result.open} == {0, 2, 3}
+    assert set(run.result.open.problem.tolist()) == {0, 2, 3}
     assert 0 <= min(run.result.parts) <= float(run.bounds[1].min())  # 0 is what clipping proves of its cuts
     assert bool((run.bounds[1] > 0).all())
-    for box in run.result.open:
-        inputs = problems[box.problem].input_set
-        assert bool((box.lower >= inputs.lower).all())
-        assert bool((box.upper <= inputs.upper).all())
-        assert box.bound == float(run.bounds[box.problem][box.target]) <= 0
+    left = run.result.open
+    for i, (problem, target) in enumerate(zip(left.problem.tolist(), left.target.tolist(), strict=True)):
+        inputs = problems[problem].input_set
+        assert bool((left.lower[i] >= inputs.lower).all())
+        assert bool((left.upper[i] <= inputs.upper).all())
+        assert float(left.bound[i]) == float(run.bounds[problem][target]) <= 0
     assert run.finish().status == "proved"

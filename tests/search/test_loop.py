@@ -23,7 +23,7 @@ from netproof.problem.problem import Problem
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
-from netproof.search.method import Method
+from netproof.search.method import Method, Work
 from support.exact import milp_minimum
 from support.problems import box_problem, inside, packed_values, random_points, random_relus, targets_of
 
@@ -85,7 +85,9 @@ def run(
     method = replace(Method(bounder, Babsr(), batch=8, lp_threshold=10**6, patience=10**6), **fields)
     stats, reports = Stats(), []
     goal = Decide(problem, replay)
-    search = Search(problem, method, goal, CPU, 1, deadline or Deadline(), stats, lambda *step: reports.append(step))
+    search = Search(
+        problem, method, goal, Work(CPU, 1, deadline or Deadline(), stats, lambda *step: reports.append(step))
+    )
     return Run(search.run(), stats, bounder, search, reports)
 
 

@@ -20,7 +20,7 @@ from netproof.search.leaf import LeafLP
 from netproof.search.ledger import Ledger
 from netproof.search.loop import Search
 from netproof.search.lp_turns import LpTurns
-from netproof.search.method import Method
+from netproof.search.method import Method, Work
 from support.asking import CPU, first_problem, knotted, root_of, sharpened
 
 LIRPA = Lirpa(root_steps=3, neuron_steps=0, steps=1)
@@ -33,7 +33,8 @@ def test_what_does_not_hold_is_not_proved(seed: int, batch: int) -> None:
     problem = first_problem(sharpened(knotted(seed, (3, 6, 5, 2)), (Fraction(-1, 100),)))
     method = Method(LIRPA, Babsr(), batch=batch, lp_threshold=1, patience=1)
     stats = Stats()
-    outcome = Search(problem, method, Decide(problem, lambda point, target: None), CPU, 1, Deadline(60.0), stats).run()
+    goal, work = Decide(problem, lambda point, target: None), Work(CPU, 1, Deadline(60.0), stats)
+    outcome = Search(problem, method, goal, work).run()
     assert stats.lps > 0
     assert outcome.status == "undecided"
     assert outcome.lower_bound <= -0.01 + 1e-6

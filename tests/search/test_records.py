@@ -28,7 +28,7 @@ from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
-from netproof.search.method import Method
+from netproof.search.method import Method, Work
 from support.asking import CPU, nearly_broken, root_of
 
 METHODS = (
@@ -72,7 +72,7 @@ def searched(seed: int, method: Method) -> Kept:
     """Run a search for some rounds, and keep what it told."""
     kept, problem = Kept(), nearly_broken(seed)
     goal = Decide(problem, lambda point, target: None)
-    Search(problem, method, goal, CPU, 1, Deadline(), Stats(), recorder=kept).run(rounds=10)
+    Search(problem, method, goal, Work(CPU, 1, Deadline(), Stats(), recorder=kept)).run(rounds=10)
     return kept
 
 

@@ -22,7 +22,7 @@ from netproof.problem.problem import Problem
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
-from netproof.search.method import Method
+from netproof.search.method import Method, Start, Work
 from support.asking import CPU, nearly_broken
 
 METHOD = Method(Beta(root_steps=2, neuron_steps=2, steps=1), Babsr(), batch=4, lp_threshold=None)
@@ -53,22 +53,25 @@ def no_witness(point: Tensor, target: int) -> Witness | None:
 
 def part(given: tuple[Problem, Method, Root, Domains]) -> tuple[Outcome, Paths]:
     """Search some sub-domains of a root to their end, in a process of its own."""
-    problem, method, root, domains = given
+    problem, method, *start = given
+    return finished(problem, method, Start(*start))
+
+
+def finished(problem: Problem, method: Method, start: Start) -> tuple[Outcome, Paths]:
     paths = Paths()
     goal = Decide(problem, no_witness)
-    start = (root, domains)
-    outcome = Search(problem, method, goal, CPU, 1, Deadline(60.0), Stats(), recorder=paths, start=start).run()
+    outcome = Search(problem, method, goal, Work(CPU, 1, Deadline(60.0), Stats(), recorder=paths), start=start).run()
     return outcome, paths
 
 
 def cut(problem: Problem, method: Method, rounds: int) -> tuple[Outcome, Paths, list[Domains], Root]:
     """Search for some rounds; what was closed, and what is open in four parts."""
     paths, goal = Paths(), Decide(problem, no_witness)
-    search = Search(problem, method, goal, CPU, 1, Deadline(60.0), Stats(), recorder=paths)
+    search = Search(problem, method, goal, Work(CPU, 1, Deadline(60.0), Stats(), recorder=paths))
     outcome = search.run(rounds)
     left = search.still_open()
     assert left is not None
-    root, domains = left
+    root, domains, _ = left
     quarters = [domains.select(torch.arange(len(domains))[i::4]) for i in range(4)]
     return outcome, paths, quarters, root
 
@@ -86,7 +89,7 @@ def pool() -> Iterator[Pool]:
 def test_four_processes_prove_together_what_one_does(pool: Pool, seed: int, effort: bool, rounds: int) -> None:
     problem, method = nearly_broken(seed, room=0.2), replace(METHOD, effort=effort)
     alone, goal = Paths(), Decide(problem, no_witness)
-    whole = Search(problem, method, goal, CPU, 1, Deadline(60.0), Stats(), recorder=alone).run()
+    whole = Search(problem, method, goal, Work(CPU, 1, Deadline(60.0), Stats(), recorder=alone)).run()
     assert whole.status == "proved"
     first, paths, quarters, root = cut(problem, method, rounds)
     assert sum(map(len, quarters)) > 2
@@ -122,7 +125,7 @@ def test_a_part_answers_for_what_it_was_given() -> None:
 
 def test_a_search_runs_once() -> None:
     problem = nearly_broken(1, room=0.2)
-    search = Search(problem, METHOD, Decide(problem, no_witness), CPU, 1, Deadline(), Stats())
+    search = Search(problem, METHOD, Decide(problem, no_witness), Work(CPU, 1, Deadline(), Stats()))
     search.run(1)
     with pytest.raises(RuntimeError, match="runs once"):
         search.run()
@@ -135,7 +138,11 @@ def test_what_a_tighter_root_has_not_bounded_yet_is_still_open(chunk: int, monke
     first, _, quarters, root = cut(problem, METHOD, 6)
     deadline = Deadline()
     search = Search(
-        problem, METHOD, Decide(problem, no_witness), CPU, 1, deadline, Stats(), start=(root, concatenate(quarters))
+        problem,
+        METHOD,
+        Decide(problem, no_witness),
+        Work(CPU, 1, deadline, Stats()),
+        start=Start(root, concatenate(quarters)),
     )
     real, calls = Search._bound, []
 
@@ -153,6 +160,6 @@ def test_what_a_tighter_root_has_not_bounded_yet_is_still_open(chunk: int, monke
     left = search.still_open()
     assert left is not None
     monkeypatch.undo()
-    rest, _ = part((problem, METHOD, *left))
+    rest, _ = finished(problem, METHOD, left)
     shares = [sum(share) for share in zip(first.proved, stopped.proved, rest.proved, strict=True)]
     assert shares == [1] * len(shares)

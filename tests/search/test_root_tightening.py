@@ -17,7 +17,7 @@ from netproof.core.verdict import Stats
 from netproof.search.effort import Tightening
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
-from netproof.search.method import Method
+from netproof.search.method import Method, Work
 from netproof.search.root_tightening import tightening_cost, tighter_root
 from support.asking import CPU, first_problem, knotted, problem_of, root_of, sharpened
 from support.exact import rows_of
@@ -60,7 +60,7 @@ def test_a_search_with_tighter_roots_says_what_is_true_and_repeats_itself(seed: 
             goal = Decide(problem, lambda point, target: point)  # type: ignore[arg-type,return-value]
             stats = Stats()
             method = Method(BETA, Babsr(), batch=batch, lp_threshold=None)
-            outcome = Search(problem, method, goal, CPU, 1, FOREVER, stats).run()
+            outcome = Search(problem, method, goal, Work(CPU, 1, FOREVER, stats)).run()
             outcomes.append((outcome.status, stats.domains, stats.rounds))
         assert outcomes[0] == outcomes[1]
         if expected == "proved":
@@ -82,7 +82,7 @@ def test_under_a_tighter_root_every_open_target_is_searched_again(second: Fracti
     phases: list[str] = []
     method = Method(BETA, Babsr(), batch=2, lp_threshold=None)
     goal = Decide(problem, lambda point, target: None)
-    outcome = Search(problem, method, goal, CPU, 1, FOREVER, Stats(), partial(_note_phase, phases)).run()
+    outcome = Search(problem, method, goal, Work(CPU, 1, FOREVER, Stats(), partial(_note_phase, phases))).run()
     assert (outcome.status == "proved") == proved
     assert phases.count("root") > 1, "the root is never tightened, so that this tests nothing"
 

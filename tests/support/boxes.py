@@ -19,6 +19,7 @@ from netproof.search.boxes.loop import InputSplit, SplitOptions, SplitResult
 from netproof.search.boxes.remainder import hand_over
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide, Goal
+from netproof.search.method import Work
 from support.exact import enumerate_minimum, rows_of
 from support.problems import box_problem, random_relus, targets_of
 from support.random_graphs import Question
@@ -70,10 +71,7 @@ class Run:
         self.search = InputSplit(
             problems,
             self.goals,
-            device,
-            deadline or Deadline(),
-            self.stats,
-            lambda *step: self.reports.append(step),
+            Work(device, 1, deadline or Deadline(), self.stats, lambda *step: self.reports.append(step)),
             SplitOptions(**{"batch": 16, "samples": 64, **options}),
         )
         self.result: SplitResult = self.search.run()
@@ -95,10 +93,12 @@ class Run:
         def goal_of(problem: Problem) -> Goal:
             return Decide(problem, replay_of(problem))
 
-        done = self.result.outcome.proved, self.result.parts
-        return hand_over(
-            self.problems, *done, self.result.open, method, goal_of, ignore, CPU, 1, Deadline(), self.stats
-        )
+        return hand_over(self.problems, self.left, method, goal_of, ignore, Work(CPU, 1, Deadline(), self.stats))
+
+    @property
+    def left(self) -> Any:
+        """What is handed over."""
+        return self.result.outcome.proved, self.result.parts, self.result.open, self.result.bounder
 
 
 def problems_of(question: Question) -> list[Problem]:

@@ -89,6 +89,7 @@ def plain_domains(count: int, neurons: int, seed: int = 0) -> Domains:
         settled=torch.zeros(count, dtype=torch.int64),
         renewed=torch.zeros(count, dtype=torch.int64),
         level=torch.zeros(count, dtype=torch.int64),
+        inside=torch.zeros(count, 0, 0, dtype=torch.float64),
     )
 
 

@@ -31,7 +31,7 @@ def confirmed(scope: Scope, domains: Domains, done: Evaluated) -> Bounds:
         replace(domains, bound=bound, evaluated=evaluated, settled=domains.depth),
         torch.zeros(count, dtype=torch.bool, device=device),
         done.pulled.after.float(),
-        scope.net64.region.minimiser(done.pulled.at_input).float(),
+        done.pulled.region.minimiser(done.pulled.at_input).float(),
     )
 
 

@@ -9,11 +9,59 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+
+class Batch:
+    """Parts of input sets in a batch: a frozen dataclass of tensors, whose first axis is the part."""
+
+    target: Tensor  # (part,) int64: what is asked on it
+    bound: Tensor  # (part,) float64: what is proved of that
+    level: Tensor  # (part,) int64: halvings that led here, so that it is the share 2^-level of the target's set
+
+    def __len__(self) -> int:
+        return self.target.shape[0]
+
+    def tensors(self) -> list[Tensor]:
+        """Return all that is known of the parts."""
+        return [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
+
+    def map(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        """Return the same with every tensor changed."""
+        return type(self)(*(fn(t) for t in self.tensors()))
+
+    def select(self, index: Tensor | slice) -> Self:
+        """Return the parts at `index` (positions, a mask or a range)."""
+        return self.map(lambda t: t[index])
+
+    def put(self, index: Tensor, some: Self) -> Self:
+        """Return the same with those at `index` (n,) replaced."""
+        pairs = zip(self.tensors(), some.tensors(), strict=True)
+        return type(self)(*(old.index_copy(0, index, new) for old, new in pairs))
+
+    @property
+    def bytes_each(self) -> int:
+        """Return what one part takes."""
+        return sum(math.prod(t.shape[1:]) * t.element_size() for t in self.tensors())
+
+    @property
+    def urgency(self) -> Tensor:
+        """Return (part,) which of parts with equal bounds goes first: that with the most; here they are all alike."""
+        return torch.zeros_like(self.level)
+
+
+P = TypeVar("P", bound=Batch)
+
+
+def concatenate(parts: Sequence[P]) -> P:
+    """Return all parts of several batches in one."""
+    if len(parts) == 1:
+        return parts[0]
+    return type(parts[0])(*(torch.cat(each) for each in zip(*(p.tensors() for p in parts), strict=True)))
 
 
 class Known(NamedTuple):
@@ -23,24 +71,28 @@ class Known(NamedTuple):
     upper: Tensor
     splits: Tensor  # as in `Domains`
     points: Tensor | None  # where each was split last; None: at 0
+    inside: Tensor | None = None  # (domain, 2, input) float64: the box of the input that each lies in; None: all of it
 
     def to(self, dtype: torch.dtype) -> Known:
-        """Return the same in another precision."""
+        """Return the same in another precision; boxes of the input keep theirs."""
         points = None if self.points is None else self.points.to(dtype)
-        return Known(self.lower.to(dtype), self.upper.to(dtype), self.splits, points)
+        return Known(self.lower.to(dtype), self.upper.to(dtype), self.splits, points, self.inside)
 
     def upto(self, count: int, index: Tensor | slice = slice(None)) -> Known:
         """Return what is known of the first `count` neurons on some of the sub-domains."""
         points = None if self.points is None else self.points[index, :count]
-        return Known(self.lower[index, :count], self.upper[index, :count], self.splits[index, :count], points)
+        inside = None if self.inside is None else self.inside[index]
+        lower, upper, splits = (t[index, :count] for t in (self.lower, self.upper, self.splits))
+        return Known(lower, upper, splits, points, inside)
 
 
 @dataclass(frozen=True, eq=False)
-class Domains:
+class Domains(Batch):
     """`splits` holds +d where h >= q and −d where h <= q was decided at depth d, and 0 elsewhere; q is the point.
 
-    The halves are closed, so a sub-domain is the set of the root's x that satisfy its decisions. Where each neuron is
-    split once, at 0, one that has all the signs of another is contained in it.
+    The halves are closed, so a sub-domain is the set of the root's x that satisfy its decisions. Decisions on the input
+    itself are kept as the box that they leave of it. Where each neuron is split once, at 0, one that has all the signs
+    of another on the same box is contained in it.
     """
 
     target: Tensor  # (domain,) int64
@@ -57,6 +109,7 @@ class Domains:
     settled: Tensor  # (domain,) int64: how many of the decisions the bounds above take into account
     renewed: Tensor  # (domain,) int64: how many there were when the neurons were last bounded again
     level: Tensor  # (domain,) int64: halvings that led here, so that it is the share 2^-level of the target's set
+    inside: Tensor  # (domain, 2, input) float64: lower and upper of the box of the input; (domain, 0, 0): all of it
 
     @classmethod
     def unsplit(
@@ -83,30 +136,13 @@ class Domains:
             settled=zero,
             renewed=zero,
             level=zero,
+            inside=torch.zeros(count, 0, 0, dtype=torch.float64, device=device),
         )
 
-    def __len__(self) -> int:
-        return self.target.shape[0]
-
-    def map(self, fn: Callable[[Tensor], Tensor]) -> Domains:
-        return Domains(**{f.name: fn(getattr(self, f.name)) for f in fields(self)})
-
-    def put(self, index: Tensor, some: Domains) -> Domains:
-        """The same with those at `index` (n,) replaced."""
-        pairs = zip(self.tensors(), some.tensors(), strict=True)
-        return Domains(*(old.index_copy(0, index, new) for old, new in pairs))
-
-    def tensors(self) -> list[Tensor]:
-        return [getattr(self, f.name) for f in fields(self)]
-
     @property
-    def bytes_each(self) -> int:
-        """What one sub-domain takes."""
-        return sum(math.prod(t.shape[1:]) * t.element_size() for t in self.tensors())
-
-    def select(self, index: Tensor | slice) -> Domains:
-        """The sub-domains at `index` (positions, a mask or a range)."""
-        return self.map(lambda t: t[index])
+    def urgency(self) -> Tensor:
+        """Return the depth: where all bounds tie the search goes depth first, and the frontier stays small."""
+        return self.settled
 
     @property
     def depth(self) -> Tensor:
@@ -118,19 +154,13 @@ class Domains:
     @property
     def known(self) -> Known:
         """What a bound of these sub-domains may rest on."""
-        return Known(self.lower, self.upper, self.splits, self.points if self.points.shape[1] else None)
+        points, inside = (t if t.shape[1] else None for t in (self.points, self.inside))
+        return Known(self.lower, self.upper, self.splits, points, inside)
 
     def contained_in(self, splits: Tensor) -> Tensor:
         """(domain,): which sub-domains have all the signs of `splits` (U,). For neurons that are split once, at 0."""
         fixed = splits != 0
         return (self.splits.sign()[:, fixed] == splits.sign()[fixed]).all(1)
-
-
-def concatenate(parts: Sequence[Domains]) -> Domains:
-    if len(parts) == 1:
-        return parts[0]
-    names = [f.name for f in fields(Domains)]
-    return Domains(**{n: torch.cat([getattr(p, n) for p in parts]) for n in names})
 
 
 def split(domains: Domains, neurons: Tensor, points: Tensor | None = None) -> Domains:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains, Known
+from netproof.bounds.linear.region import BoxRegion
 from netproof.bounds.net import Net, Pulled
 from netproof.bounds.packed import Packed, some
 from netproof.bounds.scope import Scope
@@ -61,21 +62,25 @@ class Dual:
     error: Tensor  # (domain, row): what the forms may be off by
     valid: Tensor  # (domain, row) bool: the others are padding
     packed: Packed
+    region: BoxRegion | None = None  # the boxes that sub-domains lie in; None: the whole input set
 
     @classmethod
     def of(cls, scope: Scope, domains: Domains, *, proof: bool) -> Dual:
         """Return the dual function of sub-domains of a scope, to search with or to prove with."""
         net, target = scope.net64 if proof else scope.net32, domains.target
-        packed = Packed.of(net.layers, domains.known.to(net.dtype), proof=proof)
+        known = domains.known.to(net.dtype)
+        packed, region = Packed.of(net.layers, known, proof=proof), net.over(known.inside)
         shared = net.rows.shape[0] == 1 < net.rows.shape[1]  # many rows for each sub-domain would take much memory
-        return cls(net, net.rows if shared else net.rows[target], net.error[target], scope.valid[target], packed)
+        rows = net.rows if shared else net.rows[target]
+        return cls(net, rows, net.error[target], scope.valid[target], packed, region)
 
     @classmethod
     def of_forms(cls, net: Net, forms: Tensor, error: Tensor, known: Known) -> Dual:
         """Return that of forms (n, columns) with errors (n,), each where something is known of the neurons."""
         one = torch.ones(len(forms), 1, dtype=torch.bool, device=forms.device)
         packed = Packed.of(net.layers, known.to(net.dtype), proof=net.proof)
-        return cls(net, forms.to(net.dtype)[:, None], error.to(net.dtype)[:, None], one, packed)
+        rows, off = forms.to(net.dtype)[:, None], error.to(net.dtype)[:, None]
+        return cls(net, rows, off, one, packed, net.over(known.inside))
 
     @property
     def free(self) -> bool:
@@ -85,7 +90,11 @@ class Dual:
     def select(self, index: Tensor) -> Dual:
         """Return the function of some sub-domains."""
         forms, error, valid = some(self.forms, index), self.error[index], self.valid[index]
-        return Dual(self.net, forms, error, valid, self.packed.select(index))
+        return Dual(self.net, forms, error, valid, self.packed.select(index), self.boxes(index))
+
+    def boxes(self, index: Tensor) -> BoxRegion | None:
+        """Return the boxes that the sub-domains at `index` lie in; None: all of the input set."""
+        return None if self.region is None else self.region.select(index)
 
     def mix(self, weights: Tensor) -> Tensor:
         """Return Σ_j λ_j r_j as forms (domain, columns)."""
@@ -114,10 +123,17 @@ class Dual:
         """Return D (n,) of the sub-domains at `origin` (n,) at their points, with other lines (n, U) of the neurons."""
         seed = self.mix(theta.weights)[origin]
         beta = None if theta.multipliers is None else theta.multipliers[origin]
-        return _pulled(self.net, seed, self.packed.splits(origin), lines, beta).value
+        return self._carried(seed, lines, beta, self.packed.splits(origin), self.boxes(origin)).value
 
     def _pull(self, slopes: Tensor, beta: Tensor | None, weights: Tensor) -> Pulled:
-        return _pulled(self.net, self.mix(weights), self.packed, self.packed.at(slopes), beta)
+        return self._carried(self.mix(weights), self.packed.at(slopes), beta, self.packed, self.region)
+
+    def _carried(
+        self, seed: Tensor, lines: Lines, beta: Tensor | None, packed: Packed, region: BoxRegion | None
+    ) -> Pulled:
+        """Carry forms (n, columns) back by lines and multipliers."""
+        force = None if beta is None else packed.sign * beta
+        return self.net.backward(seed, lines, force, None if force is None else packed.offset(force), region)
 
     def less(self, value: Tensor, weights: Tensor) -> Tensor:
         """Return a proof's value (domain,) less what the rows may be off by, and the rounding of their mix."""
@@ -174,15 +190,9 @@ class Dual:
         return torch.ones_like(self.error)
 
 
-def _pulled(net: Net, seed: Tensor, packed: Packed, lines: Lines, beta: Tensor | None) -> Pulled:
-    """Carry forms (n, columns) back by lines and multipliers."""
-    force = None if beta is None else packed.sign * beta
-    return net.backward(seed, lines, force, None if force is None else packed.offset(force))
-
-
-def differentiable(net: Net, seed: Tensor, lines: Lines) -> Tensor:
+def differentiable(net: Net, seed: Tensor, lines: Lines, region: BoxRegion | None) -> Tensor:
     """Carry forms (n, columns) back by lines (n, U): their bounds (n,), differentiable in forms and lines."""
-    value: Tensor = _Carry.apply(net, seed, *lines)  # type: ignore[no-untyped-call]
+    value: Tensor = _Carry.apply(net, region, seed, *lines)  # type: ignore[no-untyped-call]
     return value
 
 
@@ -190,10 +200,8 @@ class _Carry(torch.autograd.Function):
     """`Net.backward` with `Net.forward` as its derivative, so that no tape of the passes is kept."""
 
     @staticmethod
-    def forward(
-        ctx: Any, net: Net, seed: Tensor, low: Tensor, high: Tensor, lift: Tensor, drop: Tensor | None
-    ) -> Tensor:
-        pulled = net.backward(seed, Lines(low, high, lift, drop), None, None)
+    def forward(ctx: Any, net: Net, region: Any, seed: Tensor, *lines: Any) -> Tensor:
+        pulled = net.backward(seed, Lines(*lines), None, None, region)
         ctx.net, ctx.pulled = net, pulled._replace(value=pulled.value.detach())  # not itself: that would be a cycle
         return pulled.value
 
@@ -203,7 +211,7 @@ class _Carry(torch.autograd.Function):
         after, grad = ctx.pulled.after, grad[:, None]
         rises, falls = after.clamp(min=0) * grad, after.clamp(max=0) * grad
         drop = None if ctx.pulled.lines.lower_intercept is None else rises
-        return None, values * grad, rises * h, falls * h, falls, drop
+        return None, None, values * grad, rises * h, falls * h, falls, drop
 
 
 def first_logits(weights: Tensor) -> Tensor:

@@ -59,7 +59,11 @@ class Joint:
             dual = replace(dual, packed=Packed.of(net.layers, known, proof=net.proof))
         if net.proof:
             return Bounded(lower, upper, dual.at(theta).value)
-        return Bounded(lower, upper, differentiable(net, dual.mix(theta.weights), dual.packed.at(theta.slopes)))
+        return Bounded(lower, upper, self._carried(dual, theta))
+
+    @staticmethod
+    def _carried(dual: Dual, theta: DualPoint) -> Tensor:
+        return differentiable(dual.net, dual.mix(theta.weights), dual.packed.at(theta.slopes), dual.region)
 
     def neurons(self, theta: DualPoint) -> tuple[Tensor, Tensor]:
         """Return the bounds (domain, U) of all neurons, those of some evaluated at this point."""
@@ -84,7 +88,8 @@ class Joint:
         lines = lines_at(families(net.layers, before, proof=net.proof), own)
         lead = forms.shape[:3]
         flat = Lines(*(None if t is None else t.expand(*lead, start).reshape(-1, start) for t in lines))  # type: ignore[arg-type]
-        value = differentiable(net, forms.flatten(0, 2), flat).view(lead)
+        owner = torch.arange(lead[0], device=forms.device).repeat_interleave(lead[1] * lead[2])
+        value = differentiable(net, forms.flatten(0, 2), flat, self.dual.boxes(owner)).view(lead)
         return lowered(value, error) if net.proof else value
 
     @cached_property

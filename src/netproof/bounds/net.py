@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.linear.layers import Layer
-from netproof.bounds.linear.region import Region
+from netproof.bounds.linear.region import BoxRegion, Region
 from netproof.bounds.packed import some
 from netproof.relax import Line, Lines
 
@@ -33,12 +33,14 @@ class Pulled(NamedTuple):
     after: Tensor  # (domain, U): a, the coefficient of z
     before: Tensor  # (domain, U): p, the coefficient of h
     at_input: Tensor  # (domain, *input)
+    region: Region | BoxRegion  # over which it is bounded
     lines: Lines | None = None  # that it was carried back by; None where it was not by lines
 
     def select(self, index: Tensor) -> Pulled:
         """Return those of some sub-domains."""
         lines = self.lines and Lines(*(None if t is None else some(t, index) for t in self.lines))  # type: ignore[arg-type]
-        return Pulled(self.value[index], self.after[index], self.before[index], self.at_input[index], lines)
+        value, after, before, at_input = (t[index] for t in (self.value, self.after, self.before, self.at_input))
+        return Pulled(value, after, before, at_input, self.region.select(index), lines)
 
     @property
     def line(self) -> Line:
@@ -58,6 +60,7 @@ class Net(ABC):
 
     layers: Sequence[Layer]
     region: Region
+    origin: Tensor | None = None  # (*input): the point that the region is counted from; None: 0
     rows: Tensor  # (target, row, columns): the forms that are to be bounded
     error: Tensor  # (target, row): what each may be off by
 
@@ -75,11 +78,26 @@ class Net(ABC):
     def proof(self) -> bool:
         """Say whether values are proofs: float64, with every rounding taken off."""
 
+    def over(self, inside: Tensor | None) -> BoxRegion | None:
+        """Return the boxes (domain, 2, input) of sub-domains as this net counts; None: they lie anywhere."""
+        if inside is None:
+            return None
+        boxes = BoxRegion.of(*inside.to(self.dtype).unbind(1))
+        return boxes if self.origin is None else boxes.about(self.origin)
+
     @abstractmethod
-    def backward(self, seed: Tensor, lines: Lines, force: Tensor | None, offset: Tensor | None) -> Pulled:
+    def backward(
+        self,
+        seed: Tensor,
+        lines: Lines,
+        force: Tensor | None,
+        offset: Tensor | None,
+        region: BoxRegion | None = None,
+    ) -> Pulled:
         """Bound each form of seed (domain, columns) from below; lines: (domain or 1, U) each.
 
-        force (domain, U): sβ of the splits, and offset (domain, U): sβq; None: 0.
+        force (domain, U): sβ of the splits, and offset (domain, U): sβq; None: 0. region: as `over` gives it; None: the
+        whole input set.
         """
 
     @abstractmethod

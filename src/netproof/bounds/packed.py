@@ -26,7 +26,7 @@ class Packed:
     @classmethod
     def of(cls, layers: Sequence[Layer], known: Known, *, proof: bool) -> Packed:
         """Relax the neurons on what is known of them; with `proof`, so that the lines are sound in real arithmetic."""
-        lower, upper, splits, points = known
+        lower, upper, splits, points, _ = known
         runs = families(layers, Interval(lower, upper), proof=proof)
         sign = splits.sign().to(lower.dtype)
         if points is None:

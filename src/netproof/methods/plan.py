@@ -8,7 +8,7 @@ from enum import Enum
 import torch
 
 from netproof.methods.registry import MethodInfo
-from netproof.problem.problem import Problem, Rows
+from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
 from netproof.search.boxes.loop import applies
 
@@ -50,6 +50,5 @@ def choose_strategy(method: MethodInfo, problems: Sequence[Problem]) -> Strategy
 
 
 def with_targets(problem: Problem, targets: Sequence[int]) -> Problem:
-    index = torch.tensor(targets)
-    rows = Rows(*(t[index] for t in (problem.rows.coef, problem.rows.offset, problem.rows.strict, problem.rows.valid)))
+    rows = problem.rows.of(torch.tensor(targets))
     return Problem(problem.graph, problem.input_set, rows, tuple(problem.disjuncts[t] for t in targets))

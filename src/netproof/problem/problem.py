@@ -45,6 +45,14 @@ class Rows:
     strict: Tensor  # (target, row) bool: the violation is r < 0, so r >= 0 excludes it
     valid: Tensor  # (target, row) bool: False on padding
 
+    def of(self, targets: Tensor) -> Rows:
+        """Return those of some targets (n,), padded no further than these need."""
+        some = Rows(*(t[targets] for t in (self.coef, self.offset, self.strict, self.valid)))
+        most = int(some.valid.sum(1).max())
+        if bool(some.valid[:, most:].any()):  # padding may stand anywhere
+            return some
+        return Rows(*(t[:, :most] for t in (some.coef, some.offset, some.strict, some.valid)))
+
     def to(self, device: torch.device) -> Rows:
         return Rows(*(t.to(device) for t in (self.coef, self.offset, self.strict, self.valid)))
 

@@ -27,7 +27,7 @@ from netproof.search.boxes.remainder import OpenBoxes, hand_over
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
-from netproof.search.method import SecondLook
+from netproof.search.method import Report, SecondLook, Work
 
 LONG_SEARCH = {"cpu": 512, "cuda": 4096}  # sub-domains after which a second, longer attack has its turn
 
@@ -95,8 +95,8 @@ class Gather:
         goals = [self._goal(problem) for problem in problems]
         picked = self._run.options.get("batch")  # of n boxes picked, 2n halves are bounded
         options = SplitOptions(batch=None if picked is None else 2 * int(picked), limit=limit, seed=self._run.seed)
-        run, report = self._run, self._run.report(0, len(problems))
-        result = InputSplit(problems, goals, run.device, run.deadline, run.stats, report, options).run()
+        report = self._run.report(0, len(problems))
+        result = InputSplit(problems, goals, self._work(report), options).run()
         for problem, goal in zip(problems, goals, strict=True):
             self._evidence.see(problem, goal)
         return result
@@ -114,14 +114,15 @@ class Gather:
         result = self._over_boxes(problems, limit=None)
         outcome = result.outcome
         if outcome.status == "undecided":
-            run, report = self._run, self._run.report(0, len(problems))
-            left = (outcome.proved, result.parts, result.open)
-            method = build_method(run.info.name, run.options, run.device)
-            goals = (self._goal, self._evidence.see)
-            outcome = hand_over(
-                problems, *left, method, *goals, run.device, run.threads, run.deadline, run.stats, report
-            )
+            method = build_method(self._run.info.name, self._run.options, self._run.device)
+            left = outcome.proved, result.parts, result.open, result.bounder
+            work = self._work(self._run.report(0, len(problems)))
+            outcome = hand_over(problems, left, method, self._goal, self._evidence.see, work)
         self._evidence.add(problems, outcome)
+
+    def _work(self, report: Report) -> Work:
+        run = self._run
+        return Work(run.device, run.threads, run.deadline, run.stats, report)
 
     def _attack_all(self, problems: Sequence[Problem]) -> None:
         began = time.monotonic()
@@ -149,11 +150,8 @@ class Gather:
     def _search(self, problem: Problem, goal: Decide, index: int, count: int, attack: bool) -> Outcome:
         run = self._run
         method = build_method(run.info.name, run.options, run.device)
-        report = run.report(index, count)
         look = self._second_look(problem, goal) if attack else None
-        search = (method.search or Search)(
-            problem, method, goal, run.device, run.threads, run.deadline, run.stats, report, look
-        )
+        search = (method.search or Search)(problem, method, goal, self._work(run.report(index, count)), look)
         outcome = search.run()
         search.discard()
         return outcome

@@ -87,7 +87,7 @@ class LpTurn:
     def __post_init__(self) -> None:
         self.since = self.pause
 
-    def is_due(self, frontier: Frontier) -> bool:
+    def is_due(self, frontier: Frontier[Domains]) -> bool:
         """Say whether the frontier has passed η, or the global bound has stopped improving; asked once per round."""
         if self.threshold is None and not self.allowed:
             return False
@@ -142,7 +142,7 @@ class Effort:
         """Return the places of the sub-domains whose neurons are due to be bounded again."""
         return self.rebounding.due(domains, 0 if self.off else rows, self.bounded)
 
-    def lp_is_due(self, frontier: Frontier) -> bool:
+    def lp_is_due(self, frontier: Frontier[Domains]) -> bool:
         """Say whether the LP has a turn."""
         return not self.off and self.lp is not None and self.lp.is_due(frontier)
 

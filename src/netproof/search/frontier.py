@@ -6,29 +6,30 @@ Where the device has no room for more, the sub-domains whose turn is farthest of
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Generic
 
 import torch
 from torch import Tensor
 
-from netproof.bounds.domains import Domains, concatenate
+from netproof.bounds.domains import P, concatenate
 
 SMALLEST = 64  # rows of the first store
 SPILLS = 16  # parts of what the device may hold that go to the host at a time
 DEEPEST = 65536.0  # more than any sub-domain's depth
 
 
-class Frontier:
-    """Worst bound first; bounds within a `grain` of each other count as equal, and the deepest of those goes first.
+class Frontier(Generic[P]):
+    """Worst bound first; bounds within a `grain` of each other count as equal, and the most urgent of those goes first.
 
-    So where all bounds tie the search goes depth first, and the frontier stays small. `room`: how many sub-domains the
-    device may hold; None: as many as there are.
+    `room`: how many sub-domains the device may hold; None: as many as there are.
     """
 
-    def __init__(self, domains: Domains, room: int | None = None, grain: float = 0.0) -> None:
+    def __init__(self, domains: P, room: int | None = None, grain: float = 0.0) -> None:
         self._store = domains.map(torch.clone)  # it is written to, the caller's is not
         self._count = len(domains)
         self._room, self._grain = room, grain
-        self._waiting: list[Domains] = []  # on the host, each at least as good as what is on the device was
+        self._waiting: list[P] = []  # on the host, each at least as good as what is on the device was
 
     def __len__(self) -> int:
         return self._count + self.waiting
@@ -39,11 +40,11 @@ class Frontier:
         return sum(map(len, self._waiting))
 
     @property
-    def domains(self) -> Domains:
+    def domains(self) -> P:
         """Those on the device; a view, so to be read before the next change."""
         return self._store.map(lambda t: t[: self._count])
 
-    def parts(self) -> list[Domains]:
+    def parts(self) -> list[P]:
         """All of them, wherever they are."""
         return [self.domains, *self._waiting]
 
@@ -52,7 +53,7 @@ class Frontier:
         """The least bound of any sub-domain; +inf when there is none."""
         return min((float(part.bound.min()) for part in self.parts() if len(part)), default=float("inf"))
 
-    def push(self, domains: Domains) -> None:
+    def push(self, domains: P) -> None:
         added = len(domains)
         if added == 0:
             return
@@ -67,7 +68,7 @@ class Frontier:
         if self._room is not None and self._count > self._room:
             self._spill()
 
-    def pop(self, n: int, *, best: bool = False) -> Domains:
+    def pop(self, n: int, *, best: bool = False) -> P:
         """The n sub-domains with the least bounds, removed; with `best` those nearest to a proof."""
         if self._waiting and self._count < n:
             self._fetch()
@@ -79,21 +80,17 @@ class Frontier:
         bound = self._store.bound[: self._count]
         key = bound
         if self._grain:
-            key = (bound / self._grain).floor() * DEEPEST - self._store.settled[: self._count]
+            key = (bound / self._grain).floor() * DEEPEST - self._store.urgency[: self._count]
         index = key.topk(n, largest=best, sorted=False).indices
         taken = self._store.select(index)
         self._remove(index)
         return taken
 
-    def prune(self, target: int, splits: Tensor) -> list[Domains]:
-        """Take out every sub-domain of `target` inside the one with these splits (U,), wherever it is."""
-        inside = (self.domains.target == target) & self.domains.contained_in(splits)
-        gone = [self.domains.select(inside)]
-        self.keep(~inside)
-        host = splits.cpu()
-        within = [(part.target == target) & part.contained_in(host) for part in self._waiting]
-        gone += [part.select(mask) for part, mask in zip(self._waiting, within, strict=True)]
-        left = [part.select(~mask) for part, mask in zip(self._waiting, within, strict=True)]
+    def take_out(self, which: Callable[[P], Tensor]) -> list[P]:
+        """Remove every sub-domain that `which` names by a mask (domain,), wherever it is, and return them."""
+        gone = [part.select(which(part)) for part in self.parts()]
+        self.keep(~which(self.domains))
+        left = [part.select(~which(part)) for part in self._waiting]
         self._waiting = [part for part in left if len(part)]
         return gone
 

@@ -38,10 +38,11 @@ class LeafLP:
     def decide(self, domains: Domains, deadline: Deadline) -> Outcomes:
         root = self.root
         lower, upper = domains.lower.double().cpu(), domains.upper.double().cpu()
-        tasks = [
-            LPTask(root.problem.rows, target, self._bounds(lower[i], upper[i]))
-            for i, target in enumerate(domains.target.tolist())
-        ]
+        bounds = [self._bounds(*sides) for sides in zip(lower, upper, strict=True)]
+        for found, box in zip(bounds, domains.inside.cpu().numpy(), strict=True):
+            if len(box):  # node 0 is the input
+                found[0] = (box[0], box[1])
+        tasks = [LPTask(root.problem.rows, t, b) for t, b in zip(domains.target.tolist(), bounds, strict=True)]
         try:
             outcomes = solve_many(self._build(deadline), tasks, workers=self._workers, deadline=deadline)
         except DeadlineExpired:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -15,10 +14,7 @@ from netproof.bounds.domains import Domains, concatenate
 from netproof.bounds.linear.memory import domains_that_fit
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.neurons.transfer import repack
-from netproof.bounds.record import NOTHING, Recorder
 from netproof.bounds.scope import split_on
-from netproof.core.deadline import Deadline
-from netproof.core.verdict import Stats
 from netproof.errors import DeviceError
 from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
@@ -29,7 +25,7 @@ from netproof.search.goals import Goal
 from netproof.search.leaf import LeafLP, with_bounds
 from netproof.search.ledger import Ledger
 from netproof.search.lp_turns import LpTurns, lp_account
-from netproof.search.method import Method, SecondLook
+from netproof.search.method import Method, SecondLook, Start, Work
 from netproof.search.root_tightening import tightening_cost, tighter_root
 
 CANDIDATES = 12  # neurons remembered a sub-domain, the most that are split at once
@@ -48,29 +44,25 @@ class Search:
         problem: Problem,
         method: Method,
         goal: Goal,
-        device: torch.device,
-        workers: int,
-        deadline: Deadline,
-        stats: Stats,
-        report: Callable[[str, float, int], None] = lambda phase, bound, frontier: None,
+        work: Work,
         second_look: SecondLook | None = None,
-        recorder: Recorder = NOTHING,
-        start: tuple[Root, Domains] | None = None,
+        start: Start | None = None,
     ) -> None:
-        """start: a root and open sub-domains of it to search, instead of the whole input set."""
+        device = work.device
         self._second_look, self._start = second_look, start
         self._no_lp = without_lp_form(problem.graph)
         self._problem, self._goal = problem, goal
         self._method = method if self._no_lp is None else replace(method, leaf_lp=False)
-        self._device, self._workers = device, workers
-        self._deadline, self._stats, self._report = deadline, stats, report
-        self._clock = Clock(recorder=recorder)
+        self._device, self._workers = device, work.workers
+        self._deadline, self._stats, self._report = work.deadline, work.stats, work.report
+        self._clock = Clock(recorder=work.recorder)
         self._effort = Effort.on(device, off=not method.effort)
         self._effort.attack_after = None if second_look is None else second_look.after
         self._ledger = Ledger(goal, len(problem.disjuncts), device, self._clock.recorder)
         self._root: Root | None = None
         self._asked: tuple[Fraction, ...] | None = None  # of a part, the shares that it is
-        self._frontier: Frontier | None = None
+        self._all_bounded = True  # whether all that is open was bounded under the root there is
+        self._frontier: Frontier[Domains] | None = None
         self._chunk = 1  # children bounded at once
         self._room: tuple[int | None, int] = (None, 1)  # sub-domains that the device and the host may hold
         self._found_by = "search"
@@ -120,7 +112,7 @@ class Search:
         if self._frontier is not None:
             self._frontier.discard()
 
-    def _attack_again(self, frontier: Frontier) -> bool:
+    def _attack_again(self, frontier: Frontier[Domains]) -> bool:
         """Look for a counterexample again; say whether there is one."""
         look = self._second_look
         assert look is not None
@@ -141,7 +133,7 @@ class Search:
         cost = tightening_cost(self._method.bounder, root)
         return cost is not None and self._effort.tightening_is_due(cost)
 
-    def _tighten(self, root: Root, frontier: Frontier) -> tuple[Root, Frontier]:
+    def _tighten(self, root: Root, frontier: Frontier[Domains]) -> tuple[Root, Frontier[Domains]]:
         """A tighter root, and what is open bounded again under it: sub-domain by sub-domain, or from the start."""
         began, confirmed = time.monotonic(), self._clock.confirm
         self._report("root", float(self.target_bounds().min()), len(frontier))
@@ -155,7 +147,7 @@ class Search:
         self._stats.seconds["root"] += time.monotonic() - began - (self._clock.confirm - confirmed)
         return new or root, frontier
 
-    def _carry_over(self, root: Root, new: Root, frontier: Frontier) -> Frontier:
+    def _carry_over(self, root: Root, new: Root, frontier: Frontier[Domains]) -> Frontier[Domains]:
         open_targets = torch.cat([part.target.to(self._device) for part in frontier.parts()]).unique()
         before = self._whole_bound
         every = torch.arange(len(self._problem.disjuncts), device=self._device)
@@ -181,7 +173,7 @@ class Search:
         frontier.discard()
         return self._frontier
 
-    def _bound_root(self) -> tuple[Root, Frontier] | None:
+    def _bound_root(self) -> tuple[Root, Frontier[Domains]] | None:
         """Lines 2 and 3: bounds of the whole input set."""
         began = time.monotonic()
         self._report("root", float("-inf"), 0)
@@ -196,33 +188,42 @@ class Search:
         self._whole_bound = float(bounds.domains.bound.min()) if len(bounds.domains) else float("inf")
         return root, self._opened(root, self._filter(root, bounds))
 
-    def _opened(self, root: Root, domains: Domains) -> Frontier:
+    def _opened(self, root: Root, domains: Domains) -> Frontier[Domains]:
         """Open a frontier of sub-domains, for the memory that there is."""
         self._chunk = self._children_that_fit(root)
         self._room = domains_that_fit(domains.bytes_each, self._device)
         self._frontier = Frontier(domains, self._room[0], GRAIN)
         return self._frontier
 
-    def _take_up(self, root: Root, domains: Domains) -> tuple[Root, Frontier]:
+    def _take_up(self, root: Root, domains: Domains, bounded: bool = True) -> tuple[Root, Frontier[Domains]]:
         """Go on with sub-domains that another search left open."""
         self._ledger.under(root)
         given = Cover(len(self._problem.disjuncts))
         given.close(domains.target, domains.level)
         self._asked = given.shares()
-        return root, self._opened(root, domains)
+        if bounded:
+            return root, self._opened(root, domains)
+        width = max(1, min(CANDIDATES, root.count))
+        domains = replace(domains, candidates=domains.target.new_full((len(domains), width), -1))
+        frontier = self._opened(root, domains.select(slice(0, 0)))
+        before = self._stats.domains
+        self._bound_all(root, frontier, domains)
+        self._all_bounded = self._stats.domains - before == len(domains)
+        return root, frontier
 
-    def still_open(self) -> tuple[Root, Domains] | None:
+    def still_open(self) -> Start | None:
         """Return what another search can go on with: the root, and the sub-domains that are open under it."""
         if self._root is None or self._frontier is None:
             return None
-        return self._root, concatenate([part.map(lambda t: t.to(self._device)) for part in self._frontier.parts()])
+        parts = [part.map(lambda t: t.to(self._device)) for part in self._frontier.parts()]
+        return Start(self._root, concatenate(parts), self._all_bounded)
 
-    def _full(self, frontier: Frontier) -> bool:
+    def _full(self, frontier: Frontier[Domains]) -> bool:
         """Whether both the device and the host hold as many sub-domains as they may."""
         device, host = self._room
         return len(frontier) > (device or 0) + host
 
-    def _round(self, root: Root, frontier: Frontier, leaf: LeafLP, few: int) -> None:
+    def _round(self, root: Root, frontier: Frontier[Domains], leaf: LeafLP, few: int) -> None:
         """Lines 5 to 10: pick, split, bound, filter."""
         picked = self._pick(frontier, few)
         splittable = (picked.candidates >= 0).any(1)
@@ -235,7 +236,7 @@ class Search:
         children = split_on(root, picked, candidates[:, : self._neurons_at_once(len(picked) + len(frontier))])
         self._bound_all(root, frontier, children)
 
-    def _bound_all(self, root: Root, frontier: Frontier, children: Domains) -> None:
+    def _bound_all(self, root: Root, frontier: Frontier[Domains], children: Domains) -> None:
         """Bound sub-domains, as many at a time as fit, and push what is not proved."""
         done = 0
         while done < len(children) and not self._ledger.done and not self._deadline.expired:
@@ -250,7 +251,7 @@ class Search:
         # What was not bounded is still open.
         frontier.push(children.select(torch.arange(done, len(children), device=self._device)))
 
-    def _pick(self, frontier: Frontier, few: int) -> Domains:
+    def _pick(self, frontier: Frontier[Domains], few: int) -> Domains:
         """The worst; where memory runs out those nearest to a proof, so that the frontier shrinks."""
         eta = self._method.lp_threshold
         crowded = eta is not None and self._method.leaf_lp and len(frontier) > CROWDED * eta

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -49,7 +50,7 @@ class LpTurns:
         self._root, self._leaf, self._bounder, self._ledger = root, leaf, bounder, ledger
         self.batch = workers * max(1, min(MOST_A_TURN, NEURONS_A_TURN // max(1, _neurons(root))))
 
-    def turn(self, frontier: Frontier, deadline: Deadline, stats: Stats, clock: Clock) -> None:
+    def turn(self, frontier: Frontier[Domains], deadline: Deadline, stats: Stats, clock: Clock) -> None:
         """The worst sub-domains by LP on their optimised intermediate bounds, then upwards."""
         began = time.monotonic()
         batch = self._decide(frontier.pop(self.batch), deadline, stats)
@@ -60,7 +61,7 @@ class LpTurns:
             below = self._ledger.settle_above(self._decide_parents(below, deadline, stats, clock))
             stats.lp_parents_proved += len(below)
             for target, splits in zip(below.target.tolist(), below.splits, strict=True):
-                for inside in frontier.prune(target, splits):
+                for inside in frontier.take_out(partial(is_below, target, splits)):
                     self._ledger.drop(inside)
                     stats.lp_pruned += len(inside)
         stats.seconds["leaf"] += time.monotonic() - began
@@ -86,8 +87,11 @@ class LpTurns:
         return with_others(above, bound)
 
     def _parents(self, domains: Domains) -> Domains:
-        """The distinct parents, with the root's bounds: a child's do not hold there."""
-        inner = domains.select(domains.depth > 0)
+        """The distinct parents, with the root's bounds: a child's do not hold there. None of those in boxes.
+
+        What is below a parent is told by its splits, and parts of different boxes may have the same.
+        """
+        inner = domains.select((domains.depth > 0) & (domains.inside.shape[1] == 0))
         if len(inner) == 0:
             return inner
         splits = parents(inner)
@@ -112,3 +116,8 @@ def _first_of_each(keys: Tensor) -> Tensor:
     places = torch.arange(len(keys), device=keys.device)
     first = torch.full((len(rows),), len(keys), dtype=torch.int64, device=keys.device)
     return first.scatter_reduce(0, inverse, places, "amin").sort().values
+
+
+def is_below(target: int, splits: Tensor, domains: Domains) -> Tensor:
+    """Say which sub-domains lie inside the one of `target` with these splits (U,)."""
+    return (domains.target == target) & domains.contained_in(splits.to(domains.splits.device))

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+import torch
 
 from netproof.bounds.base import Bounder
+from netproof.bounds.domains import Domains
+from netproof.bounds.neurons.root import Root
+from netproof.bounds.record import NOTHING, Recorder
 from netproof.branching.brancher import Brancher
+from netproof.core.deadline import Deadline
+from netproof.core.verdict import Stats
 from netproof.search.evidence import Outcome
+
+Report = Callable[[str, float, int], None]  # phase, proved bound, open sub-domains
 
 
 class Searching(Protocol):
@@ -36,6 +45,26 @@ class Method:
     needs_lp_form: bool = False  # whether it cannot do without an LP, a MIP or a decomposition of the network
     effort: bool = True  # whether anything but plain rounds, each splitting one neuron, and leaves is ever due
     search: Callable[..., Searching] | None = None  # another program, called as `Search` is; None: Algorithm 1
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What a search works with, and whom it tells."""
+
+    device: torch.device
+    workers: int  # threads of LPs
+    deadline: Deadline
+    stats: Stats
+    report: Report = lambda phase, bound, frontier: None
+    recorder: Recorder = NOTHING
+
+
+class Start(NamedTuple):
+    """Where a search begins instead of at the whole input set: sub-domains of a root that are open."""
+
+    root: Root
+    domains: Domains
+    bounded: bool = True  # whether they were bounded under this root, and their neurons ranked
 
 
 @dataclass(frozen=True)

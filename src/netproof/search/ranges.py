@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,12 +22,10 @@ from netproof.relax import without_lp_form
 from netproof.search.goals import Minimise
 from netproof.search.leaf import LeafLP
 from netproof.search.loop import Search
-from netproof.search.method import Method
+from netproof.search.method import Method, Report, Work
 
 RANGE_METHODS = ("ibp", "crown", "alpha", "lp", "exact")
 TOLERANCE = 1e-6  # of an exact minimum, absolute and relative
-
-Report = Callable[[str, float, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +119,7 @@ def _minima(
 ) -> tuple[Tensor, str]:
     """The complete search with a threshold that follows the least value seen."""
     goal = Minimise(problem, TOLERANCE)
-    search = Search(problem, method, goal, device, workers, deadline, Stats(), report)
+    search = Search(problem, method, goal, Work(device, workers, deadline, Stats(), report))
     outcome = search.run()
     bounds = search.target_bounds()
     _agree(bounds.numpy(), goal.upper.cpu().numpy(), "a proved minimum is above a value at a point")

@@ -20,10 +20,9 @@ from netproof.bounds.boxes.blame import Share, blamed
 from netproof.bounds.boxes.blocks import BlockNet, fits
 from netproof.bounds.boxes.combine import combine, combined
 from netproof.bounds.boxes.net import BoxNet, WalkedNet
-from netproof.bounds.boxes.region import BoxRegion
 from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.linear.memory import budget, rows_that_fit
-from netproof.bounds.linear.region import Region
+from netproof.bounds.linear.region import BoxRegion, Region
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.graph import Graph
@@ -156,6 +155,11 @@ class BoxBounder:
             form = LinearForm(torch.cat([form.coef, mixed.coef], 1), torch.cat([form.const, mixed.const], 1))
             least = torch.cat([least, value[:, None]], 1)
         return BoxBounds(form, least, found, total)
+
+    @torch.no_grad()
+    def of_neurons(self, lower: Tensor, upper: Tensor, signs: Tensor, deadline: Deadline) -> dict[int, Interval]:
+        """Bound the neurons of boxes (box, input): by the node that a nonlinear one reads, (box, m), flattened."""
+        return self._layers(Interval(lower, upper), BoxRegion.of(lower, upper), signs, deadline).h
 
     # --- layers ---
 

@@ -162,6 +162,7 @@ def search_copy(condensed: Condensed, search: LinedGraph) -> Condensed:
         condensed.error.float(),
         condensed.direct,
         None,
+        search.region.centre,
     )
 
 

@@ -25,7 +25,7 @@ from torch import Tensor
 from netproof.bounds.linear.backward import Charge, backward
 from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.memory import climbs_that_fit
-from netproof.bounds.linear.region import Region
+from netproof.bounds.linear.region import BoxRegion, Region
 from netproof.bounds.net import Net, Pulled
 from netproof.core.forms import LinearForm
 from netproof.model.graph import Graph
@@ -108,6 +108,7 @@ class Condensed(Net):
     error: Tensor  # (target, row)
     direct: int  # so many of the first neurons read y itself, the first so many entries of it
     charges: Charges | None  # None: a search copy
+    origin: Tensor | None = None
 
     @property
     def proof(self) -> bool:
@@ -188,7 +189,14 @@ class Condensed(Net):
         assert self.charges is not None
         return self.charges.values * (gamma(count + 8) * INFLATE), self.charges.lost
 
-    def backward(self, seed: Tensor, lines: Lines, force: Tensor | None, offset: Tensor | None) -> Pulled:
+    def backward(
+        self,
+        seed: Tensor,
+        lines: Lines,
+        force: Tensor | None,
+        offset: Tensor | None,
+        region: BoxRegion | None = None,
+    ) -> Pulled:
         """Bound each form of seed (domain, 1 + Y + U) from below, one matrix product a layer."""
         count, base, first = self.count, self.base, self.direct
         after, before = seed[:, base:].clone(), seed.new_empty(len(seed), count)
@@ -214,15 +222,22 @@ class Condensed(Net):
         if lines.lower_intercept is not None:
             lost = lost + (after.clamp(min=0) * lines.lower_intercept).sum(1)
         if self.charges is not None:
-            return self.proved(seed, at_base, lost, after, before, offset)._replace(lines=lines)
-        at_input = self.trunk.pull(at_base[:, 1:])
-        value = at_base[:, 0] + at_base[:, 1:] @ self.trunk.centre + lost + self.region.least_of(at_input)
+            return self.proved(seed, at_base, lost, after, before, offset, region)._replace(lines=lines)
+        at_input, over = self.trunk.pull(at_base[:, 1:]), region or self.region
+        value = at_base[:, 0] + at_base[:, 1:] @ self.trunk.centre + lost + over.least_of(at_input)
         if offset is not None:
             value = value + offset.sum(1)
-        return Pulled(value, after, before, at_input, lines)
+        return Pulled(value, after, before, at_input, over, lines)
 
     def proved(
-        self, seed: Tensor, at_base: Tensor, lost: Tensor, after: Tensor, before: Tensor, offset: Tensor | None = None
+        self,
+        seed: Tensor,
+        at_base: Tensor,
+        lost: Tensor,
+        after: Tensor,
+        before: Tensor,
+        offset: Tensor | None = None,
+        region: BoxRegion | None = None,
     ) -> Pulled:
         """Bound at_base (domain, 1 + Y) over (1, y) and what neurons lose (domain,), with every rounding taken off.
 
@@ -231,7 +246,8 @@ class Condensed(Net):
         charges = self.charges
         assert charges is not None
         form = self.trunk_bound(at_base[:, 1:])
-        least = self.region.least(form)
+        over = region or self.region
+        least = over.least(form)
         charge = before.abs() @ charges.before + after.abs() @ charges.after + seed.abs() @ charges.seed
         charge = charge + charges.lost
         if offset is not None:  # one rounding of each product, and those of their sum
@@ -239,7 +255,7 @@ class Condensed(Net):
             charge = charge + offset.abs().sum(1) * gamma(self.count + 16)
         size = at_base[:, 0].abs() + lost.abs() + least.abs() + charge
         value = at_base[:, 0] + lost + least - charge * INFLATE - size * gamma(8)
-        return Pulled(value, after, before, form.coef)
+        return Pulled(value, after, before, form.coef, over)
 
     def trunk_bound(self, coef: Tensor) -> LinearForm:
         """Return <coef, y> for coef (n, Y) as a form over the input, never above it: (n, *input), (n,). In proofs."""
@@ -253,7 +269,7 @@ class Condensed(Net):
         base, count = self.base, self.count
         values = pulled.value.new_empty(len(pulled.value), base + count)
         values[:, 0] = 1.0
-        values[:, 1:base] = self.trunk.push(self.region.minimiser(pulled.at_input))
+        values[:, 1:base] = self.trunk.push(pulled.region.minimiser(pulled.at_input))
         h = torch.empty_like(pulled.after)
         slope, lift = pulled.line
         read, z = h.split(self.sizes, 1), values[:, base:].split(self.sizes, 1)

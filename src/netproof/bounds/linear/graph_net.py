@@ -13,7 +13,7 @@ from netproof.bounds.linear.backward import over_input, walk
 from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.lined_graph import LinedGraph, one_hot
 from netproof.bounds.linear.memory import rows_that_fit
-from netproof.bounds.linear.region import Region
+from netproof.bounds.linear.region import BoxRegion, Region
 from netproof.bounds.net import Net, Pulled
 from netproof.model.graph import Graph
 from netproof.model.ops import Nonlinear
@@ -91,7 +91,14 @@ class GraphNet(Net):
         """Return how many bounds may be climbed at once: coefficients and lines of every node of each."""
         return rows_that_fit(self.graph, self.start, self.region.centre.device, torch.float32, grad=True)
 
-    def backward(self, seed: Tensor, lines: Lines, force: Tensor | None, offset: Tensor | None) -> Pulled:
+    def backward(
+        self,
+        seed: Tensor,
+        lines: Lines,
+        force: Tensor | None,
+        offset: Tensor | None,
+        region: BoxRegion | None = None,
+    ) -> Pulled:
         """Bound each form of seed (domain, columns) from below, by the one engine of backward passes."""
         coef = seed[:, 1:].reshape(-1, *self.graph.nodes[self.start].shape)
         if self._unread is not None:  # a walk does not come by these, so what their splits give must not count
@@ -105,7 +112,8 @@ class GraphNet(Net):
         read = {layer.node: layer.every(done.kept[layer.node].take(layer.outputs)) for layer in kept}
         after = self._packed(read, len(seed))
         before = after * torch.where(after < 0, lines.upper_slope, lines.lower_slope)
-        least, const = self.region.least(form), seed[:, 0]
+        over = region or self.region
+        least, const = over.least(form), seed[:, 0]
         if force is not None:
             before = before - force
         if offset is not None:
@@ -115,7 +123,7 @@ class GraphNet(Net):
             value = value - (seed[:, 0].abs() + least.abs()) * gamma(8)
             if offset is not None:  # one rounding of each product, and those of their sum
                 value = value - offset.abs().sum(1) * gamma(self.count + 16)
-        return Pulled(value, after, before, form.coef, lines)
+        return Pulled(value, after, before, form.coef, over, lines)
 
     @cached_property
     def by_node(self) -> dict[int, Layer]:
@@ -139,7 +147,7 @@ class GraphNet(Net):
         """Return h (domain, U) and the columns' values (domain, columns) of the relaxed network at the minimiser."""
         slope, lift = pulled.line
         spread = _ByNode(self, Lines(slope, slope, lift))
-        point = self.region.minimiser(pulled.at_input)
+        point = pulled.region.minimiser(pulled.at_input)
         values: dict[int, Tensor] = {}
         for node in self.graph.nodes[: self.start + 1]:
             if node.index not in self.graph.ancestors[self.start]:

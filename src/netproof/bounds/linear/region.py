@@ -1,4 +1,4 @@
-"""The input set on a device, and the least value of a linear form over it (Hölder's inequality)."""
+"""The input set on a device, or many boxes of it, and the least value of linear forms (Hölder's inequality)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from netproof.bounds.linear.ball import Ball
 from netproof.core.forms import LinearForm
-from netproof.numerics import gamma, up
+from netproof.numerics import gamma, lowered, up
 from netproof.problem.problem import InputSet
 
 
@@ -76,6 +76,10 @@ class Region:
         inside: Tensor = (self.centre + away).maximum(self.lower).minimum(self.upper)
         return inside
 
+    def select(self, index: Tensor) -> Region:
+        """Return that of some forms: the same for all."""
+        return self
+
     def charge(self) -> Tensor:
         """The weight of |coef| in the rounding of `least`: (*input)."""
         size, count = self.centre.abs() + self.radius, self.centre.numel()
@@ -83,3 +87,49 @@ class Region:
             return size * gamma(count + 8, self.centre.dtype)
         # Two sums, a norm (a scaling, a square, a root and two products more than its sum) and what joins them.
         return (size + self.ball.radius) * gamma(count + 16, self.centre.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class BoxRegion:
+    """A box for each form, or for each of some that follow one another, with the input flattened: (box, input)."""
+
+    centre: Tensor  # with the radius: they contain the box
+    radius: Tensor
+    lower: Tensor  # for points
+    upper: Tensor
+
+    @classmethod
+    def of(cls, lower: Tensor, upper: Tensor) -> BoxRegion:
+        """lower, upper: (box, *input)."""
+        lower, upper = lower.flatten(1), upper.flatten(1)
+        centre = lower / 2 + upper / 2
+        return cls(centre, up(torch.maximum(upper - centre, centre - lower), 2), lower, upper)
+
+    def select(self, index: Tensor) -> BoxRegion:
+        """Return the boxes at `index`."""
+        return BoxRegion(*(t[index] for t in (self.centre, self.radius, self.lower, self.upper)))
+
+    def about(self, origin: Tensor) -> BoxRegion:
+        """Return the same with this point (*input) at 0. Not for proofs."""
+        point = origin.flatten()
+        return BoxRegion(self.centre - point, self.radius, self.lower - point, self.upper - point)
+
+    def least(self, form: LinearForm) -> Tensor:
+        """min of coef·x + const over each form's own box, rounded down: coef (box, *row, *input), const (box, *row).
+
+        The dot products' rounding is charged at the input node of the pass that made the form.
+        """
+        flat = form.coef.reshape(*form.const.shape, -1)
+        ones = (1,) * (form.const.dim() - 1)
+        centre, radius = (t.view(len(t), *ones, -1) for t in (self.centre, self.radius))
+        value = form.const + ((flat * centre).sum(-1) - (flat.abs() * radius).sum(-1))
+        return lowered(value)
+
+    def least_of(self, coef: Tensor) -> Tensor:
+        """min of coef·x over each box, coef (box, *input): (box,). Not for proofs."""
+        flat = coef.flatten(1)
+        return (flat * self.centre).sum(1) - (flat.abs() * self.radius).sum(1)
+
+    def minimiser(self, coef: Tensor) -> Tensor:
+        """A point of each box where coef·x is least: (box, *input)."""
+        return torch.where(coef.flatten(1) > 0, self.lower, self.upper).view_as(coef)

@@ -9,14 +9,13 @@ seconds of the solver count as `search`, those of the proof as `confirm`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 
 from netproof.bounds.base import Bounds, Clock
 from netproof.bounds.neurons.root import Root
-from netproof.core.deadline import Deadline, DeadlineExpired
+from netproof.core.deadline import DeadlineExpired
 from netproof.core.verdict import Stats
 from netproof.paper.rivals.babsr_lp import BabsrLP
 from netproof.paper.rivals.mip_model import solve_mip
@@ -26,7 +25,7 @@ from netproof.programs.model import Floats
 from netproof.search.evidence import Cover, Outcome
 from netproof.search.goals import Goal, Judge
 from netproof.search.loop import REPORT_EVERY, Search
-from netproof.search.method import Method, SecondLook
+from netproof.search.method import Method, SecondLook, Work
 
 CLAIMS = {
     "holds": "the MIP solver says that it holds",
@@ -44,15 +43,11 @@ class MipSearch:
         problem: Problem,
         method: Method,
         goal: Goal,
-        device: torch.device,
-        workers: int,
-        deadline: Deadline,
-        stats: Stats,
-        report: Callable[[str, float, int], None] = lambda phase, bound, frontier: None,
+        work: Work,
         second_look: SecondLook | None = None,
     ) -> None:
-        self._problem, self._method, self._goal, self._device = problem, method, goal, device
-        self._workers, self._deadline, self._stats, self._report = workers, deadline, stats, report
+        self._problem, self._method, self._goal, self._work = problem, method, goal, work
+        self._device, self._deadline, self._stats, self._report = work.device, work.deadline, work.stats, work.report
         self._clock = Clock()
         self._bounds = (float("-inf"),) * len(problem.disjuncts)  # proved at the root
         self._cover = Cover(len(problem.disjuncts))
@@ -123,8 +118,7 @@ class MipSearch:
     def _confirm(self, claim: str) -> Outcome:
         """The solver's claim, by a search whose every bound is checked."""
         began, stats = time.monotonic(), Stats()
-        parts = (self._problem, self._method, self._goal, self._device, self._workers, self._deadline, stats)
-        search = Search(*parts, self._report)
+        search = Search(self._problem, self._method, self._goal, replace(self._work, stats=stats))
         outcome = search.run()
         search.discard()
         self._stats.seconds["confirm"] += time.monotonic() - began

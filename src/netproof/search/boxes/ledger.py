@@ -11,10 +11,11 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
+from netproof.bounds.domains import concatenate
 from netproof.core.verdict import Witness
 from netproof.model.graph import Graph
 from netproof.problem.problem import Problem, Rows
-from netproof.search.boxes.frontier import Boxes, concatenate
+from netproof.search.boxes.parts import Boxes
 from netproof.search.evidence import Cover
 from netproof.search.goals import Goal, Judge
 
@@ -59,7 +60,7 @@ class BoxLedger:
 
     def close(self, boxes: Boxes) -> None:
         """Count boxes as proved: by their bounds, or since clipping left nothing of them."""
-        self._cover.close(boxes.target, boxes.depth)
+        self._cover.close(boxes.target, boxes.level)
 
     def shares(self) -> tuple[Fraction, ...]:
         """By target, the share of its set that is proved."""

@@ -2,13 +2,13 @@
 
 Several problems on one graph (the boxes of a disjunction) are searched at once, all their boxes in one batch. Every
 bound is a proof as it is computed, so a box whose bound is positive is done with. Splitting alone need not end: boxes
-that it cannot decide are returned, for ReLU splitting to finish (`search.hand_over`).
+that it cannot decide are returned, for splits of neurons to finish (`remainder.hand_over`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,18 +16,20 @@ from torch import Tensor
 
 from netproof.bounds.boxes.bounder import BoxBounder, BoxBounds
 from netproof.bounds.boxes.clip import clip
+from netproof.bounds.domains import concatenate
 from netproof.bounds.linear.memory import domains_that_fit
 from netproof.branching.inputs import scores, split, too_thin
-from netproof.core.deadline import Deadline, DeadlineExpired
-from netproof.core.verdict import Stats
+from netproof.core.deadline import DeadlineExpired
 from netproof.errors import DeviceError, UsageError
 from netproof.numerics import generator
 from netproof.problem.problem import InputSet, Problem
-from netproof.search.boxes.frontier import Boxes, BoxFrontier, concatenate
 from netproof.search.boxes.ledger import BoxLedger
+from netproof.search.boxes.parts import Boxes
 from netproof.search.boxes.remainder import OpenBoxes
 from netproof.search.evidence import Outcome
+from netproof.search.frontier import Frontier
 from netproof.search.goals import Goal
+from netproof.search.method import Work
 
 BATCH = {"cpu": 64, "cuda": 4096}
 AT_ONCE = 12  # halvings of a box in one round
@@ -49,6 +51,7 @@ class SplitResult:
     outcome: Outcome  # of all problems together: their targets one problem after the other
     open: OpenBoxes  # worst bound first
     parts: tuple[float, ...]  # by target, the least bound of its parts that are proved: what `open` leaves out
+    bounder: BoxBounder  # that knows what was learnt of the neurons on each
 
 
 def applies(problems: Sequence[Problem]) -> bool:
@@ -63,16 +66,13 @@ class InputSplit:
         self,
         problems: Sequence[Problem],
         goals: Sequence[Goal],
-        device: torch.device,
-        deadline: Deadline,
-        stats: Stats,
-        report: Callable[[str, float, int], None] = lambda phase, bound, frontier: None,
+        work: Work,
         options: SplitOptions | None = None,
     ) -> None:
         if not applies(problems):
             raise UsageError("input splitting needs input sets that are boxes", remedy="use another --method")
-        self._problems, self._device, self._deadline = problems, device, deadline
-        self._stats, self._report = stats, report
+        self._problems, self._device, self._deadline = problems, work.device, work.deadline
+        self._stats, self._report, device = work.stats, work.report, work.device
         self._options = SplitOptions() if options is None else options
         self._batch = self._options.batch or BATCH[device.type]
         self._ledger = BoxLedger(problems, goals, device)
@@ -88,10 +88,10 @@ class InputSplit:
         self._stats.seconds["root"] += time.monotonic() - began
         began = time.monotonic()
         if self._options.samples and self._may_go_on():
-            self._sample(frontier.boxes)
+            self._sample(frontier.domains)
         while len(frontier) and self._may_go_on():
             self._round(frontier)
-            self._report("search", float(self._ledger.target_bounds(frontier.boxes).min()), len(frontier))
+            self._report("search", float(self._ledger.target_bounds(frontier.domains).min()), len(frontier))
         self._stats.seconds["search"] += time.monotonic() - began
         frontier.push(left)
         self._ledger.tell_goals()
@@ -101,7 +101,7 @@ class InputSplit:
         spent = self._options.limit is not None and self._bounded >= self._options.limit
         return self._ledger.witness is None and not self._deadline.expired and not spent
 
-    def _bound_whole_sets(self) -> tuple[BoxFrontier, Boxes]:
+    def _bound_whole_sets(self) -> tuple[Frontier[Boxes], Boxes]:
         """Every target on its problem's whole set: those that stay open, and those that the deadline left out."""
         hull = InputSet(self._lower.amin(0).view(self._shape).cpu(), self._upper.amax(0).view(self._shape).cpu())
         self._bounder = BoxBounder(self._problems[0].graph, self._ledger.rows, hull, self._device)
@@ -113,26 +113,26 @@ class InputSplit:
         whole = Boxes(target, lower, upper, unbounded, score, signs, torch.zeros_like(target))
         device, host = domains_that_fit(whole.bytes_each, self._device)
         self._room = host if device is None else device
-        frontier = BoxFrontier(whole.select(target[:0]))
+        frontier = Frontier(whole.select(target[:0]))
         left = self._in_parts(whole, frontier, shared=True)
         return frontier, left
 
-    def _round(self, frontier: BoxFrontier) -> None:
+    def _round(self, frontier: Frontier[Boxes]) -> None:
         """Pick, split, bound, filter. Where memory runs out the boxes nearest to a proof are picked."""
         self._stats.rounds += 1
         picked = frontier.pop(max(1, self._batch // 2), best=len(frontier) > self._room)
         times = max(1, min(AT_ONCE, (self._batch // (len(picked) + len(frontier))).bit_length() - 1))
         lower, upper, parent = split(picked.lower, picked.upper, picked.score, times)
-        children = replace(picked.select(parent), lower=lower, upper=upper, depth=picked.depth[parent] + times)
+        children = replace(picked.select(parent), lower=lower, upper=upper, level=picked.level[parent] + times)
         before = self._bounded
         frontier.push(self._in_parts(children, frontier))  # what was not bounded is still open
         self._stats.domains += self._bounded - before
 
-    def _in_parts(self, boxes: Boxes, frontier: BoxFrontier, *, shared: bool = False) -> Boxes:
+    def _in_parts(self, boxes: Boxes, frontier: Frontier[Boxes], *, shared: bool = False) -> Boxes:
         """Bound boxes, as many at once as fit, and push those that stay open; returns those not reached."""
         done = 0
         while done < len(boxes) and self._ledger.witness is None and not self._deadline.expired:
-            part = boxes.part(done, self._chunk)
+            part = boxes.select(slice(done, done + self._chunk))
             try:
                 rest = self._bound(part, shared)
             except torch.OutOfMemoryError:
@@ -142,7 +142,7 @@ class InputSplit:
                 break
             frontier.push(rest)
             done += len(part)
-        return boxes.part(done, len(boxes))
+        return boxes.select(slice(done, None))
 
     def _bound(self, boxes: Boxes, shared: bool) -> Boxes:
         """Those of the boxes that stay open. `shared`: they are whole sets, one for all targets of a problem."""
@@ -157,7 +157,7 @@ class InputSplit:
         proved = self._ledger.decided(found.least, boxes.target)
         index = (~proved).nonzero()[:, 0]
         rest = boxes.select(index)
-        done, stuck = boxes.select(proved.nonzero()[:, 0]), rest.part(0, 0)
+        done, stuck = boxes.select(proved.nonzero()[:, 0]), rest.select(slice(0, 0))
         bound = torch.where(proved, boxes.bound, torch.inf)
         if len(index):
             rest, empty, stuck = self._filter(rest, found.select(index))
@@ -200,7 +200,7 @@ class InputSplit:
         tau = self._ledger.tau[boxes.target][:, None]
         near = (found.least > tau - NOISE * (size + tau.abs())).any(1) & suspect
         linear = (boxes.signs != 0).all(1) & (self._ledger.rows.valid[boxes.target].sum(1) == 1)
-        return thin | near | linear | (boxes.depth >= DEEP)
+        return thin | near | linear | (boxes.level >= DEEP)
 
     def _try_points(self, boxes: Boxes, found: BoxBounds) -> Tensor:
         """The centre of each box, and where its best row's bound is least; (box,) whether its centre may violate."""
@@ -231,18 +231,18 @@ class InputSplit:
         self._chunk //= 2
         self._bounder.shrink()
 
-    def _result(self, frontier: BoxFrontier) -> SplitResult:
+    def _result(self, frontier: Frontier[Boxes]) -> SplitResult:
         ledger = self._ledger
-        rest = ledger.open(frontier.boxes)
+        rest = ledger.open(frontier.domains)
         stopped = len(rest) > 0 and self._deadline.expired
         why = "left at the limit" if len(frontier) else "left that input splitting cannot decide"
         outcome = Outcome(
             ledger.shares(),
-            tuple(ledger.target_bounds(frontier.boxes).tolist()),
+            tuple(ledger.target_bounds(frontier.domains).tolist()),
             ledger.witness,
             "" if len(rest) == 0 else f"{len(rest)} boxes {'still open' if stopped else why}",
             stopped,
             "search" if self._stats.rounds or ledger.witness is not None else "root",
         )
         opened = OpenBoxes.of(rest, ledger.owner, ledger.first, self._shape)
-        return SplitResult(outcome, opened, ledger.proved())
+        return SplitResult(outcome, opened, ledger.proved(), self._bounder)
