@@ -74,7 +74,7 @@ def replays(instance: Instance, x: np.ndarray) -> bool:
     network, property = load(instance)
     y = network.replay(x)
     near = (d for d in property.disjuncts if np.array_equal(x.ravel(), np.clip(x.ravel(), *ends(d.box))))
-    return any(violation(disjunct, y)[0] for disjunct in near)
+    return any(violation(disjunct, x, y)[0] for disjunct in near)
 
 
 def ends(box: Any) -> list[np.ndarray]:
@@ -82,13 +82,13 @@ def ends(box: Any) -> list[np.ndarray]:
     return [np.array([float(v) for v in end], dtype=np.float32) for end in (box.lower, box.upper)]
 
 
-def violation(disjunct: Any, y: np.ndarray) -> tuple[bool, float]:
-    """Whether output y satisfies every row exactly as written, and by how much it misses (if positive)."""
+def violation(disjunct: Any, x: np.ndarray, y: np.ndarray) -> tuple[bool, float]:
+    """Whether input x with output y satisfies every row exactly as written, and by how much it misses (if positive)."""
     if not np.isfinite(y).all():
         return False, float("inf")
-    exact = [Fraction(v) for v in y.ravel().tolist()]
-    gap = max((row.value(exact) - row.rhs for row in disjunct.rows), default=Fraction(0))
-    return all(row.holds(exact) for row in disjunct.rows), float(gap)
+    exact = [[Fraction(v) for v in side.ravel().tolist()] for side in (x, y)]
+    gap = max((row.value(*exact) - row.rhs for row in disjunct.rows), default=Fraction(0))
+    return all(row.holds(*exact) for row in disjunct.rows), float(gap)
 
 
 def second_look(instance: Instance) -> str:
@@ -102,8 +102,9 @@ def second_look(instance: Instance) -> str:
     for i in range(SAMPLES if sets else 0):
         lower, upper, disjuncts = sets[rng.integers(len(sets))]
         share = rng.integers(0, 2, lower.shape) if i % 2 else rng.random(lower.shape)
-        y = network.replay(np.clip((lower + share * (upper - lower)).astype(np.float32), lower, upper))
-        found = [violation(disjunct, y) for disjunct in disjuncts]
+        x = np.clip((lower + share * (upper - lower)).astype(np.float32), lower, upper)
+        y = network.replay(x)
+        found = [violation(disjunct, x, y) for disjunct in disjuncts]
         hits += any(violated for violated, _ in found)
         least = min(least, *(gap for _, gap in found))
     if hits:

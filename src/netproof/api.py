@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,7 @@ def bounds(
 ) -> OutputBounds:
     """Both sides of every output over the input set; what the specification says of the outputs plays no part.
 
+    Nor does what it says of several inputs together: the set is a box, or a ball.
     method: "ibp", "crown", "alpha", "lp", or "exact" (the true minimum and maximum, by the complete search).
     """
     method = arguments.word(method, "method", "alpha")
@@ -112,10 +113,15 @@ def bounds(
     if isinstance(spec, InputRegion):
         everything = Disjunct(spec.box, (), spec.ball)
         spec = Property((everything,), len(spec.box.lower), int(np.prod(network.output_shape)))
-    problems = reduce(network, spec if isinstance(spec, Property) else _read_property(spec))
+    property = spec if isinstance(spec, Property) else _read_property(spec)
+    problems = reduce(network, property.without_rows())
     run.prepare(network, problems, loaded=isinstance(model, Network))
     search = build_method("auto", run.options, run.device)
-    return output_ranges(problems, method, search, run.device, run.threads, run.deadline, run.report(0, len(problems)))
+    report = run.report(0, len(problems))
+    found = output_ranges(problems, method, search, run.device, run.threads, run.deadline, report)
+    if any(row.inputs and not row.coefs for disjunct in property.disjuncts for row in disjunct.rows):
+        return replace(found, exact=False, reason=found.reason or "constraints among inputs play no part")
+    return found
 
 
 class _Run:

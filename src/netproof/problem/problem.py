@@ -3,6 +3,9 @@
 A target is one disjunct of the property: a conjunction of rows r_j(x) = C_j·f(x) − d_j, violated when every
 r_j <= 0. It holds when at every x some row is positive; a domain is proved when Σ λ_j r_j > 0 on it for some
 λ >= 0 with Σ λ_j = 1. All targets that share an input set share one problem, and are bounded in one batch.
+
+Inputs that rows read stand among the outputs of f (`extend.py`): a constraint on inputs is a row like any other, and
+λ_j its multiplier.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    graph: Graph  # float64, on the CPU
+    graph: Graph  # float64, on the CPU: the network's, with the inputs that rows read after its output
     input_set: InputSet
     rows: Rows
     disjuncts: tuple[int, ...]  # which disjunct of the property each target is

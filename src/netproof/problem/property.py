@@ -1,13 +1,13 @@
 """A property as the set of its violations, in disjunctive form, with exact numbers.
 
-A VNN-LIB file says what a *violation* is. Each disjunct is "x in this box and every row holds of y"; the
+A VNN-LIB file says what a *violation* is. Each disjunct is "x in this box and every row holds of x and y"; the
 network satisfies the property when no x satisfies any disjunct.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -20,18 +20,20 @@ from netproof.problem.rounding import Rounded, Singles
 
 @dataclass(frozen=True)
 class Row:
-    """sum_i coefs[i]·y_i <= rhs, or < rhs when strict. A violation satisfies it."""
+    """sum_i coefs[i]·y_i + sum_j inputs[j]·x_j <= rhs, or < rhs when strict. A violation satisfies it."""
 
     coefs: Mapping[int, Fraction]
     rhs: Fraction
     strict: bool = False
+    inputs: Mapping[int, Fraction] = field(default_factory=dict)
 
-    def value(self, y: Sequence[Fraction]) -> Fraction:
-        """sum_i coefs[i]·y_i."""
-        return sum((c * y[i] for i, c in self.coefs.items()), Fraction(0))
+    def value(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> Fraction:
+        """sum_i coefs[i]·y_i + sum_j inputs[j]·x_j. Where the row reads no inputs, x may be empty."""
+        of_outputs = sum((c * y[i] for i, c in self.coefs.items()), Fraction(0))
+        return sum((c * x[j] for j, c in self.inputs.items()), of_outputs)
 
-    def holds(self, y: Sequence[Fraction]) -> bool:
-        value = self.value(y)
+    def holds(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
+        value = self.value(x, y)
         return value < self.rhs if self.strict else value <= self.rhs
 
 
@@ -140,7 +142,7 @@ class Disjunct:
     def holds(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
         """Whether input x with output y is a violation of this kind."""
         inside = self.box.contains(x) and (self.ball is None or self.ball.contains(x))
-        return inside and all(row.holds(y) for row in self.rows)
+        return inside and all(row.holds(x, y) for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,15 @@ class Property:
     outputs: int
     source: str = ""  # file name, for messages
     sha256: str = ""  # of the file as it lies on disk; empty for a property made in Python
+
+    @cached_property
+    def inputs_read(self) -> tuple[int, ...]:
+        """The inputs that rows read, in order: none where every row is over outputs alone."""
+        return tuple(sorted({j for disjunct in self.disjuncts for row in disjunct.rows for j in row.inputs}))
+
+    def without_rows(self) -> Property:
+        """Leave the input sets alone: every input of theirs is a violation."""
+        return replace(self, disjuncts=tuple(Disjunct(d.box, (), d.ball) for d in self.disjuncts))
 
     def violated(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
         return any(disjunct.holds(x, y) for disjunct in self.disjuncts)

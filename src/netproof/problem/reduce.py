@@ -8,6 +8,8 @@ Numbers are rounded so that what is proved covers what was written:
 - a row's right-hand side is rounded up, so that coef·y − offset is never above the exact row for exact
   coefficients. A coefficient that float64 cannot hold is rounded to the nearest, an error of one unit
   roundoff relative to it; error terms for a row's product charge one rounding more for that.
+
+A constraint among inputs, or between inputs and outputs, is one more row, whose multiplier is found as any other's.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import torch
 from netproof.errors import SpecError
 from netproof.model.network import Network
 from netproof.numerics import float_up, nearest_float32
+from netproof.problem.extend import with_inputs
 from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.problem.property import Ball, Box, Disjunct, Property, Row
 from netproof.problem.rounding import FLOAT32_MAX, Rounded
@@ -40,12 +43,14 @@ def reduce(network: Network, property: Property) -> list[Problem]:
     Disjuncts whose box is empty hold and are dropped; an empty list means that none was left to exclude.
     """
     check_sizes(network, property)
+    read = property.inputs_read
+    graph = with_inputs(network.graph, read) if read else network.graph  # one for all, so that they share their work
     problems = []
     for members in _on_one_set(property.disjuncts):
         disjuncts = [property.disjuncts[i] for i in members]
         inputs = input_set(disjuncts[0].box, disjuncts[0].ball, network.input_shape, property.source)
-        output_rows = rows(disjuncts, property.outputs, property.source)
-        problems.append(Problem(network.graph, inputs, output_rows, tuple(members)))
+        problem_rows = rows(disjuncts, property.outputs, property.source, read)
+        problems.append(Problem(graph, inputs, problem_rows, tuple(members)))
     return problems
 
 
@@ -76,6 +81,13 @@ def check_sizes(network: Network, property: Property) -> None:
                 file=property.source or None,
                 remedy="give the specification that belongs to this network",
             )
+    beyond = next((j for j in property.inputs_read if not 0 <= j < property.inputs), None)
+    if beyond is not None:
+        raise SpecError(
+            f"a row reads input {beyond} of {property.inputs}",
+            file=property.source or None,
+            remedy=f"inputs are 0 to {property.inputs - 1}",
+        )
 
 
 def input_set(box: Box, ball: Ball | None, shape: tuple[int, ...], source: str = "") -> InputSet:
@@ -132,17 +144,23 @@ def _norm_up(a: Sequence[Fraction], b: Sequence[Fraction], p: int) -> float:
     return math.nextafter(math.sqrt(float_up(sum((g * g for g in gaps), Fraction(0)))), math.inf)
 
 
-def rows(disjuncts: Sequence[Disjunct], outputs: int, source: str = "") -> Rows:
-    """The disjuncts' rows as float64 tensors (target, row, output), padded to the longest conjunction."""
+def rows(disjuncts: Sequence[Disjunct], outputs: int, source: str = "", read: Sequence[int] = ()) -> Rows:
+    """The disjuncts' rows as float64 tensors (target, row, output), padded to the longest conjunction.
+
+    read: the inputs that have a column each, after those of the outputs.
+    """
+    column = {j: outputs + k for k, j in enumerate(read)}
     targets = [disjunct.rows or (_ALWAYS,) for disjunct in disjuncts]
     shape = (len(targets), max(map(len, targets)))
-    coef = np.zeros((*shape, outputs))
+    coef = np.zeros((*shape, outputs + len(read)))
     offset = np.zeros(shape)
     strict, valid = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
     for t, target in enumerate(targets):
         for j, row in enumerate(target):
             for i, c in row.coefs.items():
                 coef[t, j, i] = _coefficient(c, source)
+            for i, c in row.inputs.items():
+                coef[t, j, column[i]] = _coefficient(c, source)
             offset[t, j] = _offset(row.rhs, source)
             strict[t, j], valid[t, j] = row.strict, True
     return Rows(*(torch.from_numpy(a) for a in (coef, offset, strict, valid)))
@@ -161,6 +179,4 @@ def _offset(d: Fraction, source: str) -> float:
 
 
 def _beyond_range(what: str, source: str) -> SpecError:
-    return SpecError(
-        f"a {what} of an output constraint is beyond 1e±150", file=source or None, remedy="rescale the row"
-    )
+    return SpecError(f"a {what} of a constraint is beyond 1e±150", file=source or None, remedy="rescale the row")

@@ -92,7 +92,9 @@ def _property(region: InputRegion, rows: Sequence[Row], outputs: int) -> Propert
     """One disjunct a row: any of them is a violation. A row that no output can satisfy is left out."""
     zero = [Fraction(0)] * outputs
     disjuncts = tuple(
-        Disjunct(region.box, (row,) if row.coefs else (), region.ball) for row in rows if row.coefs or row.holds(zero)
+        Disjunct(region.box, (row,) if row.coefs else (), region.ball)
+        for row in rows
+        if row.coefs or row.holds((), zero)
     )
     return Property(disjuncts, len(region.box.lower), outputs)
 

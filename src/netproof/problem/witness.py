@@ -91,15 +91,15 @@ def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 
 
     A pinned coordinate must have its nearest float32. Outputs that are not finite violate nothing.
     """
-    if not np.isfinite(y).all():
-        return None
     point = np.asarray(x, dtype=np.float32).reshape(-1)
-    value = _fractions(y)
+    if not (np.isfinite(y).all() and np.isfinite(point).all()):
+        return None
+    value, exact = _fractions(y), _fractions(point) if property.inputs_read else []
     order = [first, *(i for i in range(len(property.disjuncts)) if i != first)] if property.disjuncts else []
     inside: dict[tuple[int, int], bool] = {}  # by identity: disjuncts share their boxes and balls
     for index in order:
         disjunct = property.disjuncts[index]
-        if all(row.holds(value) for row in disjunct.rows):
+        if all(row.holds(exact, value) for row in disjunct.rows):
             key = (id(disjunct.box), id(disjunct.ball))
             if key not in inside:
                 inside[key] = in_set(point, disjunct)
@@ -149,15 +149,16 @@ def _note(disjunct: Disjunct) -> str:
 
 
 def rounding_gap(network: Network, disjunct: Disjunct, x: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Bounds (low, high), one a row, on coef·f(x) − rhs for the real-valued network f at the float32 point x."""
+    """Bounds (low, high), one a row, on its left side − rhs for the real-valued network f at the float32 point x."""
     point = torch.from_numpy(np.asarray(x, dtype=np.float64)).reshape(1, *network.input_shape)
     value, error = evaluate(network.graph, point)
     if not bool((value.isfinite() & error.isfinite()).all()):  # beyond float64: nothing is known
         return (-math.inf,) * len(disjunct.rows), (math.inf,) * len(disjunct.rows)
     middle, radius = _fractions(value.numpy()), _fractions(error.numpy())
+    exact = _fractions(point.numpy()) if any(row.inputs for row in disjunct.rows) else []
     low, high = [], []
     for row in disjunct.rows:
-        centre = row.value(middle) - row.rhs
+        centre = row.value(exact, middle) - row.rhs
         spread = sum((abs(c) * radius[i] for i, c in row.coefs.items()), Fraction(0))
         low.append(float_down(centre - spread))
         high.append(float_up(centre + spread))

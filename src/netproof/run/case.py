@@ -58,6 +58,7 @@ def _plain(disjunct: Disjunct) -> dict[str, Any]:
         "rows": [
             {
                 "coefficients": {str(i): str(c) for i, c in row.coefs.items()},
+                "inputs": {str(j): str(c) for j, c in row.inputs.items()},
                 "limit": str(row.rhs),
                 "strict": row.strict,
             }

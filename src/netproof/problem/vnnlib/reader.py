@@ -166,10 +166,10 @@ class _Reader:
         if len(arguments) < 2:
             raise self.source.error(f"{head!r} needs two sides", expr.at, "give the missing side")
         if len(arguments) == 2 and head != "=":
-            return self._simple_bound(head, *arguments) or self._compare(expr, head, *arguments)
+            return self._simple_bound(head, *arguments) or self._compare(head, *arguments)
         pairs = pairwise(arguments)
         heads = ("<=", ">=") if head == "=" else (head,)
-        return And(tuple(self._compare(expr, h, left, right) for left, right in pairs for h in heads))
+        return And(tuple(self._compare(h, left, right) for left, right in pairs for h in heads))
 
     def _simple_bound(self, head: str, left: SExpr, right: SExpr) -> Bound | None:
         """`(<= X_0 1)`, the bulk of every file, without the general machinery; None for anything else."""
@@ -184,7 +184,8 @@ class _Reader:
         value = self._terms.literal(right)
         return None if value is None else Bound(variable[1], sign > 0, value, strict)
 
-    def _compare(self, expr: Group, head: str, left: SExpr, right: SExpr) -> Formula:
+    def _compare(self, head: str, left: SExpr, right: SExpr) -> Formula:
+        """A row, or a bound of the box where a single input is all that is left."""
         sign, strict = _COMPARISONS[head]
         difference = self._terms.term(left)
         self._terms.accumulate(difference, self._terms.term(right), -1, right)
@@ -192,15 +193,13 @@ class _Reader:
         term: Linear = {key: sign * c for key, c in difference.items() if c != 0}
         if not term:
             return TRUE if (constant < 0 if strict else constant <= 0) else FALSE
-        kinds = {key[0] for key in term if key is not None}
-        if kinds == {"Y"}:
-            return Row({key[1]: c for key, c in term.items() if key is not None}, -constant, strict)
-        if len(term) > 1:
-            what = "relations among inputs" if kinds == {"X"} else "relations between inputs and outputs"
-            raise self.source.error(f"{what} are not supported yet", expr.at, "bound each input by constants")
-        ((key, c),) = term.items()
-        assert key is not None
-        return Bound(key[1], c > 0, -constant / c, strict)
+        outputs, inputs = (
+            {key[1]: c for key, c in term.items() if key is not None and key[0] == kind} for kind in ("Y", "X")
+        )
+        if outputs or len(inputs) > 1:
+            return Row(outputs, -constant, strict, inputs)
+        ((index, c),) = inputs.items()
+        return Bound(index, c > 0, -constant / c, strict)
 
     def _finish(self) -> Property:
         if self._plain:

@@ -99,9 +99,7 @@ class TermReader:
         return value
 
     def _nonlinear(self, what: str, where: SExpr) -> Exception:
-        return self._source.error(
-            f"{what} is not linear", where.at, "only constraints linear in the outputs are supported"
-        )
+        return self._source.error(f"{what} is not linear", where.at, "only linear constraints are supported")
 
 
 def _constant(term: Linear) -> Fraction | None:
