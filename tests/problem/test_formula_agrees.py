@@ -33,8 +33,15 @@ output_term = st.recursive(
     max_leaves=4,
 )
 output_atom = st.tuples(operator, output_term, output_term) | st.tuples(operator, output_term, output_term, output_term)
+# Whatever is left of the terms: a bound of one input, or a row over inputs, over outputs, or over both.
+mixed_term = st.recursive(
+    st.sampled_from(["X_0", "X_1", "Y_0"]) | number,
+    lambda inner: st.tuples(st.sampled_from("+-"), inner, inner) | st.tuples(st.just("*"), number, inner),
+    max_leaves=4,
+)
+mixed_atom = st.tuples(operator, mixed_term, mixed_term)
 formula = st.recursive(
-    input_atom | output_atom,
+    input_atom | output_atom | mixed_atom,
     lambda inner: st.lists(inner, min_size=1, max_size=3).flatmap(
         lambda parts: st.sampled_from(["and", "or"]).map(lambda op: (op, *parts))
     ),

@@ -24,8 +24,12 @@ def rows(text: str) -> list[tuple[Row, ...]]:
     return [d.rows for d in parse_property(HEAD + BOX + text).disjuncts]
 
 
-def row(*coefs: int | Fraction, rhs: int | Fraction = 0, strict: bool = False) -> Row:
-    return Row({i: Fraction(c) for i, c in enumerate(coefs) if c}, Fraction(rhs), strict)
+def row(
+    *coefs: int | Fraction, rhs: int | Fraction = 0, strict: bool = False, x: tuple[int | Fraction, ...] = ()
+) -> Row:
+    """coefs: of the outputs; x: of the inputs."""
+    outputs, inputs = ({i: Fraction(c) for i, c in enumerate(some) if c} for some in (coefs, x))
+    return Row(outputs, Fraction(rhs), strict, inputs)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +47,10 @@ def row(*coefs: int | Fraction, rhs: int | Fraction = 0, strict: bool = False) -
         ("(<= (* (+ 1 1) (- Y_0 (* 3 Y_1))) 0)", row(2, -6)),
         ("(<= (/ Y_0 3) 0.1)", row(Fraction(1, 3), rhs=Fraction(1, 10))),
         ("(<= (+ Y_0 X_0) (+ X_0 Y_1))", row(1, -1)),
+        ("(<= X_0 X_1)", row(x=(1, -1))),
+        ("(> (+ X_0 (* 3 X_1)) 0.5)", row(x=(-1, -3), rhs=Fraction(-1, 2), strict=True)),
+        ("(<= Y_0 X_1)", row(1, x=(0, -1))),
+        ("(< (- Y_1 (/ X_0 3)) (+ X_1 2))", row(0, 1, x=(Fraction(-1, 3), -1), rhs=2, strict=True)),
         ("(<= Y_0 .5)", row(1, rhs=Fraction(1, 2))),
         ("(<= Y_0 5.)", row(1, rhs=5)),
         ("(<= Y_0 +1.25E+2)", row(1, rhs=125)),
@@ -61,6 +69,10 @@ def test_rows_are_read_exactly(assertion: str, expected: Row) -> None:
     [
         ("(assert (= Y_0 Y_1))", [(row(1, -1), row(-1, 1))]),
         ("(assert (<= Y_0 Y_1 2))", [(row(1, -1), row(0, 1, rhs=2))]),
+        ("(assert (= X_0 X_1))", [(row(x=(1, -1)), row(x=(-1, 1)))]),
+        ("(assert (<= X_0 X_1 Y_0))", [(row(x=(1, -1)), row(-1, x=(0, 1)))]),
+        ("(assert (or (<= Y_0 0) (< X_0 Y_1)))", [(row(1),), (row(0, -1, x=(1,), strict=True),)]),
+        ("(assert (<= X_0 X_1)) (assert (<= Y_0 0))", [(row(x=(1, -1)), row(1))]),
         ("(assert (or (<= Y_0 0) (<= Y_1 0)))", [(row(1),), (row(0, 1),)]),
         (
             "(assert (<= Y_0 3)) (assert (or (<= Y_0 0) (and (<= Y_1 0) (<= Y_1 1))))",
@@ -94,6 +106,20 @@ def test_a_lower_bound_may_be_written_either_way_round(form: str) -> None:
     text = f"(assert {form.format('0.5')}) (assert (>= 0.75 X_0)) (assert (<= 0 X_1 1))"
     box = parse_property(HEAD + text).disjuncts[0].box
     assert (box.lower[0], box.upper[0]) == (Fraction(1, 2), Fraction(3, 4))
+
+
+def test_a_constraint_on_one_input_is_a_bound_and_on_several_a_row() -> None:
+    text = "(assert (<= (+ X_0 X_1) (+ X_1 0.5))) (assert (>= (+ X_0 X_1) 0.25)) (assert (<= (- X_0 Y_0) (- Y_0)))"
+    (disjunct,) = parse_property(HEAD + BOX + text).disjuncts
+    assert (disjunct.box.upper[0], disjunct.box.lower[0]) == (0, 0)
+    assert disjunct.rows == (row(x=(-1, -1), rhs=Fraction(-1, 4)),)
+
+
+def test_a_relation_in_an_or_belongs_to_its_case() -> None:
+    text = "(assert (or (and (<= X_0 0.5) (<= X_0 X_1)) (and (>= X_0 0.5) (<= Y_0 0))))"
+    first, second = parse_property(HEAD + BOX + text).disjuncts
+    assert (first.box.upper[0], first.rows) == (Fraction(1, 2), (row(x=(1, -1)),))
+    assert (second.box.lower[0], second.rows) == (Fraction(1, 2), (row(1),))
 
 
 def test_several_input_boxes_share_the_common_bounds() -> None:
@@ -160,8 +186,10 @@ def test_a_thousand_disjuncts_share_one_box_object() -> None:
         ("(assert ())", "must begin with a function", (6, 9)),
         ("(assert (<= Y_0))", "needs two sides", (6, 9)),
         ("(assert (<= Y_0 1) (<= Y_1 1))", "assert takes one formula", (6, 1)),
-        ("(assert (<= X_0 X_1))", "relations among inputs are not supported yet", (6, 9)),
-        ("(assert (or (<= Y_0 1) (<= X_0 Y_0)))", "relations between inputs and outputs", (6, 24)),
+        ("(declare-const X_2 Real)(assert (<= X_0 X_2 X_1))", "X_2 has no lower bound", (6, 16)),
+        ("(assert (<= (* X_0 X_1) 0))", "a product of variables is not linear", (6, 20)),
+        ("(assert (or (<= Y_0 1) (<= (* X_0 Y_0) 0)))", "a product of variables is not linear", (6, 35)),
+        ("(assert (<= X_0 (/ Y_0 X_1)))", "division by a variable is not linear", (6, 24)),
         ("(push 1)", "unknown command (push ...)", (6, 1)),
         ("()", "unknown command (...)", (6, 1)),
         ("(check-sat)(assert (<= Y_0 1))", "an assertion after (check-sat)", (6, 12)),

@@ -45,10 +45,14 @@ def leak_of(node: Node) -> float:
 
 
 def rows_of(disjunct: Disjunct, outputs: int) -> tuple[np.ndarray, np.ndarray]:
-    """(coef (row, output), offset (row,)): the rows as r = coef·y − offset."""
-    coef = np.zeros((len(disjunct.rows), outputs))
+    """(coef (row, output), offset (row,)): the rows as r = coef·y − offset.
+
+    Where a row reads inputs, all of them have a column after the outputs: (row, output + input).
+    """
+    reads = any(row.inputs for row in disjunct.rows)
+    coef = np.zeros((len(disjunct.rows), outputs + reads * len(disjunct.box.lower)))
     for j, row in enumerate(disjunct.rows):
-        for i, c in row.coefs.items():
+        for i, c in (*row.coefs.items(), *((outputs + i, c) for i, c in row.inputs.items())):
             coef[j, i] = float(c)
     return coef, np.array([float(row.rhs) for row in disjunct.rows])
 
@@ -59,10 +63,10 @@ def rows_of(disjunct: Disjunct, outputs: int) -> tuple[np.ndarray, np.ndarray]:
 def enumerate_minimum(
     graph: Graph, lower: np.ndarray, upper: np.ndarray, coef: np.ndarray, offset: np.ndarray
 ) -> Minimum:
-    """The least over all linear pieces; lower, upper (input,), coef (row, output), offset (row,)."""
+    """The least over all linear pieces; lower, upper (input,), coef and offset as of `rows_of`."""
     waiting = []
     for output, region in _pieces(graph, tuple(lower.tolist()), tuple(upper.tolist())):
-        rows = coef @ output
+        rows = coef @ np.vstack([output, np.eye(len(lower), len(lower) + 1)])[: coef.shape[1]]
         rows[:, -1] -= offset
         waiting.append((float(_depths(rows, lower, upper).max()), rows, region))
     best = Minimum(np.inf, lower)
@@ -185,7 +189,8 @@ def milp_minimum(
         encoding.constrain([(encoding.at[node][element], float(sign))], 0.0, np.inf)
     t = encoding.variables(np.full(1, -np.inf), np.full(1, np.inf))[0]
     for row, rhs in zip(coef, offset, strict=True):
-        encoding.constrain([*zip(encoding.at[-1], row, strict=True), (t, -1.0)], -np.inf, rhs)
+        read = [*encoding.at[-1], *encoding.at[0]][: len(row)]
+        encoding.constrain([*zip(read, row, strict=True), (t, -1.0)], -np.inf, rhs)
     return encoding.minimise(t)
 
 
