@@ -24,7 +24,7 @@ METHODS = ("ibp", "crown", "alpha", "lp", "exact")
 def bounds(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL.onnx SPEC.vnnlib", help="In either order; only the spec's input set counts."),
+        typer.Argument(metavar="MODEL.onnx SPEC.vnnlib", help="In either order; only the spec's input boxes count."),
     ],
     method: Annotated[
         str,
