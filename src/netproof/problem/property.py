@@ -165,7 +165,7 @@ class Property:
         return tuple(sorted({j for disjunct in self.disjuncts for row in disjunct.rows for j in row.inputs}))
 
     def without_rows(self) -> Property:
-        """Leave the input sets alone: every input of theirs is a violation."""
+        """Keep the input sets and drop all rows: then every input of theirs is a violation."""
         return replace(self, disjuncts=tuple(Disjunct(d.box, (), d.ball) for d in self.disjuncts))
 
     def violated(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:

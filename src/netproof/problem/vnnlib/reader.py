@@ -185,7 +185,7 @@ class _Reader:
         return None if value is None else Bound(variable[1], sign > 0, value, strict)
 
     def _compare(self, head: str, left: SExpr, right: SExpr) -> Formula:
-        """A row, or a bound of the box where a single input is all that is left."""
+        """Read a comparison as a row, or as a bound of the box where it comes down to one input."""
         sign, strict = _COMPARISONS[head]
         difference = self._terms.term(left)
         self._terms.accumulate(difference, self._terms.term(right), -1, right)
