@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 READING = ("problem/test_vnnlib.py", "problem/test_formula_agrees.py")
-ROWS = ("problem/test_input_rows.py",)
+ROWS = ("problem/test_rows_of_inputs.py",)
 
 MUTANTS = (
     Mutant(

@@ -95,6 +95,31 @@ def test_without_such_rows_the_graph_is_the_networks(affine) -> None:
     assert problem.rows.coef.shape == (1, 1, 2)
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("(<= (+ X_0 X_1) 2)", False),
+        ("(<= (+ X_0 X_1) 1.9999)", True),
+        ("(< (+ X_0 X_1) 2)", True),
+        ("(< (- X_0 X_1) 1.0001)", False),
+        ("(>= (- X_0 X_1) -1)", False),
+        ("(>= (- X_0 X_1) 0)", True),
+        ("(>= (+ X_0 X_1) 3)", True),  # it never holds, which is for the search to prove
+        ("(<= (+ X_0 X_1 (* 0.1 Y_0)) 1000)", True),
+    ],
+)
+def test_rows_that_the_box_implies_are_left_out(affine, text: str, kept: bool) -> None:
+    network = affine(WEIGHT)
+    (problem,) = reduce(network, parse_property(HEAD + CUBE + f"(assert {text}) (assert (<= Y_0 0))"))
+    assert int(problem.rows.valid.sum()) == 1 + kept
+    assert (problem.graph is network.graph) == (not kept)
+
+
+def test_where_the_box_implies_every_row_all_is_a_violation(affine) -> None:
+    (problem,) = reduce(affine(WEIGHT), parse_property(HEAD + CUBE + "(assert (<= (+ X_0 X_1) 2))"))
+    assert (problem.rows.coef.abs().sum(), problem.rows.offset.tolist()) == (0, [[0.0]])
+
+
 def test_rows_are_dropped_and_sets_kept(affine) -> None:
     spec = parse_property(HEAD + CUBE + "(assert (<= X_0 X_1)) (assert (<= Y_0 0))")
     network = affine(WEIGHT)
