@@ -41,6 +41,7 @@ from netproof.relax import Line, Mix, register, relaxation_of
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Work
+from recipe.constraint import LIMIT, with_sum_below
 from recipe.cube import Cube, CubeRelaxation, pow_three
 from recipe.floor import Floor, clip_below
 from recipe.maximum import MaximumRelaxation, largest
@@ -130,10 +131,14 @@ def saved(kind: str, seed: int, folder: Path, depth: int = 2) -> Path:
     return path
 
 
-def least_of(network: Network) -> float:
-    """The least output on [−1, 1]², by dense sampling; what lies between the points is far less than the margins."""
-    line = torch.linspace(-1, 1, 301, dtype=torch.float64)
-    x = torch.cartesian_prod(line, line).view(-1, 1, 2)
+def least_of(network: Network, most: float = 2.0) -> float:
+    """The least output on [−1, 1]², by dense sampling; what lies between the points is far less than the margins.
+
+    most: the largest sum of both inputs that is looked at.
+    """
+    line = torch.linspace(-1, 1, 321, dtype=torch.float64)
+    x = torch.cartesian_prod(line, line)
+    x = x[x.sum(1) <= most].view(-1, 1, 2)
     return float(network.graph.forward(x).min())
 
 
@@ -154,6 +159,30 @@ def test_problems_with_a_margin_are_decided(method: str, kind: str, seed: int, t
         if status == Status.UNSAT:
             assert found.lower_bound is not None
             assert found.lower_bound + at <= lowest + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("method", METHODS)
+def test_a_constraint_among_inputs_is_part_of_the_set(method: str, seed: int, tmp_path: Path) -> None:
+    """Half-way between what the box allows and what the constraint leaves, and below that; kinds take turns."""
+    path = saved(KINDS[seed % len(KINDS)], seed, tmp_path)
+    network = load_network(path)
+    lowest, anywhere = least_of(network, float(LIMIT)), least_of(network)
+    margin = max((lowest - anywhere) / 2, 0.05 * (1 + abs(lowest)))
+    for at, status in ((lowest - margin, Status.UNSAT), (lowest + 0.05 * (1 + abs(lowest)), Status.SAT)):
+        asked = with_sum_below(at)
+        found = netproof.verify(path, asked, method=method, device="cpu", threads=1, attack=False, timeout=120)
+        assert found.status == status, found.reason
+        if found.witness is not None:
+            x = [Fraction(float(v)) for v in found.witness.input.flatten()]
+            assert sum(x) <= LIMIT
+
+
+def test_some_constraints_make_the_difference(tmp_path: Path) -> None:
+    """So that the test above asks what the box alone would deny."""
+    networks = [load_network(saved(KINDS[seed % len(KINDS)], seed, tmp_path)) for seed in range(10)]
+    apart = [least_of(n, float(LIMIT)) - least_of(n) for n in networks]
+    assert sum(gap > 0.2 for gap in apart) >= 3
 
 
 @pytest.mark.parametrize(("kind", "name"), [("cube", "Cube"), ("product", "Product"), ("maximum", "Maximum")])
