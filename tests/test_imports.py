@@ -28,6 +28,7 @@ ORDER = (
     "run",
     "api",
     "demo",
+    "workers",
     "campaign",
     "report",
     "cli",

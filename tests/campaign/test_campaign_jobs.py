@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from netproof.campaign import jobs
 from netproof.campaign.instances import read_folder
 from netproof.campaign.jobs import Job, model_hash
-from netproof.campaign.worker import Worker
+from netproof.campaign.worker import Loaded
 from netproof.errors import UsageError
 from support.campaign import make_set
 
@@ -94,17 +94,17 @@ def test_external_weights_are_part_of_the_question(tmp_path: Path) -> None:
 
 def test_a_worker_keeps_a_network_only_while_all_its_files_are_the_same(tmp_path: Path) -> None:
     path = tmp_path / "a.onnx"
-    worker = Worker(1, lambda message: None)
+    loaded = Loaded()
     found = []
     for weight in (0.0, 0.0, 1.0):
         beside(tmp_path, weight)
-        found.append(worker._network(str(path), model_hash(path)))
+        found.append(loaded.network(str(path), model_hash(path)))
     assert found[0] is found[1]
     assert [float(network.replay(np.zeros(1))[0]) for network in found] == [0.0, 0.0, 1.0]
     asked = model_hash(path)
     beside(tmp_path, 2.0)
     with pytest.raises(UsageError, match="changed while the campaign ran"):
-        Worker(1, lambda message: None)._network(str(path), asked)
+        Loaded().network(str(path), asked)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from netproof.campaign import devices
 from netproof.campaign import run as campaign
+from netproof.campaign.devices import setups
 from netproof.campaign.instances import read_folder
 from netproof.campaign.jobs import Job
-from netproof.campaign.run import Event, WorkerFailed, run, setups
+from netproof.campaign.run import Event, WorkerFailed, run
 from netproof.campaign.store import Result, Store
 from netproof.errors import UsageError
 from support.campaign import calls, make_set
@@ -49,7 +51,7 @@ def test_answers_are_kept_with_all_that_belongs_to_them(fake: Path) -> None:
     assert holds.total > 0
     assert results[3].total >= 0.5
     assert [e.kind for e in events[:5]] == ["starting", "ready", "started", "progress", "finished"]
-    assert events[3].progress == {"kind": "progress", "phase": "search", "domains": 7, "bound": None}
+    assert events[3].progress == {"phase": "search", "domains": 7, "lower_bound": None}
     assert len(calls(fake, "load")) == 1, "the network stays loaded"
 
 
@@ -181,9 +183,9 @@ def test_workers_that_do_not_start(fake: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_each_worker_has_its_card_and_its_share(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaign, "gpus", lambda: ("4", "6"))
-    monkeypatch.setattr(campaign, "available_cpus", lambda: 12)
-    monkeypatch.setattr(campaign, "core_groups", lambda workers, threads: [None] * workers)
+    monkeypatch.setattr(devices, "gpus", lambda: ("4", "6"))
+    monkeypatch.setattr(devices, "available_cpus", lambda: 12)
+    monkeypatch.setattr(devices, "core_groups", lambda workers, threads: [None] * workers)
     jobs = jobs_of(make_set(fake / "set", "unsat"), device="cuda", threads=None)
     given = setups(jobs, 3)
     assert [(s.device, s.gpu, s.threads) for s in given] == [("cuda", "4", 4), ("cuda", "6", 4), ("cuda", "4", 4)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from netproof.campaign.devices import Setup
 from netproof.campaign.instances import read_folder
 from netproof.campaign.jobs import Job
-from netproof.campaign.process import Setup
 from netproof.campaign.run import result_of
 from netproof.campaign.summary import contradictions, latest, summaries
 from support.campaign import a_result, make_set

@@ -167,27 +167,33 @@ def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
     assert results(folder)[1].startswith("sat\n")
 
 
-DIRECT = """
-import sys, time
-from netproof.cli.process.supervisor import supervise
+WORK = """
+import time
 from netproof.errors import UsageError
 
-def work(job):
+def work(job, mode):
     job.tell({"n": 1})
-    if MODE == "wait":
+    if mode == "wait":
         while not job.deadline.expired:
             time.sleep(0.01)
         return "late"
-    if MODE == "refuse":
+    if mode == "refuse":
         raise UsageError("no", remedy="yes")
-    if MODE == "sleep":
+    if mode == "sleep":
         time.sleep(120)
     return "x" * 5_000_000
+"""
+DIRECT = """
+import functools, sys, time
+from direct_work import work
+from netproof.cli.process.supervisor import supervise
+from netproof.errors import UsageError
 
-MODE, fork, timeout = sys.argv[1], sys.argv[2] == "fork", float(sys.argv[3])
+mode, fork, timeout = sys.argv[1], sys.argv[2] == "fork", float(sys.argv[3])
 events = []
 try:
-    out = supervise(work, started=time.monotonic(), timeout=timeout, on_event=events.append, fork=fork)
+    task = functools.partial(work, mode=mode)
+    out = supervise(task, started=time.monotonic(), timeout=timeout, on_event=events.append, fork=fork)
     print(out.ending, len(out.result or ""), events)
 except UsageError as error:
     print("wrong family")
@@ -198,7 +204,7 @@ import os; os._exit(0)
 """
 
 
-@pytest.mark.parametrize("how", ["fork", "thread"])
+@pytest.mark.parametrize("how", ["fork", "start"])
 @pytest.mark.parametrize(
     ("mode", "timeout", "expected"),
     [
@@ -209,9 +215,11 @@ import os; os._exit(0)
     ],
 )
 def test_with_and_without_fork(how: str, mode: str, timeout: float, expected: str, tmp_path: Path) -> None:
+    (tmp_path / "direct_work.py").write_text(WORK)
+    given = environment()
     done = subprocess.run(
         [sys.executable, "-c", DIRECT, mode, how, str(timeout)],
-        env=environment(),
+        env={**given, "PYTHONPATH": os.pathsep.join([given["PYTHONPATH"], str(tmp_path)])},
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -6,10 +6,14 @@ import functools
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from netproof.campaign.jobs import Job
 from netproof.core.cpu import affinity_cpus, available_cpus
 from netproof.errors import DeviceError, UsageError
 
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")  # by which libraries size their pools
 PROBE = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
 
 
@@ -56,3 +60,30 @@ def core_groups(workers: int, threads: int) -> list[tuple[int, ...] | None]:
         return [None] * workers
     cores = sorted(os.sched_getaffinity(0))
     return [tuple(cores[i * threads : (i + 1) * threads]) for i in range(workers)]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a worker is given for life."""
+
+    device: str
+    threads: int
+    gpu: str | None = None  # as CUDA_VISIBLE_DEVICES names it
+    cores: tuple[int, ...] | None = None  # processors that it is bound to
+
+    def environment(self) -> dict[str, str]:
+        """Thread pools are sized once, when the libraries are loaded."""
+        own = dict.fromkeys(THREADS, str(self.threads)) | {"PYTHONUNBUFFERED": "1"}
+        if self.gpu is not None:
+            own["CUDA_VISIBLE_DEVICES"] = self.gpu
+        return {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, **own}
+
+
+def setups(jobs: Sequence[Job], workers: int) -> list[Setup]:
+    """What each worker is given: a GPU in turn where one is wanted, and its share of the processors."""
+    device = "cuda" if any(job.device == "cuda" for job in jobs) else "cpu"
+    asked = [job.threads for job in jobs if job.threads is not None]
+    threads = max(asked, default=max(1, available_cpus() // workers))
+    cards = gpus() if device == "cuda" else ()
+    groups = core_groups(workers, threads)
+    return [Setup(device, threads, cards[i % len(cards)] if cards else None, groups[i]) for i in range(workers)]

@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import math
-import queue
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.connection import wait
 from typing import Any, Protocol
 
-from netproof.campaign.devices import core_groups, gpus
+from netproof.campaign import worker
+from netproof.campaign.devices import Setup, setups
 from netproof.campaign.jobs import Job
-from netproof.campaign.process import Heard, Process, Setup
 from netproof.campaign.store import Result, Store
-from netproof.core.cpu import available_cpus
 from netproof.core.reasons import CONTRADICTION
 from netproof.errors import NetproofError, UsageError
+from netproof.workers.process import Process
+from netproof.workers.worker import Message, Work
 
 GRACE = 5.0  # seconds past its limit after which a run's worker is ended
 START = 300.0  # seconds a worker may take to be ready
 STARTS = 3  # workers that may fail to start, one after another in one place
 TICK = 0.1  # seconds between looks at the clock
+REAP = 5.0  # seconds to wait for a process that was killed: the next one needs its memory
 AWAY = 2.0  # seconds between looks that only a process that was stopped lets pass
 
 
@@ -137,7 +140,6 @@ class _Campaign:
     ) -> None:
         self._pending, self._store, self._results = pending, store, results
         self._tell, self._grace = on_event, grace
-        self._inbox: queue.Queue[Heard] = queue.Queue()
         self._places = [_Place(i, setup) for i, setup in enumerate(setups([job for _, job in pending], workers))]
 
     def run(self, stop: Stop | None) -> None:
@@ -162,7 +164,8 @@ class _Campaign:
     def _attend(self, place: _Place) -> None:
         """Give the place what it lacks: a worker, or a job; and end a worker that is late."""
         if place.process is None and self._pending:
-            place.process = Process(place.setup, self._inbox)
+            place.process = Process.start(place.setup.environment())
+            place.process.give(functools.partial(worker.warm_up, setup=place.setup), None)
             place.ends_at = time.monotonic() + START
             self._tell(Event("starting", place.number))
         elif place.ready and place.job is None and self._pending:
@@ -178,39 +181,40 @@ class _Campaign:
         job = place.job
         place.ends_at = math.inf if job.timeout is None else place.sent_at + job.timeout + self._grace
         assert place.process is not None
-        place.process.send(question(job))
+        place.process.give(question(job, place.setup), job.timeout)
         place.loaded = job.hashes[0]
         self._tell(Event("started", place.number, job))
 
     def _hear(self) -> None:
         """What workers said, once one says something or a moment has passed."""
-        heard: Heard | None
-        try:
-            heard = self._inbox.get(timeout=TICK)
-        except queue.Empty:
-            return
-        process, message = heard
-        place = next((place for place in self._places if place.process is process), None)
-        if place is None:  # of a worker that was ended
-            return
-        if message is None:
-            self._gone(place)
-        elif message["kind"] == "ready":
-            place.ready, place.failures, place.ends_at = True, 0, math.inf
-            place.versions = message["versions"]
-            self._tell(Event("ready", place.number))
-        elif message["kind"] == "refused":
-            raise WorkerFailed(message["error"])
-        elif message["kind"] == "progress":
-            place.progress = message
-            self._tell(Event("progress", place.number, place.job, progress=message))
-        else:
-            self._finish(place, {key: value for key, value in message.items() if key != "kind"})
+        processes = [(place, place.process) for place in self._places if place.process is not None]
+        wait([process.connection for _, process in processes], TICK)
+        for place, process in processes:
+            for message in process.hear(0.0):
+                self._heed(place, process, message)
 
-    def _gone(self, place: _Place) -> None:
-        """The worker ended by itself."""
-        assert place.process is not None
-        how, log = place.process.how_it_ended(), place.process.tail()
+    def _heed(self, place: _Place, process: Process, message: Message) -> None:
+        kind, payload = message
+        if kind == "event":
+            place.progress = payload["progress"]
+            self._tell(Event("progress", place.number, place.job, progress=place.progress))
+        elif kind == "result" and place.job is not None:
+            self._finish(place, payload)
+        elif kind == "result":
+            place.ready, place.failures, place.ends_at = True, 0, math.inf
+            place.versions = payload
+            self._tell(Event("ready", place.number))
+        elif kind == "error" and place.job is not None:
+            self._finish(place, {"verdict": "error", "error": payload})
+        elif kind == "error":
+            raise WorkerFailed(payload)
+        elif kind == "bug":
+            self._lose(place, f"the worker failed: {payload[0]}", payload[1])
+        else:  # "memory" or "died"
+            self._lose(place, payload, process.log())
+
+    def _lose(self, place: _Place, how: str, log: str) -> None:
+        """Go on without the worker, which ended by itself or must not be trusted any more."""
         if place.job is not None:
             self._finish(place, {"verdict": "error", "error": how, "log": log})
         elif not place.ready:
@@ -248,34 +252,24 @@ class _Campaign:
 
     def _end(self, place: _Place) -> None:
         if place.process is not None:
-            place.process.kill()
+            place.process.kill(REAP)
         place.process, place.ready, place.job, place.loaded, place.ends_at = None, False, None, "", math.inf
 
 
-def setups(jobs: Sequence[Job], workers: int) -> list[Setup]:
-    """What each worker is given: a GPU in turn where one is wanted, and its share of the processors."""
-    device = "cuda" if any(job.device == "cuda" for job in jobs) else "cpu"
-    asked = [job.threads for job in jobs if job.threads is not None]
-    threads = max(asked, default=max(1, available_cpus() // workers))
-    cards = gpus() if device == "cuda" else ()
-    groups = core_groups(workers, threads)
-    return [Setup(device, threads, cards[i % len(cards)] if cards else None, groups[i]) for i in range(workers)]
-
-
-def question(job: Job) -> dict[str, Any]:
-    """A job as the worker reads it."""
-    return {
-        "onnx": str(job.instance.onnx),
-        "onnx_sha256": job.hashes[0],
-        "vnnlib": str(job.instance.vnnlib),
-        "method": job.method,
-        "options": dict(job.options),
-        "timeout": job.timeout,
-        "device": job.device,
-        "threads": job.threads,
-        "seed": job.seed,
-        "attack": job.attack,
-    }
+def question(job: Job, setup: Setup) -> Work:
+    """A job as the worker does it."""
+    return functools.partial(
+        worker.answer,
+        onnx=str(job.instance.onnx),
+        sha256=job.hashes[0],
+        vnnlib=str(job.instance.vnnlib),
+        method=job.method,
+        options=dict(job.options),
+        device=job.device,
+        threads=job.threads or setup.threads,
+        seed=job.seed,
+        attack=job.attack,
+    )
 
 
 def result_of(

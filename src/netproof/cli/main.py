@@ -10,7 +10,7 @@ from typing import NoReturn
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Obey a command line, then leave without teardown: where there is no fork a thread may be busy still.
+    """Obey a command line, then leave without teardown: a thread may still be hashing a file.
 
     Without `arguments` this is the program itself, and its clock starts with the process.
     """

@@ -14,6 +14,7 @@ import typer
 
 from netproof.cli import options
 from netproof.cli.exits import EXIT_INTERRUPTED
+from netproof.cli.process.supervisor import stop_signals
 from netproof.cli.show.output import print_err, print_out
 from netproof.errors import UsageError
 
@@ -149,10 +150,7 @@ def stop_on_signals() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         stop.set()
 
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
-        numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, ask) for number in numbers}
+    before = {number: signal.signal(number, ask) for number in stop_signals()}
     try:
         yield stop
     finally:

@@ -13,10 +13,10 @@ from netproof.cli.commands.verify import prepare
 from netproof.cli.exits import EXIT_INTERRUPTED
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, supervise
-from netproof.cli.process.worker import Job
 from netproof.cli.show.output import Outputs, print_err, to_json
-from netproof.cli.show.progress import Display, sender
+from netproof.cli.show.progress import Display
 from netproof.errors import UsageError
+from netproof.workers.worker import Job
 
 METHODS = ("ibp", "crown", "alpha", "lp", "exact")
 
@@ -74,7 +74,7 @@ def _work(job: Job, *, model: str, spec: str, method: str, engine: options.Engin
         device=engine.device,
         threads=engine.threads,
         deadline=job.deadline,
-        progress=sender(job.tell),
+        progress=job.teller(),
     )
     return {
         "lower": found.lower.reshape(-1).tolist(),

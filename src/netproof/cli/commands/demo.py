@@ -14,11 +14,11 @@ from netproof.cli.commands.verify import prepare
 from netproof.cli.exits import EXIT_INTERRUPTED
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, supervise
-from netproof.cli.process.worker import Job
 from netproof.cli.show.output import print_err, print_out
-from netproof.cli.show.progress import Display, sender
+from netproof.cli.show.progress import Display
 from netproof.cli.show.summary import SHORT
 from netproof.errors import UsageError
+from netproof.workers.worker import Job
 
 if TYPE_CHECKING:
     from netproof.core.verdict import Witness
@@ -97,7 +97,7 @@ def _work(job: Job, *, instances: list[Instance], folder: Path, engine: options.
             str(folder / instance.vnnlib),
             **engine.arguments(),
             deadline=job.part(PATIENCE),
-            progress=sender(job.tell, title=instance.name),
+            progress=job.teller(title=instance.name),
         )
         row = {
             "name": instance.name,

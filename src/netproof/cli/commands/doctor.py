@@ -15,9 +15,9 @@ from netproof._version import __version__
 from netproof.cli.exits import EXIT_INTERRUPTED
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, supervise
-from netproof.cli.process.worker import Job
 from netproof.cli.show.output import installed_version, print_out
 from netproof.core.cpu import affinity_cpus, available_cpus, cgroup_quota
+from netproof.workers.worker import Job
 
 PACKAGES = ("torch", "numpy", "onnx", "onnxruntime", "highspy", "typer", "rich", "pillow", "matplotlib", "jinja2")
 GIB = 2**30

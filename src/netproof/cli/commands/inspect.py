@@ -13,8 +13,8 @@ from netproof.cli import options
 from netproof.cli.exits import EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, supervise
-from netproof.cli.process.worker import Job
 from netproof.cli.show.output import Outputs, print_err, to_json
+from netproof.workers.worker import Job
 
 
 def inspect(

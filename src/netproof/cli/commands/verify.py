@@ -18,7 +18,6 @@ from netproof.cli import options
 from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
-from netproof.cli.process.worker import Job
 from netproof.cli.show.output import (
     Hashes,
     Outputs,
@@ -28,10 +27,11 @@ from netproof.cli.show.output import (
     to_json,
     verdict_record,
 )
-from netproof.cli.show.progress import Display, sender
+from netproof.cli.show.progress import Display
 from netproof.cli.show.summary import summary
 from netproof.cli.show.witness_file import Saver, form_of, image_layout
 from netproof.core.reasons import CONTRADICTION, INTERRUPTED
+from netproof.workers.worker import Job
 
 if TYPE_CHECKING:
     from netproof.core.verdict import Verdict
@@ -79,7 +79,7 @@ def _work(job: Job, *, model: str, spec: str, engine: options.Engine, form: str)
     from netproof import api
 
     saver = Saver(form, image_layout(_input_shape(model), model) if form == "png" else None)
-    verdict = api.verify(model, spec, **engine.arguments(), deadline=job.deadline, progress=sender(job.tell))
+    verdict = api.verify(model, spec, **engine.arguments(), deadline=job.deadline, progress=job.teller())
     return reply(verdict, engine, saver)
 
 

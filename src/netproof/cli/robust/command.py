@@ -16,7 +16,6 @@ from netproof.cli import options
 from netproof.cli.commands.verify import ending_code, prepare
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
-from netproof.cli.process.worker import Job
 from netproof.cli.robust.question import Question
 from netproof.cli.show.output import Hashes, Outputs, blank_record, document, print_err, to_json
 from netproof.cli.show.progress import Display
@@ -24,6 +23,7 @@ from netproof.cli.show.summary import SHORT, contradiction, summary
 from netproof.cli.show.witness_file import form_of
 from netproof.core.reasons import CONTRADICTION, INTERRUPTED
 from netproof.errors import UsageError
+from netproof.workers.worker import Job
 
 NORMS = ("inf", "2", "1")
 

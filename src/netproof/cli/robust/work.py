@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from netproof.cli.commands.verify import reply
 from netproof.cli.options import Engine
-from netproof.cli.process.worker import Job
 from netproof.cli.robust.image import Centre, read_centre, region
 from netproof.cli.robust.question import Question
-from netproof.cli.show.progress import sender
 from netproof.cli.show.witness_file import Saver, image_layout
 from netproof.errors import UsageError
+from netproof.workers.worker import Job
 
 if TYPE_CHECKING:
     from netproof.model.network import Network
@@ -61,7 +60,7 @@ class Asker:
             asked,
             **self.engine.arguments(),
             deadline=self.job.part(seconds),
-            progress=sender(self.job.tell, title=title),
+            progress=self.job.teller(title=title),
         )
         return {**reply(verdict, self.engine, self.saver), "seconds": time.monotonic() - began}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from netproof.cli.show.output import print_err
@@ -13,10 +13,7 @@ from netproof.cli.show.output import print_err
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from netproof.api import Progress
-
 PLAIN_EVERY = 5.0  # seconds between plain lines
-SEND_EVERY = 0.1  # seconds between messages from the worker
 
 PHASES = {
     "load": "reading",
@@ -26,29 +23,6 @@ PHASES = {
     "leaf": "deciding leaves",
     "confirm": "confirming",
 }
-
-
-def sender(tell: Callable[[Any], None], **also: Any) -> Callable[[Progress], None]:
-    """A progress callback for the engine that passes plain values on, not too often."""
-    last = -SEND_EVERY
-    phase = ""
-
-    def send(progress: Progress) -> None:
-        nonlocal last, phase
-        now = time.monotonic()
-        if now - last >= SEND_EVERY or progress.phase != phase:
-            last, phase = now, progress.phase
-            tell({"progress": as_plain(progress), **also})
-
-    return send
-
-
-def as_plain(progress: Progress) -> dict[str, Any]:
-    names = ("lower_bound", "upper_bound", "domains", "frontier", "rounds", "problem", "problems")
-    plain = {name: getattr(progress, name) for name in names}
-    for bound in ("lower_bound", "upper_bound"):
-        plain[bound] = None if plain[bound] is None else float(plain[bound])
-    return {"phase": progress.phase, **plain}
 
 
 class Display:
