@@ -18,11 +18,12 @@ from netproof.cli.commands.verify import known_so_far, prepare
 from netproof.cli.process import start_time
 from netproof.cli.process.supervisor import soft_limit
 from netproof.cli.robust.command import overall
-from netproof.cli.show.output import Outputs, blank_record, to_json
+from netproof.cli.show.output import Outputs, to_json
 from netproof.cli.show.picture import draw_counterexample
 from netproof.cli.show.summary import summary
 from netproof.core.cpu import available_cpus, busy_elsewhere, cgroup_quota, look_around, threads_for
 from netproof.errors import UsageError
+from netproof.run.record import Record
 
 
 def cgroup(root: Path, membership: str, **files: str) -> tuple[Path, Path]:
@@ -197,8 +198,8 @@ def test_progress_on_one_of_many_problems_bounds_only_that_one() -> None:
     assert known_so_far({"phase": "load"}) == {"lower_bound": None}
 
 
-def records(*verdicts: str) -> list[dict[str, object]]:
-    return [{**blank_record(), "verdict": verdict, "lower_bound": 0.5} for verdict in verdicts]
+def records(*verdicts: str) -> list[Record]:
+    return [Record(verdict, lower_bound=0.5) for verdict in verdicts]
 
 
 @pytest.mark.parametrize(
@@ -213,14 +214,16 @@ def records(*verdicts: str) -> list[dict[str, object]]:
     ],
 )
 def test_many_verdicts_make_one(verdicts: tuple[str, ...], complete: bool, expected: str) -> None:
-    assert overall(records(*verdicts), complete=complete)["verdict"] == expected
+    assert overall(records(*verdicts), complete=complete).verdict == expected
 
 
 def test_one_that_contradicts_itself_is_no_verdict_of_many() -> None:
     good, odd = records("sat", "unknown")
-    odd.update(reason="contradiction", contradiction={"what": "odd", "saved": ""})
+    odd = odd.but(reason="contradiction", contradiction={"what": "odd", "saved": ""})
     found = overall([good, odd], complete=True)
-    assert (found["verdict"], found["reason"], found["contradiction"]["what"]) == ("unknown", "contradiction", "odd")
+    assert (found.verdict, found.reason) == ("unknown", "contradiction")
+    assert found.contradiction is not None
+    assert found.contradiction["what"] == "odd"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +242,7 @@ def test_one_that_contradicts_itself_is_no_verdict_of_many() -> None:
     ],
 )
 def test_plain_words(changes: dict[str, str], start: str) -> None:
-    assert summary({**blank_record(), **changes}, method="auto", device="cpu").startswith(start)
+    assert summary(Record(**changes), method="auto", device="cpu").startswith(start)
 
 
 def test_a_picture_shows_both_images_enlarged(tmp_path: Path) -> None:

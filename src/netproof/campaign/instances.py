@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netproof.core.files import read_bounded, unpack
+from netproof.core.files import find_file, read_bounded, unpack
 from netproof.errors import UsageError
 from netproof.problem.decimal import decimal
 
@@ -65,10 +65,10 @@ def find_folders(names: Iterable[str | Path]) -> list[Path]:
 
 def _find(name: str, home: str | None) -> list[Path]:
     for place in [Path(name), *([Path(home) / name] if home else [])]:
-        if has_file(place / INSTANCES):
+        if find_file(place / INSTANCES):
             return [place.resolve()]
         inner = sorted(place.iterdir()) if place.is_dir() else []
-        found = [folder.resolve() for folder in inner if has_file(folder / INSTANCES)]
+        found = [folder.resolve() for folder in inner if find_file(folder / INSTANCES)]
         if found:
             return found
     tried = f", nor in {HOME}={home}" if home else ""
@@ -100,7 +100,7 @@ def read_folder(folder: str | Path) -> list[Instance]:
     """The instances of one folder, in the order of its instances.csv."""
     folder = Path(folder).resolve()
     file = folder / INSTANCES
-    if not has_file(file):
+    if not find_file(file):
         raise UsageError("no instances.csv in this folder", file=str(folder), remedy="give a folder of instances")
     known, benchmark = _read_known(folder / KNOWN), benchmark_name(folder)
     columns: dict[str, int] = {"onnx": 0, "vnnlib": 1, "timeout": 2}
@@ -176,7 +176,7 @@ def _plain(name: str) -> str:
 def _read_known(file: Path) -> dict[tuple[str, str], set[str]]:
     """(onnx, vnnlib) → every truth that known.csv has for them; a `-` or nothing is no truth."""
     known: dict[tuple[str, str], set[str]] = defaultdict(set)
-    if not has_file(file):
+    if not find_file(file):
         return known
     rows = _rows(file)
     header = [cell.strip() for cell in rows[0][1]] if rows else []
@@ -198,18 +198,10 @@ def _rows(file: Path) -> list[tuple[int, list[str]]]:
         raise UsageError(f"not a CSV file: {error}", file=str(file), remedy="save it as CSV in UTF-8") from error
 
 
-def has_file(path: Path) -> bool:
-    """The file itself, or packed."""
-    return path.is_file() or _packed(path).is_file()
-
-
 def read_bytes(path: Path) -> bytes:
     """The file's content, unpacked where only NAME.gz is there."""
     try:
-        return read_bounded(path) if path.is_file() else unpack(read_bounded(_packed(path)))
+        file = find_file(path) or path
+        return read_bounded(file) if file == path else unpack(read_bounded(file))
     except (OSError, EOFError, zlib.error) as error:
         raise UsageError(f"cannot be read: {error}", file=str(path), remedy="check the file") from error
-
-
-def _packed(path: Path) -> Path:
-    return path.with_name(f"{path.name}.gz")

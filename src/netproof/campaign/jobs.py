@@ -13,6 +13,7 @@ from typing import Any
 
 from netproof._version import __version__
 from netproof.campaign.instances import Instance
+from netproof.core.files import find_file, sha256
 from netproof.errors import NetproofError, UsageError
 from netproof.methods.registry import method_info
 
@@ -69,7 +70,7 @@ class Job:
 
 def model_hash(path: Path) -> str:
     """What tells the network from others, as `Network.identity`: over the file and those beside it that it needs."""
-    file = _find(path)
+    file = find_file(path)
     if file is None:
         return ""
     from netproof.model.origin.external import ExternalFile, identity
@@ -83,12 +84,8 @@ def model_hash(path: Path) -> str:
 
 def file_hash(path: Path) -> str:
     """Of the file, or of its .gz; files are hashed once while they stay as they are."""
-    file = _find(path)
+    file = find_file(path)
     return "" if file is None else _hash(file, *_state(file))
-
-
-def _find(path: Path) -> Path | None:
-    return next((file for file in (path, path.with_name(f"{path.name}.gz")) if file.is_file()), None)
 
 
 def _state(file: Path) -> tuple[int, int]:
@@ -98,8 +95,7 @@ def _state(file: Path) -> tuple[int, int]:
 
 @functools.lru_cache(maxsize=4096)
 def _hash(file: Path, modified: int, size: int) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    return sha256(file)
 
 
 @functools.lru_cache(maxsize=4096)

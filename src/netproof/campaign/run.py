@@ -22,6 +22,7 @@ from netproof.campaign.jobs import Job
 from netproof.campaign.store import Result, Store
 from netproof.core.reasons import CONTRADICTION
 from netproof.errors import NetproofError, UsageError
+from netproof.run.record import Record
 from netproof.workers.process import Process
 from netproof.workers.worker import Message, Work
 
@@ -31,6 +32,11 @@ STARTS = 3  # workers that may fail to start, one after another in one place
 TICK = 0.1  # seconds between looks at the clock
 REAP = 5.0  # seconds to wait for a process that was killed: the next one needs its memory
 AWAY = 2.0  # seconds between looks that only a process that was stopped lets pass
+ERROR = Record("error", seconds={})
+ANSWER = (  # what a result has of a record as it is
+    *("verdict", "reason", "decided_by", "seconds", "lower_bound", "upper_bound"),
+    *("domains", "leaf_lps", "rounds", "peak_memory"),
+)
 
 
 class Stop(Protocol):
@@ -199,13 +205,14 @@ class _Campaign:
             place.progress = payload["progress"]
             self._tell(Event("progress", place.number, place.job, progress=place.progress))
         elif kind == "result" and place.job is not None:
-            self._finish(place, payload)
+            record, total = payload
+            self._finish(place, record, total=total)
         elif kind == "result":
             place.ready, place.failures, place.ends_at = True, 0, math.inf
             place.versions = payload
             self._tell(Event("ready", place.number))
         elif kind == "error" and place.job is not None:
-            self._finish(place, {"verdict": "error", "error": payload})
+            self._finish(place, ERROR, error=payload)
         elif kind == "error":
             raise WorkerFailed(payload)
         elif kind == "bug":
@@ -216,7 +223,7 @@ class _Campaign:
     def _lose(self, place: _Place, how: str, log: str) -> None:
         """Go on without the worker, which ended by itself or must not be trusted any more."""
         if place.job is not None:
-            self._finish(place, {"verdict": "error", "error": how, "log": log})
+            self._finish(place, ERROR, error=how, log=log)
         elif not place.ready:
             self._failed_to_start(place, how)
         self._end(place)
@@ -229,8 +236,7 @@ class _Campaign:
             self._failed_to_start(place, how)
         else:
             how = f"the watchdog ended the run {self._grace:g} s after its limit"
-            known = {"domains": place.progress.get("domains", 0)}
-            self._finish(place, {"verdict": "timeout", "reason": how, **known})
+            self._finish(place, Record("timeout", how, domains=place.progress.get("domains", 0), seconds={}))
         self._end(place)
         self._tell(Event("lost", place.number, text=how))
 
@@ -239,12 +245,12 @@ class _Campaign:
         if place.failures >= STARTS:
             raise WorkerFailed(f"no worker can be started: {how}", remedy="run `netproof doctor`")
 
-    def _finish(self, place: _Place, answer: Mapping[str, Any]) -> None:
+    def _finish(self, place: _Place, record: Record, *, total: float | None = None, **why: str) -> None:
         """Keep what came of the run, before anything else happens."""
         assert place.job is not None
         assert place.index is not None
-        took = time.monotonic() - place.sent_at
-        result = result_of(place.job, {"total": took, **answer}, place.setup, place.versions, place.began)
+        took = time.monotonic() - place.sent_at if total is None else total
+        result = result_of(place.job, record, place.setup, place.versions, place.began, total=took, **why)
         self._store.add(result)
         self._results[place.index] = result
         job, place.job, place.index, place.ends_at = place.job, None, None, math.inf
@@ -273,13 +279,23 @@ def question(job: Job, setup: Setup) -> Work:
 
 
 def result_of(
-    job: Job, answer: Mapping[str, Any], setup: Setup, versions: Mapping[str, str | None], started: str
+    job: Job,
+    record: Record,
+    setup: Setup,
+    versions: Mapping[str, str | None],
+    started: str,
+    *,
+    total: float,
+    error: str = "",
+    log: str = "",
 ) -> Result:
     """What was asked and what came of it. A decision past the limit is none: it counts as a timeout."""
-    found = dict(answer)
-    late = job.timeout is not None and found["total"] > job.timeout and found["verdict"] in ("sat", "unsat", "unknown")
-    if late and found.get("reason") != CONTRADICTION:
-        found |= {"verdict": "timeout", "reason": f"{found['verdict']}, but after the limit"}
+    late = job.timeout is not None and total > job.timeout and record.verdict in ("sat", "unsat", "unknown")
+    if late and record.reason != CONTRADICTION:
+        record = record.but(verdict="timeout", reason=f"{record.verdict}, but after the limit")
+    wrong = record.contradiction
+    if wrong is not None:
+        error = f"{wrong['what']}; the case is kept in {wrong['saved']}"
     return Result(
         key=job.key,
         onnx_sha256=job.hashes[0],
@@ -294,8 +310,12 @@ def result_of(
         versions=versions,
         started=started,
         finished=_now(),
+        total=total,
+        witness=record.text,
+        error=error,
+        log=log,
         **_names(job),
-        **found,
+        **{name: getattr(record, name) for name in ANSWER},
     )
 
 

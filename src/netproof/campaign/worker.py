@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
-import sys
+import platform
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof.campaign.devices import Setup
-from netproof.core.reasons import CONTRADICTION
+from netproof.core.versions import accelerator, versions
 from netproof.errors import UsageError
+from netproof.run.record import Record
 from netproof.workers.worker import Job
 
 if TYPE_CHECKING:
@@ -34,24 +34,7 @@ def warm_up(job: Job, *, setup: Setup) -> dict[str, str | None]:
             if instance.name in WARM:
                 files = (Path(folder) / name for name in (instance.onnx, instance.vnnlib))
                 api.verify(*files, device=setup.device, threads=setup.threads, timeout=WARM_LIMIT)
-    return _versions(setup.device)
-
-
-def _versions(device: str) -> dict[str, str | None]:
-    """Of what an answer rests on."""
-    import importlib.metadata
-
-    from netproof._version import __version__
-
-    found: dict[str, str | None] = {"netproof": __version__, "python": sys.version.split()[0]}
-    for name in ("torch", "onnxruntime", "onnxruntime-gpu", "highspy"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        used = device == "cuda"
-        found |= {"cuda": torch.version.cuda, "gpu": torch.cuda.get_device_name() if used else None}
-    return found
+    return {**versions(), "python": platform.python_version(), **accelerator(setup.device)}
 
 
 class Loaded:
@@ -78,43 +61,16 @@ class Loaded:
 _loaded = Loaded()
 
 
-def answer(job: Job, *, onnx: str, sha256: str, vnnlib: str, **arguments: Any) -> dict[str, Any]:
-    """A verdict as plain values, with the seconds that all of it took."""
+def answer(job: Job, *, onnx: str, sha256: str, vnnlib: str, **arguments: Any) -> tuple[Record, float]:
+    """What came of a question, and the seconds that all of it took."""
     from netproof import api
 
     _forget_peak_memory()
     network = _loaded.network(onnx, sha256)
     loaded = job.deadline.elapsed()
     verdict = api.verify(network, vnnlib, **arguments, deadline=job.deadline, progress=job.teller())
-    return {**_plain(verdict, loaded), "total": job.deadline.elapsed()}
-
-
-def _plain(verdict: Any, loaded: float) -> dict[str, Any]:
-    """A verdict as JSON can have it."""
-    stats, text = verdict.stats, ""
-    if verdict.witness is not None:
-        from netproof.problem.witness import format_witness
-
-        text = format_witness(verdict.witness).rstrip("\n") + "\n"
-    wrong = verdict.details.get(CONTRADICTION)
-    return {
-        "verdict": str(verdict.status),
-        "reason": verdict.reason,
-        "decided_by": verdict.decided_by,
-        "seconds": {"network": loaded} | {phase: float(seconds) for phase, seconds in stats.seconds.items()},
-        "lower_bound": _finite(verdict.lower_bound),
-        "upper_bound": _finite(verdict.upper_bound),
-        "domains": int(stats.domains),
-        "leaf_lps": int(stats.leaf_lps),
-        "rounds": int(stats.rounds),
-        "peak_memory": int(stats.peak_memory),
-        "witness": text,
-        "error": "" if wrong is None else f"{wrong['what']}; the case is kept in {wrong['saved']}",
-    }
-
-
-def _finite(value: float | None) -> float | None:
-    return float(value) if value is not None and math.isfinite(value) else None
+    record = Record.of(verdict)
+    return record.but(seconds={"network": loaded, **record.seconds}), job.deadline.elapsed()
 
 
 def _forget_peak_memory() -> None:

@@ -1,10 +1,13 @@
-"""Reading whole files, plain or gzipped, within the limit of size."""
+"""Files as a whole: found, plain or gzipped, read within the limit of size, hashed, written all or not at all."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gzip
+import hashlib
 import io
+import os
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +22,11 @@ class FileTooLarge(OSError):
 
     def __init__(self, what: str) -> None:
         super().__init__(errno.EFBIG, f"{what} more than {LARGEST_FILE >> 20} MiB, the largest that is read")
+
+
+def find_file(path: Path) -> Path | None:
+    """Find the file itself, or NAME.gz where only that is there."""
+    return next((file for file in (path, path.with_name(f"{path.name}.gz")) if file.is_file()), None)
 
 
 def read_bounded(path: Path) -> bytes:
@@ -41,3 +49,33 @@ def _all_of(file: IO[bytes] | gzip.GzipFile, what: str) -> bytes:
             raise FileTooLarge(what)
         pieces.append(piece)
     return b"".join(pieces)
+
+
+def sha256(path: str | Path) -> str:
+    """Hash a file as it lies on disk."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_special(path: Path) -> bool:
+    """Whether it is a device or a pipe, such as /dev/null: written to, never replaced."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def beside(path: Path) -> Path:
+    """Name a temporary file in the same folder."""
+    return path.with_name(f".{path.name[:200]}.{os.getpid()}.tmp")
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write all or nothing: a reader sees the old file or the new one, never a half."""
+    if is_special(path):
+        path.write_bytes(content)
+        return
+    temporary = beside(path)
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()

@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import io
 import json
-import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from netproof.campaign.store import Result
 from netproof.campaign.summary import VERDICTS, Run, Summary
+from netproof.core.files import write_whole
 
 RUN_COLUMNS = tuple(field.name for field in dataclasses.fields(Result) if field.name not in ("witness", "log"))
 COLUMNS = ("benchmark", "method", "instances", "solved", *VERDICTS, "checked", "wrong")
@@ -71,9 +71,7 @@ def write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> Path:
 
 
 def write_text(path: Path, text: str) -> Path:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    write_whole(path, text.encode())
     return path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from typing import Annotated, Any
@@ -45,19 +46,12 @@ def bounds(
     outputs = Outputs({"--json": json})
     outputs.check((model, spec))
     display = Display(started=started, timeout=timeout, quiet=quiet)
-    try:
-        outcome = supervise(
-            functools.partial(_work, model=model, spec=spec, method=method, engine=engine),
-            started=started,
-            timeout=timeout,
-            on_event=lambda event: display.update(event["progress"]),
-            on_tick=display.tick,
-        )
-    finally:
-        display.close()
-    found = outcome.result or {"lower": None, "upper": None, "exact": False, "reason": _why(outcome, timeout)}
+    work = functools.partial(_work, model=model, spec=spec, method=method, engine=engine)
+    with contextlib.closing(display):
+        outcome = supervise(work, started=started, timeout=timeout, on_event=display.update, on_tick=display.tick)
+    found = outcome.result or {"lower": None, "upper": None, "exact": False, "reason": outcome.reason}
     found.update(method=method, seconds=time.monotonic() - started, model=model, property=spec)
-    outputs.deliver({"--json": to_json(found)}, _table(found) if outcome.result else f"{_word(outcome)}\n")
+    outputs.deliver({"--json": to_json(found)}, _table(found) if outcome.result else f"{outcome.verdict}\n")
     if not quiet:
         print_err(_summary(found))
     return outputs.exit_code(EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0)
@@ -82,16 +76,6 @@ def _work(job: Job, *, model: str, spec: str, method: str, engine: options.Engin
         "exact": bool(found.exact),
         "reason": found.reason,
     }
-
-
-def _word(outcome: Any) -> str:
-    return "timeout" if outcome.ending == Ending.TIMEOUT else "unknown"
-
-
-def _why(outcome: Any, timeout: float | None) -> str:
-    if outcome.ending == Ending.TIMEOUT:
-        return f"the time limit of {timeout:g} s was reached"
-    return outcome.reason or "interrupted"
 
 
 def _table(found: dict[str, Any]) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +21,7 @@ from netproof.cli.show.output import print_err, print_out
 from netproof.cli.show.progress import Display
 from netproof.cli.show.summary import SHORT
 from netproof.errors import UsageError
+from netproof.run.record import Record
 from netproof.workers.worker import Job
 
 if TYPE_CHECKING:
@@ -26,6 +30,16 @@ if TYPE_CHECKING:
     from netproof.model.network import Network
 
 PATIENCE = 120.0  # seconds a question; each takes a few
+
+
+@dataclass(frozen=True)
+class Row:
+    """One of its questions, and what came of it."""
+
+    instance: Instance
+    record: Record
+    seconds: float
+    picture: str  # of what breaks it, within the folder; else empty
 
 
 def demo(
@@ -47,23 +61,20 @@ def demo(
             f"--out cannot be written: {error.strerror or error}", file=out, remedy="choose a writable place"
         ) from error
     display = Display(started=started, timeout=None)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
 
-    def event(event: dict[str, Any]) -> None:
-        if "row" in event:
-            rows.append(event["row"])
+    def heed(event: Any) -> None:
+        if isinstance(event, Row):
+            rows.append(event)
         else:
-            display.title = event["title"]
-            display.update(event["progress"])
+            display.update(event)
 
     work = functools.partial(_work, instances=instances, folder=folder, engine=engine)
-    try:
-        outcome = supervise(work, started=started, on_event=event, on_tick=display.tick)
-    finally:
-        display.close()
+    with contextlib.closing(display):
+        outcome = supervise(work, started=started, on_event=heed, on_tick=display.tick)
     show(rows, folder)
     if outcome.ending == Ending.INTERRUPTED:
-        print_err("netproof: interrupted")
+        print_err(f"netproof: {outcome.reason}")
         return EXIT_INTERRUPTED
     if outcome.ending == Ending.DIED:
         print_err(f"netproof: error: {outcome.reason}")
@@ -71,16 +82,17 @@ def demo(
     return _disagreements(rows)
 
 
-def _disagreements(rows: list[dict[str, Any]]) -> int:
+def _disagreements(rows: Sequence[Row]) -> int:
     """The answers of the bundled questions are known; another one is a bug, and no answer is worth a word."""
-    for row in rows:
-        if row["verdict"] != row["expected"]:
-            reason = f" ({row['reason']})" if row["reason"] else ""
-            print_err(f"netproof: {row['name']}: expected {row['expected']}, got {row['verdict']}{reason}")
-    return 1 if any(row["verdict"] != row["expected"] for row in rows) else 0
+    wrong = [row for row in rows if row.record.verdict != row.instance.expected]
+    for row in wrong:
+        reason = f" ({row.record.reason})" if row.record.reason else ""
+        expected = f"expected {row.instance.expected}, got {row.record.verdict}"
+        print_err(f"netproof: {row.instance.name}: {expected}{reason}")
+    return 1 if wrong else 0
 
 
-def _work(job: Job, *, instances: list[Instance], folder: Path, engine: options.Engine) -> dict[str, Any]:
+def _work(job: Job, *, instances: list[Instance], folder: Path, engine: options.Engine) -> None:
     prepare(engine)
     from netproof import api
     from netproof.model.load import load_network
@@ -99,21 +111,10 @@ def _work(job: Job, *, instances: list[Instance], folder: Path, engine: options.
             deadline=job.part(PATIENCE),
             progress=job.teller(title=instance.name),
         )
-        row = {
-            "name": instance.name,
-            "network": Path(instance.onnx).stem,
-            "eps": instance.eps,
-            "expected": instance.expected,
-            "verdict": str(verdict.status),
-            "reason": verdict.reason,
-            "domains": verdict.stats.domains,
-            "seconds": time.monotonic() - began,
-            "picture": None,
-        }
+        seconds, picture = time.monotonic() - began, ""
         if verdict.witness is not None:
-            row["picture"] = draw(instance, networks[instance.onnx], verdict.witness, folder)
-        job.tell({"row": row})
-    return {}
+            picture = draw(instance, networks[instance.onnx], verdict.witness, folder)
+        job.tell(Row(instance, Record.of(verdict), seconds, picture))
 
 
 def draw(instance: Instance, network: Network, witness: Witness, folder: Path) -> str:
@@ -138,37 +139,29 @@ def draw(instance: Instance, network: Network, witness: Witness, folder: Path) -
     return name
 
 
-def show(rows: list[dict[str, Any]], folder: Path) -> None:
+def show(rows: Sequence[Row], folder: Path) -> None:
     """The demo is for people, so its table goes to stdout."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("name", no_wrap=True)
-    table.add_column("network", no_wrap=True)
-    table.add_column("eps", justify="right")
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("seconds", justify="right")
+    for name in ("name", "network", "eps", "verdict", "seconds"):
+        figures = name in ("eps", "seconds")
+        table.add_column(name, justify="right" if figures else "left", no_wrap=not figures)
     for row in rows:
-        word, colour = SHORT[row["verdict"]]
-        table.add_row(
-            row["name"],
-            row["network"],
-            f"{row['eps']:g}",
-            f"[bold {colour}]{word}[/]",
-            f"{row['seconds']:.2f}",
-        )
+        word, colour = SHORT[row.record.verdict]
+        one, verdict = row.instance, f"[bold {colour}]{word}[/]"
+        table.add_row(one.name, Path(one.onnx).stem, f"{one.eps:g}", verdict, f"{row.seconds:.2f}")
     Console().print(table)
-    counts = [sum(row["verdict"] == verdict for row in rows) for verdict in ("unsat", "sat")]
+    counts = [sum(row.record.verdict == verdict for row in rows) for verdict in ("unsat", "sat")]
     lines = [f"{counts[0]} proved for every input, {counts[1]} broken, {len(rows) - sum(counts)} undecided."]
-    pictures = [row["picture"] for row in rows if row["picture"]]
+    pictures = [row.picture for row in rows if row.picture]
     if pictures:
         lines.append("Pictures of what broke them (original, counterexample, difference):")
         lines += [f"  {folder / picture}" for picture in pictures]
     lines.append(f"Networks, specs and images: {folder}/onnx, {folder}/vnnlib, {folder}/images")
     if rows:
-        first = rows[0]
-        files = f"{folder}/onnx/{first['network']}.onnx {folder}/vnnlib/{first['name']}.vnnlib"
+        files = f"{folder}/{rows[0].instance.onnx} {folder}/{rows[0].instance.vnnlib}"
         lines.append(f"Ask one yourself: netproof verify {files}")
     print_out("\n".join(lines) + "\n")

@@ -15,8 +15,9 @@ from netproof._version import __version__
 from netproof.cli.exits import EXIT_INTERRUPTED
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, supervise
-from netproof.cli.show.output import installed_version, print_out
+from netproof.cli.show.output import print_out
 from netproof.core.cpu import affinity_cpus, available_cpus, cgroup_quota
+from netproof.core.versions import installed
 from netproof.workers.worker import Job
 
 PACKAGES = ("torch", "numpy", "onnx", "onnxruntime", "highspy", "typer", "rich", "pillow", "matplotlib", "jinja2")
@@ -64,7 +65,7 @@ def _installed() -> Iterator[Check]:
     yield Check("netproof", __version__)
     yield Check("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     for name in PACKAGES:
-        version = installed_version(name)
+        version = installed(name)
         if version is None:
             yield Check(name, "not installed", False, f"pip install {name}")
         else:

@@ -32,7 +32,7 @@ def inspect(
     outputs.check((path,))
     outcome = supervise(functools.partial(_work, path=path), started=command_started())
     if outcome.ending == Ending.INTERRUPTED:
-        print_err("netproof: interrupted")
+        print_err(f"netproof: {outcome.reason}")
         return EXIT_INTERRUPTED
     if outcome.result is None:
         print_err(f"netproof: error: {path}: {outcome.reason} (a smaller model, or more memory)")

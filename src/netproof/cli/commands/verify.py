@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import importlib
@@ -9,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,19 +19,13 @@ from netproof.cli import options
 from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
-from netproof.cli.show.output import (
-    Hashes,
-    Outputs,
-    blank_record,
-    document,
-    print_err,
-    to_json,
-    verdict_record,
-)
+from netproof.cli.show.output import Hashes, Outputs, print_err, to_json
 from netproof.cli.show.progress import Display
 from netproof.cli.show.summary import summary
 from netproof.cli.show.witness_file import Saver, form_of, image_layout
-from netproof.core.reasons import CONTRADICTION, INTERRUPTED
+from netproof.core.reasons import CONTRADICTION
+from netproof.core.versions import accelerator, versions
+from netproof.run.record import Record
 from netproof.workers.worker import Job
 
 if TYPE_CHECKING:
@@ -74,7 +69,7 @@ def verify(
     return answer(work, engine, outputs, asked=(model, spec), started=started, quiet=quiet)
 
 
-def _work(job: Job, *, model: str, spec: str, engine: options.Engine, form: str) -> dict[str, Any]:
+def _work(job: Job, *, model: str, spec: str, engine: options.Engine, form: str) -> Answer:
     prepare(engine)
     from netproof import api
 
@@ -105,23 +100,29 @@ def prepare(engine: options.Engine) -> None:
         gc.enable()
 
 
-def reply(verdict: Verdict, engine: options.Engine, saver: Saver) -> dict[str, Any]:
-    """What the worker sends back: plain values, the witness as text and, where asked, as a file of another form."""
-    device = used_device(engine.device)
-    plain: dict[str, Any] = {
-        "record": verdict_record(verdict),
-        "text": "",
-        "file": None,
-        "device": device,
-        "accelerator": accelerator(device),
-    }
-    if verdict.witness is not None:
-        from netproof.problem.witness import format_witness
+@dataclass(frozen=True)
+class Answer:
+    """The record of a run and what belongs beside it, whoever had to write it."""
 
-        plain["text"] = format_witness(verdict.witness).rstrip("\n") + "\n"
-        plain["file"], about = saver.content(verdict.witness.input)
-        plain["note"] = "; ".join(note for note in (verdict.witness.note, about) if note)
-    return plain
+    record: Record
+    device: str
+    file: bytes | None = None  # the witness as a file that is not text
+    note: str = ""
+    accelerator: Mapping[str, str | None] = field(default_factory=dict)
+
+    @property
+    def saved(self) -> str | bytes | None:
+        """The content of the file that --witness names; None where there is no witness."""
+        return self.file or self.record.text or None
+
+
+def reply(verdict: Verdict, engine: options.Engine, saver: Saver) -> Answer:
+    """What the worker sends back: plain values, and the witness where asked as a file of another form than text."""
+    device, file, notes = used_device(engine.device), None, [""]
+    if verdict.witness is not None:
+        file, about = saver.content(verdict.witness.input)
+        notes = [verdict.witness.note, about]
+    return Answer(Record.of(verdict), device, file, "; ".join(filter(None, notes)), accelerator(device))
 
 
 def used_device(asked: str) -> str:
@@ -131,28 +132,6 @@ def used_device(asked: str) -> str:
     from netproof.methods.device import resolve_device
 
     return str(resolve_device(asked))
-
-
-def accelerator(device: str) -> dict[str, str | None]:
-    """The CUDA version that torch was built with, and the GPU that was used."""
-    torch = sys.modules.get("torch")  # the engine has imported it
-    if torch is None:
-        return {}
-    used = device.startswith("cuda")
-    return {"cuda": torch.version.cuda, "gpu": torch.cuda.get_device_name(device) if used else None}
-
-
-@dataclass
-class Answer:
-    """The record of a run and what belongs beside it, whoever had to write it."""
-
-    record: dict[str, Any]
-    text: str = ""  # the witness
-    file: bytes | None = None  # the witness as a file that is not text
-    note: str = ""
-    method: str = ""
-    device: str = ""
-    accelerator: dict[str, str | None] | None = None
 
 
 def answer(
@@ -174,49 +153,49 @@ def answer(
             hashes = Hashes(asked)  # a thread, so only after the fork
         display.tick()
 
-    try:
-        outcome = supervise(
-            work,
-            started=started,
-            timeout=engine.timeout,
-            on_event=lambda event: display.update(event["progress"]),
-            on_tick=tick,
-        )
-    finally:
-        display.close()
+    with contextlib.closing(display):
+        outcome = supervise(work, started=started, timeout=engine.timeout, on_event=display.update, on_tick=tick)
     found = conclude(outcome, engine, display)
-    found.record["seconds"]["total"] = time.monotonic() - started
-    text = f"{found.record['verdict']}\n{found.text}"
-    contents: dict[str, str | bytes | None] = {"--results-file": text, "--witness": found.file or found.text or None}
+    record = found.record
+    record.seconds["total"] = time.monotonic() - started
+    text = f"{record.verdict}\n{record.text}"
+    contents: dict[str, str | bytes | None] = {"--results-file": text, "--witness": found.saved}
     if outputs.paths["--json"] is not None:
-        contents["--json"] = to_json(_document(found, engine, asked, hashes or Hashes(asked)))
+        contents["--json"] = to_json(document(found, engine, asked, hashes or Hashes(asked)))
     written = outputs.deliver(contents, text)
     if not quiet:
         saved = outputs.paths["--witness"] if "--witness" in written else None
-        print_err(summary(found.record, method=found.method, device=found.device, saved=saved))
+        print_err(summary(record, method=engine.method, device=found.device, saved=saved))
         if found.note:
             print_err(f"  note: {found.note}")
-    return outputs.exit_code(ending_code(found.record, outcome))
+    return outputs.exit_code(ending_code(record, outcome))
 
 
-def ending_code(record: Mapping[str, Any], outcome: Outcome) -> int:
+def ending_code(record: Record, outcome: Outcome) -> int:
     """The exit code of a run that ended with this record."""
     if outcome.ending == Ending.INTERRUPTED:
         return EXIT_INTERRUPTED
-    return EXIT_BUG if record["reason"] == CONTRADICTION else 0
+    return EXIT_BUG if record.reason == CONTRADICTION else 0
 
 
-def _document(found: Answer, engine: options.Engine, asked: tuple[str, str], hashes: Hashes) -> dict[str, Any]:
+def document(found: Answer, engine: options.Engine, asked: tuple[str, str], hashes: Hashes) -> dict[str, Any]:
+    """The JSON document, its keys in the order of the contract."""
+    plain = dict(vars(found.record))
+    witness, wrong = plain.pop("witness"), plain.pop(CONTRADICTION)
+    del plain["text"]
     model, spec = asked
-    return document(
-        found.record,
-        method=found.method,
-        device=found.device,
-        seed=engine.seed,
-        model=hashes.of_model(model),
-        property=hashes.of(spec),
-        accelerator=found.accelerator or {},
-    )
+    return {
+        **plain,
+        **({CONTRADICTION: wrong} if wrong else {}),
+        "method": engine.method,
+        "device": found.device,
+        "seed": engine.seed,
+        "witness": witness,
+        "certificate": None,
+        "model": {**hashes.of(model), "external": hashes.external},
+        "property": hashes.of(spec),
+        "versions": {**versions(), "cuda": None, "gpu": None, **found.accelerator},
+    }
 
 
 def known_so_far(progress: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,25 +211,8 @@ def known_so_far(progress: Mapping[str, Any]) -> dict[str, Any]:
 
 def conclude(outcome: Outcome, engine: options.Engine, display: Display) -> Answer:
     """The worker's answer; without one, what its last progress said and why it ended."""
-    if outcome.result is not None:
-        found = outcome.result
-        result = Answer(
-            found["record"],
-            found["text"],
-            found["file"],
-            found.get("note", ""),
-            engine.method,
-            found["device"],
-            found["accelerator"],
-        )
-    else:
-        result = Answer(blank_record(), method=engine.method, device=engine.device)
-        result.record.update(known_so_far(display.latest))
-    if outcome.ending == Ending.INTERRUPTED:
-        result.record.update(verdict="unknown", reason=INTERRUPTED, decided_by="", witness=None)
-        result.text, result.file, result.note = "", None, ""
-    elif outcome.ending == Ending.TIMEOUT:
-        result.record.update(verdict="timeout", reason=f"the time limit of {engine.timeout:g} s was reached")
-    elif outcome.ending == Ending.DIED:
-        result.record.update(verdict="unknown", reason=outcome.reason)
-    return result
+    found: Answer = outcome.result or Answer(Record(**known_so_far(display.latest)), engine.device)
+    if outcome.ending == Ending.FINISHED:
+        return found
+    record = found.record.undecided(outcome.verdict, outcome.reason)
+    return Answer(record, found.device, accelerator=found.accelerator)

@@ -16,6 +16,7 @@ from enum import StrEnum
 from types import FrameType
 from typing import Any
 
+from netproof.core.reasons import INTERRUPTED
 from netproof.errors import NetproofError
 from netproof.workers.process import Process
 from netproof.workers.worker import Work
@@ -35,11 +36,16 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the work ended. `result` is also there when an interrupted child answered in time."""
+    """How the work ended, and where it did not finish why. An interrupted child may have answered in time."""
 
     ending: Ending
     result: Any = None
     reason: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """The word for a work that has not finished."""
+        return "timeout" if self.ending == Ending.TIMEOUT else "unknown"
 
 
 class WorkerBug(Exception):
@@ -70,12 +76,13 @@ def supervise(
     """
     signals = _Signals()
     end_at = math.inf if timeout is None else started + timeout + LATE
+    too_late = Outcome(Ending.TIMEOUT, reason=f"the time limit of {timeout:g} s was reached" if timeout else "")
     if time.monotonic() >= end_at:  # the start-up took it all
-        return Outcome(Ending.TIMEOUT)
+        return too_late
     worker = signals.worker = Process.fork() if fork else Process.start()
     try:
         worker.give(work, soft_limit(timeout), started)
-        return _watch(worker, signals, end_at, on_event, on_tick)
+        return _watch(worker, signals, end_at, on_event, on_tick) or too_late
     finally:
         worker.kill(REAP)
 
@@ -86,7 +93,8 @@ def _watch(
     end_at: float,
     on_event: Callable[[Any], None],
     on_tick: Callable[[], None],
-) -> Outcome:
+) -> Outcome | None:
+    """Wait for the last message; None where it does not come in time."""
     give_up_at = math.inf
     while True:
         for kind, payload in worker.hear(TICK):
@@ -99,17 +107,17 @@ def _watch(
             worker.cancel()
             give_up_at = now + INTERRUPT_GRACE
         if signals.count > 1 or now >= give_up_at:
-            return Outcome(Ending.INTERRUPTED)
+            return Outcome(Ending.INTERRUPTED, reason=INTERRUPTED)
         if now >= end_at:
-            return Outcome(Ending.TIMEOUT)
+            return None
         on_tick()
 
 
 def _last_message(kind: str, payload: Any, *, interrupted: bool) -> Outcome:
-    if kind == "result":
-        return Outcome(Ending.INTERRUPTED if interrupted else Ending.FINISHED, payload)
     if interrupted:  # whatever fell over while being stopped is no news
-        return Outcome(Ending.INTERRUPTED)
+        return Outcome(Ending.INTERRUPTED, payload if kind == "result" else None, INTERRUPTED)
+    if kind == "result":
+        return Outcome(Ending.FINISHED, payload)
     if kind == "error":
         raise NetproofError(payload)
     if kind == "bug":

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated, Any
@@ -13,16 +14,17 @@ from typing import Annotated, Any
 import typer
 
 from netproof.cli import options
-from netproof.cli.commands.verify import ending_code, prepare
+from netproof.cli.commands.verify import Answer, document, ending_code, prepare
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
-from netproof.cli.robust.question import Question
-from netproof.cli.show.output import Hashes, Outputs, blank_record, document, print_err, to_json
+from netproof.cli.robust.question import Question, Row
+from netproof.cli.show.output import Hashes, Outputs, print_err, to_json
 from netproof.cli.show.progress import Display
-from netproof.cli.show.summary import SHORT, contradiction, summary
+from netproof.cli.show.summary import SHORT, summary
 from netproof.cli.show.witness_file import form_of
-from netproof.core.reasons import CONTRADICTION, INTERRUPTED
+from netproof.core.reasons import CONTRADICTION
 from netproof.errors import UsageError
+from netproof.run.record import PHASES, Record
 from netproof.workers.worker import Job
 
 NORMS = ("inf", "2", "1")
@@ -96,21 +98,18 @@ def robust(
         },
     )
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
-    try:
+    with contextlib.closing(run.display):
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
-    finally:
-        run.display.close()
-    record = run.record(outcome)
-    record["seconds"]["total"] = time.monotonic() - started
-    contents: dict[str, str | bytes | None] = {
-        "--witness": run.broken().get("file") or run.broken().get("text") or None
-    }
+    found = run.answer(outcome)
+    found.record.seconds["total"] = time.monotonic() - started
+    contents = {"--witness": None if run.broken is None else run.broken.answer.saved}
     if json is not None:
-        contents["--json"] = to_json(run.document(record, Hashes((model, question.image)), model))
-    written = outputs.deliver(contents, run.machine_lines(record))
+        asked = (model, question.image)
+        contents["--json"] = to_json({**document(found, engine, asked, Hashes(asked)), "robustness": run.rows_json()})
+    written = outputs.deliver(contents, run.machine_lines(found.record))
     if not quiet:
-        run.show(record, witness if "--witness" in written else None)
-    return outputs.exit_code(ending_code(record, outcome))
+        run.show(found, witness if "--witness" in written else None)
+    return outputs.exit_code(ending_code(found.record, outcome))
 
 
 def read_question(image: str, eps: str, norm: str, mean: str | None, std: str | None, clip: str | None) -> Question:
@@ -152,12 +151,11 @@ def read_targets(text: str | None) -> tuple[int, ...] | None:
         raise UsageError(f"--targets: {text!r} is not a list of outputs", remedy="as in --targets 3,5") from None
 
 
-def _work(job: Job, *, largest: bool, engine: options.Engine, asked: dict[str, Any]) -> dict[str, Any]:
+def _work(job: Job, *, largest: bool, engine: options.Engine, asked: dict[str, Any]) -> None:
     prepare(engine)
-    from netproof.cli.robust.work import each_target
-    from netproof.cli.robust.work import largest as largest_radius
+    from netproof.cli.robust import work
 
-    return (largest_radius if largest else each_target)(job, engine=engine, **asked)
+    (work.largest if largest else work.each_target)(job, engine=engine, **asked)
 
 
 @dataclass
@@ -171,159 +169,131 @@ class _Run:
     largest: bool
     targets: list[int] = field(default_factory=list)
     predicted: int | None = None
-    rows: dict[int, dict[str, Any]] = field(default_factory=dict)
-    probes: list[dict[str, Any]] = field(default_factory=list)
+    rows: dict[int | Fraction, Row] = field(default_factory=dict)
 
-    def event(self, event: dict[str, Any]) -> None:
-        if "progress" in event:
-            self.display.title = event["title"]
-            self.display.update(event["progress"])
-        elif "row" in event:
-            self.rows[event["row"]["target"]] = event["row"]
-        elif "probe" in event:
-            self.probes.append(event["probe"])
+    def event(self, event: Any) -> None:
+        if isinstance(event, Row):
+            self.rows[event.key] = event
+        elif "progress" in event:
+            self.display.update(event)
         else:
             self.targets, self.predicted = event["targets"], event["predicted"]
 
     @property
-    def replies(self) -> list[dict[str, Any]]:
+    def at_eps(self) -> list[Row]:
         """The answers at --eps itself; with --largest the first, or that at 0, which is within --eps."""
-        return self.probes[:1] if self.largest else list(self.rows.values())
+        return list(self.rows.values())[: 1 if self.largest else None]
 
-    def broken(self) -> dict[str, Any]:
-        """The reply with the counterexample to keep: the first target's, or the smallest radius'."""
-        found = [r for r in (self.probes or self.rows.values()) if r["record"]["verdict"] == "sat"]
-        return min(found, key=lambda r: r.get("eps", 0), default={})
+    @property
+    def broken(self) -> Row | None:
+        """The counterexample to keep: the first target's, or the smallest radius'."""
+        found = [row for row in self.rows.values() if row.record.verdict == "sat"]
+        return min(found, key=lambda row: row.key if self.largest else 0, default=None)
 
     def radii(self) -> dict[str, Fraction | None]:
         """The largest radius certified and the smallest broken: 0 when the label is wrong already."""
-        by_verdict = {
-            word: [p["eps"] for p in self.probes if p["record"]["verdict"] == word] for word in ("unsat", "sat")
-        }
-        return {
-            "certified": max(by_verdict["unsat"], default=None),
-            "broken": min(by_verdict["sat"], default=None),
-        }
-
-    def record(self, outcome: Outcome) -> dict[str, Any]:
-        expected = 1 if self.largest else len(self.targets)
-        complete = bool(self.targets) and len(self.replies) == expected
-        record = overall([reply["record"] for reply in self.replies], complete=complete)
-        wrong = next((r["record"] for r in (*self.probes, *self.rows.values()) if r["record"][CONTRADICTION]), None)
-        if wrong is not None:
-            return {**record, **contradiction(wrong[CONTRADICTION])}
-        certified, broken = self.radii().values()
-        if broken == 0 and record["verdict"] == "sat":
-            record["reason"] = record["reason"] or f"the network reads the image itself as {self.predicted}"
-        if certified is not None and broken is not None and certified >= broken:
-            what = f"certified up to eps = {_decimal(certified)}, yet broken at {_decimal(broken)}"
-            return {**record, **contradiction({"what": what, "saved": ""})}
-        if record["verdict"] in ("sat", "unsat") and outcome.ending != Ending.INTERRUPTED:
-            return record
-        if outcome.ending == Ending.INTERRUPTED:
-            record.update(verdict="unknown", reason=INTERRUPTED, witness=None)
-        elif outcome.ending == Ending.TIMEOUT:
-            limit = self.engine.timeout
-            record.update(verdict="timeout", reason=f"the time limit of {limit:g} s was reached")
-        elif outcome.ending == Ending.DIED:
-            record.update(verdict="unknown", reason=outcome.reason)
-        return record
-
-    def names(self) -> tuple[str, str]:
-        """The method and the device that were really used."""
-        last: dict[str, Any] = next(reversed(self.replies), {})
-        return self.engine.method, last.get("device") or self.engine.device
-
-    def document(self, record: dict[str, Any], hashes: Hashes, model: str) -> dict[str, Any]:
-        method, device = self.names()
-        last: dict[str, Any] = next(reversed(self.replies), {})
-        plain = document(
-            record,
-            method=method,
-            device=device,
-            seed=self.engine.seed,
-            model=hashes.of_model(model),
-            property=hashes.of(self.question.image),
-            accelerator=last.get("accelerator") or {},
+        unsat, sat = (
+            [Fraction(row.key) for row in self.rows.values() if self.largest and row.record.verdict == word]
+            for word in ("unsat", "sat")
         )
-        plain["robustness"] = {
+        return {"certified": max(unsat, default=None), "broken": min(sat, default=None)}
+
+    def answer(self, outcome: Outcome) -> Answer:
+        """One answer of all, with the device that was really used."""
+        last = self.at_eps[-1].answer if self.rows else Answer(Record(), self.engine.device)
+        return Answer(self.record(outcome), last.device, accelerator=last.accelerator)
+
+    def record(self, outcome: Outcome) -> Record:
+        expected = 1 if self.largest else len(self.targets)
+        complete = bool(self.targets) and len(self.at_eps) == expected
+        record = overall([row.record for row in self.at_eps], complete=complete)
+        wrong = next((row.record.contradiction for row in self.rows.values() if row.record.contradiction), None)
+        certified, broken = self.radii().values()
+        if wrong is None and certified is not None and broken is not None and certified >= broken:
+            what = f"certified up to eps = {_decimal(certified)}, yet broken at {_decimal(broken)}"
+            wrong = {"what": what, "saved": ""}
+        if wrong is not None:
+            return record.undecided("unknown", CONTRADICTION).but(contradiction=wrong)
+        if broken == 0 and record.verdict == "sat" and not record.reason:
+            record = record.but(reason=f"the network reads the image itself as {self.predicted}")
+        decided = record.verdict in ("sat", "unsat") and outcome.ending != Ending.INTERRUPTED
+        if decided or outcome.ending == Ending.FINISHED:
+            return record
+        return record.undecided(outcome.verdict, outcome.reason)
+
+    def rows_json(self) -> dict[str, Any]:
+        """What --json has beyond one verdict."""
+        rows = [_row_json("eps" if self.largest else "target", row) for row in self.rows.values()]
+        return {
             "label": self.label,
             "predicted": self.predicted,
             "norm": self.question.norm,
             "eps": str(self.question.eps),
-            "targets": [_row_json("target", row) for row in self.rows.values()],
-            "probes": [_row_json("eps", probe) for probe in self.probes],
+            "targets": [] if self.largest else rows,
+            "probes": rows if self.largest else [],
             **{key: None if eps is None else float(eps) for key, eps in self.radii().items()},
         }
-        return plain
 
-    def machine_lines(self, record: dict[str, Any]) -> str:
+    def machine_lines(self, record: Record) -> str:
         if self.largest:
-            lines = [f"{key} {'none' if eps is None else _decimal(eps)}" for key, eps in self.radii().items()]
-            return "\n".join([record["verdict"], *lines]) + "\n"
-        return f"{record['verdict']}\n" + (self.broken().get("text", "") if record["verdict"] == "sat" else "")
+            return "\n".join([record.verdict, *(f"{key} {_decimal(eps)}" for key, eps in self.radii().items())]) + "\n"
+        broken = self.broken
+        return f"{record.verdict}\n" + (broken.record.text if broken and record.verdict == "sat" else "")
 
-    def show(self, record: dict[str, Any], saved: str | None) -> None:
+    def show(self, found: Answer, saved: str | None) -> None:
         if self.predicted is not None and self.predicted != self.label:
             print_err(f"warning: the network reads {self.question.image} as {self.predicted}, not {self.label}")
-        if self.rows or self.probes:
-            _table(self.probes or [self.rows[t] for t in self.targets if t in self.rows], self.largest)
-        method, device = self.names()
-        note = self.broken().get("note")
-        if not self.largest or record["reason"] == CONTRADICTION:
-            print_err(summary(record, method=method, device=device, saved=saved))
+        if self.rows:
+            _table(self.rows.values(), self.largest)
+        record, note = found.record, self.broken.answer.note if self.broken else ""
+        if not self.largest or record.reason == CONTRADICTION:
+            print_err(summary(record, method=self.engine.method, device=found.device, saved=saved))
             if note:
                 print_err(f"  note: {note}")
             return
-        radii = {key: "none" if eps is None else _decimal(eps) for key, eps in self.radii().items()}
-        print_err(f"LARGEST: certified up to eps = {radii['certified']}; smallest broken: {radii['broken']}")
+        certified, broken = map(_decimal, self.radii().values())
+        print_err(f"LARGEST: certified up to eps = {certified}; smallest broken: {broken}")
         if saved:
             print_err(f"  counterexample saved to {saved}" + (f" ({note})" if note else ""))
-        if record["reason"]:
-            print_err(f"  {record['reason']}")
+        if record.reason:
+            print_err(f"  {record.reason}")
 
 
-def overall(records: Sequence[dict[str, Any]], *, complete: bool) -> dict[str, Any]:
+def overall(records: Sequence[Record], *, complete: bool) -> Record:
     """One verdict of many: broken if one is, proved only if all are there and all are, none where one contradicts."""
-    total = blank_record()
-    for record in records:
-        for phase, seconds in record["seconds"].items():
-            total["seconds"][phase] += seconds
-        for key in ("domains", "leaf_lps", "rounds"):
-            total[key] += record[key]
-        total["peak_memory"] = max(total["peak_memory"], record["peak_memory"])
-    lowers, uppers = ([record[key] for record in records] for key in ("lower_bound", "upper_bound"))
-    total["lower_bound"] = min(lowers) if complete and lowers and None not in lowers else None
-    total["upper_bound"] = min((upper for upper in uppers if upper is not None), default=None)
-    kept = ("verdict", "reason", "decided_by", "arithmetic", "witness", CONTRADICTION)
-    wrong = (record for record in records if record["reason"] == CONTRADICTION)
-    undone = (record for word in ("sat", "timeout", "unknown") for record in records if record["verdict"] == word)
-    first = next(itertools.chain(wrong, undone), None)
-    if first is not None:
-        return {**total, **{k: first[k] for k in kept}}
-    if complete and records and all(record["verdict"] == "unsat" for record in records):
-        last = max(records, key=lambda record: record["seconds"]["total"])
-        return {**total, **{k: last[k] for k in kept}}
-    return total
+    wrong = (record for record in records if record.reason == CONTRADICTION)
+    undone = (record for word in ("sat", "timeout", "unknown") for record in records if record.verdict == word)
+    longest = sorted(records, key=lambda record: -record.seconds["total"])[:1] if complete else []
+    of = next(itertools.chain(wrong, undone, longest), Record())
+    lowers = [record.lower_bound for record in records if record.lower_bound is not None]
+    uppers = [record.upper_bound for record in records if record.upper_bound is not None]
+    return of.but(
+        seconds={phase: sum(record.seconds[phase] for record in records) for phase in PHASES},
+        lower_bound=min(lowers, default=None) if complete and len(lowers) == len(records) else None,
+        upper_bound=min(uppers, default=None),
+        peak_memory=max((record.peak_memory for record in records), default=0),
+        **{name: sum(getattr(record, name) for record in records) for name in ("domains", "leaf_lps", "rounds")},
+    )
 
 
-def _row_json(key: str, row: dict[str, Any]) -> dict[str, Any]:
-    value = str(row[key]) if key == "eps" else row[key]
-    record = row["record"]
+def _row_json(name: str, row: Row) -> dict[str, Any]:
+    record = row.record
     return {
-        key: value,
-        **{k: record[k] for k in ("verdict", "reason", "lower_bound", "upper_bound", "domains")},
-        "seconds": row["seconds"],
+        name: str(row.key) if name == "eps" else row.key,
+        **{key: getattr(record, key) for key in ("verdict", "reason", "lower_bound", "upper_bound", "domains")},
+        "seconds": row.seconds,
     }
 
 
-def _decimal(eps: Fraction) -> str:
+def _decimal(eps: int | Fraction | None) -> str:
     """As a decimal where that is exact, else as the fraction it is, with its value."""
+    if eps is None:
+        return "none"
     text = f"{float(eps):.10g}"
     return text if Fraction(text) == eps else str(eps)
 
 
-def _table(rows: Sequence[dict[str, Any]], largest: bool) -> None:
+def _table(rows: Iterable[Row], largest: bool) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -332,14 +302,12 @@ def _table(rows: Sequence[dict[str, Any]], largest: bool) -> None:
     for name in ("eps" if largest else "target", "verdict", "lower bound", "domains", "seconds"):
         table.add_column(name, justify="left" if name == "verdict" else "right")
     for row in rows:
-        record = row["record"]
-        lower = record["lower_bound"]
-        word, colour = SHORT[record["verdict"]]
+        lower, (word, colour) = row.record.lower_bound, SHORT[row.record.verdict]
         table.add_row(
-            _decimal(row["eps"]) if largest else str(row["target"]),
+            _decimal(row.key),
             f"[{colour}]{word}[/]",
             "" if lower is None else f"{lower:.5g}",
-            str(record["domains"]),
-            f"{row['seconds']:.2f}",
+            str(row.record.domains),
+            f"{row.seconds:.2f}",
         )
     Console(stderr=True).print(table)

@@ -1,9 +1,12 @@
-"""What `netproof robust` was asked, as plain values that are cheap to import."""
+"""What `netproof robust` was asked, and what it found, as plain values that are cheap to import."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+
+from netproof.cli.commands.verify import Answer
+from netproof.run.record import Record
 
 
 @dataclass(frozen=True)
@@ -20,3 +23,16 @@ class Question:
     @property
     def is_array(self) -> bool:
         return self.image.lower().endswith(".npy")
+
+
+@dataclass(frozen=True)
+class Row:
+    """An answer: about one target at --eps, or about all of them at one radius."""
+
+    key: int | Fraction  # the target, or the radius
+    answer: Answer
+    seconds: float
+
+    @property
+    def record(self) -> Record:
+        return self.answer.record

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from netproof.cli.commands.verify import reply
 from netproof.cli.options import Engine
 from netproof.cli.robust.image import Centre, read_centre, region
-from netproof.cli.robust.question import Question
+from netproof.cli.robust.question import Question, Row
 from netproof.cli.show.witness_file import Saver, image_layout
 from netproof.errors import UsageError
 from netproof.workers.worker import Job
@@ -47,8 +47,8 @@ class Asker:
             total *= axis
         return total
 
-    def ask(self, eps: Fraction, targets: Sequence[int], seconds: float | None, title: str) -> dict[str, Any]:
-        """The reply about all `targets` at once, and the seconds it took."""
+    def ask(self, key: int | Fraction, eps: Fraction, targets: Sequence[int], seconds: float | None) -> Row:
+        """Ask about all `targets` at once; `key` is what the row is about."""
         from netproof import api
         from netproof.problem.specs import classification
 
@@ -60,9 +60,9 @@ class Asker:
             asked,
             **self.engine.arguments(),
             deadline=self.job.part(seconds),
-            progress=self.job.teller(title=title),
+            progress=self.job.teller(title=f"target {key}" if isinstance(key, int) else f"eps {float(key):.4g}"),
         )
-        return {**reply(verdict, self.engine, self.saver), "seconds": time.monotonic() - began}
+        return Row(key, reply(verdict, self.engine, self.saver), time.monotonic() - began)
 
 
 def open_question(
@@ -96,7 +96,7 @@ def rivals(asker: Asker, targets: Sequence[int] | None) -> list[int]:
     return list(dict.fromkeys(targets))
 
 
-def each_target(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> dict[str, Any]:
+def each_target(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> None:
     """Every target by itself. The time is shared out evenly; what is left over goes to the undecided."""
     asker, predicted = open_question(job, **asked)
     open_targets = rivals(asker, targets)
@@ -106,23 +106,22 @@ def each_target(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> dic
         for index, target in enumerate(open_targets):
             share = job.deadline.remaining() / (len(open_targets) - index)
             limited = asker.engine.timeout is not None
-            found = asker.ask(asker.question.eps, [target], share if limited else None, f"target {target}")
-            job.tell({"row": {"target": target, **found}})
-            if found["record"]["verdict"] == "timeout":
+            row = asker.ask(target, asker.question.eps, [target], share if limited else None)
+            job.tell(row)
+            if row.record.verdict == "timeout":
                 undecided.append(target)
         open_targets = undecided
         if not open_targets or job.deadline.expired:
             break
-    return {}
 
 
-def largest(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> dict[str, Any]:
+def largest(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> None:
     """Double the radius while it is certified, then bisect between certified and not."""
     asker, predicted = open_question(job, **asked)
     others = rivals(asker, targets)
     job.tell({"targets": others, "predicted": predicted})
     if predicted in others and _broken_at_once(asker, others):
-        return {}
+        return
     first = asker.question.eps
     certified, refused, eps = Fraction(0), None, first
     while not job.deadline.expired and (refused is None or refused - certified > PRECISION * refused):
@@ -131,22 +130,21 @@ def largest(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> dict[st
         # One radius that is hard must not take the time of all later ones: a quarter each, or a fixed share.
         limited = asker.engine.timeout is not None
         seconds = job.deadline.remaining() / 4 if limited else SECONDS_A_RADIUS
-        found = asker.ask(eps, others, seconds, f"eps {float(eps):.4g}")
-        job.tell({"probe": {"eps": eps, **found}})
-        if found["record"]["verdict"] == "unsat":
+        row = asker.ask(eps, eps, others, seconds)
+        job.tell(row)
+        if row.record.verdict == "unsat":
             certified = eps
         else:
             refused = eps
         eps = 2 * certified if refused is None else _between(certified, refused)
-    return {}
 
 
 def _broken_at_once(asker: Asker, targets: Sequence[int]) -> bool:
     """Whether the image itself is a counterexample, which is asked for and replayed as any other."""
-    found = asker.ask(Fraction(0), targets, asker.job.deadline.remaining(), "eps 0")
-    if found["record"]["verdict"] != "sat":
+    row = asker.ask(Fraction(0), Fraction(0), targets, asker.job.deadline.remaining())
+    if row.record.verdict != "sat":
         return False
-    asker.job.tell({"probe": {"eps": Fraction(0), **found}})
+    asker.job.tell(row)
     return True
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import math
 import os
@@ -13,110 +12,14 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from netproof._version import __version__
 from netproof.cli.exits import EXIT_USAGE
-from netproof.core.reasons import CONTRADICTION
+from netproof.core.files import beside, is_special, sha256, write_whole
 from netproof.errors import NetproofError, UsageError
-
-if TYPE_CHECKING:
-    from netproof.core.verdict import Verdict
 
 HASH_WAIT = 0.2  # seconds: a late answer is worse than a missing hash
 EXTERNAL_WAIT = 10.0  # but an answer that does not say for which weights is worse still
-PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "total")
-
-
-def blank_record() -> dict[str, Any]:
-    """A verdict that is not there yet, as plain values."""
-    return {
-        "verdict": "unknown",
-        "reason": "",
-        "decided_by": "",
-        "arithmetic": "real",
-        "seconds": dict.fromkeys(PHASES, 0.0),
-        "lower_bound": None,
-        "upper_bound": None,
-        "domains": 0,
-        "peak_memory": 0,
-        "leaf_lps": 0,
-        "rounds": 0,
-        "witness": None,
-        CONTRADICTION: None,
-    }
-
-
-def verdict_record(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as plain values, which the supervisor can read without numpy."""
-    stats = verdict.stats
-    return {
-        "verdict": str(verdict.status),
-        "reason": verdict.reason,
-        "decided_by": verdict.decided_by,
-        "arithmetic": verdict.arithmetic,
-        "seconds": {phase: float(stats.seconds.get(phase, 0.0)) for phase in PHASES},
-        "lower_bound": None if verdict.lower_bound is None else float(verdict.lower_bound),
-        "upper_bound": None if verdict.upper_bound is None else float(verdict.upper_bound),
-        "domains": int(stats.domains),
-        "peak_memory": int(stats.peak_memory),
-        "leaf_lps": int(stats.leaf_lps),
-        "rounds": int(stats.rounds),
-        "witness": _witness(verdict),
-        CONTRADICTION: verdict.details.get(CONTRADICTION),
-    }
-
-
-def _witness(verdict: Verdict) -> dict[str, Any] | None:
-    """The point and its output; within rounding, also what exact arithmetic says of the rows."""
-    witness = verdict.witness
-    if witness is None:
-        return None
-    more = {"note": witness.note} if witness.note else {}
-    return {"input": witness.input.tolist(), "output": witness.output.tolist(), **more, **verdict.details}
-
-
-def document(
-    record: Mapping[str, Any],
-    *,
-    method: str,
-    device: str,
-    seed: int,
-    model: Mapping[str, Any],
-    property: Mapping[str, str | None],
-    accelerator: Mapping[str, str | None],
-) -> dict[str, Any]:
-    """The JSON document, its keys in the order of the contract."""
-    return {
-        **{key: record[key] for key in blank_record() if key not in ("witness", CONTRADICTION)},
-        **({CONTRADICTION: record[CONTRADICTION]} if record[CONTRADICTION] else {}),
-        "method": method,
-        "device": device,
-        "seed": seed,
-        "witness": record["witness"],
-        "certificate": None,
-        "model": dict(model),
-        "property": dict(property),
-        "versions": {**versions(), "cuda": accelerator.get("cuda"), "gpu": accelerator.get("gpu")},
-    }
-
-
-def versions() -> dict[str, str | None]:
-    """Versions of what the answer rests on, read from the installation: importing would take seconds."""
-    found: dict[str, str | None] = {"netproof": __version__}
-    for name in ("torch", "onnxruntime", "highspy"):
-        found[name] = installed_version(name)
-    return found
-
-
-def installed_version(name: str) -> str | None:
-    """The version of an installed distribution; onnxruntime has a second name with GPU support."""
-    import importlib.metadata  # a sixth of the start of the command line, which needs it seldom
-
-    for candidate in (name, f"{name}-gpu"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return importlib.metadata.version(candidate)
-    return None
 
 
 def to_json(document: Mapping[str, Any]) -> str:
@@ -142,7 +45,7 @@ class Hashes:
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._found: dict[str, str] = {}
-        self._external: list[dict[str, str]] | None = None
+        self.external: list[dict[str, str]] | None = None  # the files beside the model that its weights come from
         self._patience = 0.0
         self._thread = threading.Thread(target=self._run, args=(tuple(paths),), daemon=True)
         self._thread.start()
@@ -153,17 +56,13 @@ class Hashes:
         with contextlib.suppress(NetproofError):  # what is wrong with the model, the work says
             more = may_have_external(Path(paths[0]))
             self._patience = EXTERNAL_WAIT if more else 0.0
-            self._external = [] if not more else None
+            self.external = [] if not more else None
         for path in paths:
-            with contextlib.suppress(OSError), open(path, "rb") as file:
-                self._found[path] = hashlib.file_digest(file, "sha256").hexdigest()
+            with contextlib.suppress(OSError):
+                self._found[path] = sha256(path)
         with contextlib.suppress(NetproofError):
-            if self._external is None:
-                self._external = [dataclasses.asdict(file) for file in external_files(Path(paths[0]))]
-
-    def of_model(self, path: str) -> dict[str, Any]:
-        """As `of`, with the files beside the model that its weights come from."""
-        return {**self.of(path), "external": self._external}
+            if self.external is None:
+                self.external = [dataclasses.asdict(file) for file in external_files(Path(paths[0]))]
 
     def of(self, path: str) -> dict[str, str | None]:
         self._thread.join(timeout=HASH_WAIT)
@@ -192,7 +91,7 @@ class Outputs:
                     f"{option} -: stdout has it already", remedy="leave it out, or write ./- for a file of that name"
                 )
             real = os.path.realpath(path)
-            if real in taken and not _is_special(real):
+            if real in taken and not is_special(Path(real)):
                 raise UsageError(
                     f"{option} would overwrite {taken[real]}", file=path, remedy="give it a name of its own"
                 )
@@ -221,7 +120,7 @@ class Outputs:
         if path is None or path == STDOUT or content is None:
             return False
         try:
-            _write(os.path.realpath(path), content.encode() if isinstance(content, str) else content)
+            write_whole(Path(os.path.realpath(path)), content.encode() if isinstance(content, str) else content)
         except OSError as error:
             self._failed.append(
                 UsageError(
@@ -244,13 +143,12 @@ def _check_writable(option: str, path: str, real: str) -> None:
             file=path,
             remedy="make it first",
         )
-    if _is_special(real):
+    if is_special(Path(real)):
         return
     try:
-        probe = _beside(real)
-        with open(probe, "xb"):
-            pass
-        os.remove(probe)
+        probe = beside(Path(real))
+        probe.touch(exist_ok=False)
+        probe.unlink()
         if os.path.exists(real) and not os.access(real, os.W_OK):
             raise PermissionError(13, "the file is read-only")
     except OSError as error:
@@ -259,30 +157,6 @@ def _check_writable(option: str, path: str, real: str) -> None:
             file=path,
             remedy="choose a writable place",
         ) from error
-
-
-def _is_special(real: str) -> bool:
-    """A device or a pipe, such as /dev/null: written to, never replaced."""
-    return os.path.exists(real) and not os.path.isfile(real) and not os.path.isdir(real)
-
-
-def _beside(real: str) -> str:
-    folder, name = os.path.split(real)
-    return os.path.join(folder, f".{name[:200]}.{os.getpid()}.tmp")
-
-
-def _write(real: str, content: bytes) -> None:
-    """All or nothing: a reader sees the old file or the new one, never a half."""
-    if _is_special(real):
-        Path(real).write_bytes(content)
-        return
-    temporary = _beside(real)
-    try:
-        Path(temporary).write_bytes(content)
-        os.replace(temporary, real)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(temporary)
 
 
 def print_out(text: str) -> None:

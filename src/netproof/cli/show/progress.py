@@ -28,20 +28,22 @@ PHASES = {
 class Display:
     """Shows the latest progress on stderr. It runs in the supervisor, so its clock never stands still."""
 
-    def __init__(self, *, started: float, timeout: float | None, quiet: bool = False, title: str = "") -> None:
+    def __init__(self, *, started: float, timeout: float | None, quiet: bool = False) -> None:
         self._started = started
         self._timeout = timeout
         self._latest: Mapping[str, Any] = {"phase": "load"}
         self._live: Live | None = None
-        self.title = title
+        self._title = ""
         self._terminal = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self._quiet = quiet
         self._plain_at = started + PLAIN_EVERY
         self._rate = _Rate()
 
-    def update(self, progress: Mapping[str, Any]) -> None:
-        self._latest = progress
-        self._rate.update(progress.get("domains") or 0)
+    def update(self, event: Mapping[str, Any]) -> None:
+        """Take in what a worker told of its progress, and of what it is at."""
+        self._title = event.get("title", "")
+        self._latest = event["progress"]
+        self._rate.update(self._latest.get("domains") or 0)
 
     @property
     def latest(self) -> Mapping[str, Any]:
@@ -77,7 +79,7 @@ class Display:
         phase = PHASES.get(latest["phase"], latest["phase"])
         if (latest.get("problems") or 1) > 1:
             phase += f" {latest['problem'] + 1} of {latest['problems']}"
-        title = f"{self.title}: " if self.title else ""
+        title = f"{self._title}: " if self._title else ""
         return f"{title}{phase}: " + ", ".join(parts)
 
     def _draw(self) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED
+from netproof.run.record import Record
 
 # a verdict in a table: the word and its colour
 SHORT = {
@@ -16,8 +14,8 @@ SHORT = {
 }
 
 
-def summary(record: Mapping[str, Any], *, method: str, device: str, saved: str | None = None) -> str:
-    verdict, reason = record["verdict"], record["reason"]
+def summary(record: Record, *, method: str, device: str, saved: str | None = None) -> str:
+    verdict, reason = record.verdict, record.reason
     if verdict == "unsat":
         if reason == EMPTY:
             head = "PROVED: but the input set is empty, which says nothing (warning: check the spec)"
@@ -26,43 +24,32 @@ def summary(record: Mapping[str, Any], *, method: str, device: str, saved: str |
     elif verdict == "sat":
         where = f"counterexample saved to {saved}" if saved else "counterexample found and replayed"
         head = f"BROKEN: {where}" + (f" ({reason})" if reason else "")
-    elif reason == CONTRADICTION:
-        kept = record[CONTRADICTION]["saved"]
+    elif record.contradiction is not None and reason == CONTRADICTION:
+        kept = record.contradiction["saved"]
         where = f" with the folder {kept}" if kept else " (the case could not be saved)"
-        head = f"CONTRADICTION: {record[CONTRADICTION]['what']}; this is a bug in netproof: please report it{where}"
+        head = f"CONTRADICTION: {record.contradiction['what']}; this is a bug in netproof: please report it{where}"
     else:
         head = f"UNDECIDED: {reason or 'no proof and no counterexample'}; {advice(record, method, device)}"
     return f"{head}\n{figures(record, method=method, device=device)}"
 
 
-def contradiction(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What a record says whose parts do not agree."""
-    return {
-        "verdict": "unknown",
-        "reason": CONTRADICTION,
-        "decided_by": "",
-        "witness": None,
-        CONTRADICTION: dict(found),
-    }
-
-
-def figures(record: Mapping[str, Any], *, method: str, device: str) -> str:
-    parts = [f"{record['seconds']['total']:.2f} s", f"{record['domains']} domains"]
-    if record["lower_bound"] is not None:
-        parts.append(f"proved bound {record['lower_bound']:.6g}")
-    if record["upper_bound"] is not None:
-        parts.append(f"best value found {record['upper_bound']:.6g}")
+def figures(record: Record, *, method: str, device: str) -> str:
+    parts = [f"{record.seconds['total']:.2f} s", f"{record.domains} domains"]
+    if record.lower_bound is not None:
+        parts.append(f"proved bound {record.lower_bound:.6g}")
+    if record.upper_bound is not None:
+        parts.append(f"best value found {record.upper_bound:.6g}")
     return "  " + ", ".join([*parts, f"method {method}", f"device {device}"])
 
 
-def advice(record: Mapping[str, Any], method: str, device: str) -> str:
+def advice(record: Record, method: str, device: str) -> str:
     """What to try next."""
-    if record["reason"] == INTERRUPTED:
+    if record.reason == INTERRUPTED:
         return "run it again to go on to an answer"
     tries = []
-    if "memory" in record["reason"]:
+    if "memory" in record.reason:
         tries.append("a smaller batch (--set batch=N) or more memory")
-    if record["verdict"] == "timeout":
+    if record.verdict == "timeout":
         tries.append("a longer --timeout")
     if device == "cpu":
         tries.append("a GPU (--device cuda)")

@@ -149,7 +149,8 @@ def _number(cell: str | None) -> float | None:
 
 def find_sets(data: str | Path, names: Sequence[str], first: int | None) -> dict[str, list[Instance]]:
     """The (first) instances of each set in the folder `data`."""
-    from netproof.campaign.instances import has_file, read_folder
+    from netproof.campaign.instances import read_folder
+    from netproof.core.files import find_file
 
     data = Path(data)
     if not data.is_dir():
@@ -157,7 +158,7 @@ def find_sets(data: str | Path, names: Sequence[str], first: int | None) -> dict
     for name in names:
         if name not in SETS:
             raise UsageError(f"--set-name: unknown set {name!r}", remedy="one of " + ", ".join(SETS))
-        if not has_file(data / name / "instances.csv"):
+        if not find_file(data / name / "instances.csv"):
             remedy = f"give a folder with {', '.join(SETS)} in it, or choose sets with --set-name"
             raise UsageError(f"--data: no {name}/instances.csv in it", file=str(data), remedy=remedy)
     return {name: read_folder(data / name)[:first] for name in names}

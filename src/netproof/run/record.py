@@ -1,0 +1,85 @@
+"""A verdict as plain values: all that --json, a row of the store, tables and messages between processes have of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from netproof.core.reasons import CONTRADICTION
+
+if TYPE_CHECKING:
+    from netproof.core.verdict import Verdict
+
+PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "total")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of a question; as it is made, nothing yet. No numpy here: who reads it need not import that."""
+
+    verdict: str = "unknown"
+    reason: str = ""
+    decided_by: str = ""
+    arithmetic: str = "real"
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
+    lower_bound: float | None = None
+    upper_bound: float | None = None
+    domains: int = 0
+    peak_memory: int = 0
+    leaf_lps: int = 0
+    rounds: int = 0
+    contradiction: dict[str, Any] | None = None  # what in the evidence cannot be, and where the case is saved
+    witness: dict[str, Any] | None = None  # its input and output
+    text: str = ""  # the witness in the property's own form
+
+    @staticmethod
+    def of(verdict: Verdict) -> Record:
+        """Take all of a verdict that is written down."""
+        stats = verdict.stats
+        return Record(
+            verdict=str(verdict.status),
+            reason=verdict.reason,
+            decided_by=verdict.decided_by,
+            arithmetic=verdict.arithmetic,
+            seconds={phase: float(stats.seconds.get(phase, 0.0)) for phase in PHASES},
+            lower_bound=_finite(verdict.lower_bound),
+            upper_bound=_finite(verdict.upper_bound),
+            domains=int(stats.domains),
+            peak_memory=int(stats.peak_memory),
+            leaf_lps=int(stats.leaf_lps),
+            rounds=int(stats.rounds),
+            contradiction=verdict.details.get(CONTRADICTION),
+            witness=_witness(verdict),
+            text=_text(verdict),
+        )
+
+    def but(self, **changes: Any) -> Record:
+        """Return it with some values changed."""
+        return dataclasses.replace(self, **changes)
+
+    def undecided(self, verdict: str, reason: str) -> Record:
+        """Return it without its answer: how far it went, and why it is none."""
+        return self.but(verdict=verdict, reason=reason, decided_by="", witness=None, text="")
+
+
+def _finite(value: float | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _witness(verdict: Verdict) -> dict[str, Any] | None:
+    """The point and its output; within rounding, also what exact arithmetic says of the rows."""
+    witness = verdict.witness
+    if witness is None:
+        return None
+    more = {"note": witness.note} if witness.note else {}
+    return {"input": witness.input.tolist(), "output": witness.output.tolist(), **more, **verdict.details}
+
+
+def _text(verdict: Verdict) -> str:
+    if verdict.witness is None:
+        return ""
+    from netproof.problem.witness import format_witness
+
+    return format_witness(verdict.witness).rstrip("\n") + "\n"
