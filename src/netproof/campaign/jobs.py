@@ -43,6 +43,12 @@ class Job:
         """Every field of the method with its value: what was given, or the default."""
         return method_info(self.method).options(dict(self.options))
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """How it is asked, without the files."""
+        names = ("method", "timeout", "device", "threads", "seed", "attack")
+        return {**{name: getattr(self, name) for name in names}, "options": self.all_options}
+
     @functools.cached_property
     def hashes(self) -> tuple[str, str]:
         """Of model and property as they lie on disk; empty where there is no such file.
@@ -54,17 +60,7 @@ class Job:
     @functools.cached_property
     def key(self) -> str:
         """The same for the same question asked in the same way, wherever its files lie; else different."""
-        contents = {
-            "hashes": self.hashes,
-            "method": self.method,
-            "options": self.all_options,
-            "timeout": self.timeout,
-            "device": self.device,
-            "threads": self.threads,
-            "seed": self.seed,
-            "attack": self.attack,
-            "netproof": __version__,
-        }
+        contents = {"hashes": self.hashes, **self.asked, "netproof": __version__}
         return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
 
 

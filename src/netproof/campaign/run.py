@@ -10,11 +10,12 @@ import dataclasses
 import datetime
 import functools
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
-from typing import Any, Protocol
+from typing import Any
 
 from netproof.campaign import worker
 from netproof.campaign.devices import Setup, setups
@@ -37,10 +38,6 @@ ANSWER = (  # what a result has of a record as it is
     *("verdict", "reason", "decided_by", "seconds", "lower_bound", "upper_bound"),
     *("domains", "leaf_lps", "rounds", "peak_memory"),
 )
-
-
-class Stop(Protocol):
-    def is_set(self) -> bool: ...
 
 
 class WorkerFailed(NetproofError):
@@ -69,7 +66,7 @@ def run(
     *,
     workers: int,
     on_event: Callable[[Event], None] = lambda event: None,
-    stop: Stop | None = None,
+    stop: threading.Event | None = None,
     rerun: bool = False,
     grace: float = GRACE,
 ) -> list[Result]:
@@ -148,7 +145,7 @@ class _Campaign:
         self._tell, self._grace = on_event, grace
         self._places = [_Place(i, setup) for i, setup in enumerate(setups([job for _, job in pending], workers))]
 
-    def run(self, stop: Stop | None) -> None:
+    def run(self, stop: threading.Event | None) -> None:
         looked = time.monotonic()
         try:
             while (self._pending or any(p.job for p in self._places)) and not (stop is not None and stop.is_set()):
@@ -264,18 +261,10 @@ class _Campaign:
 
 def question(job: Job, setup: Setup) -> Work:
     """A job as the worker does it."""
-    return functools.partial(
-        worker.answer,
-        onnx=str(job.instance.onnx),
-        sha256=job.hashes[0],
-        vnnlib=str(job.instance.vnnlib),
-        method=job.method,
-        options=dict(job.options),
-        device=job.device,
-        threads=job.threads or setup.threads,
-        seed=job.seed,
-        attack=job.attack,
-    )
+    asked = {**job.asked, "options": dict(job.options), "threads": job.threads or setup.threads}
+    del asked["timeout"]  # it comes as a deadline
+    onnx, vnnlib = str(job.instance.onnx), str(job.instance.vnnlib)
+    return functools.partial(worker.answer, onnx=onnx, sha256=job.hashes[0], vnnlib=vnnlib, **asked)
 
 
 def result_of(
@@ -300,13 +289,6 @@ def result_of(
         key=job.key,
         onnx_sha256=job.hashes[0],
         vnnlib_sha256=job.hashes[1],
-        method=job.method,
-        options=job.all_options,
-        timeout=job.timeout,
-        device=job.device,
-        threads=job.threads or setup.threads,
-        seed=job.seed,
-        attack=job.attack,
         versions=versions,
         started=started,
         finished=_now(),
@@ -315,6 +297,7 @@ def result_of(
         error=error,
         log=log,
         **_names(job),
+        **{**job.asked, "threads": job.threads or setup.threads},
         **{name: getattr(record, name) for name in ANSWER},
     )
 

@@ -59,14 +59,7 @@ class Engine:
 
     def arguments(self) -> dict[str, Any]:
         """For `netproof.api.verify`; the deadline comes from the supervisor."""
-        return {
-            "method": self.method,
-            "device": self.device,
-            "threads": self.threads,
-            "options": self.options,
-            "seed": self.seed,
-            "attack": self.attack,
-        }
+        return {name: value for name, value in vars(self).items() if name != "timeout"}
 
 
 def engine(
@@ -89,15 +82,8 @@ def engine(
         raise UsageError(f"--threads: {threads} is not a number of threads", remedy="give 1 or more")
     if not 0 <= seed < 2**63:
         raise UsageError(f"--seed: {seed} is out of range", remedy="give a number from 0 to 2^63 − 1")
-    return Engine(
-        method,
-        device,
-        threads or available_cpus(),
-        timeout,
-        read_settings(method, settings or ()),
-        seed,
-        attack,
-    )
+    chosen = read_settings(method, settings or ())
+    return Engine(method, device, threads or available_cpus(), timeout, chosen, seed, attack)
 
 
 def read_settings(method: str, settings: Iterable[str]) -> dict[str, str]:

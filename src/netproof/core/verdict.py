@@ -1,13 +1,16 @@
-"""What a verification run says. No torch here: the command line's supervisor writes verdicts too."""
+"""What a verification run says. No torch and no numpy here: the command line's supervisor writes verdicts too."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
+
+PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "total")  # as in the JSON contract
 
 
 class Status(StrEnum):
@@ -34,11 +37,9 @@ class Witness:
 
 @dataclass
 class Stats:
-    """Counters and clocks of one run; `seconds` by phase, as in the JSON contract."""
+    """Counters and clocks of one run; `seconds` by phase."""
 
-    seconds: dict[str, float] = field(
-        default_factory=lambda: dict.fromkeys(("load", "attack", "root", "search", "leaf", "confirm", "total"), 0.0)
-    )
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
     domains: int = 0  # sub-domains bounded below the root: two a binary split
     rounds: int = 0
     leaf_lps: int = 0

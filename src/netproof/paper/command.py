@@ -311,7 +311,7 @@ def _row(row: Any) -> tuple[str, ...]:
 
 
 def _text(header: Sequence[str], rows: Sequence[Sequence[str]], names: int) -> str:
-    from netproof.cli.commands.bench import text_table
+    from netproof.cli.show.output import text_table
 
     return text_table(header, rows, names)
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from netproof.core.reasons import CONTRADICTION
+from netproof.core.verdict import PHASES
 
 if TYPE_CHECKING:
     from netproof.core.verdict import Verdict
-
-PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "total")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import typer
 from netproof.cli import options
 from netproof.cli.exits import EXIT_INTERRUPTED
 from netproof.cli.process.supervisor import stop_signals
-from netproof.cli.show.output import print_err, print_out
+from netproof.cli.show.output import print_err, print_out, text_table
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -187,13 +187,3 @@ def _conclude(store: Store, results: list[Result], *, report: bool, quiet: bool)
     for line in wrong:
         print_err(f"netproof: contradiction: {line}")
     return EXIT_WRONG if wrong else 0
-
-
-def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int) -> str:
-    """Columns in line: the first `names` to the left, figures to the right."""
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    lines = (
-        "  ".join(cell.ljust(width) if i < names else cell.rjust(width) for i, (cell, width) in enumerate(pairs))
-        for pairs in (list(zip(row, widths, strict=True)) for row in (header, *rows))
-    )
-    return "\n".join(line.rstrip() for line in lines) + "\n"

@@ -8,18 +8,17 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
+from rich import box
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from netproof.campaign.jobs import Job
 from netproof.campaign.run import Event
 from netproof.campaign.store import Result
 from netproof.campaign.summary import VERDICTS
-
-if TYPE_CHECKING:
-    from rich.console import Console, Group
-    from rich.live import Live
-    from rich.table import Table
-
-    from netproof.campaign.jobs import Job
 
 COLOURS = {"unsat": "green", "sat": "magenta", "timeout": "yellow", "unknown": "yellow", "error": "red"}
 OPPOSITE = {"sat": "unsat", "unsat": "sat"}
@@ -35,7 +34,7 @@ class View:
         self._at: dict[int, tuple[str, Job | None, float]] = {}  # worker → what it does, at which job, since when
         self._said: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)  # instance → verdict → method
         self.ended = self.kept = 0
-        self._console = _console()
+        self._console = Console(stderr=True, highlight=False)
         self._live = self._make_live()
 
     def __enter__(self) -> View:
@@ -60,13 +59,13 @@ class View:
             self._count(event.result)
             self._say(self._line(event.result))
         elif event.kind == "lost":
-            self._say(f"[yellow]worker {(event.worker or 0) + 1}: {_safe(event.text)}; a new one takes its place[/]")
+            self._say(f"[yellow]worker {(event.worker or 0) + 1}: {escape(event.text)}; a new one takes its place[/]")
         if event.result is not None:
             self._check(event.result)
 
     def note(self, text: str) -> None:
         """A word that concerns the whole."""
-        self._say(f"netproof: {_safe(text)}")
+        self._say(f"netproof: {escape(text)}")
 
     def _where(self, event: Event) -> tuple[str, Job | None, float]:
         if event.kind == "progress":
@@ -85,19 +84,17 @@ class View:
     def _line(self, result: Result) -> str:
         """`  3/18  auto  demo: digits-fc.onnx fc-5-breaks.vnnlib  sat  0.01 s`"""
         done = f"{self.ended + self.kept:>{len(str(self._total))}}/{self._total}"
-        files = f"{Path(result.onnx).name} {Path(result.vnnlib).name}"
+        files = escape(f"{result.benchmark}: {Path(result.onnx).name} {Path(result.vnnlib).name}")
         why = result.error or (result.reason if not result.solved else "")
-        why = f"  ({_safe(why)})" if why else ""
+        why = f"  ({escape(why)})" if why else ""
         verdict = f"[{COLOURS[result.verdict]}]{result.verdict}[/]"
-        return (
-            f"{done}  {result.method}  {_safe(result.benchmark)}: {_safe(files)}  {verdict}  {result.total:.2f} s{why}"
-        )
+        return f"{done}  {result.method}  {files}  {verdict}  {result.total:.2f} s{why}"
 
     def _check(self, result: Result) -> None:
         """Red where an answer is against what is known, or against another method's."""
         if not result.solved:
             return
-        name = _safe(f"{result.benchmark}: {result.onnx} {result.vnnlib}")
+        name = escape(f"{result.benchmark}: {result.onnx} {result.vnnlib}")
         if result.wrong:
             self._say(
                 f"[bold red]CONTRADICTION: {name}: known to be {result.truth}, {result.verdict} by {result.method}[/]"
@@ -113,22 +110,15 @@ class View:
             self._console.print(line, soft_wrap=True, highlight=False)
 
     def _make_live(self) -> Live | None:
-        from rich.live import Live
-
         if self._quiet or not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
             return None
         return Live(get_renderable=self.tables, console=self._console, refresh_per_second=4, transient=True)
 
     def tables(self) -> Group:
         """What each worker is at, and the counts of each method so far."""
-        from rich.console import Group
-
         return Group(self._workers(), self._methods())
 
     def _workers(self) -> Table:
-        from rich import box
-        from rich.table import Table
-
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for name in ("worker", "method", "instance", "at"):
             table.add_column(name, no_wrap=True, overflow="ellipsis")
@@ -140,13 +130,10 @@ class View:
             else:
                 limit = f" of {job.timeout:g}" if job.timeout is not None else ""
                 files = f"{job.instance.onnx.name} {job.instance.vnnlib.name}"
-                table.add_row(str(number + 1), job.method, _safe(files), phase, took + limit)
+                table.add_row(str(number + 1), job.method, escape(files), phase, took + limit)
         return table
 
     def _methods(self) -> Table:
-        from rich import box
-        from rich.table import Table
-
         left = self._total - self.ended - self.kept
         title = f"{self.ended + self.kept} of {self._total} runs, {left} to go, {time.monotonic() - self._began:.0f} s"
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
@@ -158,16 +145,3 @@ class View:
             wrong = f"[bold red]{counts['wrong']}[/]" if counts["wrong"] else "0"
             table.add_row(method, *cells, wrong)
         return table
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False)
-
-
-def _safe(text: str) -> str:
-    """Brackets in file names and messages are no markup."""
-    from rich.markup import escape
-
-    return escape(text)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from netproof._version import __version__
 from netproof.cli.exits import EXIT_INTERRUPTED
@@ -42,13 +41,13 @@ def doctor() -> int:
     """Check the installation and the machine, and verify a bundled problem. Exit 1 if something is wrong."""
     healthy = True
 
-    def show(check: dict[str, Any]) -> None:
+    def show(check: Check) -> None:
         nonlocal healthy
-        healthy = healthy and check["ok"]
-        print_out(f"{Check(**check)}\n")
+        healthy = healthy and check.ok
+        print_out(f"{check}\n")
 
     for check in (*_installed(), *_machine()):
-        show(vars(check))
+        show(check)
     if not healthy:
         print_out("Something is missing: see the lines with FAIL.\n")
         return 1
@@ -56,7 +55,7 @@ def doctor() -> int:
     if outcome.ending == Ending.INTERRUPTED:
         return EXIT_INTERRUPTED
     if outcome.ending != Ending.FINISHED:
-        show(vars(Check("self-test", outcome.reason, False, "reinstall torch and onnxruntime for this machine")))
+        show(Check("self-test", outcome.reason, False, "reinstall torch and onnxruntime for this machine"))
     print_out("All is well.\n" if healthy else "Something is wrong: see the lines with FAIL.\n")
     return 0 if healthy else 1
 
@@ -66,10 +65,7 @@ def _installed() -> Iterator[Check]:
     yield Check("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     for name in PACKAGES:
         version = installed(name)
-        if version is None:
-            yield Check(name, "not installed", False, f"pip install {name}")
-        else:
-            yield Check(name, version)
+        yield Check(name, version) if version else Check(name, "not installed", False, f"pip install {name}")
 
 
 def _machine() -> Iterator[Check]:
@@ -101,7 +97,7 @@ def memory_limit() -> int | None:
 def _work(job: Job) -> None:
     for check in (_torch, _onnxruntime, _self_test):
         for line in _guarded(check, job):
-            job.tell(vars(line))
+            job.tell(line)
 
 
 def _guarded(check: Callable[[Job], Iterator[Check]], job: Job) -> Iterator[Check]:

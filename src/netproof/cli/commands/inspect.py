@@ -13,7 +13,7 @@ from netproof.cli import options
 from netproof.cli.exits import EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, supervise
-from netproof.cli.show.output import Outputs, print_err, to_json
+from netproof.cli.show.output import Outputs, print_err, text_table, to_json
 from netproof.workers.worker import Job
 
 
@@ -70,8 +70,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"NOT SUPPORTED: {len(found['unsupported'])} of its nodes"
         yield from (f"  {node['line'].removeprefix(found['path'] + ': ')}" for node in found["unsupported"])
         return
-    yield from _table(found["layers"])
-    yield ""
+    yield _table(found["layers"])
     yield "SUPPORTED: netproof can verify this network"
 
 
@@ -79,9 +78,9 @@ def _shape(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape)) or "scalar"
 
 
-def _table(layers: Sequence[dict[str, Any]]) -> Iterator[str]:
-    rows = [("node", "op", "inputs", "shape", "weights", "name")]
-    rows += [
+def _table(layers: Sequence[dict[str, Any]]) -> str:
+    header = ("node", "op", "inputs", "shape", "weights", "name")
+    rows = [
         (
             str(layer["index"]),
             layer["op"],
@@ -92,6 +91,4 @@ def _table(layers: Sequence[dict[str, Any]]) -> Iterator[str]:
         )
         for layer in layers
     ]
-    widths = [max(len(row[k]) for row in rows) for k in range(5)]
-    for row in rows:
-        yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[5]]).rstrip()
+    return text_table(header, rows, names=len(header))

@@ -23,8 +23,9 @@ from netproof.cli.show.progress import Display
 from netproof.cli.show.summary import SHORT, summary
 from netproof.cli.show.witness_file import form_of
 from netproof.core.reasons import CONTRADICTION
+from netproof.core.verdict import PHASES
 from netproof.errors import UsageError
-from netproof.run.record import PHASES, Record
+from netproof.run.record import Record
 from netproof.workers.worker import Job
 
 NORMS = ("inf", "2", "1")

@@ -9,7 +9,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,16 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return value
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int) -> str:
+    """Columns in line: the first `names` to the left, figures to the right."""
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    lines = (
+        "  ".join(cell.ljust(width) if i < names else cell.rjust(width) for i, (cell, width) in enumerate(pairs))
+        for pairs in (list(zip(row, widths, strict=True)) for row in (header, *rows))
+    )
+    return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 class Hashes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import sys
 import time
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 PLAIN_EVERY = 5.0  # seconds between plain lines
+RATED = 30  # messages over which domains a second are counted: ten come in a second at most
 
 PHASES = {
     "load": "reading",
@@ -37,13 +39,16 @@ class Display:
         self._terminal = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self._quiet = quiet
         self._plain_at = started + PLAIN_EVERY
-        self._rate = _Rate()
+        self._counts: collections.deque[tuple[float, int]] = collections.deque(maxlen=RATED)  # when, and domains
 
     def update(self, event: Mapping[str, Any]) -> None:
         """Take in what a worker told of its progress, and of what it is at."""
         self._title = event.get("title", "")
         self._latest = event["progress"]
-        self._rate.update(self._latest.get("domains") or 0)
+        domains = self._latest.get("domains") or 0
+        if self._counts and domains < self._counts[-1][1]:
+            self._counts.clear()  # another problem began to count
+        self._counts.append((time.monotonic(), domains))
 
     @property
     def latest(self) -> Mapping[str, Any]:
@@ -72,7 +77,7 @@ class Display:
         if latest.get("lower_bound") is not None:
             parts.append(f"bound {latest['lower_bound']:.4g}")
         if latest.get("domains"):
-            parts.append(f"{latest['domains']} domains ({self._rate.value:.0f}/s)")
+            parts.append(f"{latest['domains']} domains ({self._rate():.0f}/s)")
         parts.append(f"{now - self._started:.1f} s")
         if self._timeout is not None:
             parts.append(f"{max(0.0, self._started + self._timeout - now):.1f} s left")
@@ -81,6 +86,11 @@ class Display:
             phase += f" {latest['problem'] + 1} of {latest['problems']}"
         title = f"{self._title}: " if self._title else ""
         return f"{title}{phase}: " + ", ".join(parts)
+
+    def _rate(self) -> float:
+        """Domains a second over the last few seconds."""
+        (since, fewer), (now, more) = self._counts[0], self._counts[-1]
+        return (more - fewer) / (now - since) if now > since else 0.0
 
     def _draw(self) -> None:
         if self._live is None:
@@ -94,25 +104,3 @@ class Display:
         head, _, rest = self.line().partition(": ")
         text = Text.assemble((head, "bold cyan"), ": ", rest, no_wrap=True, overflow="ellipsis")
         self._live.update(text, refresh=True)
-
-
-class _Rate:
-    """Domains a second over the last few seconds."""
-
-    def __init__(self) -> None:
-        self._points: list[tuple[float, int]] = []
-
-    def update(self, domains: int) -> None:
-        now = time.monotonic()
-        if self._points and domains < self._points[-1][1]:
-            self._points.clear()  # another problem began to count
-        self._points.append((now, domains))
-        while len(self._points) > 2 and self._points[0][0] < now - 3.0:
-            self._points.pop(0)
-
-    @property
-    def value(self) -> float:
-        if len(self._points) < 2:
-            return 0.0
-        (since, fewer), (now, more) = self._points[0], self._points[-1]
-        return (more - fewer) / (now - since) if now > since else 0.0
