@@ -72,7 +72,7 @@ class Setup:
     cores: tuple[int, ...] | None = None  # processors that it is bound to
 
     def environment(self) -> dict[str, str]:
-        """Thread pools are sized once, when the libraries are loaded."""
+        """Make the environment of its process: thread pools are sized once, when the libraries are loaded."""
         own = dict.fromkeys(THREADS, str(self.threads)) | {"PYTHONUNBUFFERED": "1"}
         if self.gpu is not None:
             own["CUDA_VISIBLE_DEVICES"] = self.gpu
@@ -80,7 +80,7 @@ class Setup:
 
 
 def setups(jobs: Sequence[Job], workers: int) -> list[Setup]:
-    """What each worker is given: a GPU in turn where one is wanted, and its share of the processors."""
+    """Share out what each worker is given: a GPU in turn where one is wanted, and its share of the processors."""
     device = "cuda" if any(job.device == "cuda" for job in jobs) else "cpu"
     asked = [job.threads for job in jobs if job.threads is not None]
     threads = max(asked, default=max(1, available_cpus() // workers))

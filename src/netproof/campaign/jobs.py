@@ -45,7 +45,7 @@ class Job:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """How it is asked, without the files."""
+        """Say how it is asked, without the files."""
         names = ("method", "timeout", "device", "threads", "seed", "attack")
         return {**{name: getattr(self, name) for name in names}, "options": self.all_options}
 

@@ -189,7 +189,7 @@ class _Campaign:
         self._tell(Event("started", place.number, job))
 
     def _hear(self) -> None:
-        """What workers said, once one says something or a moment has passed."""
+        """Heed what workers said, once one says something or a moment has passed."""
         processes = [(place, place.process) for place in self._places if place.process is not None]
         wait([process.connection for _, process in processes], TICK)
         for place, process in processes:
@@ -260,7 +260,7 @@ class _Campaign:
 
 
 def question(job: Job, setup: Setup) -> Work:
-    """A job as the worker does it."""
+    """Make a job the work that a worker does."""
     asked = {**job.asked, "options": dict(job.options), "threads": job.threads or setup.threads}
     del asked["timeout"]  # it comes as a deadline
     onnx, vnnlib = str(job.instance.onnx), str(job.instance.vnnlib)
@@ -278,7 +278,7 @@ def result_of(
     error: str = "",
     log: str = "",
 ) -> Result:
-    """What was asked and what came of it. A decision past the limit is none: it counts as a timeout."""
+    """Put together what was asked and what came of it. A decision past the limit is none: it counts as a timeout."""
     late = job.timeout is not None and total > job.timeout and record.verdict in ("sat", "unsat", "unknown")
     if late and record.reason != CONTRADICTION:
         record = record.but(verdict="timeout", reason=f"{record.verdict}, but after the limit")

@@ -78,17 +78,20 @@ class Result:
         return self.benchmark, self.onnx, self.vnnlib
 
 
-_JSON = ("options", "seconds", "versions")
-_TYPES = {"timeout": "REAL", "total": "REAL", "lower_bound": "REAL", "upper_bound": "REAL"} | dict.fromkeys(
-    ("threads", "seed", "attack", "domains", "leaf_lps", "rounds", "peak_memory"), "INTEGER"
-)
-_NAMES = tuple(column.name for column in dataclasses.fields(Result))
-_NULLABLE = frozenset({"truth", "timeout", "threads", "lower_bound", "upper_bound"})
-_CREATE = (
-    "CREATE TABLE runs (id INTEGER PRIMARY KEY, "
-    + ", ".join(f"{name} {_TYPES.get(name, 'TEXT')}{'' if name in _NULLABLE else ' NOT NULL'}" for name in _NAMES)
-    + ")"
-)
+_FIELDS = dataclasses.fields(Result)
+_NAMES = tuple(column.name for column in _FIELDS)
+_JSON = tuple(column.name for column in _FIELDS if str(column.type).startswith("Mapping"))
+_SQL = {"int": "INTEGER", "bool": "INTEGER", "float": "REAL"}  # all else is TEXT
+
+
+def _column(name: str, kind: str) -> str:
+    """Declare a column by the type of the field."""
+    always = kind.removesuffix(" | None")
+    return f"{name} {_SQL.get(always, 'TEXT')}{' NOT NULL' if kind == always else ''}"
+
+
+_COLUMNS = ", ".join(_column(column.name, str(column.type)) for column in _FIELDS)
+_CREATE = f"CREATE TABLE runs (id INTEGER PRIMARY KEY, {_COLUMNS})"
 
 
 class Store:

@@ -23,7 +23,7 @@ WARM_LIMIT = 60.0
 
 
 def warm_up(job: Job, *, setup: Setup) -> dict[str, str | None]:
-    """The imports, the device's context and kernels: what a process does once is in no instance's seconds."""
+    """Do the imports, the device's context and kernels: what a process does once is in no instance's seconds."""
     if setup.cores is not None:
         os.sched_setaffinity(0, setup.cores)
     from netproof import api
@@ -45,7 +45,7 @@ class Loaded:
         self._network: Network | None = None
 
     def network(self, path: str, sha256: str) -> Network:
-        """The network of the file; read again only where it, or a file that it needs, is another than the last."""
+        """Give the network of a file; read it again only where it, or a file that it needs, is another than before."""
         from netproof.model.load import load_network
 
         if not sha256 or self._sha256 != sha256:
@@ -62,7 +62,7 @@ _loaded = Loaded()
 
 
 def answer(job: Job, *, onnx: str, sha256: str, vnnlib: str, **arguments: Any) -> tuple[Record, float]:
-    """What came of a question, and the seconds that all of it took."""
+    """Answer a question; what came of it, and the seconds that all of it took."""
     from netproof import api
 
     _forget_peak_memory()

@@ -30,7 +30,7 @@ def find_file(path: Path) -> Path | None:
 
 
 def read_bounded(path: Path) -> bytes:
-    """The file's bytes; a device that never ends is given up at the limit too."""
+    """Read the file's bytes; a device that never ends is given up at the limit too."""
     with path.open("rb") as file:
         return _all_of(file, "it has")
 

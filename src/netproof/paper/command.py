@@ -290,7 +290,7 @@ def _run(groups: Mapping[str, list[Job]], out: str, methods: list[str], quiet: b
     view = View(total=total, methods=methods, quiet=quiet)
     results: dict[str, list[Result]] = {}
     with alone_in(Path(out)), Store(Path(out) / NAME) as store, stop_on_signals() as stop:
-        with view:
+        with view.live:
             for name, jobs in groups.items():
                 results[name] = run(jobs, store, workers=1, on_event=view.on_event, stop=stop)
         done = sum(map(len, results.values()))

@@ -68,7 +68,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _witness(verdict: Verdict) -> dict[str, Any] | None:
-    """The point and its output; within rounding, also what exact arithmetic says of the rows."""
+    """Take the point and its output; within rounding, also what exact arithmetic says of the rows."""
     witness = verdict.witness
     if witness is None:
         return None

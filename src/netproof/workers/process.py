@@ -16,7 +16,7 @@ from typing import IO
 
 from netproof.workers.worker import CANCEL, Message, Work, live_forked
 
-COMMAND = (sys.executable, "-P", "-m", "netproof.workers.worker")
+COMMAND = (sys.executable, "-P", "-m", "netproof.workers")
 TAIL = 4000  # characters of what a lost worker printed that are kept
 
 

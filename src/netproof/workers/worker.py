@@ -40,6 +40,7 @@ class Job:
         self._parts: list[Deadline] = []
 
     def tell(self, event: Any) -> None:
+        """Send something before the answer."""
         self._send(("event", event))
 
     def teller(self, **also: Any) -> Callable[[Progress], None]:
@@ -65,6 +66,7 @@ class Job:
         return part
 
     def cancel(self) -> None:
+        """End the deadline and all parts of it."""
         self.deadline.cancel()
         for part in self._parts:
             part.cancel()
@@ -88,6 +90,7 @@ class Worker:
         self._cancelled = False
 
     def live(self) -> NoReturn:
+        """Do works for ever."""
         threading.Thread(target=self._listen, daemon=True).start()
         while True:
             self._obey(self._works.get())
@@ -131,6 +134,7 @@ class Worker:
 
 
 def _last_word(error: BaseException) -> Message:
+    """Make a message of what a work raised."""
     if isinstance(error, NetproofError):
         return "error", str(error)
     # torch has its own error on a GPU, and a plain RuntimeError on the CPU.
@@ -165,7 +169,3 @@ def live_forked(parents: Connection, own: Connection) -> NoReturn:
         signal.signal(number, lambda *_: worker.cancel())
     signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     worker.live()
-
-
-if __name__ == "__main__":
-    Worker(Connection(int(sys.argv[1]))).live()

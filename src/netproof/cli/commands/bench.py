@@ -128,7 +128,7 @@ def _campaign(
     from netproof.cli.commands.campaign_view import View
 
     view = View(total=len(jobs), methods=methods, quiet=quiet)
-    with stop_on_signals() as stop, view:
+    with stop_on_signals() as stop, view.live:
         for instance in dict.fromkeys(job.instance for job in jobs):
             if instance.truth is None and instance.told_by:
                 view.note(f"{instance}: what is known is {instance.told_by}")

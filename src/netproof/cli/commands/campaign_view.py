@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
-from types import TracebackType
 
 from rich import box
 from rich.console import Console, Group
@@ -25,7 +25,7 @@ OPPOSITE = {"sat": "unsat", "unsat": "sat"}
 
 
 class View:
-    """Watches a campaign. `with View(…) as view: run(…, on_event=view.on_event)`"""
+    """Watches a campaign: `with view.live: run(…, on_event=view.on_event)`."""
 
     def __init__(self, *, total: int, methods: list[str], quiet: bool) -> None:
         self._total, self._quiet = total, quiet
@@ -35,18 +35,12 @@ class View:
         self._said: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)  # instance → verdict → method
         self.ended = self.kept = 0
         self._console = Console(stderr=True, highlight=False)
-        self._live = self._make_live()
-
-    def __enter__(self) -> View:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
+        shown = not quiet and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self.live: contextlib.AbstractContextManager[object] = (
+            Live(get_renderable=self.tables, console=self._console, refresh_per_second=4, transient=True)
+            if shown
+            else contextlib.nullcontext()
+        )
 
     def on_event(self, event: Event) -> None:
         if event.worker is not None:
@@ -108,11 +102,6 @@ class View:
     def _say(self, line: str) -> None:
         if not self._quiet:
             self._console.print(line, soft_wrap=True, highlight=False)
-
-    def _make_live(self) -> Live | None:
-        if self._quiet or not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
-            return None
-        return Live(get_renderable=self.tables, console=self._console, refresh_per_second=4, transient=True)
 
     def tables(self) -> Group:
         """What each worker is at, and the counts of each method so far."""

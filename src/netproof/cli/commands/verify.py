@@ -112,12 +112,12 @@ class Answer:
 
     @property
     def saved(self) -> str | bytes | None:
-        """The content of the file that --witness names; None where there is no witness."""
+        """Return the content of the file that --witness names; None where there is no witness."""
         return self.file or self.record.text or None
 
 
 def reply(verdict: Verdict, engine: options.Engine, saver: Saver) -> Answer:
-    """What the worker sends back: plain values, and the witness where asked as a file of another form than text."""
+    """Make what the worker sends back: plain values, and the witness as a file where it is to be another than text."""
     device, file, notes = used_device(engine.device), None, [""]
     if verdict.witness is not None:
         file, about = saver.content(verdict.witness.input)
@@ -179,7 +179,7 @@ def ending_code(record: Record, outcome: Outcome) -> int:
 
 
 def document(found: Answer, engine: options.Engine, asked: tuple[str, str], hashes: Hashes) -> dict[str, Any]:
-    """The JSON document, its keys in the order of the contract."""
+    """Make the JSON document, its keys in the order of the contract."""
     plain = dict(vars(found.record))
     witness, wrong = plain.pop("witness"), plain.pop(CONTRADICTION)
     del plain["text"]
@@ -210,7 +210,7 @@ def known_so_far(progress: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def conclude(outcome: Outcome, engine: options.Engine, display: Display) -> Answer:
-    """The worker's answer; without one, what its last progress said and why it ended."""
+    """Take the worker's answer; without one, what its last progress said and why it ended."""
     found: Answer = outcome.result or Answer(Record(**known_so_far(display.latest)), engine.device)
     if outcome.ending == Ending.FINISHED:
         return found

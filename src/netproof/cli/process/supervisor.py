@@ -44,7 +44,7 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """The word for a work that has not finished."""
+        """Name the verdict of a work that has not finished."""
         return "timeout" if self.ending == Ending.TIMEOUT else "unknown"
 
 

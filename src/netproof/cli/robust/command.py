@@ -200,7 +200,7 @@ class _Run:
         return {"certified": max(unsat, default=None), "broken": min(sat, default=None)}
 
     def answer(self, outcome: Outcome) -> Answer:
-        """One answer of all, with the device that was really used."""
+        """Make one answer of all, with the device that was really used."""
         last = self.at_eps[-1].answer if self.rows else Answer(Record(), self.engine.device)
         return Answer(self.record(outcome), last.device, accelerator=last.accelerator)
 
@@ -223,7 +223,7 @@ class _Run:
         return record.undecided(outcome.verdict, outcome.reason)
 
     def rows_json(self) -> dict[str, Any]:
-        """What --json has beyond one verdict."""
+        """Make what --json has beyond one verdict."""
         rows = [_row_json("eps" if self.largest else "target", row) for row in self.rows.values()]
         return {
             "label": self.label,
@@ -261,7 +261,7 @@ class _Run:
 
 
 def overall(records: Sequence[Record], *, complete: bool) -> Record:
-    """One verdict of many: broken if one is, proved only if all are there and all are, none where one contradicts."""
+    """Make one verdict of many: broken if one is, proved if all are there and all are, none where one contradicts."""
     wrong = (record for record in records if record.reason == CONTRADICTION)
     undone = (record for word in ("sat", "timeout", "unknown") for record in records if record.verdict == word)
     longest = sorted(records, key=lambda record: -record.seconds["total"])[:1] if complete else []

@@ -119,8 +119,7 @@ def _read_array(path: str, shape: tuple[int, ...]) -> np.ndarray:
         raise UsageError("does not hold an array of real numbers", file=path, remedy="save floats with numpy.save")
     if not np.isfinite(array).all():
         raise UsageError("holds NaN or infinite values", file=path, remedy="save finite numbers")
-    without_ones = [axis for axis in shape if axis != 1]
-    if array.shape != shape and [axis for axis in array.shape if axis != 1] != without_ones:
+    if array.shape != shape and _without_ones(*array.shape) != _without_ones(*shape):
         raise UsageError(
             f"has shape {list(array.shape)}, the network's input {list(shape)}",
             file=path,
@@ -151,7 +150,7 @@ def _read_png(path: str) -> tuple[np.ndarray, int]:
 
 def _arrange(path: str, pixels: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, bool]:
     """Pixels and their channels in the network's shape, grey, or RGB with channels first (True) or last."""
-    body = tuple(axis for axis in shape if axis != 1)
+    body = _without_ones(*shape)
     height, width = pixels.shape[:2]
     channels = np.zeros_like(pixels)
     if pixels.ndim == 2:

@@ -6,6 +6,7 @@ Everything found is told at once, so that an interrupt or a timeout loses nothin
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Sequence
 from fractions import Fraction
@@ -42,10 +43,7 @@ class Asker:
 
     @property
     def outputs(self) -> int:
-        total = 1
-        for axis in self.network.output_shape:
-            total *= axis
-        return total
+        return math.prod(self.network.output_shape)
 
     def ask(self, key: int | Fraction, eps: Fraction, targets: Sequence[int], seconds: float | None) -> Row:
         """Ask about all `targets` at once; `key` is what the row is about."""
