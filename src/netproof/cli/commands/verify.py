@@ -7,29 +7,22 @@ import functools
 import gc
 import importlib
 import os
-import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from netproof.cli import options
-from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
-from netproof.cli.show.output import Hashes, Outputs, print_err, to_json
+from netproof.cli.show.answer import Answer, deliver, ending_code, reply
+from netproof.cli.show.output import Hashes, Outputs, print_err
 from netproof.cli.show.progress import Display
 from netproof.cli.show.summary import summary
 from netproof.cli.show.witness_file import Saver, form_of, image_layout
-from netproof.core.reasons import CONTRADICTION
-from netproof.core.versions import accelerator, versions
 from netproof.run.record import Record
 from netproof.workers.worker import Job
-
-if TYPE_CHECKING:
-    from netproof.core.verdict import Verdict
 
 
 def verify(
@@ -100,40 +93,6 @@ def prepare(engine: options.Engine) -> None:
         gc.enable()
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The record of a run and what belongs beside it, whoever had to write it."""
-
-    record: Record
-    device: str
-    file: bytes | None = None  # the witness as a file that is not text
-    note: str = ""
-    accelerator: Mapping[str, str | None] = field(default_factory=dict)
-
-    @property
-    def saved(self) -> str | bytes | None:
-        """Return the content of the file that --witness names; None where there is no witness."""
-        return self.file or self.record.text or None
-
-
-def reply(verdict: Verdict, engine: options.Engine, saver: Saver) -> Answer:
-    """Make what the worker sends back: plain values, and the witness as a file where it is to be another than text."""
-    device, file, notes = used_device(engine.device), None, [""]
-    if verdict.witness is not None:
-        file, about = saver.content(verdict.witness.input)
-        notes = [verdict.witness.note, about]
-    return Answer(Record.of(verdict), device, file, "; ".join(filter(None, notes)), accelerator(device))
-
-
-def used_device(asked: str) -> str:
-    """The device behind `auto`, once the engine has run."""
-    if asked != "auto" or "torch" not in sys.modules:
-        return asked
-    from netproof.methods.device import resolve_device
-
-    return str(resolve_device(asked))
-
-
 def answer(
     work: Any,
     engine: options.Engine,
@@ -158,44 +117,12 @@ def answer(
     found = conclude(outcome, engine, display)
     record = found.record
     record.seconds["total"] = time.monotonic() - started
-    text = f"{record.verdict}\n{record.text}"
-    contents: dict[str, str | bytes | None] = {"--results-file": text, "--witness": found.saved}
-    if outputs.paths["--json"] is not None:
-        contents["--json"] = to_json(document(found, engine, asked, hashes or Hashes(asked)))
-    written = outputs.deliver(contents, text)
+    saved = deliver(found, f"{record.verdict}\n{record.text}", engine, outputs, asked, hashes)
     if not quiet:
-        saved = outputs.paths["--witness"] if "--witness" in written else None
         print_err(summary(record, method=engine.method, device=found.device, saved=saved))
         if found.note:
             print_err(f"  note: {found.note}")
     return outputs.exit_code(ending_code(record, outcome))
-
-
-def ending_code(record: Record, outcome: Outcome) -> int:
-    """The exit code of a run that ended with this record."""
-    if outcome.ending == Ending.INTERRUPTED:
-        return EXIT_INTERRUPTED
-    return EXIT_BUG if record.reason == CONTRADICTION else 0
-
-
-def document(found: Answer, engine: options.Engine, asked: tuple[str, str], hashes: Hashes) -> dict[str, Any]:
-    """Make the JSON document, its keys in the order of the contract."""
-    plain = dict(vars(found.record))
-    witness, wrong = plain.pop("witness"), plain.pop(CONTRADICTION)
-    del plain["text"]
-    model, spec = asked
-    return {
-        **plain,
-        **({CONTRADICTION: wrong} if wrong else {}),
-        "method": engine.method,
-        "device": found.device,
-        "seed": engine.seed,
-        "witness": witness,
-        "certificate": None,
-        "model": {**hashes.of(model), "external": hashes.external},
-        "property": hashes.of(spec),
-        "versions": {**versions(), "cuda": None, "gpu": None, **found.accelerator},
-    }
 
 
 def known_so_far(progress: Mapping[str, Any]) -> dict[str, Any]:

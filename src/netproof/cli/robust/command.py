@@ -14,11 +14,12 @@ from typing import Annotated, Any
 import typer
 
 from netproof.cli import options
-from netproof.cli.commands.verify import Answer, document, ending_code, prepare
+from netproof.cli.commands.verify import prepare
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
 from netproof.cli.robust.question import Question, Row
-from netproof.cli.show.output import Hashes, Outputs, print_err, to_json
+from netproof.cli.show.answer import Answer, deliver, ending_code
+from netproof.cli.show.output import Outputs, print_err
 from netproof.cli.show.progress import Display
 from netproof.cli.show.summary import SHORT, summary
 from netproof.cli.show.witness_file import form_of
@@ -103,13 +104,10 @@ def robust(
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
     found = run.answer(outcome)
     found.record.seconds["total"] = time.monotonic() - started
-    contents = {"--witness": None if run.broken is None else run.broken.answer.saved}
-    if json is not None:
-        asked = (model, question.image)
-        contents["--json"] = to_json({**document(found, engine, asked, Hashes(asked)), "robustness": run.rows_json()})
-    written = outputs.deliver(contents, run.machine_lines(found.record))
+    asked, lines = (model, question.image), run.machine_lines(found.record)
+    saved = deliver(found, lines, engine, outputs, asked, robustness=run.rows_json())
     if not quiet:
-        run.show(found, witness if "--witness" in written else None)
+        run.show(found, saved)
     return outputs.exit_code(ending_code(found.record, outcome))
 
 
@@ -200,9 +198,10 @@ class _Run:
         return {"certified": max(unsat, default=None), "broken": min(sat, default=None)}
 
     def answer(self, outcome: Outcome) -> Answer:
-        """Make one answer of all, with the device that was really used."""
+        """Make one answer of all, with the device that was really used and the counterexample to keep."""
         last = self.at_eps[-1].answer if self.rows else Answer(Record(), self.engine.device)
-        return Answer(self.record(outcome), last.device, accelerator=last.accelerator)
+        file, note = (self.broken.answer.saved, self.broken.answer.note) if self.broken else (None, "")
+        return Answer(self.record(outcome), last.device, file, note, last.accelerator)
 
     def record(self, outcome: Outcome) -> Record:
         expected = 1 if self.largest else len(self.targets)
@@ -246,7 +245,7 @@ class _Run:
             print_err(f"warning: the network reads {self.question.image} as {self.predicted}, not {self.label}")
         if self.rows:
             _table(self.rows.values(), self.largest)
-        record, note = found.record, self.broken.answer.note if self.broken else ""
+        record, note = found.record, found.note
         if not self.largest or record.reason == CONTRADICTION:
             print_err(summary(record, method=self.engine.method, device=found.device, saved=saved))
             if note:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from netproof.cli.commands.verify import Answer
+from netproof.cli.show.answer import Answer
 from netproof.run.record import Record
 
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from netproof.cli.commands.verify import reply
 from netproof.cli.options import Engine
 from netproof.cli.robust.image import Centre, read_centre, region
 from netproof.cli.robust.question import Question, Row
+from netproof.cli.show.answer import reply
 from netproof.cli.show.witness_file import Saver, image_layout
 from netproof.errors import UsageError
 from netproof.workers.worker import Job
