@@ -9,12 +9,17 @@ import torch
 from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import root_domains
 from netproof.bounds.condensed import condenser
+from netproof.bounds.domains import Domains, Known
+from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.linear import memory
 from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.packed import Packed
+from netproof.bounds.record import Source
+from netproof.bounds.scope import LayerScope
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
+from netproof.numerics import float32_down
 from netproof.problem.problem import Problem
 from support.awkward import GraphBuilder
 from support.problems import box_problem, packed_values, random_points
@@ -233,3 +238,78 @@ def test_the_bias_is_h_when_all_before_it_is_zero() -> None:
     build.linear(build.relu(build.linear(a, np.array([[1.0, -1.0]]), np.array([0.125]))), np.ones((1, 1)), np.ones(1))
     root = built(box_problem(build.finish(), -1.0, 1.0))
     assert root.bias.tolist() == [0.25, -0.5, 0.125]
+
+
+# --- what gave each bound ---
+
+
+def by_slopes(root: Root, depth: int) -> torch.Tensor:
+    """(2, U_k): the bounds of h and −h that the slopes which a root keeps of a layer's neurons give."""
+    layer, net = root.layers[depth], root.net64
+    forms, error = net.neurons(depth, torch.arange(layer.count))
+    lower, upper = (side[None, : layer.start] for side in root.packed_bounds)
+    known, one = Known(lower, upper, torch.zeros_like(lower), None), torch.ones(layer.count, 1)
+    slopes = root.slopes[depth].float().expand(2, layer.count, -1)
+    part = net.upto(depth)
+    sides = [
+        Dual.of_forms(part, sign * forms, error, known).at(DualPoint(own, None, one)).value
+        for sign, own in zip((1.0, -1.0), slopes, strict=True)
+    ]
+    return torch.stack(sides)
+
+
+def kept(root: Root, depth: int) -> torch.Tensor:
+    """(2, U_k): the bounds of h and −h that a root has."""
+    return torch.stack([root.lower[depth], -root.upper[depth]]).double()
+
+
+@either_net
+@pytest.mark.parametrize("schedule", [Schedule(0), CLIMB])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_bound_that_slopes_gave_is_had_again_from_them(
+    seed: int, schedule: Schedule, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(condenser, "holds", lambda size, device: fits)
+    root = built(box_problem(deep(seed), -1.0, 1.0), schedule)
+    assert len(root.sources) == len(root.layers) >= 3
+    assert not bool(root.sources[0].any())  # a box's first neurons lose nothing by intervals
+    for depth in range(1, len(root.layers)):
+        sources, bounds, again = root.sources[depth], kept(root, depth), by_slopes(root, depth)
+        given = sources == Source.SLOPES
+        assert bool(given.any())
+        assert bool((sources[~given] == Source.INTERVALS).all())
+        assert torch.allclose(float32_down(again)[given].double(), bounds[given], rtol=1e-6, atol=1e-7)
+        assert bool((again <= bounds + 1e-6)[~given].all())
+
+
+def test_a_tighter_root_names_the_root_before_it() -> None:
+    problem = box_problem(deep(1), -1.0, 1.0)
+    first = built(problem)
+    second = built(problem, Schedule(0), known=first)
+    named = 0
+    for depth, layer in enumerate(second.layers):
+        earlier = second.sources[depth] == Source.EARLIER
+        was = first.layers[depth]
+        places = torch.searchsorted(was.index, layer.index)
+        assert torch.equal(kept(second, depth)[earlier], kept(first, depth)[:, places][earlier])
+        named += int(earlier.sum())
+    assert named > 0
+
+
+def test_bounds_by_branching_are_named() -> None:
+    """Where they are better than the slopes', and only there."""
+    problem, deeper = box_problem(deep(2), -1.0, 1.0), []
+
+    def deepen(scope: LayerScope, domains: Domains) -> torch.Tensor:
+        better = domains.bound + torch.arange(len(domains)) % 2 * 1e-4
+        deeper.append(len(domains) // 2)
+        return better
+
+    root = build_root(problem, CPU, CLIMB, Deadline(), deepen=deepen)
+    assert root is not None
+    found = sum(int((sources == Source.BRANCHES).sum()) for sources in root.sources)
+    assert 0 < found <= sum(deeper)
+    for depth, sources in enumerate(root.sources):
+        branched = sources == Source.BRANCHES
+        if bool(branched.any()):
+            assert bool((kept(root, depth) > by_slopes(root, depth))[branched].all())

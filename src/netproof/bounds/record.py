@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any, Protocol
 
 from torch import Tensor
 
 from netproof.bounds.domains import Domains
+
+
+class Source(IntEnum):
+    """What gave the bound of a neuron on the whole input set."""
+
+    INTERVALS = 0  # of the nodes before, or of the set itself where they are affine in it
+    SLOPES = 1  # the root's own of this neuron and side
+    BRANCHES = 2  # branch and bound on the neuron
+    EARLIER = 3  # the root before this one, which says what
 
 
 class Recorder(Protocol):

@@ -26,6 +26,7 @@ from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.linear.region import Region
 from netproof.bounds.net import Net
 from netproof.bounds.neurons.forms import bound_forms
+from netproof.bounds.record import Source
 from netproof.bounds.scope import LayerScope
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
@@ -52,6 +53,7 @@ class Root:
     lower: list[Tensor]  # per layer (U_k,) float32, rounded outward
     upper: list[Tensor]
     slopes: list[Tensor]  # per layer (2, U_k or 1, U') float16: what its neurons' lower and upper bounds were got with
+    sources: list[Tensor]  # per layer (2, U_k) int8: the `Source` of each neuron's lower and upper bound
     condenser: Condenser
     _bias: list[Tensor] = field(default_factory=list)  # per layer (U_k,)
 
@@ -150,8 +152,8 @@ def build_root(
     narrow = Region.of(problem.input_set, device, torch.float32)
     search = LinedGraph(problem.graph.to(device, torch.float32), narrow, None)
     rows, condenser = problem.rows.to(device), Condenser(proof)
-    root = Root(problem, device, rows, search, proof, intervals, [], [], [], condenser)
-    found: dict[int, tuple[Tensor, Tensor] | None] = {}  # by the node refined; two nonlinear nodes may read one
+    root = Root(problem, device, rows, search, proof, intervals, [], [], [], [], condenser)
+    found: dict[int, _Refined] = {}  # by the node refined; two nonlinear nodes may read one
     for node in graph.nodes:
         if isinstance(node.op, Nonlinear):
             (pre,) = node.inputs
@@ -168,15 +170,24 @@ def build_root(
     return root
 
 
-def _record(root: Root, pre: int, found: tuple[Tensor, Tensor] | None) -> None:
+@dataclass(frozen=True, eq=False)
+class _Refined:
+    """A node whose neurons were bounded: what gave each bound, and the slopes of those that slopes gave."""
+
+    sources: Tensor  # (2, size of the node) int8
+    places: Tensor | None = None  # (n,) in the flattened node; None: nothing was bounded by slopes
+    slopes: Tensor | None = None  # (2, n, U') of the lower and upper bounds
+
+
+def _record(root: Root, pre: int, found: _Refined) -> None:
     """Pack the bounds of the layer just added, and the slopes that gave them."""
     layer = root.graph32.layers[-1]
     bounds = root.intervals.of[pre]
-    if found is None:
+    root.sources.append(found.sources[:, layer.index])
+    if found.places is None or found.slopes is None:
         root.slopes.append(_initial(root, layer.start).half().expand(2, 1, -1))
     else:
-        places, slopes = found
-        own = slopes[:, torch.searchsorted(places, layer.index)]
+        own = found.slopes[:, torch.searchsorted(found.places, layer.index)]
         # Of two nonlinear nodes that read one, the second comes after neurons that its own do not depend on.
         rest = _initial(root, layer.start)[own.shape[2] :].half().expand(2, layer.count, -1)
         root.slopes.append(torch.cat([own, rest], 2))
@@ -187,32 +198,34 @@ def _record(root: Root, pre: int, found: tuple[Tensor, Tensor] | None) -> None:
 
 def _refine(
     root: Root, pre: int, schedule: Schedule, deadline: Deadline, known: Root | None, deepen: Deepen | None
-) -> tuple[Tensor, Tensor] | None:
-    """Tighten the interval of node `pre` by backward bounds of its unstable neurons.
-
-    Returns their places (n,) in the flattened node and the slopes (2, n, U') of their lower and upper bounds.
-    """
+) -> _Refined:
+    """Tighten the interval of node `pre` by backward bounds of its unstable neurons."""
     intervals = root.intervals
     found = intervals.of[pre]
+    sources = torch.zeros(2, found.lower.numel(), dtype=torch.int8, device=root.device)
     if known is not None and len(known.intervals.of) > pre:
         better = known.intervals.of[pre]
+        gained = torch.stack([(better.lower > found.lower).flatten(), (better.upper < found.upper).flatten()])
+        sources[gained] = Source.EARLIER
         found = Interval(found.lower.maximum(better.lower), found.upper.minimum(better.upper))
         intervals.tighten(pre, found)
     unstable = _unstable(root, pre, found).nonzero()[:, 0]
     if len(unstable) == 0 or _intervals_are_tight(root, pre):
-        return None
+        return _Refined(sources)
     bounder = _Neurons(root, pre, schedule, deadline, deepen)
     lower, upper = found.lower.flatten().clone(), found.upper.flatten().clone()
     kept: list[Tensor] = []
     for places in unstable.split(bounder.chunk):
         if deadline.expired:
             break
-        value, slopes = bounder.bound(places)
+        value, by, slopes = bounder.bound(places)
+        gained = torch.stack([value.lower > lower[places], value.upper < upper[places]])
+        sources[:, places] = torch.where(gained, by, sources[:, places])
         lower[places] = lower[places].fmax(value.lower)
         upper[places] = upper[places].fmin(value.upper)
         kept.append(slopes.view(2, len(places), -1).half())
     intervals.tighten(pre, Interval(lower.view_as(found.lower), upper.view_as(found.upper)))
-    return (unstable, torch.cat(kept, 1)) if not deadline.expired else None
+    return _Refined(sources) if deadline.expired else _Refined(sources, unstable, torch.cat(kept, 1))
 
 
 def _intervals_are_tight(root: Root, pre: int) -> bool:
@@ -246,8 +259,8 @@ class _Neurons:
         rows = rows_that_fit(root.graph64.graph, pre, root.device, torch.float64, grad=False)
         self.chunk = max(1, (min(rows, self._before.search.climbs_that_fit()) if self._optimised else rows) // 2)
 
-    def bound(self, places: Tensor) -> tuple[Interval, Tensor]:
-        """Of h at `places` (n,), confirmed, and the slopes (2n, U'): for the lower bounds, then for the upper ones."""
+    def bound(self, places: Tensor) -> tuple[Interval, Tensor, Tensor]:
+        """Bound h at `places` (n,), confirmed; also what gave each side (2, n), and the slopes (2n, U') of both."""
         root, nets = self._root, (self._before.search, self._before.proof)
         forms, error = self._before.forms(places)
         forms, error = torch.cat([forms, -forms]), torch.cat([error, error])
@@ -258,10 +271,12 @@ class _Neurons:
             start = start.repeat(len(forms), 1)
         schedule = self._schedule if self._optimised else Schedule(0)
         value, found = bound_forms(nets, (forms, error), known, (start, None), settled, schedule, self._deadline)
-        slopes = found.slopes.expand(len(forms), -1)
+        slopes, by = found.slopes.expand(len(forms), -1), torch.full_like(value, Source.SLOPES, dtype=torch.int8)
         if self._optimised and self._deepen is not None:
-            value = value.fmax(self._branched(forms, error, slopes, value))
-        return Interval(value[: len(places)], -value[len(places) :]), slopes
+            deeper = self._branched(forms, error, slopes, value)
+            by[deeper > value] = Source.BRANCHES
+            value = value.fmax(deeper)
+        return Interval(value[: len(places)], -value[len(places) :]), by.view(2, -1), slopes
 
     def _branched(self, forms: Tensor, error: Tensor, slopes: Tensor, value: Tensor) -> Tensor:
         """The same bounds by branch and bound, where the sign of the neuron is not known yet."""
