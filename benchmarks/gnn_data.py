@@ -18,12 +18,13 @@ from instances import Instance, load
 from torch import Tensor
 
 from netproof.bounds.base import Bounder, Bounds, Clock
-from netproof.bounds.domains import Domains, concatenate, split
+from netproof.bounds.domains import Domains, split
 from netproof.bounds.linear.layers import splittable
 from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
+from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
 from netproof.model.graph import Graph

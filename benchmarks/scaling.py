@@ -20,8 +20,9 @@ from torch import Tensor, nn
 
 import netproof
 from netproof.bounds.base import Bounds, Clock
-from netproof.bounds.domains import Domains, concatenate, split
+from netproof.bounds.domains import Domains, split
 from netproof.bounds.neurons.root import Root
+from netproof.core.batch import concatenate
 from netproof.core.cpu import available_cpus
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError

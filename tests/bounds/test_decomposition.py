@@ -12,11 +12,12 @@ from torch import Tensor
 from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Clock, root_domains
 from netproof.bounds.condensed.network import Condensed
-from netproof.bounds.domains import Domains, concatenate, split
+from netproof.bounds.domains import Domains, split
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.net import Pulled
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.packed import Packed
+from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
 from netproof.paper.rivals.bdd import Bdd
 from netproof.paper.rivals.decomposition import Hull, prove, solve

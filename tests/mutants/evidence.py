@@ -217,8 +217,8 @@ MUTANTS = (
     Mutant(
         "prune-loses-what-waits",
         "search/frontier.py",
-        "gone = [part.select(which(part)) for part in self.parts()]\n",
-        "gone = [self.domains.select(which(self.domains))]\n",
+        "gone = [part.select(mask) for part, mask in zip(self.parts(), masks, strict=True)]\n",
+        "gone = [self.domains.select(masks[0])]\n",
         "what is pruned on the host is told, too",
         ("search/test_frontier.py",),
     ),
@@ -249,8 +249,8 @@ MUTANTS = (
     Mutant(
         "hand-over-share-is-the-whole",
         "search/boxes/remainder.py",
-        "bound=bound, level=level, inside=inside",
-        "bound=bound, inside=inside",
+        "bound=here.bound, level=here.level, inside=inside",
+        "bound=here.bound, inside=inside",
         "a box is a part of its set",
         HAND_OVER,
     ),

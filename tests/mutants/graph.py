@@ -301,8 +301,8 @@ MUTANTS = (
     Mutant(
         "boxes-from-another-point",
         "bounds/net.py",
-        "boxes if self.origin is None else boxes.about(self.origin)",
-        "boxes",
+        "inside if self.origin is None else inside - self.origin.flatten().to(inside.dtype)",
+        "inside",
         "a condensed search counts from the centre of the whole set, in boxes too",
         ("bounds/test_nets.py",),
     ),
@@ -333,7 +333,7 @@ MUTANTS = (
     Mutant(
         "coefficient-of-the-first-operand-alone",
         "bounds/condensed/network.py",
-        "                a[k].copy_(self.layers[k].every(a[k][:, : len(self.layers[k].outputs)]))\n",
+        "                a[k].copy_(self.layers[k].in_all_slots(a[k][:, : len(self.layers[k].outputs)]))\n",
         "                pass\n",
         "a neuron's coefficient is that of all of its operands",
         RECIPE,

@@ -198,8 +198,8 @@ MUTANTS = (
     Mutant(
         "hand-over-another-target",
         "search/boxes/remainder.py",
-        "torch.searchsorted(boxes.target.unique(), boxes.target)",
-        "torch.zeros_like(boxes.target)",
+        "replace(some, target=given)",
+        "replace(some, target=given * 0)",
         "a box is searched for the target that is open on it",
         HAND_OVER,
     ),

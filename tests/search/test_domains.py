@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from netproof.bounds.domains import Domains, concatenate, parents, split
+from netproof.bounds.domains import Domains, parents, split
+from netproof.core.batch import concatenate
 from support.problems import plain_domains as domains
 from support.problems import same_domains as same
 from support.problems import unstable_of

@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 import torch
 
-from netproof.bounds.domains import concatenate, split
+from netproof.bounds.domains import split
+from netproof.core.batch import concatenate
 from netproof.core.verdict import Witness
 from netproof.search import evidence
 from netproof.search.evidence import Cover, Outcome

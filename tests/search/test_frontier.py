@@ -10,7 +10,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from netproof.bounds.domains import Domains, concatenate, split
+from netproof.bounds.domains import Domains, split
+from netproof.core.batch import concatenate
 from netproof.search.frontier import Frontier
 from netproof.search.lp_turns import is_below
 from support.problems import plain_domains as domains

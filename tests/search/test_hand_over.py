@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -15,13 +16,16 @@ from netproof.core.verdict import Stats
 from netproof.methods.build import build_method
 from netproof.methods.registry import method_info
 from netproof.problem.problem import InputSet, Problem
+from netproof.search.boxes import parts
 from netproof.search.boxes.remainder import as_domains, hand_over
+from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
+from netproof.search.loop import Search
 from netproof.search.method import Work
 from support.awkward import GraphBuilder
-from support.boxes import CPU, Run, deaf, ignore, problems_of, several, truth
-from support.problems import box_problem, packed_values, targets_of
-from support.random_graphs import random_question, seeded
+from support.boxes import CPU, Run, deaf, ignore, several
+from support.exact import enumerate_minimum
+from support.problems import box_problem, packed_values, random_relus, targets_of
 
 
 def tie() -> Problem:
@@ -41,43 +45,98 @@ def test_what_splitting_cannot_decide_is_returned() -> None:
     assert -1e-9 < run.result.outcome.lower_bound <= 0
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_relu_splitting_finishes_every_box(seed: int) -> None:
-    question = random_question(seeded(300 + seed), neurons=8, inputs=3)
-    expected = truth(question)
-    run = Run(problems_of(question), limit=0, samples=0)
-    if run.status == "undecided":
-        outcome = run.finish()
-        if expected != "tie":
-            assert outcome.status == expected
-    elif expected != "tie":
-        assert run.status == expected
+@pytest.mark.parametrize("together", [1024, 2])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_many_boxes_are_finished_under_one_root(seed: int, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two targets that hold, or one of them not, by a little; a limit leaves several boxes of each open."""
+    monkeypatch.setattr(parts, "TOGETHER", together)
+    graph, rng = random_relus(seed, (8, 6), 2), np.random.default_rng(seed)
+    coefs = [[rng.normal(size=2)], [rng.normal(size=2), rng.normal(size=2)]]
+    room = [0.02, 0.02 if seed % 2 else -0.02]
+    ends = (np.full(2, -1.0), np.full(2, 1.0))
+    least = [enumerate_minimum(graph, *ends, np.array(rows), np.zeros(len(rows))).value for rows in coefs]
+    offsets = [[value - more] * len(rows) for value, more, rows in zip(least, room, coefs, strict=True)]
+    problem = box_problem(graph, *ends, targets_of(coefs, offsets))
+    run = Run([problem], [Decide(problem, deaf)], limit=24, samples=0)
+    assert len(run.result.open) > 1
+    outcome = run.finish()
+    assert outcome.status == ("proved" if seed % 2 else "found")
+    for bound, value in zip(outcome.bounds, room, strict=True):
+        assert bound <= value + 1e-9
+    if seed % 2:
+        assert outcome.proved == (1, 1)
+
+
+def violated() -> Problem:
+    whole = several()[0][0]
+    offset = whole.rows.offset + 1.0
+    return Problem(whole.graph, whole.input_set, replace(whole.rows, offset=offset), whole.disjuncts)
+
+
+@pytest.mark.parametrize("calls", [0, 1, 2])
+def test_what_is_stopped_half_way_has_the_bounds_of_what_was_not_searched(
+    calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deadline after some groups of two boxes: no bound is above that of a box that nobody searched."""
+    monkeypatch.setattr(parts, "TOGETHER", 2)
+    problem, deadline, real, done = violated(), Deadline(), Search.run, []
+    run = Run([problem], [Decide(problem, deaf)], limit=24, samples=0)
+    assert len(run.result.open) > 6
+
+    def search(self: Search, rounds: int | None = None) -> Outcome:
+        if len(done) == calls:
+            deadline.cancel()
+        done.append(self)
+        return real(self, rounds)
+
+    monkeypatch.setattr(Search, "run", search)
+    method = build_method("lirpa", method_info("lirpa").options({"leaf_lp": "false"}), CPU)
+    outcome = hand_over(
+        [problem], run.result, method, lambda p: Decide(p, deaf), ignore, Work(CPU, 1, deadline, Stats())
+    )
+    assert outcome.status == "timeout"
+    assert len(done) == calls + 1
+    left = run.result.open.bound[2 * (calls + 1) :]
+    assert min(outcome.bounds) <= float(left.min())
+    assert f"{len(left)} boxes not searched" in outcome.reason
+
+
+def test_seconds_of_a_hand_over_are_counted() -> None:
+    problem = violated()
+    run = Run([problem], [Decide(problem, deaf)], limit=24, samples=0)
+    stats, began = Stats(), time.monotonic()
+    method = build_method("lirpa", method_info("lirpa").options({"leaf_lp": "false"}), CPU)
+    work = Work(CPU, 1, Deadline(1.0), stats)
+    hand_over([problem], run.result, method, lambda p: Decide(p, deaf), ignore, work)
+    spent = time.monotonic() - began
+    assert stats.seconds["root"] > 0
+    assert 0.5 * spent < sum(stats.seconds.values()) <= spent
 
 
 def test_boxes_become_sub_domains_with_what_is_known_of_them() -> None:
     """Each keeps its box, its target, its share and its bound; its neurons are no wider than the root's, and hold."""
-    whole = several()[0][0]
-    offset = whole.rows.offset + 1.0  # violated, and nobody finds it: boxes stay open
-    problems = [Problem(whole.graph, whole.input_set, replace(whole.rows, offset=offset), whole.disjuncts)]
+    whole = violated()
+    problems = [whole]
     run = Run(problems, [Decide(p, deaf) for p in problems], limit=24, samples=0)
     ((index, places),) = run.result.open.together()
     boxes = run.result.open.select(places)
     assert len(boxes) > 1
-    hull = InputSet(boxes.lower.amin(0), boxes.upper.amax(0))
+    shape = whole.graph.input.shape
+    hull = InputSet(boxes.lower.amin(0).view(shape), boxes.upper.amax(0).view(shape))
     root = build_root(replace(problems[index], input_set=hull), CPU, Schedule(0), Deadline())
     assert root is not None
-    made = as_domains(root, boxes, boxes.target, run.result.bounder, Work(CPU, 1, Deadline(), Stats()))
-    assert torch.equal(made.inside[:, 0], boxes.lower.flatten(1))
-    assert torch.equal(made.inside[:, 1], boxes.upper.flatten(1))
+    made = as_domains(root, boxes, run.result.bounder, Work(CPU, 1, Deadline(), Stats()))
+    assert torch.equal(made.inside[:, 0], boxes.lower)
+    assert torch.equal(made.inside[:, 1], boxes.upper)
     for mine, given in ((made.target, boxes.target), (made.level, boxes.level), (made.bound, boxes.bound)):
         assert torch.equal(mine, given)
-    whole = root.packed_bounds
-    assert bool((made.lower >= whole.lower).all() and (made.upper <= whole.upper).all())
-    assert bool(((made.upper - made.lower) < (whole.upper - whole.lower)).any())
-    share = torch.rand(200, 1, *boxes.lower.shape[1:], dtype=torch.float64)
+    low, high = root.packed_bounds
+    assert bool((made.lower >= low).all() and (made.upper <= high).all())
+    assert bool(((made.upper - made.lower) < (high - low)).any())
+    share = torch.rand(200, 1, boxes.lower.shape[1], dtype=torch.float64)
     points = boxes.lower + share * (boxes.upper - boxes.lower)
     for i in range(len(boxes)):
-        h = packed_values(root, points[:, i])
+        h = packed_values(root, points[:, i].view(-1, *shape))
         assert bool(((h >= made.lower[i]) & (h <= made.upper[i])).all())
 
 
@@ -96,7 +155,7 @@ def test_what_nothing_can_decide_stays_undecided() -> None:
     assert len(run.result.open) > 0
     method = build_method("lirpa", method_info("lirpa").options(), CPU)
     work = Work(CPU, 1, Deadline(60.0), run.stats)
-    outcome = hand_over([tie()], run.left, method, lambda p: Decide(p, deaf), ignore, work)
+    outcome = hand_over([tie()], run.result, method, lambda p: Decide(p, deaf), ignore, work)
     assert (outcome.status, outcome.witness) == ("undecided", None)
     assert "within rounding" in outcome.reason  # it is told, not only missed
 
@@ -116,10 +175,8 @@ def test_every_box_adds_its_own_share_to_its_own_target() -> None:
 
 def test_nothing_is_searched_after_a_witness() -> None:
     """The worst box holds a violation; those after it do not, and have no say."""
-    whole = several()[0][0]
-    offset = whole.rows.offset + 1.0
-    violated = Problem(whole.graph, whole.input_set, replace(whole.rows, offset=offset), whole.disjuncts)
-    run = Run([violated, whole], [Decide(p, deaf) for p in (violated, whole)], limit=0, samples=0)
+    both = [violated(), several()[0][0]]
+    run = Run(both, [Decide(p, deaf) for p in both], limit=0, samples=0)
     assert run.result.open.problem.tolist() == [0, 1]
     outcome = run.finish()
     assert outcome.status == "found"
@@ -133,6 +190,6 @@ def test_handing_over_past_the_deadline_says_what_is_open() -> None:
     expired.cancel()
     method = build_method("lirpa", method_info("lirpa").options(), CPU)
     work = Work(CPU, 1, expired, run.stats)
-    outcome = hand_over([tie()], run.left, method, lambda p: Decide(p, deaf), ignore, work)
+    outcome = hand_over([tie()], run.result, method, lambda p: Decide(p, deaf), ignore, work)
     assert (outcome.status, outcome.witness) == ("timeout", None)
     assert str(len(run.result.open)) in outcome.reason

@@ -225,7 +225,7 @@ def test_a_polytope_is_violated_by_its_points(text: str, method: str, attack: bo
     assert verdict.status == Status.SAT
 
 
-@pytest.mark.parametrize("method", ["auto", "beta", "lirpa", "bdd"])
+@pytest.mark.parametrize("method", ["beta", "lirpa", "bdd"])
 def test_a_row_that_the_box_implies_costs_nothing(method: str, tmp_path: Path) -> None:
     """Its value is −1000 wherever the others are small: a search that had to weigh it would split for long."""
     question = problems(MARGIN)[0]
@@ -234,7 +234,7 @@ def test_a_row_that_the_box_implies_costs_nothing(method: str, tmp_path: Path) -
     more = replace(question.property, disjuncts=(replace(disjunct, rows=(*disjunct.rows, idle)),))
     plain, other = (ask(question.network, p, tmp_path, method=method) for p in (question.property, more))
     assert plain.status == other.status == Status.UNSAT
-    assert plain.stats.domains == other.stats.domains
+    assert 0 < plain.stats.domains == other.stats.domains
 
 
 # --- networks of other shapes, balls, ranges ---

@@ -188,7 +188,7 @@ def test_a_first_pass_bounds_all_boxes_and_splits_none() -> None:
     left = run.result.open
     for i, (problem, target) in enumerate(zip(left.problem.tolist(), left.target.tolist(), strict=True)):
         inputs = problems[problem].input_set
-        assert bool((left.lower[i] >= inputs.lower).all())
-        assert bool((left.upper[i] <= inputs.upper).all())
+        assert bool((left.lower[i] >= inputs.lower.flatten()).all())
+        assert bool((left.upper[i] <= inputs.upper.flatten()).all())
         assert float(left.bound[i]) == float(run.bounds[problem][target]) <= 0
     assert run.finish().status == "proved"

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.beta import Beta
-from netproof.bounds.domains import Domains, concatenate
+from netproof.bounds.domains import Domains
 from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
+from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Witness
 from netproof.problem.problem import Problem

@@ -15,7 +15,8 @@ from netproof.core.verdict import Stats, Witness
 from netproof.methods.build import build_method
 from netproof.methods.registry import method_info
 from netproof.problem.problem import Problem
-from netproof.search.boxes.loop import InputSplit, SplitOptions, SplitResult
+from netproof.search.boxes.loop import InputSplit, SplitOptions
+from netproof.search.boxes.parts import SplitResult
 from netproof.search.boxes.remainder import hand_over
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide, Goal
@@ -93,12 +94,7 @@ class Run:
         def goal_of(problem: Problem) -> Goal:
             return Decide(problem, replay_of(problem))
 
-        return hand_over(self.problems, self.left, method, goal_of, ignore, Work(CPU, 1, Deadline(), self.stats))
-
-    @property
-    def left(self) -> Any:
-        """What is handed over."""
-        return self.result.outcome.proved, self.result.parts, self.result.open, self.result.bounder
+        return hand_over(self.problems, self.result, method, goal_of, ignore, Work(CPU, 1, Deadline(), self.stats))
 
 
 def problems_of(question: Question) -> list[Problem]:

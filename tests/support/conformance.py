@@ -12,6 +12,7 @@ from torch import Tensor
 
 from netproof.core.forms import Interval
 from netproof.relax import Line, Lines, Relaxation
+from netproof.relax.slots import Slots
 from support.rational import exact
 
 PARAMETERS = (0.0, 0.25, 0.6, 1.0)
@@ -66,6 +67,39 @@ class Conformance:
         self.check_linear_parts()
         self.check_gradient()
         self.check_parameters_and_points()
+        if self.arity > 1:
+            self.check_slots()
+
+    def check_slots(self) -> None:
+        """By slots, as the engine sees it, it says the same."""
+        slots, h = Slots(self.relaxation), self.h
+        flat = Interval(h.lower.flatten(), h.upper.flatten())
+        for own, by_slots in (
+            (self.relaxation.initial(h), slots.initial(flat)),
+            (self.relaxation.split_point(h), slots.split_point(flat)),
+            (self.relaxation.splittable(h), slots.splittable(flat)),
+            (self.relaxation.steepest(h), slots.steepest(flat)),
+            (self.relaxation.unstable(h).repeat(self.arity), slots.unstable(flat)),
+            (self.relaxation.loss(h).repeat(self.arity), slots.loss(flat)),
+        ):
+            assert torch.equal(own.flatten(), by_slots)
+        t = torch.linspace(0, 1, h.lower.numel(), dtype=torch.float64)
+        mine, theirs = (
+            self.relaxation.family(h, proof=True).at(t.view_as(h.lower)),
+            slots.family(flat, proof=True).at(t),
+        )
+        count = h.lower.shape[1]
+        assert torch.equal(mine.lower_slope.flatten(), theirs.lower_slope)
+        assert torch.equal(mine.upper_slope.flatten(), theirs.upper_slope)
+        for one, other in zip(mine[2:], theirs[2:], strict=True):
+            if one is not None:
+                assert torch.equal(one, other[:count])
+                assert not bool(other[count:].any())
+        coef, at = torch.full_like(flat.lower, -1.0), flat.lower * 0.25 + flat.upper * 0.75
+        found, expected = torch.empty_like(at), torch.empty_like(h.lower)
+        slots.family(flat, proof=False).gradient(t, coef, at, found)
+        self.relaxation.family(h, proof=False).gradient(t.view_as(h.lower), coef[:count], at.view_as(h.lower), expected)
+        assert torch.equal(found, expected.flatten())
 
     def lines(self, t: float, *, proof: bool = True) -> Lines:
         h = self.h
@@ -128,8 +162,11 @@ class Conformance:
                 self.operands(step)[operand] = 1e-6
                 value = [self._line(family.at(t + s * step), coef, at) for s in (-1, 1)]
                 moved = coef * (value[1] - value[0])
-                clear = (moved.abs() > 1e-9) & self.relaxation.unstable(h)
-                assert bool((moved.sign() == self.operands(found)[operand].sign())[clear].all())
+                unstable, own = self.relaxation.unstable(h), self.operands(found)[operand]
+                clear = (moved.abs() > 1e-9) & unstable
+                assert bool((moved.sign() == own.sign())[clear].all())
+                if self.arity > 1:  # of a single one a factor may be left out, 0 too
+                    assert bool((own.abs() < 1e-3)[(moved == 0) & unstable].all())
 
     def check_parameters_and_points(self) -> None:
         h = self.h

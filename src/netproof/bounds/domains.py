@@ -6,62 +6,14 @@ is stored for the others: their lines are the same in every sub-domain.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import NamedTuple, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-
-class Batch:
-    """Parts of input sets in a batch: a frozen dataclass of tensors, whose first axis is the part."""
-
-    target: Tensor  # (part,) int64: what is asked on it
-    bound: Tensor  # (part,) float64: what is proved of that
-    level: Tensor  # (part,) int64: halvings that led here, so that it is the share 2^-level of the target's set
-
-    def __len__(self) -> int:
-        return self.target.shape[0]
-
-    def tensors(self) -> list[Tensor]:
-        """Return all that is known of the parts."""
-        return [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
-
-    def map(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        """Return the same with every tensor changed."""
-        return type(self)(*(fn(t) for t in self.tensors()))
-
-    def select(self, index: Tensor | slice) -> Self:
-        """Return the parts at `index` (positions, a mask or a range)."""
-        return self.map(lambda t: t[index])
-
-    def put(self, index: Tensor, some: Self) -> Self:
-        """Return the same with those at `index` (n,) replaced."""
-        pairs = zip(self.tensors(), some.tensors(), strict=True)
-        return type(self)(*(old.index_copy(0, index, new) for old, new in pairs))
-
-    @property
-    def bytes_each(self) -> int:
-        """Return what one part takes."""
-        return sum(math.prod(t.shape[1:]) * t.element_size() for t in self.tensors())
-
-    @property
-    def urgency(self) -> Tensor:
-        """Return (part,) which of parts with equal bounds goes first: that with the most; here they are all alike."""
-        return torch.zeros_like(self.level)
-
-
-P = TypeVar("P", bound=Batch)
-
-
-def concatenate(parts: Sequence[P]) -> P:
-    """Return all parts of several batches in one."""
-    if len(parts) == 1:
-        return parts[0]
-    return type(parts[0])(*(torch.cat(each) for each in zip(*(p.tensors() for p in parts), strict=True)))
+from netproof.core.batch import Batch
 
 
 class Known(NamedTuple):

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from netproof.bounds.domains import Domains, Known
 from netproof.bounds.dual import Dual, DualPoint, by_logits, differentiable, first_logits
+from netproof.bounds.linear.region import BoxRegion
 from netproof.bounds.net import Net
 from netproof.bounds.packed import Packed, families, lines_at
 from netproof.bounds.scope import Scope
@@ -59,11 +60,8 @@ class Joint:
             dual = replace(dual, packed=Packed.of(net.layers, known, proof=net.proof))
         if net.proof:
             return Bounded(lower, upper, dual.at(theta).value)
-        return Bounded(lower, upper, self._carried(dual, theta))
-
-    @staticmethod
-    def _carried(dual: Dual, theta: DualPoint) -> Tensor:
-        return differentiable(dual.net, dual.mix(theta.weights), dual.packed.at(theta.slopes), dual.region)
+        seed, lines = dual.mix(theta.weights), dual.packed.at(theta.slopes)
+        return Bounded(lower, upper, differentiable(net, seed, lines, dual.region))
 
     def neurons(self, theta: DualPoint) -> tuple[Tensor, Tensor]:
         """Return the bounds (domain, U) of all neurons, those of some evaluated at this point."""
@@ -88,13 +86,19 @@ class Joint:
         lines = lines_at(families(net.layers, before, proof=net.proof), own)
         lead = forms.shape[:3]
         flat = Lines(*(None if t is None else t.expand(*lead, start).reshape(-1, start) for t in lines))  # type: ignore[arg-type]
-        owner = torch.arange(lead[0], device=forms.device).repeat_interleave(lead[1] * lead[2])
-        value = differentiable(net, forms.flatten(0, 2), flat, self.dual.boxes(owner)).view(lead)
+        value = differentiable(net, forms.flatten(0, 2), flat, self._boxes[depth]).view(lead)
         return lowered(value, error) if net.proof else value
 
     @cached_property
     def _parts(self) -> dict[int, Net]:
         return {depth: self.dual.net.upto(depth) for depth in self.again}
+
+    @cached_property
+    def _boxes(self) -> dict[int, BoxRegion | None]:
+        """By layer, the boxes that the bounds of its neurons are over, one for each form."""
+        every = torch.arange(len(self.known.lower), device=self.known.lower.device)
+        counts = {depth: 2 * which.shape[1] for depth, which in self.again.items()}
+        return {depth: self.dual.boxes(every.repeat_interleave(count)) for depth, count in counts.items()}
 
     @cached_property
     def _forms(self) -> dict[int, tuple[Tensor, Tensor]]:

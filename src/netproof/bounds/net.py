@@ -82,8 +82,10 @@ class Net(ABC):
         """Return the boxes (domain, 2, input) of sub-domains as this net counts; None: they lie anywhere."""
         if inside is None:
             return None
-        boxes = BoxRegion.of(*inside.to(self.dtype).unbind(1))
-        return boxes if self.origin is None else boxes.about(self.origin)
+        # In float64: a thin box far from the origin would vanish in float32.
+        sides = inside if self.origin is None else inside - self.origin.flatten().to(inside.dtype)
+        lower, upper = sides.to(self.dtype).unbind(1)
+        return BoxRegion.of(lower, upper)
 
     @abstractmethod
     def backward(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-import torch
-
 from netproof.methods.registry import MethodInfo
 from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
@@ -19,7 +17,7 @@ TRY = 64  # batches of boxes that a try may take
 
 
 class Strategy(Enum):
-    INPUTS = "boxes of the input until they are decided, then the signs of neurons on each that is left"
+    INPUTS = "boxes of the input until they are decided, then the signs of neurons on those that are left"
     INPUTS_FIRST = "boxes of the input for a while, then the signs of neurons on the targets that are left"
     TOGETHER = "all input sets bounded in one batch, then the signs of neurons on what is left"
     NEURONS = "the signs of neurons, one input set after the other"
@@ -47,8 +45,3 @@ def choose_strategy(method: MethodInfo, problems: Sequence[Problem]) -> Strategy
     if widest <= SOME_INPUTS and neurons <= MANY_NEURONS and len(graph.nonlinear) == 1:
         return Strategy.INPUTS_FIRST
     return Strategy.TOGETHER if len(problems) > 1 else Strategy.NEURONS
-
-
-def with_targets(problem: Problem, targets: Sequence[int]) -> Problem:
-    rows = problem.rows.of(torch.tensor(targets))
-    return Problem(problem.graph, problem.input_set, rows, tuple(problem.disjuncts[t] for t in targets))

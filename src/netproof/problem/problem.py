@@ -10,7 +10,8 @@ Inputs that rows read stand among the outputs of f (`extend.py`): a constraint o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -48,16 +49,20 @@ class Rows:
     strict: Tensor  # (target, row) bool: the violation is r < 0, so r >= 0 excludes it
     valid: Tensor  # (target, row) bool: False on padding
 
-    def of(self, targets: Tensor) -> Rows:
+    def map(self, fn: Callable[[Tensor], Tensor]) -> Rows:
+        """Return the same with every tensor changed."""
+        return Rows(*(fn(t) for t in (self.coef, self.offset, self.strict, self.valid)))
+
+    def select(self, targets: Tensor) -> Rows:
         """Return those of some targets (n,), padded no further than these need."""
-        some = Rows(*(t[targets] for t in (self.coef, self.offset, self.strict, self.valid)))
+        some = self.map(lambda t: t[targets])
         most = int(some.valid.sum(1).max())
-        if bool(some.valid[:, most:].any()):  # padding may stand anywhere
-            return some
-        return Rows(*(t[:, :most] for t in (some.coef, some.offset, some.strict, some.valid)))
+        padded_last = not bool(some.valid[:, most:].any())
+        return some.map(lambda t: t[:, :most]) if padded_last else some
 
     def to(self, device: torch.device) -> Rows:
-        return Rows(*(t.to(device) for t in (self.coef, self.offset, self.strict, self.valid)))
+        """Return the same on a device."""
+        return self.map(lambda t: t.to(device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,3 +71,8 @@ class Problem:
     input_set: InputSet
     rows: Rows
     disjuncts: tuple[int, ...]  # which disjunct of the property each target is
+
+    def select(self, targets: Tensor) -> Problem:
+        """Return the problem of some of its targets (n,)."""
+        disjuncts = tuple(self.disjuncts[t] for t in targets.tolist())
+        return replace(self, rows=self.rows.select(targets), disjuncts=disjuncts)

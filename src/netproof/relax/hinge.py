@@ -99,7 +99,7 @@ class HingeRelaxation(Relaxation):
         return torch.maximum(low, high).clamp(min=0)
 
     def lost(self, coef: Tensor, h: Interval, lines: Lines, *, free: bool) -> Tensor:
-        """Return the chord's height at 0, per unit of a negative coefficient; a free lower line loses nothing."""
+        """Return −min(coef, 0) times the chord's height at 0; unless `free`, the lower line's gap too."""
         negative = coef.clamp(max=0)
         above = -negative * lines.upper_intercept
         return above if free else above + (coef - negative) * self.gap(h, lines)

@@ -2,8 +2,8 @@
 
 An op of arity k reads one node that holds its operands one after the other, (k, *node). So its neurons have k slots
 each, k·n in all, all first operands first; bounds, splits, multipliers and slopes are those of slots, as they are those
-of neurons everywhere else, and nothing but `relax` and what carries coefficients has to know of operands. A neuron's
-intercept and what is said of it alone stand in its first slot, or in all of its slots.
+of neurons everywhere else; outside `relax` only a few places ask for the arity. A neuron's intercept stands in its
+first slot, and what else is said of it alone in all of its slots.
 """
 
 from __future__ import annotations
@@ -22,86 +22,95 @@ from netproof.relax.relaxation import Relaxation
 class Slots(Relaxation):
     """A relaxation of several operands, by slots: bounds of h are (*lead, arity·n)."""
 
-    of: Relaxation
+    planes: Relaxation
 
     @property
     def arity(self) -> int:  # type: ignore[override]
-        return self.of.arity
+        return self.planes.arity
 
     def _operands(self, h: Interval) -> Interval:
         return Interval(_apart(self.arity, h.lower), _apart(self.arity, h.upper))
 
     def _planes(self, lines: Lines) -> Lines:
         """Return lines by slots as planes."""
-        count = lines.lower_slope.shape[-1] // self.arity
-        below = None if lines.lower_intercept is None else lines.lower_intercept[..., :count]
+        below = None if lines.lower_intercept is None else of_first_slots(self.arity, lines.lower_intercept)
         slopes = _apart(self.arity, lines.lower_slope), _apart(self.arity, lines.upper_slope)
-        return Lines(*slopes, lines.upper_intercept[..., :count], below)
-
-    def _repeated(self, each: Tensor) -> Tensor:
-        """Return what neurons have (*lead, n) for all of their slots."""
-        return each.repeat(*(1,) * (each.dim() - 1), self.arity)
+        return Lines(*slopes, of_first_slots(self.arity, lines.upper_intercept), below)
 
     def linear_on(self, h: Interval) -> Tensor:
-        return self._repeated(self.of.linear_on(self._operands(h)))
+        return in_all_slots(self.arity, self.planes.linear_on(self._operands(h)))
 
     def family(self, h: Interval, *, proof: bool) -> SlotFamily:
-        return SlotFamily(self.of.family(self._operands(h), proof=proof), self.arity)
+        return SlotFamily(self.planes.family(self._operands(h), proof=proof), self.arity)
 
     def initial(self, h: Interval) -> Tensor:
-        return self.of.initial(self._operands(h)).flatten(-2)
+        return self.planes.initial(self._operands(h)).flatten(-2)
 
     def range(self, h: Interval) -> Interval:
         """Return bounds of g, rounded outward: (*lead, n)."""
-        return self.of.range(self._operands(h))
+        return self.planes.range(self._operands(h))
 
     def steepest(self, h: Interval) -> Tensor:
-        return self.of.steepest(self._operands(h)).flatten(-2)
+        return self.planes.steepest(self._operands(h)).flatten(-2)
 
     def rounding(self, h: Interval, unit: float, times: int = 1) -> Tensor:
         """Return what rounding may cost the coefficient of g: (*lead, n)."""
-        return self.of.rounding(self._operands(h), unit, times)
+        return self.planes.rounding(self._operands(h), unit, times)
 
     def splittable(self, h: Interval) -> Tensor:
-        return self.of.splittable(self._operands(h)).flatten(-2)
+        return self.planes.splittable(self._operands(h)).flatten(-2)
 
     def split_point(self, h: Interval) -> Tensor:
-        return self.of.split_point(self._operands(h)).flatten(-2)
+        return self.planes.split_point(self._operands(h)).flatten(-2)
 
     def sides(self, h: Interval) -> tuple[Tensor, Tensor]:
-        left, right = self.of.sides(self._operands(h))
+        left, right = self.planes.sides(self._operands(h))
         return left.flatten(-2), right.flatten(-2)
 
     def gap(self, h: Interval, lines: Lines) -> Tensor:
-        return self._repeated(self.of.gap(self._operands(h), self._planes(lines)))
+        return in_all_slots(self.arity, self.planes.gap(self._operands(h), self._planes(lines)))
 
     def lost(self, coef: Tensor, h: Interval, lines: Lines, *, free: bool) -> Tensor:
-        own = coef[..., : coef.shape[-1] // self.arity]
-        return self._repeated(self.of.lost(own, self._operands(h), self._planes(lines), free=free))
+        own = of_first_slots(self.arity, coef)
+        return in_all_slots(self.arity, self.planes.lost(own, self._operands(h), self._planes(lines), free=free))
 
 
 @dataclass(frozen=True, eq=False)
 class SlotFamily(Family):
     """The planes of neurons, by slots."""
 
-    of: Family
+    planes: Family
     arity: int
 
     def at(self, t: Tensor) -> Lines:
-        lines = self.of.at(_apart(self.arity, t))
-        rest = (0, (self.arity - 1) * lines.lower_slope.shape[-1])
-        below = None if lines.lower_intercept is None else F.pad(lines.lower_intercept, rest)
+        lines = self.planes.at(_apart(self.arity, t))
+        below = None if lines.lower_intercept is None else in_first_slots(self.arity, lines.lower_intercept)
         slopes = lines.lower_slope.flatten(-2), lines.upper_slope.flatten(-2)
-        return Lines(*slopes, F.pad(lines.upper_intercept, rest), below)
+        return Lines(*slopes, in_first_slots(self.arity, lines.upper_intercept), below)
 
     def gradient(self, t: Tensor, coef: Tensor, h: Tensor, out: Tensor) -> None:
         t, h, out = (_apart(self.arity, each) for each in (t, h, out))
-        self.of.gradient(t, coef[..., : h.shape[-1]], h, out)
+        self.planes.gradient(t, of_first_slots(self.arity, coef), h, out)
 
     def select(self, index: Tensor) -> SlotFamily:
-        return SlotFamily(self.of.select(index), self.arity)
+        return SlotFamily(self.planes.select(index), self.arity)
 
 
 def _apart(arity: int, t: Tensor) -> Tensor:
     """Return what slots have by operand: (*lead, arity, n), a view."""
     return t.view(*t.shape[:-1], arity, t.shape[-1] // arity)
+
+
+def in_all_slots(arity: int, values: Tensor) -> Tensor:
+    """Put what neurons have (*lead, n) into all of their slots: (*lead, arity·n)."""
+    return values if arity == 1 else values.repeat(*(1,) * (values.dim() - 1), arity)
+
+
+def in_first_slots(arity: int, values: Tensor) -> Tensor:
+    """Put what neurons have (*lead, n) into their first slots, with 0 in the others: (*lead, arity·n)."""
+    return values if arity == 1 else F.pad(values, (0, (arity - 1) * values.shape[-1]))
+
+
+def of_first_slots(arity: int, values: Tensor) -> Tensor:
+    """Return what first slots have: (*lead, n) of (*lead, arity·n)."""
+    return values[..., : values.shape[-1] // arity]

@@ -13,7 +13,7 @@ import torch
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Witness
 from netproof.methods.build import build_method
-from netproof.methods.plan import TRY, Strategy, choose_strategy, with_targets
+from netproof.methods.plan import TRY, Strategy, choose_strategy
 from netproof.methods.registry import MethodInfo, Options
 from netproof.model.network import Network
 from netproof.problem.problem import Problem
@@ -22,8 +22,9 @@ from netproof.problem.witness import confirm
 from netproof.relax import without_lp_form
 from netproof.run.conclude import Evidence
 from netproof.search.attack import QUICK, Pgd
-from netproof.search.boxes.loop import BATCH, InputSplit, SplitOptions, SplitResult
-from netproof.search.boxes.remainder import OpenBoxes, hand_over
+from netproof.search.boxes.loop import BATCH, InputSplit, SplitOptions
+from netproof.search.boxes.parts import OpenBoxes, SplitResult
+from netproof.search.boxes.remainder import hand_over
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
@@ -110,14 +111,13 @@ class Gather:
         return _still_open(problems, result.open)
 
     def _over_inputs(self, problems: Sequence[Problem]) -> None:
-        """Boxes of the input until splitting them decides no more, then each that is left over the signs of neurons."""
+        """Split boxes of the input until that decides no more, then the neurons on those that are left."""
         result = self._over_boxes(problems, limit=None)
         outcome = result.outcome
         if outcome.status == "undecided":
             method = build_method(self._run.info.name, self._run.options, self._run.device)
-            left = outcome.proved, result.parts, result.open, result.bounder
             work = self._work(self._run.report(0, len(problems)))
-            outcome = hand_over(problems, left, method, self._goal, self._evidence.see, work)
+            outcome = hand_over(problems, result, method, self._goal, self._evidence.see, work)
         self._evidence.add(problems, outcome)
 
     def _work(self, report: Report) -> Work:
@@ -172,6 +172,6 @@ def _still_open(problems: Sequence[Problem], boxes: OpenBoxes) -> list[Problem]:
     """The problems that a pass over whole input sets left open, with the targets that it did."""
     pairs = sorted({(int(p), int(t)) for p, t in zip(boxes.problem, boxes.target, strict=True)})
     return [
-        with_targets(problems[index], [target for _, target in group])
+        problems[index].select(torch.tensor([target for _, target in group]))
         for index, group in itertools.groupby(pairs, key=lambda pair: pair[0])
     ]

@@ -12,7 +12,7 @@ from typing import Generic
 import torch
 from torch import Tensor
 
-from netproof.bounds.domains import P, concatenate
+from netproof.core.batch import P, concatenate
 
 SMALLEST = 64  # rows of the first store
 SPILLS = 16  # parts of what the device may hold that go to the host at a time
@@ -88,9 +88,10 @@ class Frontier(Generic[P]):
 
     def take_out(self, which: Callable[[P], Tensor]) -> list[P]:
         """Remove every sub-domain that `which` names by a mask (domain,), wherever it is, and return them."""
-        gone = [part.select(which(part)) for part in self.parts()]
-        self.keep(~which(self.domains))
-        left = [part.select(~which(part)) for part in self._waiting]
+        masks = [which(part) for part in self.parts()]
+        gone = [part.select(mask) for part, mask in zip(self.parts(), masks, strict=True)]
+        left = [part.select(~mask) for part, mask in zip(self._waiting, masks[1:], strict=True)]
+        self.keep(~masks[0])
         self._waiting = [part for part in left if len(part)]
         return gone
 

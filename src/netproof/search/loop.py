@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounds, Clock
-from netproof.bounds.domains import Domains, concatenate
+from netproof.bounds.domains import Domains
 from netproof.bounds.linear.memory import domains_that_fit
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.neurons.transfer import repack
 from netproof.bounds.scope import split_on
+from netproof.core.batch import concatenate
 from netproof.errors import DeviceError
 from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
@@ -196,7 +197,7 @@ class Search:
         return self._frontier
 
     def _take_up(self, root: Root, domains: Domains, bounded: bool = True) -> tuple[Root, Frontier[Domains]]:
-        """Go on with sub-domains that another search left open."""
+        """Begin with sub-domains of a root, which another search left open or nobody has bounded yet."""
         self._ledger.under(root)
         given = Cover(len(self._problem.disjuncts))
         given.close(domains.target, domains.level)
@@ -206,9 +207,9 @@ class Search:
         width = max(1, min(CANDIDATES, root.count))
         domains = replace(domains, candidates=domains.target.new_full((len(domains), width), -1))
         frontier = self._opened(root, domains.select(slice(0, 0)))
-        before = self._stats.domains
-        self._bound_all(root, frontier, domains)
-        self._all_bounded = self._stats.domains - before == len(domains)
+        began, confirmed = time.monotonic(), self._clock.confirm
+        self._all_bounded = self._bound_all(root, frontier, domains) == len(domains)
+        self._stats.seconds["search"] += time.monotonic() - began - (self._clock.confirm - confirmed)
         return root, frontier
 
     def still_open(self) -> Start | None:
@@ -229,6 +230,8 @@ class Search:
         splittable = (picked.candidates >= 0).any(1)
         self._decide_leaves(picked.select(~splittable), leaf)
         picked = picked.select(splittable)
+        if self._ledger.done:
+            frontier.push(picked)  # still open, as it was
         if len(picked) == 0 or self._ledger.done:
             return
         self._stats.rounds += 1
@@ -236,8 +239,8 @@ class Search:
         children = split_on(root, picked, candidates[:, : self._neurons_at_once(len(picked) + len(frontier))])
         self._bound_all(root, frontier, children)
 
-    def _bound_all(self, root: Root, frontier: Frontier[Domains], children: Domains) -> None:
-        """Bound sub-domains, as many at a time as fit, and push what is not proved."""
+    def _bound_all(self, root: Root, frontier: Frontier[Domains], children: Domains) -> int:
+        """Bound sub-domains, as many at a time as fit, and push what is not proved; return how many were bounded."""
         done = 0
         while done < len(children) and not self._ledger.done and not self._deadline.expired:
             part = torch.arange(done, min(done + self._chunk, len(children)), device=self._device)
@@ -250,6 +253,7 @@ class Search:
             done += len(part)
         # What was not bounded is still open.
         frontier.push(children.select(torch.arange(done, len(children), device=self._device)))
+        return done
 
     def _pick(self, frontier: Frontier[Domains], few: int) -> Domains:
         """The worst; where memory runs out those nearest to a proof, so that the frontier shrinks."""

@@ -87,11 +87,13 @@ class LpTurns:
         return with_others(above, bound)
 
     def _parents(self, domains: Domains) -> Domains:
-        """The distinct parents, with the root's bounds: a child's do not hold there. None of those in boxes.
+        """Return the distinct parents, with the root's bounds: a child's do not hold there.
 
-        What is below a parent is told by its splits, and parts of different boxes may have the same.
+        None of those in boxes: a parent would have to keep its box, and `is_below` to compare it.
         """
-        inner = domains.select((domains.depth > 0) & (domains.inside.shape[1] == 0))
+        if domains.inside.shape[1]:
+            return domains.select(slice(0, 0))
+        inner = domains.select(domains.depth > 0)
         if len(inner) == 0:
             return inner
         splits = parents(inner)

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounder, Clock, NeuronBounder
-from netproof.bounds.domains import Domains, concatenate
+from netproof.bounds.domains import Domains
 from netproof.bounds.neurons.root import Deepen, Root
 from netproof.bounds.scope import LayerScope, split_on
 from netproof.branching.brancher import Brancher
+from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
 from netproof.search.effort import Tightening
 

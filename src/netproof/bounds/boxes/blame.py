@@ -9,6 +9,7 @@ from torch import Tensor
 from netproof.core.forms import Interval
 from netproof.model.graph import Node
 from netproof.relax import Lines, relaxation_of
+from netproof.relax.slots import in_all_slots
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ def blamed(node: Node, coef: Tensor, h: Interval, line: Tensor, share: Share, bo
     are those of the boxes, and box (target,) says which is whose (None: one target a box).
     """
     relaxation, dense = relaxation_of(node.op), coef.new_zeros(h.lower.numel(), share.part.shape[1])
-    coef = coef if relaxation.arity == 1 else coef.repeat(1, 1, relaxation.arity)
+    coef = in_all_slots(relaxation.arity, coef)
     lower, upper, line = ((t if box is None else t[box])[:, None] for t in (*h, line))
     cost = relaxation.lost(coef, Interval(lower, upper), Lines(*line.unbind(2)), free=False).sum(1)
     size = h.lower.shape[1]

@@ -25,6 +25,7 @@ from netproof.model.graph import Graph
 from netproof.numerics import INFLATE, UNDERFLOW, gamma, underflow
 from netproof.problem.problem import Rows
 from netproof.relax import relaxation_of
+from netproof.relax.slots import in_all_slots
 
 COMPOSED = 1 << 24  # entries of the largest matrix that is composed
 
@@ -151,8 +152,7 @@ class BlockNet(BoxNet):
                 keep[j] = coef
             error = torch.addmv(error, coef.abs(), self._weight[j])
             low, high, lift, *offset = lines[j].index_select(0, box).unbind(1)
-            if low.shape[1] > coef.shape[1]:  # several operands
-                coef = coef.repeat(1, low.shape[1] // coef.shape[1])
+            coef = in_all_slots(low.shape[1] // coef.shape[1], coef)
             negative = coef.clamp(max=0)
             const = const + (negative * lift).sum(1)
             if offset:

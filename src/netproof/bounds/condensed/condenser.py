@@ -68,7 +68,7 @@ class Condenser:
         parts = [done.const[:, None], none if done.at is None else done.at.take(self.places)]
         for layer in proof.layers:
             here, none = done.kept.get(layer.node), coef.new_zeros(len(coef), layer.count)
-            parts.append(none if here is None else layer.first(here.take(layer.outputs)))
+            parts.append(none if here is None else layer.in_first_slots(here.take(layer.outputs)))
         return torch.cat(parts, 1), done.error
 
     def add(self, forms: Tensor, errors: Tensor) -> None:
@@ -120,14 +120,14 @@ class Condenser:
         assert proof.charge is not None
         trunk = intervals[self._node].magnitude.flatten()[self.places]
         h = [intervals[layer.pre].magnitude.flatten()[layer.index] for layer in proof.layers]
-        z = [layer.first(intervals[layer.node].magnitude.flatten()[layer.outputs]) for layer in proof.layers]
+        z = [layer.in_first_slots(intervals[layer.node].magnitude.flatten()[layer.outputs]) for layer in proof.layers]
         empty = trunk.new_zeros(0)
         most, out = (torch.cat([empty, *parts]) for parts in (h, z))
         values = torch.cat([trunk.new_ones(1), trunk, out])
         # Every coefficient is one sum of at most U + 4 products, computed from those of the neurons after it.
         unit = gamma(len(most) + 16)
         lines = [
-            layer.first(layer.relaxation.rounding(_at(intervals[layer.pre], layer.index), unit))
+            layer.in_first_slots(layer.relaxation.rounding(_at(intervals[layer.pre], layer.index), unit))
             for layer in proof.layers
         ]
         error = torch.cat([empty, *self._errors])

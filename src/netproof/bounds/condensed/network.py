@@ -208,7 +208,7 @@ class Condensed(Net):
             if self.onto[k].shape[0]:
                 a[k].addmm_(before[:, self.layers[k].packed.stop :], self.onto[k])
             if self.layers[k].arity > 1:
-                a[k].copy_(self.layers[k].every(a[k][:, : len(self.layers[k].outputs)]))
+                a[k].copy_(self.layers[k].in_all_slots(a[k][:, : len(self.layers[k].outputs)]))
             torch.mul(a[k], torch.where(a[k] < 0, upper[k], lower[k]), out=p[k])
             if split is not None:
                 p[k].sub_(split[k])
@@ -281,5 +281,5 @@ class Condensed(Net):
                 torch.mm(values[:, : base + layer.start], self.from_before[k], out=read[k])
             torch.addcmul(lift_of[k], slope_of[k], read[k], out=z[k])
             if layer.arity > 1:
-                z[k].copy_(layer.first(z[k].unflatten(1, (layer.arity, len(layer.outputs))).sum(1)))
+                z[k].copy_(layer.in_first_slots(z[k].unflatten(1, (layer.arity, len(layer.outputs))).sum(1)))
         return h, values

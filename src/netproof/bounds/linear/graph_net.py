@@ -109,7 +109,7 @@ class GraphNet(Net):
         done = walk(self.graph, self.start, begin, spread, 0, charge=self.lined.charge, force=forces, keep=True)
         form = over_input(self.graph, done)
         kept = [layer for layer in self.layers if layer.node in done.kept]
-        read = {layer.node: layer.every(done.kept[layer.node].take(layer.outputs)) for layer in kept}
+        read = {layer.node: layer.in_all_slots(done.kept[layer.node].take(layer.outputs)) for layer in kept}
         after = self._packed(read, len(seed))
         before = after * torch.where(after < 0, lines.upper_slope, lines.lower_slope)
         over = region or self.region

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from netproof.core.forms import Interval
 from netproof.relax import Lines, Relaxation
+from netproof.relax.slots import in_all_slots, in_first_slots
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +36,13 @@ class Layer:
         """Return the places of the neurons in the flattened node, (U_k / arity,)."""
         return self.index[: self.count // self.arity]
 
-    def first(self, values: Tensor) -> Tensor:
+    def in_first_slots(self, values: Tensor) -> Tensor:
         """Put what neurons have (*lead, U_k / arity) into their first slots, with 0 in the others: (*lead, U_k)."""
-        return values if self.arity == 1 else F.pad(values, (0, self.count - values.shape[-1]))
+        return in_first_slots(self.arity, values)
 
-    def every(self, values: Tensor) -> Tensor:
-        """Put what neurons have (n, U_k / arity) into all of their slots: (n, U_k)."""
-        return values if self.arity == 1 else values.repeat(1, self.arity)
+    def in_all_slots(self, values: Tensor) -> Tensor:
+        """Put what neurons have (*lead, U_k / arity) into all of their slots: (*lead, U_k)."""
+        return in_all_slots(self.arity, values)
 
     @property
     def count(self) -> int:

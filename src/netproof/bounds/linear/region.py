@@ -91,31 +91,24 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class BoxRegion:
-    """A box for each form, or for each of some that follow one another, with the input flattened: (box, input)."""
+    """One box for each form, as a centre and a radius that contain it: (box, input), the input flattened."""
 
-    centre: Tensor  # with the radius: they contain the box
+    centre: Tensor
     radius: Tensor
-    lower: Tensor  # for points
-    upper: Tensor
 
     @classmethod
     def of(cls, lower: Tensor, upper: Tensor) -> BoxRegion:
-        """lower, upper: (box, *input)."""
+        """Make regions of boxes, lower and upper (box, *input)."""
         lower, upper = lower.flatten(1), upper.flatten(1)
         centre = lower / 2 + upper / 2
-        return cls(centre, up(torch.maximum(upper - centre, centre - lower), 2), lower, upper)
+        return cls(centre, up(torch.maximum(upper - centre, centre - lower), 2))
 
     def select(self, index: Tensor) -> BoxRegion:
         """Return the boxes at `index`."""
-        return BoxRegion(*(t[index] for t in (self.centre, self.radius, self.lower, self.upper)))
-
-    def about(self, origin: Tensor) -> BoxRegion:
-        """Return the same with this point (*input) at 0. Not for proofs."""
-        point = origin.flatten()
-        return BoxRegion(self.centre - point, self.radius, self.lower - point, self.upper - point)
+        return BoxRegion(self.centre[index], self.radius[index])
 
     def least(self, form: LinearForm) -> Tensor:
-        """min of coef·x + const over each form's own box, rounded down: coef (box, *row, *input), const (box, *row).
+        """Bound coef·x + const over each form's own box, rounded down: coef (box, *row, *input), const (box, *row).
 
         The dot products' rounding is charged at the input node of the pass that made the form.
         """
@@ -126,10 +119,10 @@ class BoxRegion:
         return lowered(value)
 
     def least_of(self, coef: Tensor) -> Tensor:
-        """min of coef·x over each box, coef (box, *input): (box,). Not for proofs."""
+        """Return the least of coef·x over each box, coef (box, *input): (box,). Not for proofs."""
         flat = coef.flatten(1)
         return (flat * self.centre).sum(1) - (flat.abs() * self.radius).sum(1)
 
     def minimiser(self, coef: Tensor) -> Tensor:
-        """A point of each box where coef·x is least: (box, *input)."""
-        return torch.where(coef.flatten(1) > 0, self.lower, self.upper).view_as(coef)
+        """Return a point of each box, up to rounding, where coef·x is least: (box, *input)."""
+        return torch.where(coef.flatten(1) > 0, self.centre - self.radius, self.centre + self.radius).view_as(coef)

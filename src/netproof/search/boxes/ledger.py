@@ -11,7 +11,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from netproof.bounds.domains import concatenate
+from netproof.core.batch import concatenate
 from netproof.core.verdict import Witness
 from netproof.model.graph import Graph
 from netproof.problem.problem import Problem, Rows

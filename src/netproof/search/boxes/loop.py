@@ -16,16 +16,15 @@ from torch import Tensor
 
 from netproof.bounds.boxes.bounder import BoxBounder, BoxBounds
 from netproof.bounds.boxes.clip import clip
-from netproof.bounds.domains import concatenate
 from netproof.bounds.linear.memory import domains_that_fit
 from netproof.branching.inputs import scores, split, too_thin
+from netproof.core.batch import concatenate
 from netproof.core.deadline import DeadlineExpired
 from netproof.errors import DeviceError, UsageError
 from netproof.numerics import generator
 from netproof.problem.problem import InputSet, Problem
 from netproof.search.boxes.ledger import BoxLedger
-from netproof.search.boxes.parts import Boxes
-from netproof.search.boxes.remainder import OpenBoxes
+from netproof.search.boxes.parts import Boxes, OpenBoxes, SplitResult
 from netproof.search.evidence import Outcome
 from netproof.search.frontier import Frontier
 from netproof.search.goals import Goal
@@ -44,14 +43,6 @@ class SplitOptions:
     samples: int = 8192  # points tried before the first split, over all targets
     limit: int | None = None  # boxes bounded below the problems' own before the rest is returned; None: all it takes
     seed: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class SplitResult:
-    outcome: Outcome  # of all problems together: their targets one problem after the other
-    open: OpenBoxes  # worst bound first
-    parts: tuple[float, ...]  # by target, the least bound of its parts that are proved: what `open` leaves out
-    bounder: BoxBounder  # that knows what was learnt of the neurons on each
 
 
 def applies(problems: Sequence[Problem]) -> bool:
@@ -244,5 +235,5 @@ class InputSplit:
             stopped,
             "search" if self._stats.rounds or ledger.witness is not None else "root",
         )
-        opened = OpenBoxes.of(rest, ledger.owner, ledger.first, self._shape)
+        opened = OpenBoxes.of(rest, ledger.owner, ledger.first)
         return SplitResult(outcome, opened, ledger.proved(), self._bounder)

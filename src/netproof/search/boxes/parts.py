@@ -1,12 +1,18 @@
-"""A batch of boxes of the input: what the search over boxes knows of each."""
+"""Batches of boxes of the input: those of a search over boxes, and those that it leaves open."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
-from netproof.bounds.domains import Batch
+from netproof.bounds.boxes.bounder import BoxBounder
+from netproof.core.batch import Batch
+from netproof.search.evidence import Outcome
+
+TOGETHER = 1024  # open boxes that are searched at once, worst first
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,3 +26,42 @@ class Boxes(Batch):
     score: Tensor  # (box, input) float64: what splitting a coordinate is worth, per unit of its width
     signs: Tensor  # (box, N) int8: the neurons whose sign is known
     level: Tensor  # (box,) int64
+
+
+@dataclass(frozen=True, eq=False)
+class OpenBoxes(Batch):
+    """Parts of problems' input sets on which a target is undecided, worst bound first. On the CPU."""
+
+    problem: Tensor  # (box,)
+    target: Tensor  # (box,) the problem's own count
+    lower: Tensor  # (box, input) float64
+    upper: Tensor
+    bound: Tensor  # (box,)
+    level: Tensor  # (box,)
+    signs: Tensor  # (box, N)
+
+    @classmethod
+    def of(cls, boxes: Boxes, owner: Tensor, first: Sequence[int]) -> OpenBoxes:
+        """Make them of boxes; owner (target,): each target's problem; first: each problem's first target."""
+        order = boxes.bound.argsort(stable=True)
+        target, lower, upper, bound, level, signs = (
+            t[order].cpu() for t in (boxes.target, boxes.lower, boxes.upper, boxes.bound, boxes.level, boxes.signs)
+        )
+        problem = owner.cpu()[target]
+        return cls(problem, target - torch.tensor(first)[problem], lower, upper, bound, level, signs)
+
+    def together(self) -> Iterator[tuple[int, Tensor]]:
+        """Yield problems, and places (n,) of boxes of theirs to be searched at once: those with the worst box first."""
+        for problem in dict.fromkeys(self.problem.tolist()):
+            for places in (self.problem == problem).nonzero()[:, 0].split(TOGETHER):
+                yield problem, places
+
+
+@dataclass(frozen=True, eq=False)
+class SplitResult:
+    """What a search over boxes has established, and what it leaves."""
+
+    outcome: Outcome  # of all problems together: their targets one problem after the other
+    open: OpenBoxes
+    parts: tuple[float, ...]  # by target, the least bound of its parts that are proved: what `open` leaves out
+    bounder: BoxBounder  # that knows what was learnt of the neurons on each
