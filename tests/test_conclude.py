@@ -20,7 +20,7 @@ from netproof.problem.reduce import reduce
 from netproof.run import gather
 from netproof.run.conclude import Evidence
 from netproof.search import ranges
-from netproof.search.boxes.frontier import Boxes, BoxFrontier
+from netproof.search.boxes.parts import Boxes
 from netproof.search.evidence import Outcome
 from netproof.search.frontier import Frontier
 from netproof.search.goals import Decide
@@ -269,17 +269,13 @@ def answered(question: Question, folder: Path, method: str, monkeypatch: pytest.
 def test_a_lost_sub_domain_is_no_proof(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     question = hard("1/100")
     assert answered(question, tmp_path, method, monkeypatch).status == Status.UNSAT
-    push, push_boxes = Frontier.push, BoxFrontier.push
+    push = Frontier.push
 
-    def lose(self: Frontier, domains: Domains) -> None:
-        push(self, domains.select(slice(0, max(0, len(domains) - 1))))
-
-    def lose_box(self: BoxFrontier, boxes: Boxes) -> None:
-        below = bool((boxes.depth > 0).any())  # not the whole set, which would leave nothing to prove
-        push_boxes(self, boxes.part(0, len(boxes) - int(below)))
+    def lose(self: Frontier[Any], parts: Domains | Boxes) -> None:
+        whole = isinstance(parts, Boxes) and not bool((parts.level > 0).any())  # it would leave nothing to prove
+        push(self, parts if whole else parts.select(slice(0, max(0, len(parts) - 1))))
 
     monkeypatch.setattr(Frontier, "push", lose)
-    monkeypatch.setattr(BoxFrontier, "push", lose_box)
     verdict = answered(question, tmp_path, method, monkeypatch)
     assert "nothing is open" in what(verdict)
     saved = Path(verdict.details[CONTRADICTION]["saved"])

@@ -51,8 +51,8 @@ MUTANTS = (
     Mutant(
         "gap-of-rounded-inputs",
         "problem/witness.py",
-        "    exact = _fractions(point.numpy()) if",
-        "    exact = _fractions(point.half().numpy()) if",
+        "    single = np.asarray(x, dtype=np.float32).reshape(-1)\n",
+        "    single = np.asarray(x, dtype=np.float16).reshape(-1)\n",
         "inputs are exact where the real network is said to violate",
         ROWS,
     ),

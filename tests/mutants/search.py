@@ -152,7 +152,7 @@ MUTANTS = (
     ),
     Mutant(
         "concatenate-drops",
-        "bounds/domains.py",
+        "core/batch.py",
         "zip(*(p.tensors() for p in parts), strict=True)",
         "zip(*(p.tensors() for p in parts[1:]), strict=True)",
         "batches that come together lose nothing",
@@ -160,7 +160,7 @@ MUTANTS = (
     ),
     Mutant(
         "put-in-another-place",
-        "bounds/domains.py",
+        "core/batch.py",
         "old.index_copy(0, index, new) for old",
         "old.index_copy(0, index.flip(0), new) for old",
         "what is put back is put where it was taken",

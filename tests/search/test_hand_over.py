@@ -16,7 +16,7 @@ from netproof.core.verdict import Stats
 from netproof.methods.build import build_method
 from netproof.methods.registry import method_info
 from netproof.problem.problem import InputSet, Problem
-from netproof.search.boxes import parts
+from netproof.search.boxes import parts, remainder
 from netproof.search.boxes.remainder import as_domains, hand_over
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
@@ -79,6 +79,7 @@ def test_what_is_stopped_half_way_has_the_bounds_of_what_was_not_searched(
 ) -> None:
     """A deadline after some groups of two boxes: no bound is above that of a box that nobody searched."""
     monkeypatch.setattr(parts, "TOGETHER", 2)
+    monkeypatch.setattr(remainder, "AGAIN", 0)
     problem, deadline, real, done = violated(), Deadline(), Search.run, []
     run = Run([problem], [Decide(problem, deaf)], limit=24, samples=0)
     assert len(run.result.open) > 6
@@ -193,3 +194,28 @@ def test_handing_over_past_the_deadline_says_what_is_open() -> None:
     outcome = hand_over([tie()], run.result, method, lambda p: Decide(p, deaf), ignore, work)
     assert (outcome.status, outcome.witness) == ("timeout", None)
     assert str(len(run.result.open)) in outcome.reason
+
+
+def test_boxes_that_lie_far_apart_do_not_spoil_each_other() -> None:
+    """y = relu(K/2 − K|x|) + ||x| − 1| + m: boxes stay open near ±1, and rounding between them is more than m."""
+    steep, margin = 2.0**30, 2.0**-20
+    build = GraphBuilder(1, 1)
+    size = build.relu(build.linear(0, np.array([[1.0], [-1.0]])))
+    hill = np.array([[-steep, -steep], [1.0, 1.0], [-1.0, -1.0]])
+    tent = build.relu(build.linear(size, hill, np.array([steep / 2, -1.0, 1.0])))
+    build.linear(tent, np.ones((1, 3)), np.array([margin]))
+    problem = box_problem(build.finish(), -2.0, 2.0)
+    thin = torch.tensor([[-1.0 - 1e-9], [1.0 - 1e-9]], dtype=torch.float64)
+    run = Run([problem], [Decide(problem, deaf)], limit=0, samples=0)
+    one = run.result.open.select(torch.zeros(2, dtype=torch.int64))
+    left = replace(one, lower=thin, upper=thin + 2e-9, level=one.level + 1)
+    outcome = hand_over(
+        [problem],
+        replace(run.result, open=left),
+        build_method("beta", method_info("beta").options(), CPU),
+        lambda p: Decide(p, deaf),
+        ignore,
+        Work(CPU, 1, Deadline(60.0), run.stats),
+    )
+    assert outcome.proved == (1,)
+    assert outcome.reason == ""

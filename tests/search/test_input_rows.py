@@ -289,3 +289,32 @@ def test_ranges_are_over_the_box(tmp_path: Path) -> None:
         assert one.lower.shape == (1, 2)
     assert [one.exact for one in found] == [True, False, True]
     assert [one.reason for one in found] == ["", "constraints among inputs play no part", ""]
+
+
+# --- pinned inputs ---
+
+
+PINNED = "(assert (= X_0 {0}))(assert (= X_1 {0}))(assert (<= Y_0 1000))"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (PINNED.format(0.7) + "(assert (< (+ X_0 X_1) 1.4))", {Status.UNSAT, Status.UNKNOWN, Status.TIMEOUT}),
+        (PINNED.format(0.1) + "(assert (> (+ X_0 X_1) 0.2))", {Status.UNSAT, Status.UNKNOWN, Status.TIMEOUT}),
+        (PINNED.format(0.7) + "(assert (>= (+ X_0 X_1) 1.4))", {Status.SAT}),
+        (PINNED.format(0.1) + "(assert (<= (+ X_0 X_1) 0.2))", {Status.SAT}),
+        (
+            "(assert (= X_0 0.7))(assert (<= 0 X_1 1))(assert (<= Y_0 1000))(assert (> (- X_1 X_0) 0.3))",
+            {Status.UNSAT, Status.UNKNOWN, Status.TIMEOUT},
+        ),
+    ],
+)
+@pytest.mark.parametrize("method", ["auto", "lirpa"])
+def test_the_float32_in_a_pinned_input_does_not_decide_a_row(
+    method: str, text: str, expected: set[Status], tmp_path: Path
+) -> None:
+    """A row is held against the number as written: the nearest float32 lies on the other side of it."""
+    path = gaussian(3, (2, 4, 3, 2)).save(tmp_path / "network.onnx")
+    found = netproof.verify(path, parse_property(HEAD + text), method=method, device="cpu", threads=1, timeout=2)
+    assert found.status in expected

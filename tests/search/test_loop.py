@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from netproof.model.graph import Graph
 from netproof.problem.problem import Problem
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
+from netproof.search.leaf import LeafLP
 from netproof.search.loop import Search
 from netproof.search.method import Method, Work
 from support.exact import milp_minimum
@@ -143,6 +145,26 @@ def test_a_witness_ends_the_search() -> None:
     done = run(problem, replay=replay)
     assert done.outcome.status == "found"
     assert done.outcome.lower_bound <= 0
+
+
+def test_a_witness_from_a_leaf_leaves_open_what_was_picked_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is proved and what is open are the whole set, as long as nothing is lost."""
+    problem, _ = asked(random_relus(3, (8, 6), 1), 0.01)
+    goal, calls = Decide(problem, lambda point, target: None), []
+
+    def decide(self: Search, leaves: Domains, leaf: LeafLP) -> None:
+        calls.append(leaves)
+        if len(calls) == 3:
+            goal.witness = Witness(np.zeros(2), np.zeros(1))
+
+    monkeypatch.setattr(Search, "_decide_leaves", decide)
+    method = Method(Watched(), Babsr(), batch=2, lp_threshold=10**6, patience=10**6)
+    search = Search(problem, method, goal, Work(CPU, 1, Deadline(), Stats()))
+    outcome, left = search.run(), search.still_open()
+    assert left is not None
+    assert len(calls) == 3
+    still = sum(Fraction(1, 2**level) for level in left.domains.level.tolist())
+    assert outcome.proved[0] + still == 1
 
 
 def test_a_full_device_halves_the_chunks_and_loses_nothing() -> None:

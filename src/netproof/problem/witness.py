@@ -94,11 +94,12 @@ def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 
     point = np.asarray(x, dtype=np.float32).reshape(-1)
     if not (np.isfinite(y).all() and np.isfinite(point).all()):
         return None
-    value, exact = _fractions(y), _fractions(point) if property.inputs_read else []
+    value = _fractions(y)
     order = [first, *(i for i in range(len(property.disjuncts)) if i != first)] if property.disjuncts else []
     inside: dict[tuple[int, int], bool] = {}  # by identity: disjuncts share their boxes and balls
     for index in order:
         disjunct = property.disjuncts[index]
+        exact = _as_written(point, disjunct) if property.inputs_read else []
         if all(row.holds(exact, value) for row in disjunct.rows):
             key = (id(disjunct.box), id(disjunct.ball))
             if key not in inside:
@@ -106,6 +107,17 @@ def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 
             if inside[key]:
                 return index
     return None
+
+
+def _as_written(point: Singles, disjunct: Disjunct) -> list[Fraction]:
+    """Return the point (n,) as rows see it: a pinned coordinate as near as its interval, which holds no float32, goes.
+
+    So the float32 that stands for it does not decide whether a row of inputs holds.
+    """
+    exact = _fractions(point)
+    for i in disjunct.box.float32[2]:
+        exact[i] = min(max(exact[i], disjunct.box.lower[i]), disjunct.box.upper[i])
+    return exact
 
 
 def in_set(point: Singles, disjunct: Disjunct) -> bool:
@@ -155,7 +167,8 @@ def rounding_gap(network: Network, disjunct: Disjunct, x: NDArray[Any]) -> tuple
     if not bool((value.isfinite() & error.isfinite()).all()):  # beyond float64: nothing is known
         return (-math.inf,) * len(disjunct.rows), (math.inf,) * len(disjunct.rows)
     middle, radius = _fractions(value.numpy()), _fractions(error.numpy())
-    exact = _fractions(point.numpy()) if any(row.inputs for row in disjunct.rows) else []
+    single = np.asarray(x, dtype=np.float32).reshape(-1)
+    exact = _as_written(single, disjunct) if any(row.inputs for row in disjunct.rows) else []
     low, high = [], []
     for row in disjunct.rows:
         centre = row.value(exact, middle) - row.rhs

@@ -104,4 +104,4 @@ class Dense(Coefficients):
 
 def _dot(coef: Tensor, weight: Tensor, lead: torch.Size) -> Tensor:
     """<coef, weight> over the node's axes: (*lead, *node), (*node) -> (*lead)."""
-    return (coef.reshape(math.prod(lead), -1) @ weight.reshape(-1)).reshape(lead)
+    return (coef.reshape(math.prod(lead), weight.numel()) @ weight.reshape(-1)).reshape(lead)

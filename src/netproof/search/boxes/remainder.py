@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -31,6 +32,10 @@ from netproof.search.method import Method, Report, Start, Work
 
 G = TypeVar("G", bound=Goal)
 
+# Rounding is charged by the largest values on the hull of the boxes. Where boxes lie far apart that may be too much for
+# a small margin, so a group that stays undecided is halved by place, so many times.
+AGAIN = 2
+
 
 def hand_over(
     problems: Sequence[Problem],
@@ -49,7 +54,9 @@ def hand_over(
     shares, bounds = list(left.outcome.proved), torch.tensor(left.parts, dtype=torch.float64)
     waiting = boxes.bound.clone()  # by box, what is proved on it; inf once it is searched
     witness, reason, stopped, decided_by = None, "", False, "search"
-    for index, places in boxes.together():
+    groups = deque((index, places, AGAIN) for index, places in boxes.together())
+    while groups:
+        index, places, again = groups.popleft()
         some = boxes.select(places)
         waiting[places] = torch.inf
         which, given = some.target.unique(return_inverse=True)
@@ -58,6 +65,10 @@ def hand_over(
         telling = replace(work, report=_with_others(work.report, others))
         outcome = _search(part, replace(some, target=given), method, goal, telling, left.bounder)
         seen(part, goal)
+        if outcome.status == "undecided" and again and len(places) > 1:
+            waiting[places] = some.bound
+            groups.extendleft((index, places[half], again - 1) for half in _halves(some))
+            continue
         for target, share, bound in zip((first[index] + which).tolist(), outcome.proved, outcome.bounds, strict=True):
             shares[target] += share
             bounds[target] = min(float(bounds[target]), bound)
@@ -70,6 +81,14 @@ def hand_over(
         decided_by = max(decided_by, outcome.decided_by, key=RANKS.index)
     bounds = bounds.scatter_reduce(0, first[boxes.problem] + boxes.target, waiting, "amin")
     return Outcome(tuple(shares), tuple(bounds.tolist()), witness, reason, stopped, decided_by)
+
+
+def _halves(boxes: OpenBoxes) -> tuple[Tensor, Tensor]:
+    """Return the places (n,) of those on either side of the middle of the widest direction in which they lie apart."""
+    centre = boxes.lower / 2 + boxes.upper / 2
+    widest = (centre.amax(0) - centre.amin(0)).argmax()
+    order = centre[:, widest].argsort(stable=True)
+    return order[: len(order) // 2], order[len(order) // 2 :]
 
 
 def _hull(boxes: OpenBoxes, shape: tuple[int, ...]) -> InputSet:
