@@ -1,7 +1,7 @@
-"""Looking for a counterexample by projected gradient descent, on every target at once.
+"""The search for a counterexample by projected gradient descent, on every target at once.
 
-`QUICK` is for before the root is bounded: most counterexamples that there are, it finds within a few steps.
-`Pgd()` is for what the root leaves open, with another seed, so that it does not take the same way again.
+`QUICK` runs before the root is bounded: it finds most counterexamples that exist within a few steps.
+`Pgd()` runs on what the root leaves open, with another seed, so that it does not repeat the same steps.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from netproof.numerics import generator
 from netproof.problem.problem import Problem, Rows
 from netproof.search.goals import Decide, Judge
 
-FEWEST = 3  # restarts a target
-LOOK = 4  # steps between looks for a witness: each look waits for the device
+FEWEST = 3  # restarts per target, at least
+LOOK = 4  # steps between two looks for a witness: each look waits for the device
 
-# Entries of all nodes over all points, up to which a step takes hardly longer than with one point.
+# Entries of all nodes over all points up to which a step takes hardly longer than with one point.
 FREE = {"cpu": 1 << 15, "cuda": 1 << 22}
-MOST_FREE = 320
+MOST_FREE = 320  # points that are added only because they cost nothing, at most
 
 
 @dataclass(frozen=True)
 class Pgd:
     """Signed steps on the worst row of each target, from the centre, from corners and from random points."""
 
-    restarts: int = 30  # a target; more where they cost nothing
-    points: int = 320  # over all targets
+    restarts: int = 30  # per target; more where they cost nothing
+    points: int = 320  # over all targets; more where they cost nothing, or for FEWEST per target
     steps: int = 40
 
     def find(
@@ -58,7 +58,7 @@ class Pgd:
     def _descend(
         self, x: Tensor, region: Region, slope: _Slope, offer: Callable[[_Seen], bool], deadline: Deadline
     ) -> bool:
-        """From the starts x: (n, *input) downhill; True when `offer` took something."""
+        """Descend from the starts x: (n, *input); True when `offer` took something."""
         width = region.upper - region.lower
         seen: list[_Seen] = []
         for step in range(self.steps):
@@ -80,12 +80,12 @@ class Pgd:
         return offer(_best(seen))
 
     def _restarts(self, targets: int, graph: Graph, device: torch.device) -> int:
-        """How many starts each target has."""
+        """Return the number of starts per target."""
         free = min(FREE[device.type] // graph.entries, MOST_FREE)
         return max(FEWEST, max(min(self.restarts * targets, self.points), free) // max(1, targets))
 
     def _starts(self, region: Region, targets: int, restarts: int, seed: int) -> Tensor:
-        """(target·restarts, *input)."""
+        """Draw the starts, (target·restarts, *input)."""
         device = region.centre.device
         shape = (targets, restarts, *region.centre.shape)
         uniform = torch.rand(shape, generator=generator(seed, device), device=device)
@@ -119,7 +119,7 @@ class _Slope:
 
     @torch.no_grad()
     def at(self, x: Tensor) -> tuple[_Seen, Tensor]:
-        """(n, *input) -> what is there, and the gradients (n, *input)."""
+        """Evaluate points (n, *input); return what is there, and the gradients (n, *input)."""
         values = self._graph.values(x)
         y = values[-1]
         value, worst = self._worst_row(y)
@@ -132,14 +132,14 @@ class _Slope:
         return _Seen(x, y, self._worst_row(y)[0])
 
     def _worst_row(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        """The largest row and its index, (n,) both. An output that is no number violates nothing."""
+        """Return the largest row and its index, (n,) both. An output that is no number violates nothing."""
         rows = (self._coef @ y.flatten(1)[:, :, None])[:, :, 0] - self._offset
         value, worst = rows.max(1)
         return value.nan_to_num(torch.inf, torch.inf, -torch.inf), worst
 
 
 def _best(seen: list[_Seen]) -> _Seen:
-    """What was seen where each start came lowest."""
+    """Return what was seen where each start came lowest."""
     if len(seen) == 1:
         return seen[0]
     value, step = torch.stack([s.value for s in seen]).min(0)
@@ -148,7 +148,7 @@ def _best(seen: list[_Seen]) -> _Seen:
 
 
 def _into(region: Region, x: Tensor) -> Tensor:
-    """Into the box, and towards the ball's centre until inside it."""
+    """Move points into the box, and towards the ball's centre until they are inside the ball."""
     x = torch.clamp(x, region.lower, region.upper)
     if region.ball is None:
         return x

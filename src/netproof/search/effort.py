@@ -1,7 +1,7 @@
-"""One account of what a search has spent, and of what is due beside its plain rounds.
+"""The account of what a search has spent, and of what is due beside its plain rounds.
 
-Cost is counted in sub-domains, not in seconds, so that the same seed takes the same way. An easy problem never pays for
-what only hard ones need, and a hard one pays for each technique at most about as much as for the search itself.
+Cost is counted in sub-domains, not in seconds, so that the same seed gives the same search. An easy problem never pays
+for what only hard ones need, and a hard one pays for each technique about as much as for the search itself.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class Rebounding:
     """Neurons of a sub-domain bounded again, once many of its decisions are newer than their bounds."""
 
     levels: int = 6  # decisions since they were last bounded, at least
-    after: int = 64  # times the cost of one that the search must have cost before the first is tried
+    after: int = 64  # the first is tried once the search has cost so many times as much as one
     trials: int = 4  # sub-domains that it is tried on
-    worth: float = 0.2  # of the distance to a proof that it must gain there for others to follow
+    worth: float = 0.2  # share of the distance to a proof that it must gain there for others to follow
     pays: bool | None = None  # None: not tried yet
     done: int = 0  # sub-domains so far
 
     def due(self, domains: Domains, rows: int, bounded: int) -> Tensor:
-        """Return the places of the sub-domains whose turn it is; rows: bounds that one takes."""
+        """Return the places of the sub-domains whose turn it is; rows: the bounds that one takes."""
         none = torch.zeros(0, dtype=torch.int64, device=domains.target.device)
         if rows == 0 or self.pays is False or bounded < self.after * rows:
             return none
@@ -47,22 +47,22 @@ class Tightening:
     """A tighter root: slopes of their own for the neurons, then branch and bound on them, with more each time."""
 
     first: int  # sub-domains that the first costs at least
-    overhead: int  # and each later one: branching on neurons comes in many small batches
-    growth: int = 2  # sub-domains of neurons for each of the search's own
-    worth: float = 0.03  # of the root's bound that one must gain for another to follow
-    rung: int = 0  # of them so far
-    price: int = 0  # of the last, in sub-domains
+    overhead: int  # sub-domains that each later one costs at least: branching on neurons comes in many small batches
+    growth: int = 2  # sub-domains of neurons that a later one may bound for each of the search's own
+    worth: float = 0.03  # share of the root's bound that a later one must gain for another to follow
+    rung: int = 0  # how many so far
+    price: int = 0  # what the last one cost, in sub-domains
     over: bool = False
 
     def is_due(self, cost: int, bounded: int) -> bool:
-        """Say whether as many sub-domains were bounded under this root as the next one costs."""
+        """Say whether as many sub-domains were bounded under this root as the first costs, or as the last did."""
         return not self.over and bounded >= self._next(cost)
 
     def _next(self, cost: int) -> int:
         return max(cost, self.first) if self.rung == 0 else max(self.price, self.overhead)
 
     def pay(self, cost: int, bounded: int) -> None:
-        """Begin the next one."""
+        """Count the next one as begun and set its price."""
         self.price = self._next(cost) if self.rung == 0 else self.growth * bounded
         self.rung += 1
 
@@ -76,10 +76,10 @@ class Tightening:
 class LpTurn:
     """The LP on the worst sub-domains, when bounds are stuck."""
 
-    threshold: int | None  # η: open sub-domains past which it is due; None: it is not for this
-    allowed: bool  # whether it may come without an η
+    threshold: int | None  # η: open sub-domains past which it is due; None: their number never makes it due
+    allowed: bool  # whether it may be due without an η
     pause: int  # rounds between two turns
-    patience: int  # rounds without a better global bound
+    patience: int  # rounds without a better global bound before it is due
     best: float = float("-inf")
     stalled: int = 0
     since: int = field(init=False)
@@ -103,21 +103,21 @@ class LpTurn:
         return True
 
 
-# A small batch of neurons takes as long on a GPU as so many sub-domains in large ones.
-FIRST = {"cpu": 0, "cuda": 4_096}
-OVERHEAD = {"cpu": 0, "cuda": 60_000}
+# On a GPU a small batch of neurons takes as long as many sub-domains in large batches: the least price of a tightening.
+FIRST = {"cpu": 0, "cuda": 4_096}  # of the first one, in sub-domains
+OVERHEAD = {"cpu": 0, "cuda": 60_000}  # of each later one, in sub-domains
 
 
 @dataclass
 class Effort:
-    """What is spent under the root there is, and whose turn it is."""
+    """What is spent under the present root, and what is due."""
 
     tightening: Tightening
     rebounding: Rebounding = field(default_factory=Rebounding)
     lp: LpTurn | None = None  # None: no LP has turns
     attack_after: int | None = None  # sub-domains in all before the second attack; None: there is none
-    bounded: int = 0  # sub-domains under this root
-    total: int = 0  # and under all
+    bounded: int = 0  # sub-domains bounded under this root
+    total: int = 0  # sub-domains bounded under all roots
     off: bool = False  # whether nothing but plain rounds is due
 
     @classmethod
@@ -131,7 +131,7 @@ class Effort:
         self.total += domains
 
     def under_new_root(self) -> None:
-        """Start again with what is counted for each root."""
+        """Start again what is counted per root."""
         self.bounded, self.rebounding = 0, Rebounding()
 
     def tightening_is_due(self, cost: int) -> bool:

@@ -36,7 +36,7 @@ class Cover:
         """Count sub-domains as proved; target, level: (n,), integers."""
         if self._many > WAITING:
             self._add_up()
-        if len(target):  # last: whoever runs out of memory on the way closes the same ones again
+        if len(target):  # last: if memory runs out before, the same ones are closed again
             self._waiting.append(target.long() * LEVELS + level.long())
             self._many += len(target)
 
@@ -47,7 +47,7 @@ class Cover:
         self._counts = Counter({key: n for key, n in self._counts.items() if key // LEVELS not in again})
 
     def shares(self) -> tuple[Fraction, ...]:
-        """By target, the share of its input set that is proved."""
+        """Return by target the share of its input set that is proved."""
         self._add_up()
         deepest = max((key % LEVELS for key in self._counts), default=0)
         parts = [0] * self._targets  # in units of the smallest share
@@ -85,7 +85,7 @@ class Outcome:
 
     @property
     def lower_bound(self) -> float:
-        """What is proved of all targets."""
+        """Return the bound that is proved of all targets."""
         return min(self.bounds)
 
     @property
@@ -95,7 +95,7 @@ class Outcome:
 
     @property
     def status(self) -> str:
-        """ "found", "proved", "timeout" or "undecided"."""
+        """Return "found", "proved", "timeout" or "undecided"."""
         if self.witness is not None:
             return "found"
         if self.covers and not self.reason and not self.stopped:

@@ -1,6 +1,6 @@
 """The set of unverified sub-domains (𝒫 of the paper): tensors on the device that grow in place.
 
-Where the device has no room for more, the sub-domains whose turn is farthest off wait in the host's memory.
+Where the device has no room for more, the sub-domains with the best bounds wait in the host's memory.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch import Tensor
 from netproof.core.batch import P, concatenate
 
 SMALLEST = 64  # rows of the first store
-SPILLS = 16  # parts of what the device may hold that go to the host at a time
+SPILLS = 16  # one in so many of the sub-domains that the device may hold goes to the host at a time, at least
 DEEPEST = 65536.0  # more than any sub-domain's depth
 
 
 class Frontier(Generic[P]):
-    """Worst bound first; bounds within a `grain` of each other count as equal, and the most urgent of those goes first.
+    """Worst bound first; bounds in the same step of `grain` count as equal, and the most urgent of those goes first.
 
     `room`: how many sub-domains the device may hold; None: as many as there are.
     """
@@ -36,21 +36,21 @@ class Frontier(Generic[P]):
 
     @property
     def waiting(self) -> int:
-        """How many sub-domains are in the host's memory."""
+        """Count the sub-domains in the host's memory."""
         return sum(map(len, self._waiting))
 
     @property
     def domains(self) -> P:
-        """Those on the device; a view, so to be read before the next change."""
+        """Return those on the device; a view, so to be read before the next change."""
         return self._store.map(lambda t: t[: self._count])
 
     def parts(self) -> list[P]:
-        """All of them, wherever they are."""
+        """Return all of them, wherever they are."""
         return [self.domains, *self._waiting]
 
     @property
     def lower_bound(self) -> float:
-        """The least bound of any sub-domain; +inf when there is none."""
+        """Return the least bound of any sub-domain; +inf when there is none."""
         return min((float(part.bound.min()) for part in self.parts() if len(part)), default=float("inf"))
 
     def push(self, domains: P) -> None:
@@ -69,7 +69,7 @@ class Frontier(Generic[P]):
             self._spill()
 
     def pop(self, n: int, *, best: bool = False) -> P:
-        """The n sub-domains with the least bounds, removed; with `best` those nearest to a proof."""
+        """Remove and return the n sub-domains with the least bounds; with `best`, those nearest to a proof."""
         if self._waiting and self._count < n:
             self._fetch()
         n = min(n, self._count)
@@ -102,7 +102,7 @@ class Frontier(Generic[P]):
             self._remove(drop)
 
     def discard(self) -> None:
-        """Let go of everything. To free tens of gigabytes of host memory takes seconds, so nobody waits for it."""
+        """Let go of everything, in a thread: to free tens of gigabytes of host memory takes seconds."""
         tensors = [t for part in (self._store, *self._waiting) for t in part.tensors() if not t.is_cuda]
         self._waiting, self._store, self._count = [], self._store.map(lambda t: t[:0].clone()), 0
 
@@ -111,7 +111,7 @@ class Frontier(Generic[P]):
                 tensors.pop()
 
         if tensors:
-            # Not a daemon: one that still frees memory while the interpreter goes takes the process down with it.
+            # Not a daemon: one that still frees memory while the interpreter shuts down crashes the process.
             threading.Thread(target=free, name="frontier (free)").start()
 
     def _grow(self, capacity: int) -> None:
@@ -129,14 +129,14 @@ class Frontier(Generic[P]):
         self._count = left
 
     def _spill(self) -> None:
-        """The best to the host: what is too many and a little more, so that no round waits long for the copy."""
+        """Move the best to the host: what is too many, or a little more, so that few rounds wait for a copy."""
         many = max(self._count - self._room if self._room is not None else 0, (self._room or 0) // SPILLS, 1)
         index = self._store.bound[: self._count].topk(many, sorted=False).indices
         self._waiting.append(self._store.select(index).map(lambda t: t.cpu()))
         self._remove(index)
 
     def _fetch(self) -> None:
-        """The part that waits with the least bound, back to the device."""
+        """Move the waiting part with the least bound back to the device."""
         at = min(range(len(self._waiting)), key=lambda i: float(self._waiting[i].bound.min()))
         device = self._store.bound.device
         back = self._waiting.pop(at).map(lambda t: t.to(device))

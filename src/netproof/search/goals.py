@@ -16,7 +16,7 @@ from netproof.model.evaluate import evaluate
 from netproof.model.graph import Graph
 from netproof.problem.problem import InputSet, Problem, Rows
 
-TRIES = 4  # replays a batch of points, best first
+TRIES = 4  # replays per batch of points, best first
 
 
 class Goal(ABC):
@@ -28,26 +28,26 @@ class Goal(ABC):
 
     @abstractmethod
     def thresholds(self, target: Tensor) -> Tensor:
-        """(domain,) float64: a bound above this proves a domain of that target."""
+        """Return the thresholds of targets (domain,), float64: a bound above it proves a domain of that target."""
 
     def proved(self, domains: Domains) -> Tensor:
-        """(domain,) bool."""
+        """Say which sub-domains are proved, (domain,) bool."""
         return domains.bound > self.thresholds(domains.target)
 
     @abstractmethod
     def offer(self, judge: Judge, points: Tensor, target: Tensor) -> bool:
-        """Evaluate points (n, *input) for their targets (n,). True when the search is over."""
+        """Evaluate points (n, *input) for their targets (n,); True when the search is over."""
 
     def learn(self, upper: Tensor) -> None:  # noqa: B027
-        """Take note of the least values (target,) that others saw; a goal with an account of its own need not."""
+        """Take note of the least values (target,) that others saw; a goal that keeps its own may ignore them."""
 
     def see(self, value: float, point: Tensor, target: int) -> None:  # noqa: B027
-        """Take note of a point (*input) and its value, likewise."""
+        """Take note of a point (*input) and its value; a goal that keeps its own may ignore them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lowest:
-    """The evaluated point that comes nearest to a violation, or is one for all that float32 tells."""
+    """The evaluated point that comes nearest to a violation, or is one as far as float32 tells."""
 
     value: float  # of the worst row
     point: Tensor  # (*input) float32, on the CPU
@@ -78,7 +78,7 @@ class Decide(Goal):
     def consider(self, judge: Judge, points: Tensor, y: Tensor, target: Tensor) -> bool:
         """Do as `offer` does, for points whose outputs y (n, *output) are known.
 
-        The first witness stays: no later point, replayed or refused, has a say after it.
+        The first witness stays: later points, replayed or refused, change nothing.
         """
         if self.witness is not None:
             return True
@@ -130,7 +130,7 @@ class Minimise(Goal):
         return False
 
     def _try(self, point: Tensor, target: int) -> None:
-        """A point's value in float64 with its error added: an upper bound of the minimum in real arithmetic."""
+        """Lower the upper bound to a point's value in float64 plus its error: it holds in real arithmetic."""
         inside = _into(self._problem.input_set, point)
         if inside is None:
             return
@@ -142,7 +142,7 @@ class Minimise(Goal):
 
 
 def _into(inputs: InputSet, point: Tensor) -> Tensor | None:
-    """A point of the set near `point`, float64; None where no point of the ball is found in the box."""
+    """Return a point of the set near `point`, float64; None where no point of the ball is found in the box."""
     point = point.maximum(inputs.lower).minimum(inputs.upper)
     if inputs.centre is None:
         return point
@@ -168,18 +168,18 @@ class Judge:
         self._coef, self._offset, self._valid = rows.coef.float(), rows.offset.float(), rows.valid
 
     def worst_row(self, y: Tensor, target: Tensor) -> Tensor:
-        """max_j r_j of outputs (n, *output) for their targets (n,): at most 0 at a violation."""
+        """Return max_j r_j of outputs (n, *output) for their targets (n,): at most 0 at a violation."""
         each = torch.einsum("nro,no->nr", self._coef[target], y.flatten(1)) - self._offset[target]
         return each.masked_fill(~self._valid[target], -torch.inf).amax(1)
 
     @torch.no_grad()
     def outputs(self, points: Tensor) -> Tensor:
-        """(n, *input) -> (n, *output)."""
+        """Evaluate points (n, *input); return outputs (n, *output)."""
         return self._graph.forward(points)
 
     @torch.no_grad()
     def judge(self, y: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """The worst row of each output (n, *output), and the size of what float32 may be off by; (n,) both."""
+        """Return the worst row of each output (n, *output), and by how much float32 may be off; (n,) both."""
         value = self.worst_row(y, target)
         size = torch.einsum("nro,no->nr", self._coef[target].abs(), y.flatten(1).abs())
         return value, 1e-5 * (size + self._offset[target].abs()).amax(1) + 1e-6

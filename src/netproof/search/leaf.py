@@ -1,4 +1,4 @@
-"""Deciding sub-domains by LP: leaves, and whole parts of the tree when bounds get stuck.
+"""Sub-domains decided by LP: leaves, and whole parts of the tree when bounds get stuck.
 
 A leaf has nothing left to split, so on it the network is linear and the triangle LP is exact. It is the LP's
 *value* that makes the search complete: a leaf's linear bound is over the box, not over the leaf. On an ℓ2 ball
@@ -21,7 +21,7 @@ from netproof.programs.triangle import LPOutcome, LPTask, TriangleLP, solve_many
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """What the LPs say of each sub-domain; `bound` is checked: +inf where it is empty, −inf without a word."""
+    """What the LPs say of each sub-domain; `bound` is checked: +inf where it is empty, −inf where the LP failed."""
 
     bound: Tensor  # (domain,) float64
     point: Tensor  # (domain, *input) float32; NaN where the LP gave none
@@ -57,7 +57,7 @@ class LeafLP:
         return self._lp
 
     def _bounds(self, lower: Tensor, upper: Tensor) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """By nonlinear node, the bounds of its whole input: the root's, and the domain's where it was unstable."""
+        """Return by nonlinear node the bounds of its whole input: the root's, the domain's where it was unstable."""
         found = {}
         for layer in self.root.graph32.layers:
             at_root = self.root.intervals.of[layer.pre]
@@ -85,7 +85,7 @@ def with_bounds(domains: Domains, outcomes: Outcomes) -> Domains:
 
 
 def with_others(domains: Domains, bound: Tensor) -> Domains:
-    """Return the sub-domains with bounds (domain,) where they are better, which their own θ does not give."""
+    """Return the sub-domains with the bounds (domain,) where better; these do not come from the sub-domain's own θ."""
     better = bound > domains.bound
     evaluated = domains.evaluated.masked_fill(better[:, None], 0)
     return replace(domains, bound=torch.where(better, bound, domains.bound), evaluated=evaluated)

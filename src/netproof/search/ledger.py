@@ -38,7 +38,7 @@ class Ledger:
 
     @property
     def done(self) -> bool:
-        """Whether the goal holds a witness, after which nothing is searched."""
+        """Say whether the goal holds a witness, after which nothing is searched."""
         return self.goal.witness is not None
 
     def try_points(self, points: Tensor, target: Tensor) -> None:
@@ -48,11 +48,11 @@ class Ledger:
             self.goal.offer(self._judge, points[real], target[real])
 
     def is_open(self, domains: Domains) -> Tensor:
-        """(domain,) bool: which sub-domains are not proved."""
+        """Say which sub-domains are not proved, (domain,) bool."""
         return ~self.goal.proved(domains)
 
     def settle(self, domains: Domains, by: str = "bound") -> Tensor:
-        """Book the sub-domains that are proved, which are then done with; (domain,) bool: which are still open."""
+        """Book the sub-domains that are proved; return which are still open, (domain,) bool."""
         still_open = self.is_open(domains)
         done = (~still_open).nonzero()[:, 0]
         self._book(domains, done, by)
@@ -60,7 +60,7 @@ class Ledger:
         return still_open
 
     def settle_above(self, domains: Domains) -> Domains:
-        """Those that are proved of some that have open or proved sub-domains below them, which `drop` books."""
+        """Book the bounds of those that are proved and return them; `drop` books the shares of what is below."""
         done = (~self.is_open(domains)).nonzero()[:, 0]
         self._book(domains, done, "above")
         return domains.select(done)
@@ -82,11 +82,11 @@ class Ledger:
         self._undecided = [d.select(~torch.isin(d.target, targets.to(d.target.device))) for d in self._undecided]
 
     def proved(self) -> tuple[Fraction, ...]:
-        """By target, the share of its input set that is proved."""
+        """Return by target the share of its input set that is proved."""
         return self._cover.shares()
 
     def leave_undecided(self, domains: Domains) -> None:
-        """An undecided leaf must degrade the verdict, so it is kept: dropping it would be a silent hole."""
+        """Keep undecided leaves: they must degrade the verdict, and a dropped one is a silent hole in the proof."""
         if len(domains):
             self._undecided.append(domains)
 
@@ -94,7 +94,7 @@ class Ledger:
         self._proved.fill_(-torch.inf)
 
     def target_bounds(self, still_open: Sequence[Domains]) -> Tensor:
-        """(target,): the least bound of all its sub-domains, proved, open or undecided. It holds on the whole set."""
+        """Return by target (target,) the least bound of all its sub-domains; it holds on the whole set."""
         bounds = self._proved
         for domains in (*self._undecided, *still_open):
             device = bounds.device

@@ -29,12 +29,12 @@ from netproof.search.lp_turns import LpTurns, lp_account
 from netproof.search.method import Method, SecondLook, Start, Work
 from netproof.search.root_tightening import tightening_cost, tighter_root
 
-CANDIDATES = 12  # neurons remembered a sub-domain, the most that are split at once
-CROWDED = 10  # past so many η, only what the LP has tried is split, so the frontier grows no faster than the LP lets it
-SHARE = 8  # a round takes no more than one in so many of the open sub-domains, past n
+CANDIDATES = 12  # neurons remembered per sub-domain, and the most that are split at once
+CROWDED = 10  # past so many η, a round splits no more sub-domains than an LP turn takes, so that the LP can keep up
+SHARE = 8  # past n sub-domains, a round takes at most one in so many of the open ones
 REPORT_EVERY = 0.05  # seconds between two reports of the search
-GRAIN = 1e-2  # bounds that differ by less count as equal, and the deeper sub-domain goes first
-POINTS = 64  # minimisers tried a batch, those of the worst bounds
+GRAIN = 1e-2  # bounds in the same step of this size count as equal, and the deeper sub-domain goes first
+POINTS = 64  # minimisers tried per batch, those of the worst bounds
 
 
 class Search:
@@ -61,16 +61,16 @@ class Search:
         self._effort.attack_after = None if second_look is None else second_look.after
         self._ledger = Ledger(goal, len(problem.disjuncts), device, self._clock.recorder)
         self._root: Root | None = None
-        self._asked: tuple[Fraction, ...] | None = None  # of a part, the shares that it is
-        self._all_bounded = True  # whether all that is open was bounded under the root there is
+        self._asked: tuple[Fraction, ...] | None = None  # by target, the share that was given; None: all
+        self._all_bounded = True  # whether all that is open was bounded under the present root
         self._frontier: Frontier[Domains] | None = None
         self._chunk = 1  # children bounded at once
         self._room: tuple[int | None, int] = (None, 1)  # sub-domains that the device and the host may hold
         self._found_by = "search"
-        self._whole_bound = float("-inf")  # of the whole input set under the root there is
+        self._whole_bound = float("-inf")  # of the whole input set under the present root
 
     def run(self, rounds: int | None = None) -> Outcome:
-        """Search until all is settled, time is up or so many rounds were done; once."""
+        """Search until all is settled, time is up or so many rounds were done; RuntimeError the second time."""
         if self._root is not None:
             raise RuntimeError("a search runs once; still_open() is what another can start from")
         last = None if rounds is None else self._stats.rounds + rounds
@@ -135,7 +135,7 @@ class Search:
         return cost is not None and self._effort.tightening_is_due(cost)
 
     def _tighten(self, root: Root, frontier: Frontier[Domains]) -> tuple[Root, Frontier[Domains]]:
-        """A tighter root, and what is open bounded again under it: sub-domain by sub-domain, or from the start."""
+        """Make a tighter root and bound what is open again under it: sub-domain by sub-domain, or from the start."""
         began, confirmed = time.monotonic(), self._clock.confirm
         self._report("root", float(self.target_bounds().min()), len(frontier))
         bounder, account = self._method.bounder, self._effort.tightening
@@ -175,7 +175,7 @@ class Search:
         return self._frontier
 
     def _bound_root(self) -> tuple[Root, Frontier[Domains]] | None:
-        """Lines 2 and 3: bounds of the whole input set."""
+        """Bound the whole input set (lines 2 and 3); None when there was no time."""
         began = time.monotonic()
         self._report("root", float("-inf"), 0)
         targets = torch.arange(len(self._problem.disjuncts), device=self._device)
@@ -220,12 +220,12 @@ class Search:
         return Start(self._root, concatenate(parts), self._all_bounded)
 
     def _full(self, frontier: Frontier[Domains]) -> bool:
-        """Whether both the device and the host hold as many sub-domains as they may."""
+        """Say whether the device and the host together hold more sub-domains than they may."""
         device, host = self._room
         return len(frontier) > (device or 0) + host
 
     def _round(self, root: Root, frontier: Frontier[Domains], leaf: LeafLP, few: int) -> None:
-        """Lines 5 to 10: pick, split, bound, filter."""
+        """Pick, split, bound, filter: lines 5 to 10."""
         picked = self._pick(frontier, few)
         splittable = (picked.candidates >= 0).any(1)
         self._decide_leaves(picked.select(~splittable), leaf)
@@ -256,7 +256,7 @@ class Search:
         return done
 
     def _pick(self, frontier: Frontier[Domains], few: int) -> Domains:
-        """The worst; where memory runs out those nearest to a proof, so that the frontier shrinks."""
+        """Pop the worst; where memory runs out those nearest to a proof, so that the frontier shrinks."""
         eta = self._method.lp_threshold
         crowded = eta is not None and self._method.leaf_lp and len(frontier) > CROWDED * eta
         batch = self._method.batch
@@ -265,7 +265,7 @@ class Search:
         return frontier.pop(min(batch, few) if crowded else batch, best=self._full(frontier))
 
     def _neurons_at_once(self, available: int) -> int:
-        """Several while the frontier is smaller than the batch, so that the device is full (section 3.3)."""
+        """Return how many neurons to split: several while the frontier is small, to fill the device (section 3.3)."""
         if self._effort.off:
             return 1
         fill = self._method.batch if self._method.fill is None else self._method.fill
@@ -304,11 +304,11 @@ class Search:
         self._ledger.try_points(bounds.point[worst], bounds.domains.target[worst])
         rest = bounds.select(self._ledger.is_open(bounds.domains).nonzero()[:, 0])
         candidates = self._method.brancher.choose(root, rest, CANDIDATES)
-        self._ledger.settle(bounds.domains)  # last: whoever runs out of memory on the way bounds the same ones again
+        self._ledger.settle(bounds.domains)  # last: if memory runs out before, the same ones are bounded again
         return replace(rest.domains, candidates=candidates)
 
     def _decide_leaves(self, leaves: Domains, leaf: LeafLP) -> None:
-        """Nothing is left to split, so the LP is exact."""
+        """Decide sub-domains with nothing left to split by LP, which is exact there; keep the others as undecided."""
         if not self._method.leaf_lp or len(leaves) == 0:
             self._ledger.leave_undecided(leaves)
             return
@@ -322,19 +322,19 @@ class Search:
         self._stats.seconds["leaf"] += time.monotonic() - began
 
     def _children_that_fit(self, root: Root) -> int:
-        """How many children are bounded at once: twice the batch, or what memory allows."""
+        """Return how many children are bounded at once: twice the batch, or what memory allows."""
         most = self._method.batch if self._method.most is None else self._method.most
         return max(1, min(2 * most, self._method.bounder.domains_at_once(root)))
 
     def _halve(self) -> None:
-        """The one place that answers a full device: fewer sub-domains at a time."""
+        """Bound half as many sub-domains at a time once the device's memory is full; raises DeviceError at one."""
         if self._chunk == 1:
             raise DeviceError("out of memory with one sub-domain at a time", remedy="use --device cpu or a larger GPU")
         torch.cuda.empty_cache()
         self._chunk //= 2
 
     def target_bounds(self) -> Tensor:
-        """(target,): what is proved of each target on the whole input set."""
+        """Return what is proved of each target on the whole input set, (target,)."""
         return self._ledger.target_bounds([] if self._frontier is None else self._frontier.parts())
 
     def _other_seconds(self) -> float:

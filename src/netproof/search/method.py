@@ -38,18 +38,18 @@ class Method:
     brancher: Brancher
     batch: int  # n
     lp_threshold: int | None  # η; None: the LP decides leaves, and has turns on small networks only
-    most: int | None = None  # sub-domains picked a round once that is few of those open; None: n
+    most: int | None = None  # sub-domains picked per round at most, once they are few among those open; None: n
     fill: int | None = None  # how many children the first rounds make at least, by splitting several neurons; None: n
     patience: int = 0  # rounds without a better global bound before the LP has a turn; 0: by the network's size
     leaf_lp: bool = True  # without it the search is incomplete (Theorem 3.1)
     needs_lp_form: bool = False  # whether it cannot do without an LP, a MIP or a decomposition of the network
-    effort: bool = True  # whether anything but plain rounds, each splitting one neuron, and leaves is ever due
+    effort: bool = True  # whether anything is ever due besides leaves and plain rounds that split one neuron each
     search: Callable[..., Searching] | None = None  # another program, called as `Search` is; None: Algorithm 1
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What a search works with, and whom it tells."""
+    """What a search works with, and where it reports."""
 
     device: torch.device
     workers: int  # threads of LPs
@@ -72,4 +72,4 @@ class SecondLook:
     """An attack for when the search turns out not to be quick."""
 
     find: Callable[[list[int]], bool]  # on the targets that are open; True when the goal is reached
-    after: int  # sub-domains
+    after: int  # sub-domains bounded before it

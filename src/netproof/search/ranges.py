@@ -51,7 +51,7 @@ def output_ranges(
     deadline: Deadline,
     report: Report,
 ) -> OutputBounds:
-    """The hull over the problems' input sets; their rows play no part."""
+    """Return the range of every output over all the problems' input sets; their rows play no part."""
     if method not in RANGE_METHODS:
         raise UsageError(f"no bounding method {method!r}", remedy=f"one of: {', '.join(RANGE_METHODS)}")
     missing = without_lp_form(problems[0].graph) if problems and method == "lp" else None
@@ -83,7 +83,7 @@ def output_ranges(
 
 
 def _both_sides(problem: Problem) -> Problem:
-    """One target a side of each output: r = y_i, then r = −y_i."""
+    """Return the problem with one target per side of each output: r = y_i, then r = −y_i."""
     eye = torch.eye(problem.graph.output.size, dtype=torch.float64)
     coef = torch.cat([eye, -eye])[:, None]
     flat = coef.shape[:2]
@@ -117,7 +117,7 @@ def _relaxed(
 def _minima(
     problem: Problem, method: Method, device: torch.device, workers: int, deadline: Deadline, report: Report
 ) -> tuple[Tensor, str]:
-    """The complete search with a threshold that follows the least value seen."""
+    """Search with thresholds that follow the least values seen; return the bounds, and why something is open."""
     goal = Minimise(problem, TOLERANCE)
     search = Search(problem, method, goal, Work(device, workers, deadline, Stats(), report))
     outcome = search.run()

@@ -21,9 +21,9 @@ from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
 from netproof.search.effort import Tightening
 
-GAIN = 0.01  # of its bound in a round that makes another worth it
-PATIENCE = 3  # rounds without it
-ROUNDS = 16  # of branching on a neuron
+GAIN = 0.01  # a round that raises a neuron's bound by a smaller share of it counts as fruitless
+PATIENCE = 3  # fruitless rounds in a row after which a neuron is left as it is
+ROUNDS = 16  # rounds of branching on a neuron, at most
 
 
 def tightening_cost(bounder: Bounder, root: Root) -> int | None:
@@ -42,7 +42,7 @@ def tighter_root(
 def _deepen(
     bounder: Bounder, brancher: Brancher, root: Root, paid: Tightening, deadline: Deadline, clock: Clock
 ) -> Deepen | None:
-    """Return how neurons are branched on, from the second time on."""
+    """Return the search that branches on neurons; None for the first tighter root, or where neurons are not bounded."""
     neurons = bounder.of_neurons()
     if paid.rung < 2 or neurons is None:
         return None
@@ -59,12 +59,12 @@ class NeuronSearch:
     bounder: NeuronBounder
     brancher: Brancher
     rounds: int
-    width: int  # sub-domains of a neuron that are split a round
+    width: int  # sub-domains of a neuron that are split per round
     deadline: Deadline
     clock: Clock
 
     def __call__(self, part: LayerScope, domains: Domains) -> Tensor:
-        """domains: one a target, unsplit, with a confirmed bound. Returns better confirmed bounds, (target,)."""
+        """Return better confirmed bounds, (target,). domains: one per target, unsplit, with a confirmed bound."""
         count = len(domains)
         least = domains.bound.clone()
         stale = torch.zeros(count, device=part.device)
@@ -99,7 +99,7 @@ class NeuronSearch:
 
     @staticmethod
     def _splittable(leaves: Domains, count: int) -> Tensor:
-        """(target,): whether the target's worst sub-domain has a neuron to split; else its bound cannot rise."""
+        """Say by target (target,) whether its worst sub-domain has a neuron to split; else its bound cannot rise."""
         worst = torch.full((count,), torch.inf, dtype=torch.float64, device=leaves.bound.device)
         worst.scatter_reduce_(0, leaves.target, leaves.bound, "amin")
         stuck = (leaves.candidates < 0).all(1) & (leaves.bound <= worst[leaves.target])
@@ -107,7 +107,7 @@ class NeuronSearch:
 
 
 def _worst(leaves: Domains, wanted: Tensor, settled: Tensor, width: int) -> Tensor:
-    """The places of the `width` sub-domains with the least bounds of each wanted (target,) that can be split."""
+    """Return the places of the `width` sub-domains with the least bounds of each wanted (target,) that can be split."""
     able = wanted[leaves.target] & (leaves.candidates[:, 0] >= 0) & (leaves.bound <= settled[leaves.target])
     able = able.nonzero()[:, 0]
     by_bound = able[leaves.bound[able].sort(stable=True).indices]

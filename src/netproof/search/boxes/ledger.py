@@ -19,7 +19,7 @@ from netproof.search.boxes.parts import Boxes
 from netproof.search.evidence import Cover
 from netproof.search.goals import Goal, Judge
 
-TRIES = 64  # points a batch that are looked at more closely, best first
+TRIES = 64  # points per batch that are looked at more closely, best first
 
 
 class BoxLedger:
@@ -48,14 +48,14 @@ class BoxLedger:
     # --- bounds ---
 
     def decided(self, least: Tensor, target: Tensor) -> Tensor:
-        """(box,): some row (box, row) is above the threshold, or on it where the violation must lie strictly below."""
+        """Say which boxes (box,) are proved: a row of least (box, row) is above the threshold, or strict and on it."""
         tau = self.tau[target][:, None]
         rows = self._strict.shape[1]  # past these stands a combination, which is never taken to be strict
         on_it = self._strict[target] & (least[:, :rows] == tau)
         return (least > tau).any(1) | on_it.any(1)
 
     def book(self, target: Tensor, bound: Tensor) -> None:
-        """A part of the target's set is proved with this bound (n,)."""
+        """Book parts of the targets' sets as proved, with their bounds; target, bound: (n,)."""
         self._proved = self._proved.scatter_reduce(0, target, bound, "amin")
 
     def close(self, boxes: Boxes) -> None:
@@ -63,35 +63,35 @@ class BoxLedger:
         self._cover.close(boxes.target, boxes.level)
 
     def shares(self) -> tuple[Fraction, ...]:
-        """By target, the share of its set that is proved."""
+        """Return by target the share of its set that is proved."""
         return self._cover.shares()
 
     def give_up(self, boxes: Boxes) -> None:
-        """Undecided boxes must degrade the verdict, so they are kept."""
+        """Keep undecided boxes: they must degrade the verdict."""
         if len(boxes):
             self._stuck.append(boxes)
 
     def open(self, frontier: Boxes) -> Boxes:
-        """Everything undecided: the frontier and what was given up."""
+        """Return everything undecided: the frontier and what was given up."""
         return concatenate([frontier, *self._stuck])
 
     def target_bounds(self, frontier: Boxes) -> Tensor:
-        """(target,): the least bound of all its boxes; it holds on the target's whole set."""
+        """Return by target (target,) the least bound of all its boxes; it holds on the target's whole set."""
         bounds = self._proved
         for boxes in (*self._stuck, frontier):
             bounds = bounds.scatter_reduce(0, boxes.target, boxes.bound, "amin")
         return bounds
 
     def proved(self) -> tuple[float, ...]:
-        """By target, the least bound of its parts that are proved, +inf where none is."""
+        """Return by target the least bound of its parts that are proved, +inf where none is."""
         return tuple(self._proved.tolist())
 
     # --- points ---
 
     def offer(self, points: Tensor, target: Tensor) -> Tensor:
-        """Points (n, input) for their targets (n,): those that may be a witness go to their problem's goal.
+        """Try points (n, input) for their targets (n,): those that may be a witness go to their problem's goal.
 
-        Returns (n,) bool: which points are a violation for all that float32 can tell.
+        Returns (n,) bool: which points may be a violation, as far as float32 can tell.
         """
         x = points.float().view(-1, *self._graph.input.shape)
         value, noise = self._judge.judge(self._judge.outputs(x), target)
@@ -141,7 +141,7 @@ class BoxLedger:
 
 
 def joined_rows(parts: Sequence[Rows]) -> Rows:
-    """The rows of all targets, padded to the longest conjunction of any."""
+    """Join the rows of all targets, padded to the longest conjunction of any."""
     most = max(rows.valid.shape[1] for rows in parts)
     padded = [rows if rows.valid.shape[1] == most else _padded(rows, most) for rows in parts]
     names = ("coef", "offset", "strict", "valid")

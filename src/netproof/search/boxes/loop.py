@@ -31,22 +31,22 @@ from netproof.search.goals import Goal
 from netproof.search.method import Work
 
 BATCH = {"cpu": 64, "cuda": 4096}
-AT_ONCE = 12  # halvings of a box in one round
-DEEP = 400  # halvings in all
+AT_ONCE = 12  # halvings of a box in one round, at most
+DEEP = 400  # halvings of a box in all, at most
 NOISE = 1e-11  # a bound this near to its threshold, relative to its terms, is not lifted over it by splitting
 
 
 @dataclass(frozen=True)
 class SplitOptions:
-    batch: int | None = None  # boxes bounded a round; None: by device
+    batch: int | None = None  # boxes bounded per round; None: by device
     sweeps: int = 2  # of clipping
     samples: int = 8192  # points tried before the first split, over all targets
-    limit: int | None = None  # boxes bounded below the problems' own before the rest is returned; None: all it takes
+    limit: int | None = None  # boxes bounded besides the whole sets before the rest is returned; None: no limit
     seed: int = 0
 
 
 def applies(problems: Sequence[Problem]) -> bool:
-    """Whether these can be searched together: boxes, no balls, and one network."""
+    """Say whether these can be searched together: boxes, no balls, and one network."""
     return all(p.input_set.centre is None and p.graph is problems[0].graph for p in problems)
 
 
@@ -93,7 +93,7 @@ class InputSplit:
         return self._ledger.witness is None and not self._deadline.expired and not spent
 
     def _bound_whole_sets(self) -> tuple[Frontier[Boxes], Boxes]:
-        """Every target on its problem's whole set: those that stay open, and those that the deadline left out."""
+        """Bound every target on its problem's whole set; return the open ones, and those the deadline left out."""
         hull = InputSet(self._lower.amin(0).view(self._shape).cpu(), self._upper.amax(0).view(self._shape).cpu())
         self._bounder = BoxBounder(self._problems[0].graph, self._ledger.rows, hull, self._device)
         self._chunk = self._bounder.boxes_that_fit()
@@ -136,7 +136,7 @@ class InputSplit:
         return boxes.select(slice(done, None))
 
     def _bound(self, boxes: Boxes, shared: bool) -> Boxes:
-        """Those of the boxes that stay open. `shared`: they are whole sets, one for all targets of a problem."""
+        """Bound boxes; return those that stay open. `shared`: they are whole sets, one for all targets of a problem."""
         lower, upper, signs, box = boxes.lower, boxes.upper, boxes.signs, None
         if shared:
             owner, box = self._ledger.owner[boxes.target].unique(return_inverse=True)
@@ -153,7 +153,7 @@ class InputSplit:
         if len(index):
             rest, empty, stuck = self._filter(rest, found.select(index))
             done = concatenate([done, empty])
-        # Booked last: whoever runs out of memory on the way bounds the same boxes again.
+        # Booked last: if memory runs out before, the same boxes are bounded again.
         self._ledger.book(boxes.target, bound)
         self._ledger.give_up(stuck)
         self._ledger.close(done)
@@ -181,9 +181,9 @@ class InputSplit:
         return rest, gone, stuck
 
     def _hopeless(self, boxes: Boxes, found: BoxBounds, whole: Tensor, suspect: Tensor) -> Tensor:
-        """(box,): too thin, too deep, linear with a single row, or within rounding of the threshold at its very centre.
+        """Say which boxes (box,) are too thin, too deep, linear with one row, or within rounding of the threshold.
 
-        suspect (box,): whether the centre may be a violation.
+        suspect (box,): whether the centre may be a violation; without that no box counts as within rounding.
         """
         thin = too_thin(boxes.lower, boxes.upper, whole).all(1)
         reach = boxes.lower.abs().maximum(boxes.upper.abs())[:, None]
@@ -194,14 +194,14 @@ class InputSplit:
         return thin | near | linear | (boxes.level >= DEEP)
 
     def _try_points(self, boxes: Boxes, found: BoxBounds) -> Tensor:
-        """The centre of each box, and where its best row's bound is least; (box,) whether its centre may violate."""
+        """Try the centre of each box and where its best row's bound is least; say whose centre may violate, (box,)."""
         row = found.least.argmax(1)[:, None, None].expand(-1, 1, boxes.lower.shape[1])
         corner = torch.where(found.form.coef.gather(1, row)[:, 0] > 0, boxes.lower, boxes.upper)
         points = torch.cat([boxes.lower / 2 + boxes.upper / 2, corner])
         return self._ledger.offer(points, boxes.target.repeat(2))[: len(boxes)]
 
     def _sample(self, boxes: Boxes) -> None:
-        """Points of the whole sets, many of their coordinates on the faces, where violations like to be.
+        """Try random points of the open targets' sets, with many coordinates on the faces, where violations often lie.
 
         In few dimensions they find what gradients do not: a network can be flat nearly everywhere.
         """
@@ -215,7 +215,7 @@ class InputSplit:
         self._ledger.offer(lower + share * (upper - lower), target)
 
     def _halve(self) -> None:
-        """The one place that answers a full device: fewer boxes at a time."""
+        """Bound half as many boxes at a time once the device's memory is full; raises DeviceError at one box."""
         if self._chunk == 1:
             raise DeviceError("out of memory with one box at a time", remedy="use --device cpu or a larger GPU")
         torch.cuda.empty_cache()
