@@ -43,7 +43,7 @@ from netproof.search.ranges import OutputBounds, output_ranges
 
 @dataclass(frozen=True)
 class Progress:
-    """What a progress callback is told, a few times a second at most."""
+    """What a progress callback is told: at every phase, and again and again during a search."""
 
     phase: str  # "load", "attack", "root", "search" or "leaf"
     lower_bound: float | None = None
@@ -74,7 +74,7 @@ def verify(
     progress: Callable[[Progress], None] | None = None,
     deadline: Deadline | None = None,
 ) -> Verdict:
-    """Does the network satisfy the property on the whole input set?
+    """Decide whether the network satisfies the property on the whole input set.
 
     model: an ONNX path, a torch module, or what `load_network` returned. spec: a VNN-LIB path, a Property, or an
     input region such as `linf_ball(x, eps)`, then with the `label` that must win (against `targets`, or all others).
@@ -102,9 +102,9 @@ def bounds(
     options: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> OutputBounds:
-    """Both sides of every output over the input set; what the specification says of the outputs plays no part.
+    """Bound both sides of every output over the input set; what the specification says of outputs plays no part.
 
-    Nor does what it says of several inputs together: the set is a box, or a ball.
+    What it says of several inputs together plays no part either: the set is a box, or a ball.
     method: "ibp", "crown", "alpha", "lp", or "exact" (the true minimum and maximum, by the complete search).
     """
     method = arguments.word(method, "method", "alpha")
@@ -187,7 +187,7 @@ class _Run:
         return verdict
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
-        """What a search of one of the problems calls to say where it is."""
+        """Return what a search of one of the problems calls to report its progress."""
 
         def report(phase: str, bound: float, frontier: int) -> None:
             self.tell(phase, bound, frontier, problem=index, problems=count)
@@ -218,7 +218,7 @@ class _Run:
 
 
 def as_property(network: Network, spec: Any, label: int | None, targets: Sequence[int] | None) -> Property:
-    """What `verify` accepts as a specification, as a Property of this network."""
+    """Turn what `verify` accepts as a specification into a Property of this network; UsageError if it cannot."""
     if isinstance(spec, InputRegion):
         if label is None:
             raise UsageError("an input region needs the label that must win", remedy="pass label=K")

@@ -1,4 +1,4 @@
-"""BaBSR (Bunel et al. 2020): how much the bound would move if a neuron's relaxation became exact."""
+"""BaBSR (Bunel et al. 2020): by how much the bound would move if a neuron's relaxation became exact."""
 
 from __future__ import annotations
 
@@ -64,20 +64,20 @@ def _chords(scope: Scope, bounds: Bounds) -> _Chords:
     return _Chords(*(torch.cat(columns, 1) for columns in zip(*parts, strict=True)))
 
 
-STRONG = 1e-3  # a score above this is taken, as in the original,
-LOSES = 1e-4  # and below it a neuron whose intercept loses as much
+STRONG = 1e-3  # a best score up to this is weak, so that the intercepts decide, as in the original
+LOSES = 1e-4  # an intercept that loses no more than this does not count, as in the original
 
 
 @dataclass(frozen=True)
 class BabsrOriginal(Brancher):
-    """The rule as it was first run with LPs: the score's absolute value, and seldom the first layer.
+    """The rule as first published, for LPs: the score's absolute value, and seldom the first layer.
 
     A loss counts as much as a gain. Where the best neuron is of the first layer, or weak, the one whose intercept loses
     most is taken instead, in the last layer that has one; where there is none, any of the last layer.
 
-    An LP profits from splits that a linear bound cannot use, so that this does not stall as it would there. `Babsr`
-    needs a half to a fifth of the branches, but it is this rule that comes near the published counts. Measured on
-    three properties of oval_base_easy, published, this, `Babsr`: 440, 220, 98; 470, 212, 44; 486, 590, 86.
+    An LP profits from splits that a linear bound cannot use, so that this rule does not stall with LPs. `Babsr` needs a
+    half to a seventh of the branches, but this rule comes nearer to the published counts. Measured on three properties
+    of oval_base_easy, published, this, `Babsr`: 440, 220, 98; 470, 212, 44; 486, 590, 86.
     """
 
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:

@@ -18,10 +18,10 @@ class Brancher(ABC):
 
     @abstractmethod
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
-        """(domain, U), larger is better; what it says of stable neurons is ignored."""
+        """Score every neuron, (domain, U), larger is better; the scores of stable neurons are ignored."""
 
     def choose(self, scope: Scope, bounds: Bounds, k: int) -> Tensor:
-        """(domain, k) unstable neurons, best first, −1 past the last."""
+        """Return (domain, k) unstable neurons, best first, −1 past the last."""
         k = min(k, scope.count)
         if k == 0:
             return bounds.domains.candidates.new_full((len(bounds.domains), 1), -1)
@@ -31,5 +31,5 @@ class Brancher(ABC):
         return torch.where(best > -torch.inf, neurons, -1)
 
     def reorder(self, scope: Scope, domains: Domains) -> Tensor:
-        """The candidates (domain, k) of sub-domains about to be split, best first; here as they were ranked."""
+        """Return the candidates (domain, k) of sub-domains about to be split, best first; here as they were ranked."""
         return domains.candidates

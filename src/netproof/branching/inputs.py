@@ -14,19 +14,19 @@ from torch import Tensor
 from netproof.bounds.boxes.bounder import BoxBounds
 
 LINEAR = 0.01  # the weight of the rows' own slopes beside the blame
-FAIR = 1e-4  # and of a coordinate's width, relative to the whole set's, so that none starves
-THIN = 2.0**-40  # of the whole set's width: a coordinate that is narrower is not split again
-ULPS = 2.0**-48  # nor one that is narrower than this multiple of its size, where floats run out
+FAIR = 1e-4  # the weight of a coordinate's relative width beside the blame, so that each is split at some time
+THIN = 2.0**-40  # a coordinate narrower than this share of the whole set's width is not split again
+ULPS = 2.0**-48  # a coordinate narrower than this share of its largest value is not split again: floats run out
 
 
 def too_thin(lower: Tensor, upper: Tensor, whole: Tensor) -> Tensor:
-    """(box, input) bool: the coordinates that are not worth splitting; whole (box, input), the whole set's width."""
+    """Say which coordinates (box, input) are too narrow to split; whole (box, input): the whole set's width."""
     size = lower.abs().maximum(upper.abs())
     return upper - lower <= (THIN * whole).maximum(ULPS * size)
 
 
 def scores(bounds: BoxBounds, lower: Tensor, upper: Tensor, whole: Tensor) -> Tensor:
-    """(box, input): what splitting a coordinate is worth, by unit of its width, which clipping and splitting change."""
+    """Return (box, input) what splitting a coordinate is worth per unit of width: clipping changes its width later."""
     width = upper - lower
     slope = bounds.form.coef.abs().sum(1) * width
     gain = (bounds.blame + LINEAR * slope).nan_to_num()
@@ -37,7 +37,7 @@ def scores(bounds: BoxBounds, lower: Tensor, upper: Tensor, whole: Tensor) -> Te
 
 
 def split(lower: Tensor, upper: Tensor, score: Tensor, times: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Each box (box, input) halved `times` times, always where score · width is largest: 2^times children.
+    """Halve each box (box, input) `times` times, always where score · width is largest: 2^times children.
 
     Returns lower, upper (child, input) and the parent (child,). Halves share a face, so together they are the box.
     """

@@ -1,4 +1,4 @@
-"""Any unstable neuron, as likely as the next: what a rule must beat to be one."""
+"""A random unstable neuron: the baseline that a branching rule must beat."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from netproof.branching.brancher import Brancher
 
 @dataclass(frozen=True)
 class Random(Brancher):
-    """By a hash of the sub-domain's splits and the seed, so that a sub-domain is ranked alone as in a batch."""
+    """By a hash of the sub-domain's splits and the seed, so that the batch around a sub-domain changes nothing."""
 
     seed: int = 0
 
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
-        """(domain, U) in [0, 1)."""
+        """Score every neuron at random, (domain, U) in [0, 1)."""
         splits = bounds.domains.splits.long()
         place = torch.arange(1, splits.shape[1] + 1, device=splits.device)
         own = mixed((splits * mixed(place + self.seed)).sum(1) + bounds.domains.target)
@@ -27,7 +27,7 @@ class Random(Brancher):
 
 
 def mixed(x: Tensor) -> Tensor:
-    """Integers that look unrelated to x (xorshift and multiply; products wrap around alike on every device)."""
+    """Return integers that look unrelated to x (xorshift and multiply; products wrap alike on every device)."""
     for shift, factor in ((33, 0x7F51AFD7ED558CCD), (29, 0x44CEB9FE1A85EC53)):
         x = (x ^ (x >> shift)) * factor
     return x ^ (x >> 32)

@@ -62,9 +62,9 @@ def lirpa(n: int | None = None, root: int = 100, neuron: int = 20, below: int = 
 _BETA, _LIRPA = "netproof.methods.build:beta", "netproof.methods.build:lirpa"
 
 METHODS = (
-    MethodInfo("auto", "the strongest there is for the problem", BETA, _BETA, "few"),
+    MethodInfo("auto", "the strongest method for the problem", BETA, _BETA, "few"),
     MethodInfo("beta", "slopes and a multiplier per split, filtered branching", BETA, _BETA),
-    MethodInfo("input-split", "boxes of the input, in batches; then as beta what is left", BETA, _BETA, "always"),
+    MethodInfo("input-split", "boxes of the input, in batches; then beta on what is left", BETA, _BETA, "always"),
     MethodInfo("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed", lirpa(), _LIRPA),
     MethodInfo("lirpa-single", "the same, one sub-domain at a time", lirpa(1), _LIRPA),
     MethodInfo("lirpa-fixed", "the same, slopes not optimised", lirpa(None, 0, 0, 0), _LIRPA),

@@ -23,7 +23,7 @@ class Field:
     high: float | None = None
 
     def parse(self, given: Any) -> int | float | bool:
-        """The value of a text, or of a value of this type."""
+        """Read the value from a text or from a value of this type; UsageError if it is neither, or out of range."""
         try:
             value = _parse(self.type, given)
         except ValueError:

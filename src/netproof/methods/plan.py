@@ -1,4 +1,4 @@
-"""How a question is searched: over boxes of the input, over the signs of neurons, or the one after the other."""
+"""How a question is searched: over boxes of the input, over the signs of neurons, or one after the other."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
 from netproof.search.boxes.loop import applies
 
-FEW_INPUTS = 10  # that vary: splitting them decides nearly everything
-SOME_INPUTS = 100  # up to here it is worth a try on a network with one layer of neurons
-MANY_NEURONS = 20_000  # past so many, a box costs too much for splitting to be cheap
+FEW_INPUTS = 10  # where no more inputs vary, splitting them decides nearly everything
+SOME_INPUTS = 100  # where no more inputs vary, splitting them is worth a try if there is one layer of neurons
+MANY_NEURONS = 20_000  # past so many neurons a box costs too much for splitting inputs to be cheap
 TRY = 64  # batches of boxes that a try may take
 
 
@@ -26,7 +26,7 @@ class Strategy(Enum):
 def choose_strategy(method: MethodInfo, problems: Sequence[Problem]) -> Strategy:
     """Choose how to search: methods that always split the input do, others where few inputs vary, or never.
 
-    Those that never do, do where a nonlinearity has no LP form.
+    Those that never do count as others where a nonlinearity has no LP form.
 
     Measured: with one layer of neurons, splitting up to a hundred inputs wins where bounds by signs tie for long, as in
     logical puzzles. With more layers it only delays what signs decide.

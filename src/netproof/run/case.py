@@ -1,4 +1,4 @@
-"""Keeps a case on which netproof contradicted itself, so that it can be reported: model, question and evidence."""
+"""A case on which netproof contradicted itself, kept so that it can be reported: model, question and evidence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PREFIX = "netproof-contradiction-"
 def save_case(
     verdict: Verdict, network: Network, property: Property, method: str, options: Mapping[str, Any], seed: int
 ) -> Verdict:
-    """Write a folder with the case, here or where temporary files go; the verdict that says where it is."""
+    """Write a folder with the case, here or where temporary files go; return the verdict that says where it is."""
     found = dict(verdict.details[CONTRADICTION])
     document = {
         "netproof": __version__,
@@ -45,7 +45,7 @@ def save_case(
 
 
 def _plain(disjunct: Disjunct) -> dict[str, Any]:
-    """A disjunct as exact text: x between `lower` and `upper` (and in the ball), and every row at most its limit."""
+    """Write a disjunct as exact text: x between `lower` and `upper` (and in the ball), every row at most its limit."""
     box, ball = disjunct.box, disjunct.ball
     return {
         "lower": [str(v) for v in box.lower],

@@ -1,8 +1,8 @@
-"""The one place where a verdict is made, and evidence is all that it is made of.
+"""The one place where a verdict is made, from evidence alone.
 
 `unsat` needs, for every disjunct of the property, an input set that is empty as written, or a cover of it by
 sub-domains that are each proved. `sat` needs a replayed witness. Everything else is `timeout` or `unknown`. Evidence
-that speaks against itself is never an answer: the verdict is `unknown`, its reason `contradiction`, the case is kept.
+that contradicts itself is never an answer: the verdict is `unknown`, its reason `contradiction`, the case is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from netproof.problem.witness import confirmed, in_set, project, rounding_gap, v
 from netproof.search.evidence import RANKS, Outcome
 from netproof.search.goals import Decide, Lowest
 
-WEIGHING = 16  # roundings in the weights of rows beyond one for each: their exponentials, their sum, and the quotient
+WEIGHING = 16  # roundings in the weights of rows beyond one per row: their exponentials, their sum, and the quotient
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,16 @@ class Evidence:
         self._network, self._property = network, property
         empty = [disjunct.box.empty for disjunct in property.disjuncts]
         self._proved = [Fraction(int(e)) for e in empty]  # by disjunct, the share of its input set that is proved
-        self._bounds = [math.inf if e else -math.inf for e in empty]  # and what is proved of all of it
-        self._nothing = all(empty)  # to search
+        self._bounds = [math.inf if e else -math.inf for e in empty]  # by disjunct, the bound proved on all of its set
+        self._nothing = all(empty)  # whether there is nothing to search
         self._witness: Witness | None = None
         self._lowest: dict[int, Lowest] = {}  # by disjunct, the lowest point that was evaluated
-        self._odd = ""  # what of an outcome cannot be
+        self._odd = ""  # what cannot be true of an outcome
         self._reason, self._stopped, self._decided_by = "", False, "root"
-        self.upper = math.inf  # the least value seen, in float32: for people to watch
+        self.upper = math.inf  # the least value seen, in float32: shown as progress, no evidence
 
     def add(self, problems: Sequence[Problem], outcome: Outcome) -> None:
-        """Add what a search of these problems established, for good."""
+        """Add what a search of these problems established; each problem's shares are added once."""
         targets = [disjunct for problem in problems for disjunct in problem.disjuncts]
         for disjunct, share, bound in zip(targets, outcome.proved, outcome.bounds, strict=True):
             self._proved[disjunct] += share
@@ -66,14 +66,14 @@ class Evidence:
         self._stopped |= outcome.stopped
 
     def _of_largest_row(self, disjunct: int, bound: float) -> float:
-        """Take off a bound of Σ λ r what float32 weights λ may add up to beyond 1: what it says of the largest row."""
+        """Lower a bound of Σ λ r by what the float32 weights λ may exceed 1 in sum: it then bounds the largest row."""
         rows = len(self._property.disjuncts[disjunct].rows)
         return (
             bound - abs(bound) * (rows + WEIGHING) * UNIT[torch.float32] if rows > 1 and math.isfinite(bound) else bound
         )
 
     def add_whole(self, problems: Sequence[Problem], outcome: Outcome) -> None:
-        """Add a first look, of which only the targets count that it proved whole: the others are searched again."""
+        """Add a first look; of its shares only those of wholly proved targets count: the others are searched again."""
         whole = tuple(share if share == 1 else Fraction(0) for share in outcome.proved)
         reason = outcome.reason if outcome.covers else ""
         self.add(problems, Outcome(whole, outcome.bounds, outcome.witness, reason, decided_by=outcome.decided_by))
@@ -104,12 +104,12 @@ class Evidence:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing may be searched any more: there is a witness, or no time."""
+        """Say whether nothing may be searched any more: there is a witness, or no time."""
         return self._witness is not None or self._stopped
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is over, or everything is proved."""
+        """Say whether it is over, or everything is proved."""
         return self.is_over or self._all_proved
 
     @property
@@ -118,11 +118,11 @@ class Evidence:
 
     @property
     def lower(self) -> float:
-        """What is proved of every disjunct."""
+        """Return the bound that is proved of every disjunct."""
         return min(self._bounds, default=math.inf)
 
     def verdict(self, stats: Stats, *, cancelled: bool) -> Verdict:
-        """What follows from the evidence."""
+        """Return what follows from the evidence: `sat`, a contradiction, `unsat`, or why nothing is decided."""
         if self._witness is not None:
             return self._sat(self._witness, stats)
         seen = self._evaluated()
@@ -134,7 +134,7 @@ class Evidence:
         return Verdict(status, reason, None, _finite(self.lower), upper, stats, decided_by)
 
     def _answer(self, cancelled: bool) -> tuple[Status, str, str]:
-        """The status, its reason and what decided, where there is no witness and no contradiction."""
+        """Return the status, its reason and what decided, where there is no witness and no contradiction."""
         if self._all_proved and self._nothing:
             empty = EMPTY if self._property.disjuncts else "no output can violate the property"
             return Status.UNSAT, empty, "input set"
@@ -164,7 +164,7 @@ class Evidence:
         )
 
     def _evaluated(self) -> list[Evaluated]:
-        """The points that may contradict: the lowest of all, and the lowest against what is proved of its disjunct."""
+        """Evaluate the points that may contradict: the lowest, and the lowest against its disjunct's proved bound."""
         if not self._lowest:
             return []
         lowest = min(self._lowest, key=lambda i: self._lowest[i].value)
@@ -173,7 +173,7 @@ class Evidence:
         return [point for point in found if point is not None]
 
     def _evaluate(self, index: int) -> Evaluated | None:
-        """A disjunct's lowest point, moved into the set as written and evaluated with its rounding bounded."""
+        """Move a disjunct's lowest point into the set as written and evaluate it, with its rounding bounded."""
         disjunct = self._property.disjuncts[index]
         point = project(self._lowest[index].point.numpy(), disjunct)
         if not in_set(point, disjunct):  # a ball may hold no float32
@@ -182,7 +182,7 @@ class Evidence:
         return Evaluated(max(high, default=0.0), confirmed(disjunct, high), index, tuple(point.tolist()))
 
     def _contradiction(self, seen: Sequence[Evaluated]) -> str:
-        """What in the evidence cannot be; empty where nothing is."""
+        """Say what in the evidence cannot be true; empty where nothing is."""
         if self._odd:
             return self._odd
         over = next((i for i, share in enumerate(self._proved) if share > 1), None)

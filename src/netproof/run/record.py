@@ -1,4 +1,4 @@
-"""A verdict as plain values: all that --json, a row of the store, tables and messages between processes have of it."""
+"""A verdict as plain values, for --json, a row of the store, tables and messages between processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a question; as it is made, nothing yet. No numpy here: who reads it need not import that."""
+    """What is known of a question; by default nothing yet. No numpy here, so that readers need not import it."""
 
     verdict: str = "unknown"
     reason: str = ""
@@ -29,7 +29,7 @@ class Record:
     peak_memory: int = 0
     leaf_lps: int = 0
     rounds: int = 0
-    contradiction: dict[str, Any] | None = None  # what in the evidence cannot be, and where the case is saved
+    contradiction: dict[str, Any] | None = None  # what in the evidence cannot be true, and where the case is saved
     witness: dict[str, Any] | None = None  # its input and output
     text: str = ""  # the witness in the property's own form
 
@@ -59,7 +59,7 @@ class Record:
         return dataclasses.replace(self, **changes)
 
     def undecided(self, verdict: str, reason: str) -> Record:
-        """Return it without its answer: how far it went, and why it is none."""
+        """Return it without its answer: how far it went, and why there is none."""
         return self.but(verdict=verdict, reason=reason, decided_by="", witness=None, text="")
 
 
