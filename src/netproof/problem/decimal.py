@@ -7,7 +7,7 @@ from fractions import Fraction
 
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
 
-# A number such as 1e999999999 would fill the memory when read exactly; float64 ends near 1e308 anyway.
+# A number such as 1e999999999 would fill the memory when read exactly, and float64 ends near 1e308.
 MAX_EXPONENT = 400
 MAX_LENGTH = 1000  # characters
 
@@ -15,7 +15,7 @@ LIMITS = f"use at most {MAX_LENGTH} characters and exponents within ±{MAX_EXPON
 
 
 def decimal(text: str) -> Fraction | None:
-    """The value of a decimal literal; None when it is not one, OverflowError when it is beyond the limits.
+    """Return the value of a decimal literal; None when it is not one, OverflowError when it is beyond the limits.
 
     >>> decimal("-2.5e-1"), decimal("x")
     (Fraction(-1, 4), None)

@@ -16,16 +16,16 @@ from netproof.problem.rounding import Doubles, Rounded
 
 Integers = NDArray[np.int64]
 
-_DIGITS = 18  # so many fit into an int64
-_POWERS = np.array([float(10**k) for k in range(23)])  # float64 holds these exactly, and no more
+_DIGITS = 18  # decimal digits that always fit into an int64
+_POWERS = np.array([float(10**k) for k in range(23)])  # the powers of ten that float64 holds exactly
 _SPLIT = 2.0**27 + 1.0  # Veltkamp's constant, which halves a float64's 53 bits
 
 
 @dataclass(frozen=True, eq=False)
 class Decimals(Sequence[Fraction]):
-    """The values of decimal literals. Made by the thousand, they are read as fractions only where that is needed."""
+    """The values of decimal literals. There may be thousands, so they become fractions only where that is needed."""
 
-    texts: tuple[str, ...]  # each one that `exact.decimal` accepts, in ASCII
+    texts: tuple[str, ...]  # each one that `decimal` accepts, in ASCII
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -51,7 +51,7 @@ class Decimals(Sequence[Fraction]):
 
     @cached_property
     def rounded(self) -> Rounded:
-        """As `Rounded.of`. OverflowError where a value is beyond float64 or the limits of a literal."""
+        """Round as `Rounded.of` does. OverflowError where a value is beyond float64 or the limits of a literal."""
         near: Doubles = np.array([float(text) for text in self.texts], dtype=np.float64) + 0.0  # no negative zero
         count, places, plain = _digits(self.texts)
         rest, sure = _side(np.where(plain, np.abs(near), 0.0), count, places)
@@ -71,13 +71,13 @@ def _value(text: str) -> Fraction:
 
 
 def _digits(texts: Sequence[str]) -> tuple[Integers, Integers, NDArray[np.bool_]]:
-    """Of literals such as -0.125: their digits as a number (n,), and how many of these are decimals (n,).
+    """Return of literals such as -0.125 their digits as a number (n,), and how many of these are decimals (n,).
 
-    Zeros stand for a literal that is not so plain, which the third array (n,) tells: one with an exponent or with
-    too many digits.
+    The third array (n,) says which literals are so plain; of others, with an exponent or too many digits, the first
+    two are 0.
     """
     joined = np.array(texts, dtype=np.bytes_)
-    codes = joined.view(np.uint8).reshape(len(texts), joined.itemsize)  # a row a literal, filled up with zeros
+    codes = joined.view(np.uint8).reshape(len(texts), joined.itemsize)  # one row per literal, filled up with zeros
     digit = codes - np.uint8(ord("0"))  # anything else wraps around to 10 or more
     is_digit, is_dot = digit < 10, codes == ord(".")
     other = is_dot | (codes == 0) | (codes == ord("-")) | (codes == ord("+"))
@@ -92,7 +92,7 @@ def _digits(texts: Sequence[str]) -> tuple[Integers, Integers, NDArray[np.bool_]
 
 
 def _side(near: Doubles, count: Integers, places: Integers) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
-    """The sign of x − near for x = count / 10^places and near >= 0 the float64 nearest to it; and where it is sure.
+    """Return the sign of x − near for x = count / 10^places and its nearest float64, near >= 0; and where it is sure.
 
     It is that of count − near·10^places. Both terms are taken as sums of two floats, exactly; the difference of the
     larger parts is exact too, because they are within a factor of two of each other (Sterbenz).
@@ -109,7 +109,7 @@ def _side(near: Doubles, count: Integers, places: Integers) -> tuple[NDArray[np.
 
 
 def _product_error(a: Doubles, b: Doubles, product: Doubles) -> Doubles:
-    """a·b − product, exactly (Dekker); far from overflow and underflow."""
+    """Return a·b − product, exactly (Dekker); far from overflow and underflow."""
     a_high, b_high = (big - (big - x) for x, big in ((a, _SPLIT * a), (b, _SPLIT * b)))
     a_low, b_low = a - a_high, b - b_high
     error: Doubles = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
@@ -117,7 +117,7 @@ def _product_error(a: Doubles, b: Doubles, product: Doubles) -> Doubles:
 
 
 def _difference(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
-    """a − b, rounded, and what the rounding lost, exactly (Knuth)."""
+    """Return a − b, rounded, and what the rounding lost, exactly (Knuth)."""
     total = a - b
     part = total - a
     return total, (a - (total - part)) - (b + part)

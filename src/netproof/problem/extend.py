@@ -28,7 +28,7 @@ def with_inputs(graph: Graph, read: Sequence[int]) -> Graph:
 
 
 def _flat(nodes: list[Node], node: Node) -> int:
-    """Flatten a node, unless it is flat: where that is."""
+    """Flatten a node, unless it is flat; return the flat node's index."""
     shape = (node.size,)
     if node.shape == shape:
         return node.index

@@ -28,7 +28,7 @@ class Row:
     inputs: Mapping[int, Fraction] = field(default_factory=dict)
 
     def value(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> Fraction:
-        """sum_i coefs[i]·y_i + sum_j inputs[j]·x_j. Where the row reads no inputs, x may be empty."""
+        """Return sum_i coefs[i]·y_i + sum_j inputs[j]·x_j. Where the row reads no inputs, x may be empty."""
         of_outputs = sum((c * y[i] for i, c in self.coefs.items()), Fraction(0))
         return sum((c * x[j] for j, c in self.inputs.items()), of_outputs)
 
@@ -55,7 +55,7 @@ class Box:
         )
 
     def _narrow(self) -> Sequence[int]:
-        """The coordinates whose bounds may meet or cross; of decimals, the floats tell most of them apart."""
+        """Return the coordinates whose bounds may meet or cross; of decimals, floats exclude most of the others."""
         if not (isinstance(self.lower, Decimals) and isinstance(self.upper, Decimals)):
             return range(len(self.lower))
         narrow: list[int] = np.flatnonzero(self.lower.rounded.near >= self.upper.rounded.near).tolist()
@@ -63,12 +63,12 @@ class Box:
 
     @cached_property
     def rounded(self) -> tuple[Rounded, Rounded]:
-        """Both sides' nearest float64. OverflowError where a bound is beyond that."""
+        """Round both sides to the nearest float64. OverflowError where a bound is beyond that."""
         return _rounded(self.lower), _rounded(self.upper)
 
     @cached_property
     def float32(self) -> tuple[Singles, Singles, tuple[int, ...]]:
-        """The float32 points of the box: lower (n,), upper (n,), rounded inward, and the pinned coordinates.
+        """Return the float32 points of the box: lower (n,), upper (n,), rounded inward, and the pinned coordinates.
 
         A pinned coordinate's interval holds no float32; it takes the nearest one, as both bounds. Proofs cover
         it too, since their box holds the nearest float32 of both its ends. The arrays are read-only.
@@ -103,7 +103,7 @@ def _rounded(side: Sequence[Fraction]) -> Rounded:
 
 
 def _step_inside(bound: Singles, opened: frozenset[int], exact: NDArray[np.bool_], towards: float) -> None:
-    """Leave the end-point of an open interval where a float32 lies right on it."""
+    """Move a bound off the end-point of an open interval, in place, where a float32 lies right on it."""
     where = [i for i in opened if exact[i]]
     bound[where] = np.nextafter(bound[where], np.float32(towards))
 
@@ -117,7 +117,7 @@ class Ball:
     p: int
 
     def contains(self, x: Sequence[Fraction]) -> bool:
-        """Decided exactly: for p = 2 the squares are compared, so no root is rounded."""
+        """Decide exactly whether x is in the ball: for p = 2 the squares are compared, so no root is rounded."""
         gaps = [abs(v - c) for v, c in zip(x, self.centre, strict=True)]
         if self.p == 1:
             return sum(gaps, Fraction(0)) <= self.radius
@@ -140,7 +140,7 @@ class Disjunct:
     ball: Ball | None = None
 
     def holds(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
-        """Whether input x with output y is a violation of this kind."""
+        """Say whether input x with output y is a violation of this kind."""
         inside = self.box.contains(x) and (self.ball is None or self.ball.contains(x))
         return inside and all(row.holds(x, y) for row in self.rows)
 
@@ -150,18 +150,18 @@ class Property:
     """Inputs and outputs are flattened in row-major order of the file's shapes.
 
     No disjunct at all means that nothing is a violation. A disjunct without rows means that every input of
-    its set is one. Boxes may be empty: who asks decides what to say about that.
+    its set is one. Boxes may be empty: the caller decides what to say about that.
     """
 
     disjuncts: tuple[Disjunct, ...]
     inputs: int
     outputs: int
     source: str = ""  # file name, for messages
-    sha256: str = ""  # of the file as it lies on disk; empty for a property made in Python
+    sha256: str = ""  # of the file as it is on disk; empty for a property made in Python
 
     @cached_property
     def inputs_read(self) -> tuple[int, ...]:
-        """The inputs that rows read, in order: none where every row is over outputs alone."""
+        """Return the inputs that rows read, in order: none where every row is over outputs alone."""
         return tuple(sorted({j for disjunct in self.disjuncts for row in disjunct.rows for j in row.inputs}))
 
     def without_rows(self) -> Property:

@@ -39,7 +39,7 @@ _ALWAYS = Row({}, Fraction(0))
 
 
 def reduce(network: Network, property: Property) -> list[Problem]:
-    """One problem for each distinct input set, with all disjuncts on it as targets.
+    """Make one problem per distinct input set, with all disjuncts on it as targets.
 
     Disjuncts whose box is empty hold and are dropped; an empty list means that none was left to exclude.
     """
@@ -60,7 +60,7 @@ def reduce(network: Network, property: Property) -> list[Problem]:
 def _without_idle_rows(disjunct: Disjunct) -> Disjunct:
     """Drop the rows of inputs alone that hold on the whole box: a search would only have to learn that λ_j = 0.
 
-    Without them there are more violations, if anything, so what is proved is proved; a witness is held against them.
+    Without them there can only be more violations, so a proof stays a proof; a witness is checked against them.
     """
     return replace(disjunct, rows=tuple(row for row in disjunct.rows if row.coefs or not _holds_on(disjunct.box, row)))
 
@@ -73,7 +73,7 @@ def _holds_on(box: Box, row: Row) -> bool:
 
 
 def _on_one_set(disjuncts: Sequence[Disjunct]) -> list[list[int]]:
-    """The disjuncts whose box is not empty, those of one input set together, in order."""
+    """Group the disjuncts whose box is not empty by their input set, in order."""
     same: dict[tuple[int, int], list[int]] = {}  # by identity first: thousands of fractions are slow to hash
     for index, disjunct in enumerate(disjuncts):
         if not disjunct.box.empty:
@@ -87,7 +87,7 @@ def _on_one_set(disjuncts: Sequence[Disjunct]) -> list[list[int]]:
 
 
 def check_sizes(network: Network, property: Property) -> None:
-    """The property must speak of as many inputs and outputs as the network has."""
+    """Raise SpecError unless the property has as many inputs and outputs as the network, and reads no others."""
     for what, mine, shape in (
         ("inputs", property.inputs, network.input_shape),
         ("outputs", property.outputs, network.output_shape),
@@ -109,7 +109,7 @@ def check_sizes(network: Network, property: Property) -> None:
 
 
 def input_set(box: Box, ball: Ball | None, shape: tuple[int, ...], source: str = "") -> InputSet:
-    """The set that proofs cover, as float64 tensors of the network's input shape."""
+    """Return the set that proofs cover, as float64 tensors of the network's input shape."""
     try:
         lower, upper = box.rounded
     except OverflowError as error:
@@ -131,7 +131,7 @@ def input_set(box: Box, ball: Ball | None, shape: tuple[int, ...], source: str =
 
 
 def _rounded(values: Sequence[Fraction], source: str) -> Rounded:
-    """Roundings of input numbers, which must be within float32's range."""
+    """Round input numbers; SpecError unless they are within float32's range."""
     try:
         rounded = Rounded.of(values)
     except OverflowError as error:
@@ -154,7 +154,7 @@ def _beyond_float32(source: str) -> SpecError:
 
 
 def _norm_up(a: Sequence[Fraction], b: Sequence[Fraction], p: int) -> float:
-    """A float64 >= ‖a − b‖_p."""
+    """Return a float64 >= ‖a − b‖_p."""
     gaps = [abs(x - y) for x, y in zip(a, b, strict=True) if x != y]
     if p == 1 or not gaps:
         return float_up(sum(gaps, Fraction(0)))
@@ -163,7 +163,7 @@ def _norm_up(a: Sequence[Fraction], b: Sequence[Fraction], p: int) -> float:
 
 
 def rows(disjuncts: Sequence[Disjunct], outputs: int, source: str = "", read: Sequence[int] = ()) -> Rows:
-    """The disjuncts' rows as float64 tensors (target, row, output), padded to the longest conjunction.
+    """Write the disjuncts' rows as float64 tensors (target, row, output), padded to the longest conjunction.
 
     read: the inputs that have a column each, after those of the outputs.
     """

@@ -19,7 +19,7 @@ Singles = NDArray[np.float32]
 class Rounded:
     """x = `near` + something whose sign is `rest`, with `near` the float64 nearest to x.
 
-    The pair tells every other rounding of x apart without touching the fraction again. Two facts carry it:
+    The pair gives every other rounding of x without the fraction. It rests on two facts:
     a float (32 or 64 bits) other than `near` lies on the same side of x as of `near`; and where two float32
     are equally far from `near`, the sign of the rest breaks the tie.
     """
@@ -29,31 +29,31 @@ class Rounded:
 
     @staticmethod
     def of(values: Sequence[Fraction]) -> Rounded:
-        """OverflowError where a value is beyond float64."""
+        """Round fractions; OverflowError where a value is beyond float64."""
         near = np.array([v.numerator / v.denominator for v in values], dtype=np.float64)
         rest = np.array([_rest_sign(v, y) for v, y in zip(values, near.tolist(), strict=True)], dtype=np.int8)
         return Rounded(near, rest)
 
     def down(self) -> Doubles:
-        """The largest float64 <= x."""
+        """Return the largest float64 <= x."""
         return np.where(self.rest < 0, np.nextafter(self.near, -np.inf), self.near)
 
     def up(self) -> Doubles:
-        """The smallest float64 >= x."""
+        """Return the smallest float64 >= x."""
         return np.where(self.rest > 0, np.nextafter(self.near, np.inf), self.near)
 
     def single_down(self) -> Singles:
-        """The largest float32 <= x."""
+        """Return the largest float32 <= x."""
         y, side = self._single()
         return np.where(side > 0, np.nextafter(y, np.float32(-np.inf)), y)
 
     def single_up(self) -> Singles:
-        """The smallest float32 >= x."""
+        """Return the smallest float32 >= x."""
         y, side = self._single()
         return np.where(side < 0, np.nextafter(y, np.float32(np.inf)), y)
 
     def single_near(self) -> Singles:
-        """The float32 nearest to x; a true tie goes to the even one."""
+        """Return the float32 nearest to x; a true tie goes to the even one."""
         y, side = self._single()
         towards = np.where(side > 0, np.float32(-np.inf), np.float32(np.inf)).astype(np.float32)
         other = np.nextafter(y, towards)
@@ -64,11 +64,11 @@ class Rounded:
         return np.where(wrong, other, y)
 
     def is_single(self) -> NDArray[np.bool_]:
-        """Where x itself is a float32."""
+        """Say where x itself is a float32."""
         return np.equal(self._single()[1], 0)
 
     def _single(self) -> tuple[Singles, NDArray[np.float64]]:
-        """The float32 nearest to `near`, and the sign of it minus x."""
+        """Return the float32 nearest to `near`, and the sign of it minus x."""
         y = self.near.astype(np.float32)
         gap = np.sign(y.astype(np.float64) - self.near)
         return y, np.where(gap == 0, -self.rest.astype(np.float64), gap)

@@ -31,7 +31,7 @@ class InputRegion:
 
 
 def box(lower: Any, upper: Any) -> InputRegion:
-    """lower <= x <= upper, elementwise. Arrays, tensors or nested lists of one shape."""
+    """Make the region lower <= x <= upper, elementwise, of arrays, tensors or nested lists of one shape."""
     low, shape = _exact_array(lower, "lower")
     high, other = _exact_array(upper, "upper")
     if shape != other:
@@ -41,7 +41,7 @@ def box(lower: Any, upper: Any) -> InputRegion:
 
 
 def linf_ball(x: Any, eps: Number, clip: Clip | None = None) -> InputRegion:
-    """Every input within eps of x in each coordinate, and within `clip` where it is given.
+    """Make the region of every input within eps of x in each coordinate, and within `clip` where it is given.
 
     >>> linf_ball([0.5], "1/4").box.lower
     (Fraction(1, 4),)
@@ -51,17 +51,17 @@ def linf_ball(x: Any, eps: Number, clip: Clip | None = None) -> InputRegion:
 
 
 def l2_ball(x: Any, eps: Number, clip: Clip | None = None) -> InputRegion:
-    """Every input with ‖input − x‖₂ <= eps, and within `clip` where it is given."""
+    """Make the region of every input with ‖input − x‖₂ <= eps, and within `clip` where it is given."""
     return _ball(x, eps, clip, 2)
 
 
 def l1_ball(x: Any, eps: Number, clip: Clip | None = None) -> InputRegion:
-    """Every input with ‖input − x‖₁ <= eps, and within `clip` where it is given."""
+    """Make the region of every input with ‖input − x‖₁ <= eps, and within `clip` where it is given."""
     return _ball(x, eps, clip, 1)
 
 
 def classification(region: InputRegion, label: int, n_outputs: int, targets: Sequence[int] | None = None) -> Property:
-    """The label's logit stays above every target's (default: above all others); a tie is a violation."""
+    """Ask that the label's logit stay above every target's (default: above all others); a tie is a violation."""
     label = whole(label, "label")
     others = [t for t in range(n_outputs) if t != label] if targets is None else whole_numbers(targets, "targets")
     for name, index in (("label", label), *(("target", t) for t in others)):
@@ -75,7 +75,7 @@ def classification(region: InputRegion, label: int, n_outputs: int, targets: Seq
 
 
 def output_constraint(region: InputRegion, C: Any, d: Any) -> Property:
-    """C·y >= d must hold in every row; C has shape (row, output), d (row,)."""
+    """Ask that C·y >= d hold in every row; C has shape (row, output), d (row,)."""
     coefs, shape = _exact_array(C, "C")
     bounds, size = _exact_array(d, "d")
     if len(shape) != 2 or size != shape[:1]:
@@ -89,7 +89,7 @@ def output_constraint(region: InputRegion, C: Any, d: Any) -> Property:
 
 
 def _property(region: InputRegion, rows: Sequence[Row], outputs: int) -> Property:
-    """One disjunct a row: any of them is a violation. A row that no output can satisfy is left out."""
+    """Make one disjunct per row: any of them is a violation. A row that no output can satisfy is left out."""
     zero = [Fraction(0)] * outputs
     disjuncts = tuple(
         Disjunct(region.box, (row,) if row.coefs else (), region.ball)
@@ -134,7 +134,7 @@ def _sides(clip: Any) -> Clip:
 
 
 def _refuse_empty(lower: Sequence[Fraction], upper: Sequence[Fraction], why: str) -> None:
-    """A set without a point has every property, which is never what was meant."""
+    """Raise UsageError for a set without a point: it has every property, which is never what was meant."""
     if any(low > high for low, high in zip(lower, upper, strict=True)):
         raise UsageError(f"{why}: the input set is empty", remedy="check the bounds")
 
@@ -154,7 +154,7 @@ def _broadcast(side: Any, shape: tuple[int, ...]) -> Sequence[Fraction]:
 def _radius(eps: Any) -> Fraction:
     if isinstance(eps, list | tuple) or getattr(eps, "ndim", 0) > 0:
         raise UsageError(
-            f"eps cannot be {shown(eps)}", remedy="give one number; for one an entry, netproof.box(x - eps, x + eps)"
+            f"eps cannot be {shown(eps)}", remedy="give one number; for one per entry, netproof.box(x - eps, x + eps)"
         )
     value = exact(eps, "eps")
     if value < 0:
@@ -163,7 +163,7 @@ def _radius(eps: Any) -> Fraction:
 
 
 def exact(value: Any, what: str = "the number") -> Fraction:
-    """The very value of a number, or of a text such as 0.1, 1e-3 or 2/255."""
+    """Return the exact value of a number, or of a text such as 0.1, 1e-3 or 2/255; UsageError if it has none."""
     try:
         if isinstance(value, str):
             return _text(value)
@@ -188,7 +188,7 @@ def _text(text: str) -> Fraction:
 
 
 def _exact_array(values: Any, what: str) -> tuple[tuple[Fraction, ...], tuple[int, ...]]:
-    """The entries of an array, tensor or nested list, row-major, and its shape."""
+    """Return the exact entries of an array, tensor or nested list, row-major, and its shape."""
     if isinstance(values, torch.Tensor):
         if values.is_meta or values.layout != torch.strided or values.is_quantized:
             kind = "meta" if values.is_meta else "quantized" if values.is_quantized else "sparse"
@@ -209,7 +209,7 @@ def _exact_array(values: Any, what: str) -> tuple[tuple[Fraction, ...], tuple[in
 
 
 def _object_array(values: Any, what: str) -> np.ndarray:
-    """Numbers as objects, so that numpy rounds nothing."""
+    """Make an array of objects, so that numpy rounds nothing; UsageError where it is ragged."""
     try:
         made = np.array(values, dtype=object)
         ragged = any(isinstance(value, list | tuple) for value in made.reshape(-1))

@@ -20,7 +20,7 @@ from netproof.problem.rounding import Doubles, Singles
 
 
 def project(x: NDArray[Any], disjunct: Disjunct) -> Singles:
-    """The float32 point (n,) of the disjunct's set near x, an array of n numbers of any shape.
+    """Return the float32 point (n,) of the disjunct's set near x, an array of n numbers of any shape.
 
     With a ball the point is drawn towards the centre until its exact norm is within the radius. Where not
     even the float32 point at the centre is inside, that point is the answer, and `violated` refuses it.
@@ -36,7 +36,7 @@ def project(x: NDArray[Any], disjunct: Disjunct) -> Singles:
 
 
 def _into_ball(point: Singles, ball: Ball, lower: Singles, upper: Singles) -> Singles:
-    """Towards the box's point nearest to the centre: by convexity, a point of the ball lies on that way."""
+    """Move towards the box's point nearest to the centre: by convexity, a point of the ball lies on that line."""
     centre = np.array([float(c) for c in ball.centre])
     nearest: Singles = np.clip(centre, lower, upper).astype(np.float32)
     anchor = nearest.astype(np.float64)
@@ -52,7 +52,7 @@ def _into_ball(point: Singles, ball: Ball, lower: Singles, upper: Singles) -> Si
 
 
 def _share_inside(offset: Doubles, step: Doubles, radius: float, p: int) -> float:
-    """About the largest t in [0, 1] with ‖t·step − offset‖_p <= radius, by bisection on a convex function."""
+    """Find about the largest t in [0, 1] with ‖t·step − offset‖_p <= radius, by bisection on a convex function."""
     inside, outside = 0.0, 1.0
     for _ in range(40):
         middle = (inside + outside) / 2
@@ -70,7 +70,7 @@ def _fractions(values: NDArray[Any]) -> list[Fraction]:
 
 
 def confirm(network: Network, property: Property, disjunct: int | None, x: NDArray[Any]) -> Witness | None:
-    """A witness from the candidate x, or None when the replay does not violate the property.
+    """Make a witness of the candidate x; None when the replay does not violate the property.
 
     x is projected into the set of `disjunct`; with None, into that of every disjunct whose box holds its
     nearest float32, or else of the one nearest to it. The violation may turn out to be another disjunct's.
@@ -87,7 +87,7 @@ def confirm(network: Network, property: Property, disjunct: int | None, x: NDArr
 
 
 def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 0) -> int | None:
-    """Which disjunct float32 input x with output y satisfies, exactly as written; `first` is tried first.
+    """Return which disjunct float32 input x with output y satisfies, exactly as written; `first` is tried first.
 
     A pinned coordinate must have its nearest float32. Outputs that are not finite violate nothing.
     """
@@ -121,7 +121,7 @@ def _as_written(point: Singles, disjunct: Disjunct) -> list[Fraction]:
 
 
 def in_set(point: Singles, disjunct: Disjunct) -> bool:
-    """Whether the float32 point (n,) lies in the disjunct's set as written, pinned coordinates aside."""
+    """Say whether the float32 point (n,) lies in the disjunct's set as written, pinned coordinates aside."""
     if disjunct.box.empty:
         return False
     lower, upper, _ = disjunct.box.float32
@@ -131,7 +131,7 @@ def in_set(point: Singles, disjunct: Disjunct) -> bool:
 
 
 def _nearest(property: Property, x: NDArray[Any]) -> Iterator[int]:
-    """One disjunct for each input set that holds x; the nearest one when none does."""
+    """Yield one disjunct per input set whose box holds x; the nearest one when none does."""
     point = np.asarray(x, dtype=np.float64).reshape(-1).astype(np.float32)
     seen: set[tuple[int, int]] = set()
     best, least = None, np.inf
@@ -161,7 +161,7 @@ def _note(disjunct: Disjunct) -> str:
 
 
 def rounding_gap(network: Network, disjunct: Disjunct, x: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Bounds (low, high), one a row, on its left side − rhs for the real-valued network f at the float32 point x."""
+    """Bound each row's left side − rhs for the real-valued network at the float32 point x: (low, high), one per row."""
     point = torch.from_numpy(np.asarray(x, dtype=np.float64)).reshape(1, *network.input_shape)
     value, error = evaluate(network.graph, point)
     if not bool((value.isfinite() & error.isfinite()).all()):  # beyond float64: nothing is known
@@ -179,12 +179,12 @@ def rounding_gap(network: Network, disjunct: Disjunct, x: NDArray[Any]) -> tuple
 
 
 def confirmed(disjunct: Disjunct, high: Sequence[float]) -> bool:
-    """Whether upper bounds on the rows show the violation; otherwise it lies within rounding."""
+    """Say whether upper bounds on the rows show the violation; otherwise it lies within rounding."""
     return all(h < 0 if row.strict else h <= 0 for row, h in zip(disjunct.rows, high, strict=True))
 
 
 def format_witness(witness: Witness) -> str:
-    """The counterexample form of VNN-COMP; every decimal reads back as the same float."""
+    """Write the counterexample form of VNN-COMP; every decimal reads back as the same float."""
     pairs = [
         f"({name}_{i} {value!s})"
         for name, array in (("X", witness.input), ("Y", witness.output))

@@ -50,7 +50,7 @@ class Boxes:
     """The box of each disjunct; equal boxes are one object, so that what follows can share work."""
 
     def __init__(self, inputs: int, common: Clause, unbounded: Unbounded, box: Box | None = None) -> None:
-        """`box` is what all disjuncts have in common besides `common`."""
+        """Take what all disjuncts have in common: the bounds in `common`, and `box` where there is one."""
         self._unbounded = unbounded
         self._box = box
         self._common = [literal for literal in common if isinstance(literal, Bound)]
@@ -58,7 +58,7 @@ class Boxes:
         self._known: dict[Box, Box] = {}
 
     def of(self, option: Clause) -> Box:
-        """The box of a disjunct that adds `option` to what all have in common."""
+        """Return the box of a disjunct that adds `option` to what all have in common."""
         bounds = [literal for literal in option if isinstance(literal, Bound)]
         if not bounds:
             return self._plain

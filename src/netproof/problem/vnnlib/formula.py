@@ -55,7 +55,7 @@ class Disjunctive:
 
 
 def disjunctive(formula: Formula) -> Disjunctive:
-    """The disjunctive form; no options when the formula is false."""
+    """Return the disjunctive form; no options when the formula is false."""
     if isinstance(formula, And):
         return _conjunction([disjunctive(part) for part in formula.parts])
     if isinstance(formula, Or):

@@ -1,4 +1,4 @@
-"""The plain form of VNN-LIB 1.0 in bulk: declarations, then one bound an assertion, then whatever else there is.
+"""The plain form of VNN-LIB 1.0 in bulk: declarations, then one bound per assertion, then anything else.
 
 Nearly every file begins so, with thousands of such lines. Anything out of the ordinary in them is left to the full
 reader, which takes the same text.
@@ -33,7 +33,7 @@ class Plain:
 
 
 def plain_beginning(text: str) -> Plain | None:
-    """None where the text does not begin so, or where the full reader would have something to say about it."""
+    """Read a plain beginning; None where the text has none, or where the full reader would report an error in it."""
     if '"' in text or "|" in text:  # in these, a semicolon need not begin a comment
         return None
     # Only blanks may lie between the pieces, so each of them is a command and not a part of another one.
@@ -47,7 +47,7 @@ def plain_beginning(text: str) -> Plain | None:
 
 
 def _declared(head: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The inputs and outputs that are declared; None unless that is all, and each of them once."""
+    """Return the inputs and outputs that are declared; None unless there is nothing else, and each of them once."""
     pieces = _DECLARATION.split(head)
     names = pieces[1::2]
     inputs = sum(name.startswith("X") for name in names)
@@ -63,7 +63,7 @@ def _names(kind: str, count: int) -> tuple[str, ...]:
 
 
 def _box(inputs: tuple[str, ...], relations: list[str], names: list[str], numbers: list[str]) -> Box | None:
-    """None unless every input has one bound on each side."""
+    """Make the box; None unless every input has one bound on each side."""
     sides: dict[str, dict[str, str]] = {"<=": {}, ">=": {}}
     for relation, name, number in zip(relations, names, numbers, strict=True):
         sides[relation][name] = number

@@ -51,7 +51,7 @@ def parse_property(text: str, file: str = "") -> Property:
 
 
 def _read_plain(text: str, file: str) -> Property | None:
-    """The usual file, of which only what follows the declarations and bounds needs the full reader."""
+    """Read the usual file, whose declarations and bounds need no full reader; None if it is another, or wrong."""
     plain = plain_beginning(text)
     if plain is None:
         return None
@@ -63,7 +63,7 @@ def _read_plain(text: str, file: str) -> Property | None:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Syntax trees have no cycles, and collecting while 100 000 nodes are made takes longer than reading."""
+    """Pause the collector: syntax trees have no cycles, and collecting them takes longer than reading."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -77,7 +77,7 @@ class _Reader:
     """Gathers declarations and assertions; `read` makes the property."""
 
     def __init__(self, source: Source, plain: Plain | None = None) -> None:
-        """`plain` stands before the source's text."""
+        """Begin with what `plain`, the part before the source's text, declares."""
         self.source = source
         self._plain = plain
         self._variables: dict[str, Variable] = {}
@@ -105,7 +105,7 @@ class _Reader:
             self._declare(command)
         elif name == "assert":
             if self._closed:
-                raise self.source.error(f"an assertion after ({self._closed})", command.at, "give one query a file")
+                raise self.source.error(f"an assertion after ({self._closed})", command.at, "give one query per file")
             if len(command.items) != 2:
                 raise self.source.error("assert takes one formula", command.at, "join several with (and ...)")
             self._asserted.append(self._formula(command.items[1]))
@@ -172,7 +172,7 @@ class _Reader:
         return And(tuple(self._compare(h, left, right) for left, right in pairs for h in heads))
 
     def _simple_bound(self, head: str, left: SExpr, right: SExpr) -> Bound | None:
-        """`(<= X_0 1)`, the bulk of every file, without the general machinery; None for anything else."""
+        """Read `(<= X_0 1)`, most of every file, without the general code; None for anything else."""
         if not (isinstance(left, Atom) and isinstance(right, Atom)):
             return None
         sign, strict = _COMPARISONS[head]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from netproof.errors import SpecError
 
-# Readers of the tree recurse once or twice a level, so the depth is limited where the tree is made.
+# Readers of the tree recurse once or twice per level, so the depth is limited where the tree is made.
 MAX_DEPTH = 200
 
 BLANKS = " \t\r\n"  # all that SMT-LIB 2.6 has
@@ -24,7 +24,7 @@ class Source:
     file: str = ""
 
     def place(self, at: int) -> tuple[int, int]:
-        """Line and column of the character `at`, both counted from 1; lines end with LF, CR or both."""
+        """Return line and column of the character `at`, both counted from 1; lines end with LF, CR or both."""
         ends = self.text.count("\n", 0, at) + self.text.count("\r", 0, at) - self.text.count("\r\n", 0, at)
         return ends + 1, at - max(self.text.rfind("\n", 0, at), self.text.rfind("\r", 0, at))
 
@@ -51,7 +51,7 @@ class Group:
 
     @property
     def head(self) -> str:
-        """The leading atom, or "" when there is none."""
+        """Return the leading atom, or "" when there is none."""
         first = self.items[0] if self.items else None
         return first.text if isinstance(first, Atom) else ""
 
@@ -63,7 +63,7 @@ SExpr = Atom | Group
 
 
 def _stray(source: Source, token: str, at: int) -> SpecError:
-    """The error for a character that only looks like a blank, such as a no-break space, or like nothing at all."""
+    """Make the error for a character that only looks like a blank, such as a no-break space, or is invisible."""
     offset, char = next((i, char) for i, char in enumerate(token) if not char.isprintable())
     return source.error(
         f"the character U+{ord(char):04X} separates nothing",
@@ -73,7 +73,7 @@ def _stray(source: Source, token: str, at: int) -> SpecError:
 
 
 def parse(source: Source) -> list[Group]:
-    """The groups of a file, in order. Atoms outside every group are refused."""
+    """Read the groups of a file, in order; SpecError for atoms outside every group, and for bad parentheses."""
     top: list[Group] = []
     open_groups: list[Group] = []
     for match in _TOKEN.finditer(source.text):

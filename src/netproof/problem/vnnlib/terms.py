@@ -23,7 +23,7 @@ class TermReader:
         self._literals: dict[str, Fraction] = {}
 
     def literal(self, atom: Atom) -> Fraction | None:
-        """The atom's exact value, or None when it is not a number."""
+        """Return the atom's exact value, or None when it is not a number."""
         known = self._literals.get(atom.text)
         if known is not None:
             return known
@@ -36,7 +36,7 @@ class TermReader:
         return value
 
     def term(self, expr: SExpr) -> Linear:
-        """A new dictionary, the caller's to change."""
+        """Read a term into a new dictionary, which the caller may change."""
         if isinstance(expr, Atom):
             variable = self._variables.get(expr.text)
             if variable is not None:
@@ -73,7 +73,7 @@ class TermReader:
         return total
 
     def accumulate(self, total: Linear, term: Linear, sign: int, where: SExpr) -> None:
-        """total += sign·term, in place so that long sums stay linear in their length."""
+        """Add sign·term to `total`, in place so that long sums stay linear in their length."""
         for key, c in term.items():
             total[key] = self._bounded(total.get(key, Fraction(0)) + sign * c, where)
 
@@ -103,7 +103,7 @@ class TermReader:
 
 
 def _constant(term: Linear) -> Fraction | None:
-    """The term's value when no variable is left in it."""
+    """Return the term's value; None when a variable is left in it."""
     if any(key is not None and c != 0 for key, c in term.items()):
         return None
     return term.get(None, Fraction(0))

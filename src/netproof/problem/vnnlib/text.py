@@ -1,4 +1,4 @@
-"""Reading a specification's text, plain or gzipped."""
+"""The text of a specification's file, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from netproof.errors import SpecError
 
 
 def find(path: str | Path) -> Path:
-    """The file itself, or NAME.gz where only that is there."""
+    """Return the path of the file itself, or of NAME.gz where only that is there; SpecError if neither is."""
     path = Path(path)
     zipped = path.with_name(path.name + ".gz") if path.name else path
     try:
@@ -27,7 +27,7 @@ def find(path: str | Path) -> Path:
 
 
 def read_text(path: str | Path) -> tuple[str, Path, str]:
-    """The text (decompressed where it is gzip), its path, and the sha256 of the file on disk."""
+    """Read the text (decompressed where it is gzip); return it, its path, and the sha256 of the file on disk."""
     found = find(path)
     name = str(found)
     try:
