@@ -43,7 +43,7 @@ class Kernel:
 
     @property
     def result(self) -> tuple[int, int, int]:
-        """(D, H', W')."""
+        """Return the shape of the result, (D, H', W')."""
         _, height, width = self.image
         sides = [
             (size + 2 * p - d * (k - 1) - 1) // s + 1
@@ -62,13 +62,13 @@ class Kernel:
         return int(self.weight.shape[0]) // self.groups * math.prod(self.window)
 
     def correlate(self, x: Tensor) -> Tensor:
-        """(n, C, H, W) -> (n, D, H', W')."""
+        """Map images (n, C, H, W) to (n, D, H', W')."""
         if self.weight.dtype == torch.float64:
             return self._chunked(self._unfold, x, self.result)
         return F.conv2d(x, self.weight, None, self.stride, self.padding, self.dilation, self.groups)
 
     def transposed(self, y: Tensor) -> Tensor:
-        """(n, D, H', W') -> (n, C, H, W), the adjoint of `correlate`."""
+        """Map (n, D, H', W') to (n, C, H, W): the adjoint of `correlate`."""
         if self.weight.dtype == torch.float64:
             return self._chunked(self._fold, y, self.image)
         if self.phases is not None:
@@ -78,7 +78,7 @@ class Kernel:
         )
 
     def _rest(self) -> list[int]:
-        """The rows and columns of the image that no window reaches, because the stride steps over them."""
+        """Count the rows and columns of the image that no window reaches, because the stride steps over them."""
         zipped = zip(
             self.image[1:],
             self.result[1:],
@@ -92,7 +92,7 @@ class Kernel:
 
     @cached_property
     def phases(self) -> Phases | None:
-        """The transposed direction as a plain convolution, where it can be one and is not cheaper as it is."""
+        """Return the transposed direction as a plain convolution; None where it cannot be, or is cheaper as it is."""
         same = all(pair[0] == pair[1] for pair in (self.stride, self.padding, self.window, self.result[1:]))
         if not same or self.groups > 1 or self.dilation != (1, 1):
             return None
@@ -101,7 +101,7 @@ class Kernel:
         return Phases.of(self.weight, self.stride[0], self.padding[0], self.image[1:], self.result[1])
 
     def _grouped(self) -> Tensor:
-        """(groups, D/groups, C/groups·kh·kw)."""
+        """Return the weight as matrices, (groups, D/groups, C/groups·kh·kw)."""
         return self.weight.reshape(self.groups, -1, self.fan_in)
 
     def _unfold(self, x: Tensor) -> Tensor:
@@ -116,7 +116,7 @@ class Kernel:
         return F.fold(columns, self.image[1:], self.window, self.dilation, self.padding, self.stride)
 
     def _chunked(self, apply: Callable[[Tensor], Tensor], x: Tensor, out: Shape) -> Tensor:
-        """Apply to slices of the batch whose unfolded form is of bounded size."""
+        """Apply a function to slices of the batch whose unfolded form is of bounded size."""
         if x.shape[0] == 0:
             return x.new_zeros(0, *out)
         entries = self.groups * self.fan_in * self.result[1] * self.result[2]

@@ -93,7 +93,7 @@ def _layers(network: Network) -> tuple[LayerInfo, ...]:
 
 
 def _parameters(op: Op | Kernel) -> int:
-    """Entries of the op's float tensors; error radii are not counted."""
+    """Count the entries of the op's float tensors, without error radii."""
     total = 0
     for value in vars(op).values():
         for part in value if isinstance(value, tuple) else (value,):

@@ -25,11 +25,10 @@ from netproof.numerics import INFLATE, TINY, UNIT, gamma
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """How the values whose error is bounded were computed, which may differ from how they are computed here.
+    """The arithmetic of the values whose error is bounded, which may differ from the arithmetic here.
 
-    `spread(node)` is an op with non-negative weights, as `Affine.radius`: how far the constants of the node lie from
-    those that count, and is charged `wider` times. `extra` roundings are charged to each term of a sum beyond one for
-    each term.
+    `spread(node)` is an op with non-negative weights, as `Affine.radius`: how far the node's constants may lie from the
+    true ones; it is charged `wider` times. Each term of a sum is charged one rounding per term, and `extra` more.
     """
 
     dtype: torch.dtype
@@ -42,13 +41,13 @@ def _radius(node: Node) -> Affine | None:
     return node.op.radius if isinstance(node.op, Affine) else None
 
 
-FOLDED = 4  # roundings of a term beyond its sum: a weight that was folded, batch normalisation step by step
+FOLDED = 4  # roundings of a term beyond those of its sum: a folded weight, batch normalisation step by step
 EXACTLY = Arithmetic(torch.float64, _radius)  # float64, against the exact constants of the file
 AS_STORED = Arithmetic(torch.float64, lambda node: None)  # float64, against the constants as the graph has them
 
 
 def evaluate(graph: Graph, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The real network at the exact points x: (batch, *input), float64.
+    """Evaluate the real network at the exact points x: (batch, *input), float64.
 
     Returns the value (batch, *output) and an elementwise bound on its distance from the exact one.
     """
@@ -56,10 +55,10 @@ def evaluate(graph: Graph, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def float_error(graph: Graph, x: Tensor, dtype: torch.dtype) -> Tensor:
-    """How far an evaluation in `dtype` may be from the exact value at x: (batch, *input) -> (batch, *output).
+    """Bound how far an evaluation in `dtype` may be from the exact value at x: (batch, *input) -> (batch, *output).
 
-    It holds for any order of summation in direct sums, and x must be representable in `dtype`. Constants that were
-    folded here in float64 with a radius, a coarser arithmetic folds with a wider one.
+    It holds for any order of summation in direct sums, and x must be representable in `dtype`. The radius of constants
+    that were folded here in float64 is widened, because a coarser arithmetic folds them less exactly.
     """
     arithmetic = Arithmetic(dtype, _radius, FOLDED, UNIT[dtype] / UNIT[torch.float64])
     return evaluate_part(graph.nodes, {0: x.to(torch.float64)}, graph.output.index, arithmetic)[1]
@@ -77,7 +76,7 @@ def evaluate_part(
 
 
 def values_of_part(nodes: Sequence[Node], given: Mapping[int, Tensor], output: int) -> dict[int, Tensor]:
-    """Compute node `output`, and all on the way to it, in float64: values (batch, *shape) by node, those given too."""
+    """Compute node `output`, and all that it needs, in float64: values (batch, *shape) by node, those given too."""
     values = dict(given)
     for node in _between(nodes, given, output):
         values[node.index] = node.op.forward(*(values[i] for i in node.inputs))
@@ -103,7 +102,7 @@ def error_of_part(
 
 
 def _between(nodes: Sequence[Node], given: Mapping[int, Tensor], output: int) -> list[Node]:
-    """What must be computed to reach `output` from what is given, in order."""
+    """Return the nodes to compute to reach `output` from what is given, in order; KeyError if an input is missing."""
     found: set[int] = set()
     stack = [output]
     while stack:
@@ -144,7 +143,7 @@ def _affine_error(op: Affine, spread: Affine | None, xs: list[Tensor], es: list[
 
 
 def _gamma(n: int, dtype: torch.dtype) -> float:
-    """A bound on |Π (1 + δ_i) − 1| over n roundings δ_i: γ_n, and e^{nu} − 1 where γ_n is not defined."""
+    """Bound |Π (1 + δ_i) − 1| over n roundings δ_i: by γ_n, and by e^{nu} − 1 where γ_n is not defined."""
     nu = n * UNIT[dtype]
     if nu < 0.5:
         return gamma(n, dtype)

@@ -42,24 +42,24 @@ class Graph:
 
     @property
     def entries(self) -> int:
-        """Numbers in all nodes together."""
+        """Count the numbers in all nodes together."""
         return sum(node.size for node in self.nodes)
 
     @cached_property
     def nonlinear(self) -> tuple[int, ...]:
-        """Indices of the nonlinear nodes, in topological order."""
+        """Return the indices of the nonlinear nodes, in topological order."""
         return tuple(n.index for n in self.nodes if isinstance(n.op, Nonlinear))
 
     @cached_property
     def ancestors(self) -> tuple[frozenset[int], ...]:
-        """For each node, itself and every node that it depends on."""
+        """Return for each node itself and every node that it depends on."""
         found: list[frozenset[int]] = []
         for node in self.nodes:
             found.append(frozenset({node.index}).union(*(found[i] for i in node.inputs)))
         return tuple(found)
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Graph:
-        """The same graph there; it is made once, since every part of a run asks for it."""
+        """Return the same graph there; the copy is kept, since every part of a run asks for it."""
         device = torch.device(device)
         if (device, dtype) not in self._copies:
             self._copies[device, dtype] = Graph(tuple(replace(n, op=n.op.to(device, dtype)) for n in self.nodes))
@@ -70,11 +70,11 @@ class Graph:
         return {}
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, *input) -> (batch, *output)."""
+        """Evaluate the network: (batch, *input) -> (batch, *output)."""
         return self.values(x)[-1]
 
     def values(self, x: Tensor) -> list[Tensor]:
-        """Every node's value at (batch, *input)."""
+        """Return every node's value at (batch, *input)."""
         values: list[Tensor] = []
         for node in self.nodes:
             xs = (x,) if not node.inputs else tuple(values[i] for i in node.inputs)
@@ -82,7 +82,7 @@ class Graph:
         return values
 
     def gradient(self, values: Sequence[Tensor], coef: Tensor) -> Tensor:
-        """Of coef·output with respect to the input, at the points that have these `values`.
+        """Return the gradient of coef·output with respect to the input, at the points that have these `values`.
 
         (batch, *output) -> (batch, *input). Half the work of automatic differentiation where networks are small.
         """

@@ -1,4 +1,4 @@
-"""One door for every kind of network: an ONNX file, a torch module, or one that is loaded already."""
+"""Networks of every kind: from an ONNX file, from a torch module, or loaded already."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from netproof.model.origin.external import identity
 from netproof.model.origin.torch_module import compare, exported
 from netproof.numerics import generator
 
-PROBED = 1 << 25  # numbers in all layers at all points of the first comparison
-RECENT = 1 << 25  # bytes of the files whose networks are kept for the next question
+PROBED = 1 << 25  # numbers in all layers at all points of the first comparison, at most
+RECENT = 1 << 25  # bytes of the files whose networks are kept for the next question, at most
 
 _recent: OrderedDict[tuple[str, str], Network] = OrderedDict()  # by path and identity, the last used last
 _recent_lock = threading.Lock()
@@ -47,7 +47,7 @@ def load_network(
 def read_network(
     source: str | Path | torch.nn.Module | Network, example_shape: tuple[int, ...] | None = None
 ) -> Network:
-    """Read a network, which is then still to be compared: `check`."""
+    """Read a network; the caller must still compare it with `check`."""
     if isinstance(source, Network):
         return source
     if isinstance(source, torch.nn.Module):
@@ -85,7 +85,7 @@ def check(network: Network, points: Tensor) -> None:
 
 
 def from_file(file: OnnxFile) -> Network:
-    """The network of a parsed file, not yet compared with onnxruntime."""
+    """Make the network of a parsed file, not yet compared with onnxruntime."""
     reading = read_graph(file)
     graph = reading.graph
     return Network(
@@ -106,7 +106,7 @@ def from_file(file: OnnxFile) -> Network:
 
 
 def probes(network: Network) -> Tensor:
-    """Seeded points of [-1, 1] and [0, 1], and zero: (n, *input), fewer where the network is large."""
+    """Draw seeded points of [-1, 1] and [0, 1], and zero: (n, *input), fewer where the network is large."""
     shape = network.input_shape
     random = torch.rand(4, *shape, generator=generator(0), dtype=torch.float64)
     points = torch.cat([2.0 * random[2:] - 1.0, random[:2], torch.zeros(1, *shape, dtype=torch.float64)])

@@ -1,4 +1,4 @@
-"""Ops that move numbers about, and the two that a broadcast needs: expand, and sum over axes.
+"""Ops that move numbers, and the two that a broadcast needs: expand, and sum over axes.
 
 Axes are the node's own, counted from 0 without the axis of evaluation.
 """
@@ -101,7 +101,7 @@ class Index(Affine):
 
     @cached_property
     def _run(self) -> tuple[int, int] | None:
-        """(start, length) when the entries are consecutive: then no index is needed, and no copy."""
+        """Return (start, length) when the entries are consecutive, so that no index or copy is needed; else None."""
         start, length = int(self.index[0]), len(self.index)
         steps = torch.arange(start, start + length, device=self.index.device)
         return (start, length) if torch.equal(self.index, steps) else None
@@ -144,7 +144,7 @@ class Pad(Affine):
 
     @cached_property
     def _pads(self) -> list[int]:
-        """In torch's order: the last axis first."""
+        """Return the pads in torch's order: the last axis first."""
         pairs = zip(reversed(self.before), reversed(self.after), strict=True)
         return [pad for pair in pairs for pad in pair]
 

@@ -1,4 +1,4 @@
-"""A network as the user gave it: the graph that is verified, and the file that answers for it."""
+"""A network as the user gave it: the graph that is verified, and the file that it was read from."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Network:
     graph: Graph  # float64, on the CPU
     trace: Trace  # how the graph came about
     path: str  # of the file that was read, for messages; "<torch module>" for a module
-    sha256: str  # of the file as it lies on disk
+    sha256: str  # of the file as it is on disk
     input_shape: tuple[int, ...]  # the file's own, a symbolic batch counted as 1
     output_shape: tuple[int, ...]
     opset: int
@@ -59,15 +59,15 @@ class Network:
     model: bytes  # serialised ONNX, unpacked, all weights inside, with the one input
     external: tuple[ExternalFile, ...] = ()  # the files beside it that its weights were drawn from
     reference: Reference | None = None  # of a torch module: the module itself
-    agreed: set[str] = field(init=False, default_factory=set)  # what was compared with onnxruntime once and for all
+    agreed: set[str] = field(init=False, default_factory=set)  # what agreed with onnxruntime and is not compared again
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave sessions of onnxruntime behind, which are opened again where they are asked for."""
+        """Leave out the sessions of onnxruntime, which are opened again where they are needed."""
         return {name: value for name, value in self.__dict__.items() if name not in ("_session", "_plain_session")}
 
     @property
     def identity(self) -> str:
-        """What tells it from other networks: a hash over the file and its external files."""
+        """Return what tells it from other networks: a hash over the file and its external files."""
         return identity(self.sha256, self.external)
 
     @cached_property
@@ -76,7 +76,7 @@ class Network:
 
     @cached_property
     def _plain_session(self) -> onnxruntime.InferenceSession:
-        """Every tensor of the trace is an output, and each node is run as the file has it."""
+        """Open a session in which every tensor of the trace is an output, and each node is run as the file has it."""
         model = onnx.ModelProto()
         model.ParseFromString(self.model)
         names = {name for step in self.trace.steps for name, _ in (*step.inputs, *step.outputs)}
@@ -102,11 +102,11 @@ class Network:
         return {self.input_name: np.asarray(x, dtype=self.input_dtype).reshape(self.input_shape)}
 
     def tensors(self, x: np.ndarray, names: Sequence[str]) -> list[np.ndarray]:
-        """These tensors of the file as onnxruntime computes them at x: (*input_shape), one node at a time."""
+        """Return these tensors of the file as onnxruntime computes them at x: (*input_shape), one node at a time."""
         return self._asked(lambda: self._plain_session.run(list(names), self._feed(x)))
 
     def run_alone(self, step: Step, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """One node of the file, run at inputs of its own; its tensors by name, these inputs among them."""
+        """Run one node of the file at inputs of its own; return its tensors by name, these inputs among them."""
         model = onnx.ModelProto()
         model.ParseFromString(self.model)
         node = next(node for node in model.graph.node if step.outputs[0][0] in node.output)
@@ -129,7 +129,7 @@ class Network:
         return {**taken, **dict(zip(names, self._asked(lambda: session.run(names, taken)), strict=True))}
 
     def replay(self, x: np.ndarray) -> np.ndarray:
-        """onnxruntime's answer on the CPU to x: (*input_shape), in the file's own types."""
+        """Return onnxruntime's answer on the CPU to x: (*input_shape), in the file's own types."""
         output = np.asarray(self._asked(lambda: self._session.run(None, self._feed(x))[0]))
         if output.shape != self.output_shape:
             raise ModelError(

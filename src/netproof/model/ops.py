@@ -4,8 +4,8 @@ Every tensor here has one leading axis for the batch of evaluation and then the 
 the tensor's shape in the model file, literally: a batch axis that the file fixes at 1 or leaves symbolic
 stays there as an axis of size 1. So no operator needs to know which of its axes was "the batch".
 
-An affine op gives its forward map and its adjoint; bounds need nothing else from it. A nonlinear op gives
-only its forward map: its relaxation lives in `netproof.relax`.
+An affine op gives its forward map, its adjoint, and what bounds on its rounding need. A nonlinear op gives its
+forward map, its derivative and its rounding; its relaxation lives in `netproof.relax`.
 
 Weights are kept in float64, which holds every float16, float32 and float64 weight exactly. `to` makes the
 copies that compute: float32 for the search, float64 for proofs.
@@ -24,10 +24,10 @@ class Op(ABC):
 
     @abstractmethod
     def forward(self, *xs: Tensor) -> Tensor:
-        """(batch, *in_shape) for each input -> (batch, *out_shape)."""
+        """Evaluate the op: (batch, *in_shape) for each input -> (batch, *out_shape)."""
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Op:
-        """The same op with its tensors on `device` as `dtype`."""
+        """Return the same op with its tensors on `device` as `dtype`."""
         return self
 
 
@@ -36,28 +36,28 @@ class Affine(Op):
 
     @abstractmethod
     def adjoint(self, coef: Tensor) -> tuple[Tensor, ...]:
-        """W^T coef: (batch, *out_shape) -> one (batch, *in_shape) for each input."""
+        """Return W^T coef: (batch, *out_shape) -> one (batch, *in_shape) for each input."""
 
     def offset(self) -> Tensor | None:
-        """b, broadcastable to out_shape; None when it is zero."""
+        """Return b, broadcastable to out_shape; None when it is zero."""
         return None
 
     def absolute(self) -> Affine:
-        """The op with |W| and |b|. (W of a data movement is 0/1, so it is its own absolute.)"""
+        """Return the op with |W| and |b|. (W of a data movement is 0/1, so it is its own absolute.)"""
         return self
 
     def linear(self) -> Affine:
-        """The op without b; it has no radius of its own."""
+        """Return the op without b; it has no radius of its own."""
         return self
 
     @property
     def fan(self) -> int:
-        """The longest sum of products in forward or adjoint; 0 when nothing is rounded."""
+        """Return the length of the longest sum of products in forward or adjoint; 0 when nothing is rounded."""
         return 0
 
     @property
     def radius(self) -> Affine | None:
-        """An op with non-negative weights: |exact op − this op|(x) ≤ radius.forward(|x|).
+        """Return an op with non-negative weights: |exact op − this op|(x) ≤ radius.forward(|x|).
 
         None when the stored weights are exactly the file's; folded constants (batch norm) need one.
         """

@@ -26,7 +26,7 @@ class Phases:
 
     @classmethod
     def of(cls, weight: Tensor, stride: int, padding: int, size: tuple[int, int], reached: int) -> Phases | None:
-        """None where the image is larger than what the windows reach; reached: rows of y, the same both ways."""
+        """Make the phases; None where the image is larger than the windows reach. reached: rows and columns of y."""
         taps = -(-weight.shape[2] // stride)
         if max(size) - 1 + padding > stride * (reached + taps - 1) - 1:
             return None
@@ -38,7 +38,7 @@ class Phases:
         return cls(phases.contiguous(memory_format=layout), stride, padding, size)
 
     def __call__(self, y: Tensor) -> Tensor:
-        """(n, D, H', W') -> (n, C, H, W)."""
+        """Map (n, D, H', W') to (n, C, H, W)."""
         taps = self.weight.shape[2]
         every = F.pixel_shuffle(F.conv2d(y, self.weight, padding=taps - 1), self.stride)
         (height, width), first = self.size, self.crop

@@ -16,7 +16,7 @@ from netproof.model.origin.constant import Constant
 
 
 def linear(c: Context, x: Ref, weight: Constant, bias: Constant | None = None) -> Ref:
-    """x W^T + b along the last axis, with the radius that rounded weights need."""
+    """Add x W^T + b along the last axis, with the radius that rounded weights need."""
     if x.shape[-1:] != weight.shape[1:]:
         c.refuse(f"its matrix {weight.shape[::-1]} does not fit an input of shape {x.shape}")
 
@@ -31,7 +31,7 @@ def linear(c: Context, x: Ref, weight: Constant, bias: Constant | None = None) -
 
 
 def scale(c: Context, x: Ref, mult: Constant | None, add: Constant | None = None) -> Ref:
-    """mult · x + add with broadcasting, x expanded first where a constant is larger."""
+    """Add mult · x + add with broadcasting, x expanded first where a constant is larger."""
     shapes = [k.shape for k in (mult, add) if k is not None]
     x = expand(c, x, broadcast(c, x.shape, *shapes))
 
@@ -95,7 +95,7 @@ def _matmul(c: Context) -> Value:
 
 
 def _matrix(c: Context, k: Constant, other: Ref) -> Constant:
-    """A batched constant is one matrix when its leading axes are 1 and add none to the result."""
+    """Take a batched constant as one matrix, if its leading axes are 1 and add none to the result; else refuse."""
     if k.value.ndim <= 2:
         return k
     if set(k.shape[:-2]) == {1} and k.value.ndim <= len(other.shape):
@@ -112,7 +112,7 @@ def _times_matrix(c: Context, x: Ref, right: Constant) -> Ref:
 
 
 def _vector_cases(c: Context, matrix: Constant, x: Ref) -> Ref:
-    """matrix @ x where x has one axis, or the matrix has."""
+    """Add matrix @ x where x has one axis, or the matrix has."""
     if len(x.shape) == 1:
         if matrix.value.ndim == 1:
             c.refuse("a product of two vectors", "write it as Gemm")
@@ -149,7 +149,7 @@ def _gemm(c: Context) -> Value:
 
 
 def _bias(addend: Value | None, outputs: int) -> Constant | None:
-    """The addend as one number a column, where it is that."""
+    """Return the addend as one number per column; None where it is not that."""
     if not isinstance(addend, Constant) or addend.value.size != outputs or addend.shape[-1:] != (outputs,):
         return None
     return reshaped(addend, (outputs,))

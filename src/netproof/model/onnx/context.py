@@ -1,4 +1,4 @@
-"""What a converter of one ONNX operator sees, and the registry it enters itself in.
+"""What a converter of one ONNX operator sees, and the registry of converters.
 
 One operator is one registration:
 
@@ -65,7 +65,7 @@ def converts(*operators: str) -> Callable[[Converter], Converter]:
 
 
 def is_known(operator: str) -> bool:
-    """Say whether there is a converter; where there is none yet, the modules that other packages offer are loaded."""
+    """Say whether there is a converter; where there is none yet, load the modules that other packages offer first."""
     if operator not in CONVERTERS:
         _load_operators()
     return operator in CONVERTERS
@@ -82,7 +82,7 @@ class Builder:
     """Nodes in topological order, each shape found by running the op on an empty batch."""
 
     def __init__(self, shape: tuple[int, ...], name: str, kind: str = "float32", room: int = LARGEST) -> None:
-        """`room`: how many numbers the nodes and the constants that are folded may come to."""
+        """Begin with the input alone. `room`: how many numbers the nodes and the folded constants may have in all."""
         self.nodes = [Node(0, Input(), (), shape, name)]
         self.room = room
         self.kinds = [kind]  # the coarsest type that holds every value of the node as a runtime computes it
@@ -105,7 +105,7 @@ class Builder:
         return finest(*(self.kinds[ref.index] for ref in inputs)) if exact else inputs[0].kind
 
     def anything(self, shape: tuple[int, ...], name: str) -> Ref:
-        """A value of which nothing is known but its shape, in place of one that cannot be converted."""
+        """Add a value of which only the shape is known, in place of one that cannot be converted."""
         node = Node(len(self.nodes), Input(), (), shape, name)
         self.nodes.append(node)
         self.kinds.append(self.kinds[0])
@@ -133,7 +133,7 @@ class Context:
         self._attributes = {a.name: a for a in proto.attribute}
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """The attribute as int, float, str, list or Constant; `default` where it is absent."""
+        """Return the attribute as int, float, str, list or Constant; `default` where it is absent."""
         found = self._attributes.get(name)
         if found is None:
             return default
@@ -161,7 +161,7 @@ class Context:
             )
 
     def input(self, position: int) -> Value | None:
-        """None where the node leaves an optional input out."""
+        """Return the input at this position; None where the node leaves an optional one out."""
         return self.inputs[position] if position < len(self.inputs) else None
 
     def value(self, position: int) -> Value:
@@ -184,7 +184,7 @@ class Context:
         return None if self.input(position) is None else self.constant(position)
 
     def integers(self, position: int) -> list[int] | None:
-        """A constant list of integers, or None when the input is left out."""
+        """Read a constant list of integers; None when the input is left out."""
         found = self.optional_constant(position)
         if found is None:
             return None
@@ -195,7 +195,7 @@ class Context:
         return [int(v) for v in np.atleast_1d(found.value).reshape(-1)]
 
     def attr_or_input(self, name: str, position: int) -> list[int] | None:
-        """Integers that older opsets keep in an attribute and newer ones in an input."""
+        """Read integers that older opsets keep in an attribute and newer ones in an input."""
         found = self.attr(name)
         return self.integers(position) if found is None else [int(v) for v in found]
 
@@ -205,14 +205,14 @@ class Context:
         return axis % rank
 
     def held_by(self, ref: Ref) -> str:
-        """The coarsest type that holds every value of the node; a type that the file cast it to may be finer."""
+        """Return the coarsest type that holds every value of the node; the file may have cast it to a finer one."""
         return self._builder.kinds[ref.index]
 
     def emit(self, op: Op, *inputs: Ref, slack: Affine | None = None) -> Ref:
         """Add a node. A runtime's own constants may lie up to `slack` from those of the op."""
         try:
             result = self._builder.add(op, inputs, self.name, slack)
-        except RuntimeError as error:  # torch's word for shapes that do not fit
+        except RuntimeError as error:  # what torch raises for shapes that do not fit
             self.refuse(f"its inputs do not fit: {str(error).splitlines()[0]}", "check it with onnx.checker")
         self.claim(result.shape)
         return result

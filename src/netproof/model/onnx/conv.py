@@ -52,7 +52,7 @@ class Window:
         self.before, self.after = (less, more) if self.auto == "SAME_UPPER" else (more, less)
 
     def pad_input(self, c: Context) -> None:
-        """Pads of a convolution or pool under SAME: as many windows as strides fit."""
+        """Set the pads of a convolution or pool under SAME: as many windows as strides fit."""
         if self.auto.startswith("SAME"):
             zipped = zip(self.spatial, self.strides, self.reach, strict=True)
             self.share(c, [(-(-size // s) - 1) * s + r - size for size, s, r in zipped])
@@ -63,13 +63,13 @@ class Window:
 
     @property
     def divides(self) -> bool:
-        """Whether the windows end where the padded image ends."""
+        """Say whether the windows end where the padded image ends."""
         zipped = zip(self.spatial, self.before, self.after, self.reach, self.strides, strict=True)
         return all((size + b + a - r) % s == 0 for size, b, a, r, s in zipped)
 
 
 def two(values: list[int] | tuple[int, ...], fill: int) -> Pair:
-    """1-D as 2-D of height 1."""
+    """Write the sizes of one or two axes as two: 1-D is 2-D of height 1."""
     return (int(values[-2]) if len(values) == 2 else fill, int(values[-1]))
 
 
@@ -79,7 +79,7 @@ def weight_4d(weight: np.ndarray) -> torch.Tensor:
 
 
 def kernel_of(weight: np.ndarray, window: Window, padding: list[int], groups: int, shape: tuple[int, ...]) -> Kernel:
-    """`shape` is that of the node (N, C, *spatial) that the correlation maps from."""
+    """Make the kernel. `shape` is that of the node (N, C, *spatial) that the correlation maps from."""
     return Kernel(
         weight_4d(weight),
         stride=two(window.strides, 1),
@@ -91,12 +91,12 @@ def kernel_of(weight: np.ndarray, window: Window, padding: list[int], groups: in
 
 
 def _unfolded(c: Context, weight: tuple[int, ...], windows: tuple[int, ...], groups: int) -> None:
-    """Refuse a convolution whose windows, laid side by side as proofs do it, would be too large."""
+    """Refuse a convolution whose unfolded windows, which proofs compute with, would be too large."""
     c.fits(groups * entries(weight[1:]) * entries(windows), what="the entries of all its windows")
 
 
 def convolve(c: Context, x: Ref, weight: Constant, bias: Constant | None, window: Window, groups: int) -> Ref:
-    """A correlation of x with a kernel (D, C/groups, *sizes); uneven pads become a Pad of their own."""
+    """Add a correlation of x with a kernel (D, C/groups, *sizes); uneven pads become a Pad of their own."""
     padding = window.before
     if not window.symmetric:
         x = pad(c, x, [0, 0, *window.before], [0, 0, *window.after])
@@ -173,7 +173,7 @@ def _conv_transpose(c: Context) -> Value:
 def _transposed(
     c: Context, x: Ref, weight: Constant, bias: Constant | None, window: Window, groups: int, full: list[int]
 ) -> Ref:
-    """Onto the `full` image, less the pads; uneven pads are cropped afterwards."""
+    """Add the transposed convolution onto the `full` image, less the pads; uneven pads are cropped afterwards."""
     padding = window.before if window.symmetric else [0] * len(full)
     sides = [size - 2 * p for size, p in zip(full, padding, strict=True)]
     if min(sides) < 1:
@@ -198,7 +198,7 @@ def _transposed(
 
 @converts("AveragePool")
 def _average_pool(c: Context) -> Value:
-    """A sum over windows, which is exact in its weights, and then one division a window."""
+    """Add a sum over windows, which is exact in its weights, and then one division per window."""
     x = c.node(0)
     window = Window(c, x, tuple(int(v) for v in c.attr("kernel_shape", [])))
     window.pad_input(c)
@@ -215,7 +215,7 @@ def _average_pool(c: Context) -> Value:
 
 
 def _counts(window: Window) -> np.ndarray:
-    """How many entries of each window lie inside the image: (*spatial out)."""
+    """Count the entries of each window that lie inside the image: (*spatial out), or one number if all are equal."""
     counts = np.ones(())
     for size, before, after, s, d, k in zip(
         window.spatial,

@@ -1,4 +1,4 @@
-"""Tensors whose numbers lie in files beside the model: in attributes, subgraphs and sparse tensors too.
+"""Tensors whose numbers are in files beside the model: in attributes, subgraphs and sparse tensors too.
 
 Files are sought in the model's own folder and nowhere else.
 """
@@ -22,7 +22,7 @@ REMEDY = "keep the data file beside the model, or export with the weights inside
 
 
 def parse_proto(data: bytes, path: str) -> onnx.ModelProto:
-    """The model as onnx has it, external data not yet drawn in."""
+    """Parse the model, with its external data still outside; ModelError if it is not one."""
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
@@ -36,7 +36,7 @@ def parse_proto(data: bytes, path: str) -> onnx.ModelProto:
 
 
 def named_files(data: bytes, path: str) -> tuple[ExternalFile, ...]:
-    """The external files of a serialised model that lies at `path`."""
+    """Return the external files of a serialised model at `path`."""
     beside = _Beside(path)
     for tensor in _external(parse_proto(data, path)):
         beside.content(tensor)
@@ -44,7 +44,7 @@ def named_files(data: bytes, path: str) -> tuple[ExternalFile, ...]:
 
 
 def draw_in(model: onnx.ModelProto, path: str) -> tuple[bytes | None, tuple[ExternalFile, ...]]:
-    """Put external data into the model itself; its serialised form, None where there were none, and the files."""
+    """Put external data into the model itself; return its serialised form, None where there are none, and the files."""
     beside = _Beside(path)
     size = 0
     for tensor in _external(model):
@@ -64,7 +64,7 @@ def draw_in(model: onnx.ModelProto, path: str) -> tuple[bytes | None, tuple[Exte
 
 
 def _external(message: Any) -> Iterator[onnx.TensorProto]:
-    """Every tensor below `message` that says that its numbers lie elsewhere."""
+    """Yield every tensor below `message` whose numbers are in another file."""
     for field, value in message.ListFields():
         if field.message_type is None:
             continue
@@ -93,7 +93,7 @@ class _Beside:
         return ModelError(f"its external data cannot be read: {why}", file=self._model, place=place, remedy=REMEDY)
 
     def content(self, tensor: onnx.TensorProto) -> bytes:
-        """The bytes that a tensor's location, offset and length speak of."""
+        """Return the bytes that a tensor's location, offset and length name."""
         told = {entry.key: entry.value for entry in tensor.external_data}
         whole = self._read(tensor, told.get("location", ""))
         offset = self._number(tensor, told, "offset", 0)

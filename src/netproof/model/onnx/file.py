@@ -40,7 +40,7 @@ class OnnxFile:
     model: onnx.ModelProto
     data: bytes  # the model, unpacked and with all weights inside; onnxruntime reads it for the replay
     path: str
-    sha256: str  # of the file as it lies on disk
+    sha256: str  # of the file as it is on disk
     opset: int
     notes: tuple[str, ...] = ()
     external: tuple[ExternalFile, ...] = ()
@@ -106,7 +106,7 @@ def type_name(kind: int) -> str:
 
 
 def read_tensor(tensor: onnx.TensorProto, name: str, file: OnnxFile) -> Constant:
-    """An initializer or attribute, exactly; floats become float64."""
+    """Read an initializer or attribute, exactly; floats become float64."""
     place = f"initializer {name!r}"
     kind = tensor.data_type
     if kind not in FLOATS and kind not in INTEGERS:

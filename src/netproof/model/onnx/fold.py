@@ -42,14 +42,14 @@ ARITHMETIC: dict[str, Callable[..., Constant]] = {
 
 
 def foldable(operator: str) -> bool:
-    """Whether some constant form of the operator can be folded."""
+    """Say whether some constant form of the operator can be folded."""
     special = ("Constant", "ConstantOfShape", "Shape", "Size", "Cast", "Dropout", "Reciprocal")
     known = MOVES | INTEGER_ONLY | COMPARISONS | ARITHMETIC.keys()
     return operator in special or operator in known
 
 
 def fold(c: Context) -> list[Value]:
-    """The outputs of a node all of whose inputs are constants."""
+    """Compute the outputs of a node all of whose inputs are constants."""
     inputs = [None if v is None else c.constant(i) for i, v in enumerate(c.inputs)]
     floats = any(v is not None and v.is_float for v in inputs)
     if c.op in ("Cast", "Reciprocal"):
@@ -96,7 +96,7 @@ def _exactly(c: Context, inputs: list[Constant | None]) -> list[Constant]:
 
 
 def _like(c: Context, value: np.ndarray, radius: np.ndarray | None, inputs: list[Constant | None]) -> Constant:
-    """A result in its inputs' float type. It lies no further from a runtime's than they do:
+    """Make a result in its inputs' float type. It is no farther from a runtime's than they are:
 
     every entry is one of theirs, or a function of them that never widens a distance, as Max is.
     """
@@ -110,7 +110,7 @@ def _like(c: Context, value: np.ndarray, radius: np.ndarray | None, inputs: list
 
 
 def _evaluate(c: Context, arrays: list[np.ndarray | None]) -> list[np.ndarray]:
-    """One node, run on arrays in place of its inputs."""
+    """Run one node on arrays in place of its inputs; None stands for an input that is left out."""
     there = [array for array in arrays if array is not None]
     try:
         claim_result(c, there)
@@ -125,7 +125,7 @@ def _evaluate(c: Context, arrays: list[np.ndarray | None]) -> list[np.ndarray]:
 
 
 def _moved(c: Context, arrays: list[np.ndarray]) -> np.ndarray | None:
-    """What an exported `x.view(x.size(0), -1)` is made of, by numpy; None for anything else.
+    """Compute by numpy what an exported `x.view(x.size(0), -1)` is made of; None for anything else.
 
     Nearly every model has that, and importing the reference implementation takes longer than reading the model.
     """
@@ -139,7 +139,7 @@ def _moved(c: Context, arrays: list[np.ndarray]) -> np.ndarray | None:
 
 
 def _reference(c: Context, arrays: list[np.ndarray | None]) -> list[np.ndarray]:
-    """One node, run by onnx's reference implementation."""
+    """Run one node by onnx's reference implementation."""
     from onnx.reference import ReferenceEvaluator
 
     names = [f"in{i}" if array is not None else "" for i, array in enumerate(arrays)]
@@ -177,7 +177,7 @@ def _cast(c: Context) -> Constant:
 
 
 def _rounded(c: Context, source: Constant, kind: str) -> Constant:
-    """A float constant in another float type, rounded as the file says."""
+    """Convert a float constant to another float type, rounded as the file says."""
     dtype = getattr(torch, kind)
     if UNIT[dtype] <= UNIT[source.dtype]:
         return replace(source, dtype=dtype)
@@ -207,7 +207,7 @@ def _constant_of_shape(c: Context) -> Constant:
 
 
 def constant_attribute(c: Context) -> Constant:
-    """The value of a Constant node, in any of its forms."""
+    """Return the value of a Constant node, in any of its forms."""
     if (tensor := c.attr("value")) is not None:
         return tensor  # type: ignore[no-any-return]
     for name in ("value_float", "value_floats"):

@@ -1,4 +1,4 @@
-"""Converters of the operators that move numbers about."""
+"""Converters of the operators that move numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def reshape(c: Context, x: Ref, shape: Sequence[int]) -> Ref:
 
 
 def select(c: Context, x: Ref, axis: int, index: np.ndarray) -> Ref:
-    """Entries `index` along `axis`; the identity selection adds no node."""
+    """Select the entries `index` along `axis`; the identity selection adds no node."""
     size = x.shape[axis]
     if index.size == 0:
         c.refuse("it selects nothing", "zero-size tensors cannot be verified")
@@ -52,7 +52,7 @@ def _dropout(c: Context) -> Value:
 
 @converts("Cast")
 def _cast(c: Context) -> Value:
-    """The identity, which it is where the new type holds every value of the old one."""
+    """Pass the value on, if the new type holds every value of the old one; else refuse."""
     x, target = c.node(0), c.attr("to")
     if target not in FLOATS:
         c.refuse("it casts a value that depends on the input to a type other than float16, float32 or float64")
@@ -141,7 +141,7 @@ def _slice(c: Context) -> Value:
 
 
 def _python_slice(start: int, end: int, step: int, size: int) -> slice:
-    """ONNX counts from the end as Python does, but an end below -size means: before the first entry."""
+    """Translate a slice: ONNX counts from the end as Python does, but an end below -size is before the first entry."""
     if step > 0 or end >= -size:
         return slice(start, end, step)
     return slice(start, None, step)
@@ -199,7 +199,7 @@ def _pad(c: Context) -> Value:
 
 
 def pad(c: Context, x: Ref, before: Sequence[int], after: Sequence[int], value: float = 0.0, width: float = 0.0) -> Ref:
-    """A frame of `value`, which a runtime may hold up to `width` away from it."""
+    """Add a frame of `value`; a runtime's own value may be up to `width` away from it."""
     if not any(before) and not any(after):
         return x
     if any(size + b + a <= 0 for size, b, a in zip(x.shape, before, after, strict=True)):

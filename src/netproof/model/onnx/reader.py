@@ -47,22 +47,22 @@ class Reading:
 
 
 def read_graph(file: OnnxFile) -> Reading:
-    """The real-valued network that the file's weights define, float64."""
+    """Read the real-valued network that the file's weights define, float64."""
     return _Reader(file).read()
 
 
 def unsupported_nodes(file: OnnxFile | str | Path) -> list[UnsupportedOp]:
-    """Every node that cannot be converted, also behind others of that kind."""
+    """Return every node that cannot be converted, also behind others of that kind."""
     return list(_Reader(file if isinstance(file, OnnxFile) else read_file(file)).unsupported())
 
 
 def declared_input_shape(file: OnnxFile) -> tuple[int, ...]:
-    """The file's input shape, a symbolic batch counted as 1."""
+    """Return the file's input shape, a symbolic batch counted as 1."""
     return _Reader(file).input_shape()
 
 
 def declared_output_shape(file: OnnxFile) -> tuple[int, ...] | None:
-    """The file's output shape, a symbolic batch counted as 1; None where it is not fixed."""
+    """Return the file's output shape, a symbolic batch counted as 1; None where it is not fixed."""
     return fixed_shape(_Reader(file).output.type)
 
 
@@ -116,7 +116,7 @@ class _Reader:
         return [value for value in self.proto.input if value.name not in self.initializers]
 
     def _runnable(self) -> bytes:
-        """The file; where it has inputs or nodes that play no part, without them: onnxruntime would run them all."""
+        """Return the file without inputs and nodes that play no part: onnxruntime would run them all."""
         if len(self._inputs()) == 1 and len(self.order) == len(self.proto.node):
             return self.file.data
         model = onnx.ModelProto()
@@ -152,7 +152,7 @@ class _Reader:
         return tuple(shape)
 
     def _needed(self) -> list[onnx.NodeProto]:
-        """The nodes that the output depends on, in an order in which they can be evaluated."""
+        """Return the nodes that the output depends on, in an order in which they can be evaluated."""
         order: list[onnx.NodeProto] = []
         done: set[str] = set()
         stack: list[tuple[str, bool]] = [(self.output.name, False)]

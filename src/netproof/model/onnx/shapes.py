@@ -13,7 +13,7 @@ Shape = tuple[int, ...]
 
 
 def fixed_shape(kind: onnx.TypeProto) -> Shape | None:
-    """The shape of a value; None where an axis behind the first is symbolic, or where none is declared."""
+    """Return the shape of a value; None where an axis after the first is symbolic, one is 0, or none is declared."""
     if not kind.tensor_type.HasField("shape"):
         return None
     shape: list[int] = []
@@ -28,12 +28,12 @@ def fixed_shape(kind: onnx.TypeProto) -> Shape | None:
 
 
 def declared_shapes(graph: onnx.GraphProto) -> dict[str, Shape]:
-    """By name, what the file says of its values."""
+    """Return by name the shapes that the file declares for its values."""
     return _fixed((value.name, value.type) for value in (*graph.value_info, *graph.output))
 
 
 def result_shapes(node: onnx.NodeProto, inputs: Mapping[str, Shape | Constant], opset: int) -> dict[str, Shape]:
-    """By name, the shapes of a node's results as onnx infers them; of what it cannot infer there is none."""
+    """Infer by name the shapes of a node's results, by onnx; those that it cannot infer are left out."""
     kinds = {name: _kind(value) for name, value in inputs.items()}
     data = {
         name: onnx.numpy_helper.from_array(np.asarray(value.value))

@@ -17,9 +17,9 @@ from netproof.model.ops import Input
 
 
 def simplify(nodes: Sequence[Node], output: int) -> tuple[Graph, tuple[int, ...]]:
-    """`nodes` are in topological order with the input first; the result ends with the output.
+    """Simplify `nodes`, in topological order with the input first; the result ends with the output.
 
-    Also, for each of its nodes, the one of `nodes` that has the same value.
+    Returns also, for each of its nodes, the one of `nodes` that has the same value.
     """
     uses = Counter(i for node in nodes for i in node.inputs)
     replaced: dict[int, int] = {}
@@ -35,7 +35,7 @@ def simplify(nodes: Sequence[Node], output: int) -> tuple[Graph, tuple[int, ...]
 
 
 def _joined(node: Node, merged: list[Node], *, only_use: bool) -> Node:
-    """The node with the one before it drawn in, where that rounds nothing; else the node."""
+    """Merge the node with the one before it, where that rounds nothing; else return the node."""
     before = merged[node.inputs[0]]
     if isinstance(node.op, Reshape) and isinstance(before.op, Reshape):
         source = merged[before.inputs[0]]
@@ -60,7 +60,7 @@ def _is_identity(node: Node) -> bool:
 
 
 def _pruned(nodes: list[Node], output: int) -> tuple[Graph, tuple[int, ...]]:
-    """Only the input and what the output depends on, renumbered, the output last."""
+    """Keep only the input and what the output depends on, renumbered, the output last."""
     needed = {0, output}
     for node in reversed(nodes[: output + 1]):
         if node.index in needed:
@@ -76,7 +76,7 @@ def _pruned(nodes: list[Node], output: int) -> tuple[Graph, tuple[int, ...]]:
 
 
 def constant_output(builder: Builder, value: Tensor, name: str) -> Ref:
-    """A node that is `value` whatever the input: one entry of the input, spread out, times 0, plus value."""
+    """Add a node that is `value` whatever the input: one entry of the input, expanded, times 0, plus value."""
     source = builder.nodes[0]
     flat = builder.add(Reshape(source.shape, (source.size,)), [Ref(0, source.shape, builder.kinds[0])], name)
     first = builder.add(Index(0, torch.tensor([0]), source.size), [flat], name)

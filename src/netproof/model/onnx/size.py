@@ -1,4 +1,4 @@
-"""How large the result of folding a node will be, told from its inputs before it is made."""
+"""The size of the result of folding a node, found from its inputs before it is made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def claim_result(c: Context, arrays: Arrays) -> None:
 
 
 def _entries(c: Context, arrays: Arrays) -> int:
-    """At least as many as the results have; what cannot be told here fails when it is evaluated."""
+    """Return at least as many entries as the results have; what is wrong here fails when it is evaluated."""
     if c.op in ELEMENTWISE:
         return _broadcast([array.shape for array in arrays])
     if c.op in GROWING:
@@ -58,7 +58,7 @@ def _range(c: Context, arrays: Arrays) -> int:
 
 
 def _gather(c: Context, arrays: Arrays) -> int:
-    """Each index picks at most all of the data."""
+    """Bound the entries: each index picks one slice along the axis, or at most all of the data."""
     rank = arrays[0].ndim
     axis = c.attr("axis", 0)
     along = arrays[0].shape[axis] if c.op == "Gather" and -rank <= axis < rank else 1
@@ -66,7 +66,7 @@ def _gather(c: Context, arrays: Arrays) -> int:
 
 
 def _non_zero(c: Context, arrays: Arrays) -> int:
-    """An index along each axis for every number."""
+    """Count one index per axis for every number."""
     return entries(arrays[0].shape) * max(1, arrays[0].ndim)
 
 

@@ -42,7 +42,7 @@ class Constant:
         return torch.from_numpy(np.array(self.value, dtype=np.float64))
 
     def moved(self, move: Callable[[np.ndarray], np.ndarray]) -> Constant:
-        """The constant with its entries elsewhere, its bounds with them."""
+        """Return the constant with its entries moved, and its bounds with them."""
         radius, slack = (None if k is None else np.ascontiguousarray(move(k)) for k in (self.radius, self.slack))
         return Constant(np.ascontiguousarray(move(self.value)), radius, slack, self.dtype)
 
@@ -60,7 +60,7 @@ def slack(a: Constant) -> np.ndarray | None:
 
 
 def loose(bound: Bound, *constants: Constant | None) -> bool:
-    """Whether one of the constants needs the bound."""
+    """Say whether one of the constants needs the bound."""
     return any(a is not None and bound(a) is not None for a in constants)
 
 
@@ -70,19 +70,19 @@ def bound_tensor(bound: Bound, a: Constant | None) -> Tensor | None:
 
 
 def constant(value: float | np.ndarray) -> Constant:
-    """A number of a converter's own, exact."""
+    """Make an exact number of a converter's own."""
     return Constant(np.asarray(value, dtype=np.float64), dtype=torch.float64)
 
 
 def coarsest(*operands: Constant) -> torch.dtype:
-    """The type that a runtime computes in: the file's, and not that of a converter's own numbers."""
+    """Return the type that a runtime computes in: the file's, and not that of a converter's own numbers."""
     return max((operand.dtype for operand in operands), key=UNIT.__getitem__)
 
 
 def _with(
     value: np.ndarray, exact: np.ndarray, inherited: Callable[..., np.ndarray | float], *operands: Constant
 ) -> Constant:
-    """`value`, rounded once where not `exact`, and what the bounds of the operands bring along."""
+    """Make `value`, rounded once where not `exact`, with bounds that include those of the operands."""
     own = np.where(exact, 0.0, _U * np.abs(value) + UNDERFLOW)
     if loose(radius, *operands):
         own = own + inherited(*(_width(radius, operand) for operand in operands)) + UNDERFLOW
@@ -98,7 +98,7 @@ def _width(bound: Bound, a: Constant) -> Widths:
 
 
 def _in_range(*arrays: np.ndarray) -> np.ndarray:
-    """Where error-free transformations may be trusted: zero, or far from overflow and underflow."""
+    """Say where error-free transformations may be trusted: zero, or far from overflow and underflow."""
     fine = np.asarray(True)
     for array in arrays:
         size = np.abs(array)
@@ -107,7 +107,7 @@ def _in_range(*arrays: np.ndarray) -> np.ndarray:
 
 
 def _product_error(a: np.ndarray, b: np.ndarray, product: np.ndarray) -> np.ndarray:
-    """a·b − product exactly (Dekker), where `_in_range`."""
+    """Return a·b − product exactly (Dekker), where `_in_range`."""
     big = _SPLIT * a
     a_high = big - (big - a)
     big = _SPLIT * b
@@ -149,7 +149,7 @@ def multiply(a: Constant, b: Constant) -> Constant:
 
 
 def divide(a: Constant, b: Constant) -> Constant:
-    """a / b; where the divisor may be zero the radius is infinite."""
+    """Divide a by b; where the divisor may be zero the radius is infinite."""
     with np.errstate(all="ignore"):
         quotient = a.value / b.value
         product = quotient * b.value
@@ -157,7 +157,7 @@ def divide(a: Constant, b: Constant) -> Constant:
         exact = exact & (_product_error(quotient, b.value, product) == 0.0)
 
         def inherited(ra: Widths, rb: Widths) -> Widths:
-            """|a/b − a'/b'| <= (ra + |a/b| rb) / (|b| − rb)"""
+            """Bound |a/b − a'/b'| by (ra + |a/b| rb) / (|b| − rb)."""
             least = np.abs(b.value) - rb
             width = (ra + np.abs(quotient) * rb) / (least * (1.0 - 4.0 * _U))
             return np.where(least > 0.0, width, np.inf)

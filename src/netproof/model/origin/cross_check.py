@@ -1,6 +1,6 @@
 """The comparison of a reading with onnxruntime, one node of the file at a time.
 
-A bound over a whole network grows with its depth until it would excuse anything, so each step answers for itself:
+A bound over a whole network grows with its depth until it would excuse anything, so each step is compared by itself:
 onnxruntime runs the file with every intermediate tensor as an output and nothing optimised; the nodes of the graph
 that were made of one node of the file are evaluated in float64 from *onnxruntime's own* inputs of that step; and the
 two must agree within what one step may round. Four comparisons together cover the way from the file to the graph:
@@ -74,7 +74,7 @@ def _disagree(network: Network, place: str, what: str) -> NoReturn:
 
 
 def _links(network: Network) -> None:
-    """Every tensor is one node of the graph as read, wherever a step makes or takes it."""
+    """Check that every tensor is one node of the graph as read, wherever a step makes or takes it."""
     known = {network.input_name: 0}
     for step in network.trace.steps:
         for tensor, index in step.inputs:
@@ -142,7 +142,7 @@ def _same(network: Network, node: Node, sources: tuple[int, ...], index: int) ->
 
 
 def _random(network: Network, sources: Sequence[int]) -> dict[int, Tensor]:
-    """Values (2, *shape) for these nodes of the graph as read."""
+    """Draw values (2, *shape) for these nodes of the graph as read."""
     random = generator(0)
     shapes = {source: network.trace.nodes[source].shape for source in sources}
     return {i: torch.randn(2, *shape, generator=random, dtype=torch.float64) for i, shape in shapes.items()}
@@ -181,7 +181,7 @@ class _Answer:
     all_finite: bool
 
     def at(self, rows: Tensor | slice) -> _Answer:
-        """At some of the points."""
+        """Return the answer at some of the points."""
         finite = self.finite[rows]
         return _Answer(self.value[rows], self.dtype, finite, self.all_finite or bool(finite.all()))
 
@@ -195,7 +195,7 @@ class _Answer:
 
 
 def _answers(network: Network, points: Tensor) -> Iterator[tuple[Mapping[str, _Answer], Tensor]]:
-    """onnxruntime's tensors of all steps, for a few points at a time, and which of these points tell much.
+    """Yield onnxruntime's tensors of all steps, for a few points at a time, and which of these points tell much.
 
     The origin does not: it shows the biases alone. It counts only where there is no other point.
     """
@@ -211,7 +211,7 @@ def _answers(network: Network, points: Tensor) -> Iterator[tuple[Mapping[str, _A
 
 
 def _agrees(network: Network, step: Step, answers: Mapping[str, _Answer], telling: Tensor) -> bool:
-    """Compare one step; whether a telling point had numbers throughout, and not overflow, to compare it at."""
+    """Compare one step; say whether it was compared at a telling point, with finite numbers throughout."""
     rows: Tensor | slice = slice(None)
     if not all(answers[tensor].all_finite for tensor, _ in step.inputs):
         rows = torch.stack([answers[tensor].finite for tensor, _ in step.inputs]).all(0)
@@ -246,7 +246,7 @@ def _alone(network: Network, step: Step) -> None:
 
 
 def _output(network: Network, step: Step, given: Mapping[int, Tensor], index: int, theirs: _Answer) -> Tensor:
-    """Compare one output of a step whose inputs are finite; at which points all of it could be compared: (batch,)."""
+    """Compare one output of a step with finite inputs; say at which points all of it could be compared: (batch,)."""
     place, dtype = f"node {step.name!r} ({step.op})", theirs.dtype
     if dtype is None:
         _disagree(network, place, "on its type: onnxruntime's are not floats")
@@ -269,5 +269,5 @@ def _output(network: Network, step: Step, given: Mapping[int, Tensor], index: in
 
 
 def _whole(entries: Tensor) -> Tensor:
-    """At which points all entries are true: (batch, ...) -> (batch,)."""
+    """Say at which points all entries are true: (batch, ...) -> (batch,)."""
     return entries.reshape(entries.shape[0], -1).all(1)

@@ -1,6 +1,6 @@
-"""Files beside a model that its numbers lie in, and what they make of its identity.
+"""Files beside a model that hold some of its numbers, and its identity together with them.
 
-ONNX allows that for every tensor. `netproof.model.onnx.external` reads them; here is what can be told without onnx,
+ONNX allows that for every tensor. `netproof.model.onnx.external` reads them; here is what can be done without onnx,
 whose import takes a while.
 """
 
@@ -26,14 +26,14 @@ class ExternalFile:
 
 
 def identity(sha256: str, external: Sequence[ExternalFile]) -> str:
-    """What tells one network from another: the file's own hash, or one over it and those of its external files."""
+    """Return what tells one network from another: the file's hash, or one over it and those of its external files."""
     if not external:
         return sha256
     return hashlib.sha256(json.dumps([sha256, *(file.sha256 for file in external)]).encode()).hexdigest()
 
 
 def model_data(raw: bytes, path: str) -> bytes:
-    """A model file's content, unpacked."""
+    """Return a model file's content, unpacked; ModelError where the gzip data is damaged or too large."""
     if not raw.startswith(GZIP_MAGIC):
         return raw
     try:
@@ -47,12 +47,12 @@ def model_data(raw: bytes, path: str) -> bytes:
 
 
 def may_have_external(path: Path) -> bool:
-    """Whether the model at `path` needs a closer look: every external tensor has the key `location`."""
+    """Say whether the model at `path` needs a closer look: every external tensor has the key `location`."""
     return b"location" in _content(path)
 
 
 def external_files(path: Path) -> tuple[ExternalFile, ...]:
-    """The external files of the model at `path` as they lie there now."""
+    """Return the external files of the model at `path` as they are now."""
     if not may_have_external(path):  # nearly all models, which need not be parsed then
         return ()
     from netproof.model.onnx.external import named_files

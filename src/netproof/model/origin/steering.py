@@ -32,7 +32,7 @@ _DATA = Tensor.data.__get__  # type: ignore[attr-defined]
 
 
 def looked_at(module: torch.nn.Module, x: Tensor) -> list[str]:
-    """Run the module on x; the places, FILE:LINE, that looked at values, the first one first."""
+    """Run the module on x; return the places, FILE:LINE, that looked at values, the first one first."""
     watch = _Watch()
     watch.taint([x])
     with _Operations(watch), _Methods(watch):
@@ -58,7 +58,7 @@ class _Watch:
         return any(tensor.untyped_storage()._cdata in self._storages for tensor in _tensors(values))
 
     def foreign(self, values: Any) -> bool:
-        """Whether a tensor has the memory of a tainted one, but not its storage: another library handed it back."""
+        """Say whether a tensor has the memory of a tainted one, but not its storage: another library returned it."""
         strange = [t.untyped_storage() for t in _tensors(values) if t.untyped_storage()._cdata not in self._storages]
         return any(s.nbytes() and s.data_ptr() in self._addresses for s in strange)
 
@@ -116,12 +116,12 @@ def _asks_for_values(func: Any, args: Sequence[Any], watch: _Watch) -> bool:
 
 
 def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The arguments that the operation writes to."""
+    """Return the arguments that the operation writes to."""
     declared = func._schema.arguments
     given = [*zip(declared, args, strict=False), *((d, kwargs[d.name]) for d in declared if d.name in kwargs)]
     return [value for d, value in given if d.alias_info is not None and d.alias_info.is_write]
 
 
 def _tensors(values: Any) -> list[Tensor]:
-    """The tensors with memory of their own in nested arguments."""
+    """Return the tensors with memory of their own in nested arguments."""
     return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor) and leaf.layout == torch.strided]

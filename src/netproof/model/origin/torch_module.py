@@ -1,6 +1,6 @@
 """A torch module as an ONNX model, and the comparison of what was made of it with the module itself.
 
-The export is a trace at one example. Two things keep it honest: a module whose Python code looks at values is refused
+The export is a trace at one example. Two things make it safe: a module whose Python code looks at values is refused
 (`model.origin.steering`), and the graph is compared with the module, run as it is, wherever the graph is compared
 with onnxruntime.
 """
@@ -33,7 +33,7 @@ from netproof.numerics import generator
 
 MODULE = "<torch module>"
 EXPORT_OPSET = 17
-_LOCK = threading.RLock()  # torch's exporter is one for the process, and a module's modes are its own
+_LOCK = threading.RLock()  # torch's exporter is one per process, and a module's modes are changed for a while
 SLACK = 4.0  # multiple of the error bound that is allowed: kernels reorder and fuse across nodes
 _RAISED = (RuntimeError, ValueError, IndexError, AssertionError)  # what modules raise on a wrong shape
 
@@ -46,7 +46,7 @@ class Runner:
     example: Tensor  # with its batch axis, of the module's dtype and on its device
 
     def __call__(self, points: Tensor) -> Tensor:
-        """(n, *example) -> (n, *output), float64 on the CPU."""
+        """Run the module: (n, *example) -> (n, *output), float64 on the CPU."""
         with _LOCK, _as_it_is(self.module, self.example):
             return torch.stack([self._one(point) for point in points])
 
@@ -61,7 +61,7 @@ class Runner:
 
 
 def exported(module: torch.nn.Module, example_shape: tuple[int, ...] | None) -> tuple[OnnxFile, Runner]:
-    """The module as ONNX, exported in eval mode, and a way to run it; the module itself is left as it was."""
+    """Export the module to ONNX in eval mode; return it and a way to run the module, which is left as it was."""
     if example_shape is None:
         raise UsageError(
             "a torch module does not say what its input looks like",
@@ -132,7 +132,7 @@ def _different(network: Network, where: str) -> ModelError:
 
 
 class _Running:
-    """Code of the user's runs inside: whatever it raises is theirs to mend, and is told as such."""
+    """Code of the user runs inside: whatever it raises becomes a ModelError that says so."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         self._name = type(module).__name__
@@ -154,7 +154,7 @@ class _Running:
 
 @contextmanager
 def _as_it_is(module: torch.nn.Module, example: Tensor) -> Iterator[None]:
-    """The module in eval mode, float32 as float32, the caller's default type and device; all of it is restored."""
+    """Put the module in eval mode, float32 as float32, the caller's default type and device; restore all of it."""
     modes = [(part, part.training) for part in module.modules()]
     precision = torch.get_float32_matmul_precision()
     cudnn = torch.backends.cudnn.flags(torch.backends.cudnn.enabled, deterministic=True, allow_tf32=False)
@@ -170,7 +170,7 @@ def _as_it_is(module: torch.nn.Module, example: Tensor) -> Iterator[None]:
 
 
 def _another(example: Tensor) -> Tensor:
-    """An input of the same shape with other values: what a trace takes from values differs between the two."""
+    """Make an input of the same shape with other values: what a trace takes from values differs between the two."""
     random = torch.rand(example.shape, generator=generator(1), dtype=torch.float64)
     return (2.0 * random - 1.0).to(example.device, example.dtype)
 
@@ -212,7 +212,7 @@ def _export(module: torch.nn.Module, batched: Tensor) -> bytes:
 
 
 def _batched(module: torch.nn.Module, example: Tensor) -> Tensor:
-    """The example with a batch axis of 1. A leading 1 may be that axis already; then the module decides,
+    """Give the example a batch axis of 1. A leading 1 may be that axis already; then the module decides,
 
     and where it takes both, (1, n) and (1, C, H, W) have their batch and (1, H, W) is one image.
     """
@@ -229,7 +229,7 @@ def _batched(module: torch.nn.Module, example: Tensor) -> Tensor:
 
 
 def _accepts(module: torch.nn.Module, x: Tensor) -> bool:
-    """Whether the module runs on x."""
+    """Say whether the module runs on x."""
     try:
         module(x)
     except _RAISED:

@@ -48,7 +48,7 @@ class Stored:
 
 
 def digest(value: np.ndarray) -> bytes:
-    """Of the numbers as float64; the sign of a zero does not count. In parts, since a constant may be large."""
+    """Hash the numbers as float64, in parts since they may be many; the sign of a zero does not count."""
     flat, state = value.reshape(-1), hashlib.blake2b()
     for start in range(0, flat.size, PART):
         state.update((flat[start : start + PART].astype(np.float64) + 0.0).data)
