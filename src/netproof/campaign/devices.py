@@ -1,4 +1,4 @@
-"""What a campaign may compute on, found out without importing torch into this process."""
+"""The devices of a campaign, found without importing torch into this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROBE = "import torch; print(torch.cuda.device_count() if torch.cuda.is_availabl
 
 @functools.cache
 def gpus() -> tuple[str, ...]:
-    """The GPUs that torch sees, each as CUDA_VISIBLE_DEVICES names it."""
+    """Return the GPUs that torch sees, each as CUDA_VISIBLE_DEVICES names it; DeviceError if torch does not start."""
     done = subprocess.run([sys.executable, "-P", "-c", PROBE], capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no word of why"])[-1]
@@ -30,7 +30,7 @@ def gpus() -> tuple[str, ...]:
 
 
 def resolve(device: str) -> str:
-    """The kind of device that is meant: "auto" is the GPU where there is one."""
+    """Find the kind of device that is meant: "auto" is the GPU where there is one."""
     if device not in ("auto", "cpu", "cuda"):
         raise UsageError(f"--device: unknown device {device!r}", remedy="use auto, cpu or cuda")
     if device == "cpu" or (device == "auto" and not gpus()):
@@ -41,14 +41,14 @@ def resolve(device: str) -> str:
 
 
 def default_workers(device: str, threads: int | None) -> int:
-    """One for each GPU; on the CPU one for each group of `threads` processors, or one that has them all."""
+    """Return one worker per GPU; on the CPU one per group of `threads` processors, or one that has them all."""
     if device == "cuda":
         return len(gpus())
     return 1 if threads is None else max(1, available_cpus() // threads)
 
 
 def core_groups(workers: int, threads: int) -> list[tuple[int, ...] | None]:
-    """Processors of its own for each worker, so that one's runs do not slow another's.
+    """Give each worker processors of its own, so that one's runs do not slow another's.
 
     None where there are too few for all, or where a quota grants time rather than certain processors.
     """
@@ -64,7 +64,7 @@ def core_groups(workers: int, threads: int) -> list[tuple[int, ...] | None]:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker is given for life."""
+    """What a worker is given when it starts."""
 
     device: str
     threads: int

@@ -2,8 +2,8 @@
 
 A folder holds `instances.csv`: lines of `onnx,vnnlib,timeout` with paths relative to it. A header is not needed; with
 one that names the columns `onnx` and `vnnlib`, others may stand between them, and `timeout` and `truth` (or `expected`)
-may be left out. Beside it may lie `known.csv` with the columns `onnx`, `vnnlib` and `truth`. Any file may be gzipped
-(`NAME.gz` for `NAME`).
+may be left out. Beside it there may be `known.csv` with the columns `onnx`, `vnnlib` and `truth`. Any file may be
+gzipped (`NAME.gz` for `NAME`).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Instance:
     vnnlib: Path
     timeout: float | None  # seconds; None: no limit
     truth: str | None  # "sat", "unsat", or None where it is not known
-    folder: Path | None = None  # where instances.csv lies
-    told_by: str = ""  # who says so: "known.csv", "instances.csv" or "file name"
+    folder: Path | None = None  # where instances.csv is
+    told_by: str = ""  # the source of the truth: "known.csv", "instances.csv" or "file name"; or a contradiction
 
     @property
     def names(self) -> tuple[str, str]:
-        """Model and property as instances.csv has them."""
+        """Return model and property as instances.csv names them."""
         return _within(self.onnx, self.folder), _within(self.vnnlib, self.folder)
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ def _within(path: Path, folder: Path | None) -> str:
 
 
 def find_folders(names: Iterable[str | Path]) -> list[Path]:
-    """The folders with an instances.csv that are meant: paths, or names in $NETPROOF_BENCHMARKS.
+    """Find the folders with an instances.csv that are meant: paths, or names in $NETPROOF_BENCHMARKS.
 
     A folder of such folders stands for them all.
     """
@@ -77,7 +77,7 @@ def _find(name: str, home: str | None) -> list[Path]:
 
 
 def read_folders(names: Iterable[str | Path], first: int | None = None) -> list[Instance]:
-    """The (first) instances of every folder that is meant; folders of one name are told apart by their parents'."""
+    """Read the (first) instances of every folder that is meant; folders of one name get their parents' before it."""
     folders = find_folders(names)
     count = Counter(benchmark_name(folder) for folder in folders)
     instances: list[Instance] = []
@@ -91,13 +91,13 @@ def read_folders(names: Iterable[str | Path], first: int | None = None) -> list[
 
 
 def benchmark_name(folder: Path) -> str:
-    """The folder's name; where that is a mere version (`acasxu/2.0`), its parent's before it."""
+    """Return the folder's name; where that is only a version (`acasxu/2.0`), with its parent's before it."""
     folder = folder.resolve()
     return f"{folder.parent.name}-{folder.name}" if re.fullmatch(r"v?[0-9]+(\.[0-9]+)*", folder.name) else folder.name
 
 
 def read_folder(folder: str | Path) -> list[Instance]:
-    """The instances of one folder, in the order of its instances.csv."""
+    """Read the instances of one folder, in the order of its instances.csv."""
     folder = Path(folder).resolve()
     file = folder / INSTANCES
     if not find_file(file):
@@ -152,7 +152,7 @@ def _instance(
 
 
 def _truth(told: Sequence[tuple[str, set[str]]]) -> tuple[str | None, str]:
-    """What all who say something say, and the first who does; None where they contradict each other."""
+    """Return the truth that all sources agree on, and the first source; None where they contradict each other."""
     said = [(who, word) for who, words in told for word in TRUTHS if word in words]
     if len({word for _, word in said}) > 1:
         return None, "contradictory: " + ", ".join(f"{word} by {who}" for who, word in said)
@@ -160,7 +160,7 @@ def _truth(told: Sequence[tuple[str, set[str]]]) -> tuple[str | None, str]:
 
 
 def _positive(text: str) -> float | None:
-    """A decimal number above zero, in ASCII digits; None for anything else."""
+    """Read a decimal number above zero, in ASCII digits; None for anything else."""
     try:
         value = float(decimal(text) or 0)
     except OverflowError:
@@ -169,12 +169,12 @@ def _positive(text: str) -> float | None:
 
 
 def _plain(name: str) -> str:
-    """A path as written, without the ways of writing the same one."""
+    """Normalise a path as written, so that one file has one name; `.gz` does not count."""
     return Path(name).as_posix().removesuffix(".gz")
 
 
 def _read_known(file: Path) -> dict[tuple[str, str], set[str]]:
-    """(onnx, vnnlib) → every truth that known.csv has for them; a `-` or nothing is no truth."""
+    """Read known.csv: by (onnx, vnnlib), every truth that it has for them; a `-` or nothing is no truth."""
     known: dict[tuple[str, str], set[str]] = defaultdict(set)
     if not find_file(file):
         return known
@@ -190,7 +190,7 @@ def _read_known(file: Path) -> dict[tuple[str, str], set[str]]:
 
 
 def _rows(file: Path) -> list[tuple[int, list[str]]]:
-    """(line, cells) of every line that is not empty."""
+    """Read (line, cells) of every line that is not empty."""
     try:
         reader = csv.reader(io.StringIO(read_bytes(file).decode("utf-8-sig"), newline=""), strict=True)
         return [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
@@ -199,7 +199,7 @@ def _rows(file: Path) -> list[tuple[int, list[str]]]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The file's content, unpacked where only NAME.gz is there."""
+    """Read the file's content, unpacked where only NAME.gz is there."""
     try:
         file = find_file(path) or path
         return read_bounded(file) if file == path else unpack(read_bounded(file))

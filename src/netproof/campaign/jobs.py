@@ -40,18 +40,18 @@ class Job:
 
     @property
     def all_options(self) -> Mapping[str, Any]:
-        """Every field of the method with its value: what was given, or the default."""
+        """Return every field of the method with its value: what was given, or the default."""
         return method_info(self.method).options(dict(self.options))
 
     @property
     def asked(self) -> dict[str, Any]:
-        """Say how it is asked, without the files."""
+        """Return how it is asked, without the files."""
         names = ("method", "timeout", "device", "threads", "seed", "attack")
         return {**{name: getattr(self, name) for name in names}, "options": self.all_options}
 
     @functools.cached_property
     def hashes(self) -> tuple[str, str]:
-        """Of model and property as they lie on disk; empty where there is no such file.
+        """Hash model and property as they are on disk; empty where there is no such file.
 
         SHA-256 of the file; for a model with external data, over the hashes of all its files.
         """
@@ -59,13 +59,13 @@ class Job:
 
     @functools.cached_property
     def key(self) -> str:
-        """The same for the same question asked in the same way, wherever its files lie; else different."""
+        """Return a key, the same only for the same question asked in the same way, wherever its files are."""
         contents = {"hashes": self.hashes, **self.asked, "netproof": __version__}
         return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
 
 
 def model_hash(path: Path) -> str:
-    """What tells the network from others, as `Network.identity`: over the file and those beside it that it needs."""
+    """Hash a network as `Network.identity` does: over the file and those beside it that it needs; "" if missing."""
     file = find_file(path)
     if file is None:
         return ""
@@ -79,7 +79,7 @@ def model_hash(path: Path) -> str:
 
 
 def file_hash(path: Path) -> str:
-    """Of the file, or of its .gz; files are hashed once while they stay as they are."""
+    """Hash the file, or its .gz; a file is hashed once while it stays as it is; "" where there is none."""
     file = find_file(path)
     return "" if file is None else _hash(file, *_state(file))
 
@@ -96,7 +96,7 @@ def _hash(file: Path, modified: int, size: int) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _external(file: Path, modified: int, size: int) -> tuple[Path, ...]:
-    """The files beside a model."""
+    """Return the files beside a model that it needs."""
     from netproof.model.origin.external import external_files
 
     return tuple(Path(found.path) for found in external_files(file))

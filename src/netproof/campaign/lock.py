@@ -13,7 +13,7 @@ NAME = ".lock"
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Holds the folder; the system lets it go when this process ends, however it does."""
+    """Lock the folder, or raise UsageError; the system releases the lock when this process ends, however it does."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / NAME).open("a")

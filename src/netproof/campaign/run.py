@@ -1,7 +1,7 @@
 """Run jobs in worker processes and keep every result as it comes.
 
 The campaign's own process computes nothing. It hands out jobs, watches the clock of each, and alone writes the store;
-so a worker may crash, hang or be killed, and only the run that it was at is touched.
+so a worker may crash, hang or be killed, and only its present run is lost.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from netproof.workers.process import Process
 from netproof.workers.worker import Message, Work
 
 GRACE = 5.0  # seconds past its limit after which a run's worker is ended
-START = 300.0  # seconds a worker may take to be ready
-STARTS = 3  # workers that may fail to start, one after another in one place
-TICK = 0.1  # seconds between looks at the clock
+START = 300.0  # seconds that a worker may take to be ready
+STARTS = 3  # failures to start in a row, in one place, that end the campaign
+TICK = 0.1  # seconds between two looks at the clock
 REAP = 5.0  # seconds to wait for a process that was killed: the next one needs its memory
-AWAY = 2.0  # seconds between looks that only a process that was stopped lets pass
+AWAY = 2.0  # seconds between two looks past which this process must have been stopped
 ERROR = Record("error", seconds={})
-ANSWER = (  # what a result has of a record as it is
+ANSWER = (  # the fields that a result takes from a record unchanged
     *("verdict", "reason", "decided_by", "seconds", "lower_bound", "upper_bound"),
     *("domains", "leaf_lps", "rounds", "peak_memory"),
 )
@@ -46,7 +46,7 @@ class WorkerFailed(NetproofError):
 
 @dataclass(frozen=True)
 class Event:
-    """What happened, for whoever watches.
+    """What happened, for those who watch.
 
     kept: the store had the answer. starting, ready: a worker. started, progress, finished: a run. lost: a worker was
     ended by the watchdog or ended by itself; its run has finished (`error` or `timeout`) just before.
@@ -70,7 +70,7 @@ def run(
     rerun: bool = False,
     grace: float = GRACE,
 ) -> list[Result]:
-    """Every job's result, in the order of the jobs; only jobs that the store has no answer to are run.
+    """Return every job's result, in the order of the jobs; only jobs that the store has no answer to are run.
 
     `stop.is_set()` ends the campaign: runs under way are given up without a trace, and their jobs have no result.
     Raises WorkerFailed where workers do not start.
@@ -90,7 +90,7 @@ def run(
 
 
 def _kept(job: Job, store: Store) -> Result | None:
-    """What the store has; under the names of today and with what is known today, should those have changed."""
+    """Return the store's answer, with the instance's present names and truth, should those have changed."""
     found = store.done(job)
     if found is None:
         return None
@@ -101,7 +101,7 @@ def _kept(job: Job, store: Store) -> Result | None:
 
 
 def _names(job: Job) -> dict[str, Any]:
-    """What may change of an instance while its files stay the same."""
+    """Return what may change of an instance while its files stay the same."""
     onnx, vnnlib = job.instance.names
     return {
         "benchmark": job.instance.benchmark,
@@ -114,15 +114,15 @@ def _names(job: Job) -> dict[str, Any]:
 
 @dataclass
 class _Place:
-    """One worker at a time, and what it is at."""
+    """One worker at a time, and what it does."""
 
     number: int
     setup: Setup
     process: Process | None = None
     ready: bool = False
-    failures: int = 0  # to start, in a row
+    failures: int = 0  # failures to start, in a row
     ends_at: float = math.inf  # when to end the worker, if it has not answered
-    index: int | None = None  # of the job that it is at
+    index: int | None = None  # of the worker's present job
     job: Job | None = None
     began: str = ""
     sent_at: float = 0.0
@@ -159,7 +159,7 @@ class _Campaign:
                 self._end(place)
 
     def _excuse(self, away: float) -> None:
-        """This process was stopped for a while (Ctrl-Z): answers may lie there unread, so nobody is late for it."""
+        """Give workers the time that this process was stopped (Ctrl-Z): their answers may be there unread."""
         if away > AWAY:
             for place in self._places:
                 place.ends_at += away
@@ -177,7 +177,7 @@ class _Campaign:
             self._late(place)
 
     def _give(self, place: _Place) -> None:
-        """The first job on the network that the worker has loaded, else the first of all."""
+        """Hand out the first job on the network that the worker has loaded, else the first of all."""
         at = next((i for i, (_, job) in enumerate(self._pending) if job.hashes[0] == place.loaded), 0)
         place.index, place.job = self._pending.pop(at)
         place.began, place.sent_at, place.progress = _now(), time.monotonic(), {}
@@ -189,7 +189,7 @@ class _Campaign:
         self._tell(Event("started", place.number, job))
 
     def _hear(self) -> None:
-        """Heed what workers said, once one says something or a moment has passed."""
+        """Handle what workers said, once one says something or a moment has passed."""
         processes = [(place, place.process) for place in self._places if place.process is not None]
         wait([process.connection for _, process in processes], TICK)
         for place, process in processes:
@@ -227,7 +227,7 @@ class _Campaign:
         self._tell(Event("lost", place.number, text=how))
 
     def _late(self, place: _Place) -> None:
-        """The worker has not answered in time."""
+        """End a worker that has not answered in time; its run is a timeout."""
         if place.job is None:
             how = f"the worker was not ready after {START:g} s"
             self._failed_to_start(place, how)
@@ -243,7 +243,7 @@ class _Campaign:
             raise WorkerFailed(f"no worker can be started: {how}", remedy="run `netproof doctor`")
 
     def _finish(self, place: _Place, record: Record, *, total: float | None = None, **why: str) -> None:
-        """Keep what came of the run, before anything else happens."""
+        """Keep the result of the run, before anything else happens."""
         assert place.job is not None
         assert place.index is not None
         took = time.monotonic() - place.sent_at if total is None else total
@@ -260,7 +260,7 @@ class _Campaign:
 
 
 def question(job: Job, setup: Setup) -> Work:
-    """Make a job the work that a worker does."""
+    """Turn a job into the work that a worker does."""
     asked = {**job.asked, "options": dict(job.options), "threads": job.threads or setup.threads}
     del asked["timeout"]  # it comes as a deadline
     onnx, vnnlib = str(job.instance.onnx), str(job.instance.vnnlib)
@@ -278,7 +278,7 @@ def result_of(
     error: str = "",
     log: str = "",
 ) -> Result:
-    """Put together what was asked and what came of it. A decision past the limit is none: it counts as a timeout."""
+    """Join what was asked and what was answered. A verdict past the limit counts as a timeout."""
     late = job.timeout is not None and total > job.timeout and record.verdict in ("sat", "unsat", "unknown")
     if late and record.reason != CONTRADICTION:
         record = record.but(verdict="timeout", reason=f"{record.verdict}, but after the limit")

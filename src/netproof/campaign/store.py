@@ -1,7 +1,7 @@
-"""Results in SQLite: a row a run, on disk before the next one begins.
+"""Results in SQLite: one row per run, on disk before the next one begins.
 
 Write-ahead logging lets others read while a campaign writes, and every row is its own transaction, synchronised to the
-disk: whatever is killed, the rows that were added are there.
+disk: whatever is killed, the rows that were added stay.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Result:
     benchmark: str
     folder: str
     onnx: str  # as instances.csv names it
-    onnx_sha256: str  # over all its files, where its weights lie beside it
+    onnx_sha256: str  # over all its files, where its weights are beside it
     vnnlib: str
     vnnlib_sha256: str
     truth: str | None
@@ -69,12 +69,12 @@ class Result:
 
     @property
     def wrong(self) -> bool:
-        """Against what is known of the instance."""
+        """Say whether the verdict contradicts what is known of the instance."""
         return self.solved and self.truth is not None and self.verdict != self.truth
 
     @property
     def instance(self) -> tuple[str, str, str]:
-        """Which question it was, for comparing methods."""
+        """Return which question it was, for comparing methods: benchmark, model and property."""
         return self.benchmark, self.onnx, self.vnnlib
 
 
@@ -138,13 +138,13 @@ class Store:
             self._connection.execute(f"INSERT INTO runs ({', '.join(_NAMES)}) VALUES ({marks})", values)
 
     def results(self) -> list[Result]:
-        """All of them, oldest first."""
+        """Return all of them, oldest first."""
         return self._select("ORDER BY id")
 
     def done(self, job: Job) -> Result | None:
-        """The latest answer to this very job, if it has one; an error is none.
+        """Return the latest answer to this very job, if it has one; an error is none.
 
-        The same files may lie in several benchmarks: the answer given there comes first.
+        The same files may be in several benchmarks: an answer for this instance's own comes first.
         """
         wanted = f"key = ? AND verdict IN ({', '.join('?' * len(DONE))})"
         order = "benchmark = ? AND onnx = ? AND vnnlib = ? DESC, id DESC"

@@ -1,4 +1,4 @@
-"""What results say together: which of them count, how many were solved, and where answers contradict."""
+"""Summaries of results: which of them count, how many were solved, and where answers contradict."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Run:
 
 
 def latest(results: Iterable[Result]) -> list[Run]:
-    """The last result of each instance in each configuration, in the order in which both first came."""
+    """Return the last result of each instance in each configuration, in the order in which both first came."""
     results = list(results)
     labels = _labels(results)
     kept: dict[tuple[str, tuple[str, str, str]], Result] = {}
@@ -34,7 +34,7 @@ def latest(results: Iterable[Result]) -> list[Run]:
 
 
 def _settings(result: Result) -> dict[str, Any]:
-    """All that two runs of one method may differ in and still answer the same question."""
+    """Return all that two runs of one method may differ in and still answer the same question."""
     return {
         **result.options,
         "device": result.device,
@@ -50,7 +50,7 @@ def _configuration(result: Result) -> str:
 
 
 def _labels(results: Sequence[Result]) -> dict[str, str]:
-    """A name for each configuration: its method, and the settings in which those of that method differ."""
+    """Name each configuration: by its method, and the settings in which those of that method differ."""
     found: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for result in results:
         found[result.method][_configuration(result)] = _settings(result)
@@ -82,7 +82,7 @@ class Summary:
 
 
 def summaries(runs: Iterable[Run]) -> list[Summary]:
-    """A summary for each benchmark and configuration, in the order in which they first came."""
+    """Summarise each benchmark and configuration, in the order in which they first came."""
     groups: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for run in runs:
         groups[run.result.benchmark, run.label].append(run.result)
@@ -110,9 +110,9 @@ def _summary(benchmark: str, label: str, group: Sequence[Result]) -> Summary:
 
 
 def contradictions(runs: Iterable[Run]) -> list[str]:
-    """Verdicts against what is known, configurations that answer sat and unsat to one question, runs at odds with
+    """List verdicts against what is known, questions that are answered sat and unsat, and runs that contradict
 
-    themselves. One question: the same files with the same contents, so that a mended property is another one.
+    themselves. One question: the same files with the same contents, so that a corrected property is another one.
     """
     groups: dict[tuple[str, ...], list[Run]] = defaultdict(list)
     with_itself = []

@@ -1,4 +1,4 @@
-"""What a campaign's workers do: warm up, then answer one question after another, with the last network kept."""
+"""The work of a campaign's workers: warm up, then answer one question after another, with the last network kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WARM_LIMIT = 60.0
 
 
 def warm_up(job: Job, *, setup: Setup) -> dict[str, str | None]:
-    """Do the imports, the device's context and kernels: what a process does once is in no instance's seconds."""
+    """Load imports, the device's context and kernels, so that no instance's seconds include them; return versions."""
     if setup.cores is not None:
         os.sched_setaffinity(0, setup.cores)
     from netproof import api
@@ -45,7 +45,7 @@ class Loaded:
         self._network: Network | None = None
 
     def network(self, path: str, sha256: str) -> Network:
-        """Give the network of a file; read it again only where it, or a file that it needs, is another than before."""
+        """Return the network of a file; read it again only where it, or a file that it needs, has changed."""
         from netproof.model.load import load_network
 
         if not sha256 or self._sha256 != sha256:
@@ -62,7 +62,7 @@ _loaded = Loaded()
 
 
 def answer(job: Job, *, onnx: str, sha256: str, vnnlib: str, **arguments: Any) -> tuple[Record, float]:
-    """Answer a question; what came of it, and the seconds that all of it took."""
+    """Answer a question; return the record, and the seconds that all of it took."""
     from netproof import api
 
     _forget_peak_memory()
@@ -74,6 +74,6 @@ def answer(job: Job, *, onnx: str, sha256: str, vnnlib: str, **arguments: Any) -
 
 
 def _forget_peak_memory() -> None:
-    """The kernel keeps the peak of the process; Linux lets it be forgotten, so that it is this job's."""
+    """Reset the process's peak of memory, which Linux keeps, so that the next peak is this job's alone."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")

@@ -23,17 +23,17 @@ from netproof.programs.check import clip_signs, lagrangian_bound, reduced_cost
 from netproof.programs.highs import Answer, highs_lp, new_solver
 from netproof.programs.model import Floats, Layout, LinearProgram, RoundBall
 
-PRICES = 24  # tried at most; six are common
-GAP = 1e-7  # between what is proved and what a point attains, relative, at which nothing is left to gain
-STRIDE = 10.0  # by which a price rises while its solution is outside
-FIRM = 1e-9  # what the solver adds to each column's square: its own 1e-7 shows in what is proved
-STEPS = 20  # of the solver a row and column: three are common, and now and then it goes round in circles
+PRICES = 24  # prices tried at most; six are common
+GAP = 1e-7  # relative gap between what is proved and what a point attains at which nothing is left to gain
+STRIDE = 10.0  # factor by which a price rises while its solution is outside
+FIRM = 1e-9  # what the solver adds to each column's square: its default 1e-7 makes what is proved visibly worse
+STEPS = 20  # steps of the solver per row and column, at most: three are common, and at times it runs in circles
 
 
 def solve_in_ball(
     program: LinearProgram, layout: Layout, first: Answer, time_limit: float, enough: float = math.inf
 ) -> Answer:
-    """Better duals than those of the linear program alone, `first`, and a point of the ball where one is known.
+    """Find better duals than those of the linear program alone, `first`, and a point of the ball where one is known.
 
     Stops once the duals prove more than `enough`.
     """
@@ -57,7 +57,7 @@ def solve_in_ball(
             break
     if prices.high is not None:
         return replace(best, point=prices.point)
-    # However dear, the ball was not reached: the nearest point to its centre may prove that none is in it.
+    # No price was high enough to reach the ball: the nearest point to its centre may prove that none is in it.
     nearest = replace(program, cost=np.zeros_like(program.cost))
     found = _quadratic(nearest, layout, ball, 1.0, end - time.monotonic())
     proves = found.duals is not None and lagrangian_bound(nearest, found.duals) > 0
@@ -93,7 +93,7 @@ class _Prices:
 
     @property
     def point(self) -> Floats:
-        """Where the way between the two next to the best price meets the sphere: rows and bounds hold on all of it."""
+        """Return where the line between the two solutions next to the best price meets the sphere: it is feasible."""
         assert self.high is not None
         share = _leaves(self.high.away, self.low.away - self.high.away)
         return self.high.point + (share or 0.0) * (self.low.point - self.high.point)
@@ -116,7 +116,7 @@ class _Prices:
 
     @staticmethod
     def _on_the_sphere(a: _Tried, b: _Tried) -> float | None:
-        """The price at which the line through two solutions leaves the ball."""
+        """Return the price at which the line through two solutions leaves the ball; None where it does not."""
         if a.price in (0.0, b.price):
             return None
         step = 1 / a.price - 1 / b.price
@@ -138,14 +138,14 @@ class _Prices:
 
 
 def _leaves(start: Floats, way: Floats) -> float | None:
-    """The t >= 0 at which start + t·way, from within, meets the unit sphere; None where it stays."""
+    """Return the t >= 0 at which start + t·way, from within, meets the unit sphere; None where it stays."""
     p, q, r = float(way @ way), float(start @ way), float(start @ start) - 1
     square = q * q - p * r
     return (math.sqrt(square) - q) / p if p > 0 and square >= 0 else None
 
 
 def _quadratic(program: LinearProgram, layout: Layout, ball: RoundBall, price: float, time_limit: float) -> Answer:
-    """The program with the ball at a price, as HiGHS has it; nothing where it finds no answer in time."""
+    """Solve the program with the ball at a price by HiGHS; an empty answer where it finds none in time."""
     nothing = Answer(False, None, None)
     if time_limit <= 0:
         return nothing

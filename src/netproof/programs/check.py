@@ -23,14 +23,14 @@ _UNIT = UNIT[torch.float64]
 
 
 def clip_signs(program: LinearProgram, duals: Floats) -> Floats:
-    """The nearest duals that weak duality admits; anything that is not a number becomes 0."""
+    """Return the nearest duals that weak duality admits; anything that is not a finite number becomes 0."""
     duals = np.where(np.isfinite(duals), duals, 0.0)
     unusable = ((duals > 0) & np.isinf(program.row_lower)) | ((duals < 0) & np.isinf(program.row_upper))
     return np.where(unusable, 0.0, duals)
 
 
 def lagrangian_bound(program: LinearProgram, duals: Floats) -> float:
-    """A lower bound of cost·x over the feasible set, rigorous for any duals (row,); −inf if they say nothing.
+    """Bound cost·x over the feasible set from below, rigorously for any duals (row,); −inf if they say nothing.
 
     With a zero cost a positive bound proves that there is no feasible point.
     """
@@ -56,9 +56,9 @@ def lagrangian_bound(program: LinearProgram, duals: Floats) -> float:
 
 
 def _share_with_ball(ball: RoundBall, reduced: Floats, error: Floats) -> tuple[Floats, Floats, Floats]:
-    """What the ball leaves of d for the box, with its error, and terms whose sum is at most u·x for the u it takes.
+    """Return what the ball leaves of d for the box, with its error, and terms whose sum is at most u·x.
 
-    Any u would do: x = centre + δ gives u·x >= u·centre − radius·‖u‖. What is left is rounded once.
+    The ball takes u; any u would do: x = centre + δ gives u·x >= u·centre − radius·‖u‖. What is left is rounded once.
     """
     own = reduced[ball.columns]
     taken = np.copysign(ball.shape.taken(torch.from_numpy(own)[None])[0].numpy(), own)
@@ -71,7 +71,7 @@ def _share_with_ball(ball: RoundBall, reduced: Floats, error: Floats) -> tuple[F
 
 
 def reduced_cost(program: LinearProgram, y: Floats) -> tuple[Floats, Floats]:
-    """cost − A^T y and the most that rounding may have moved it by, both (col,)."""
+    """Return cost − A^T y and the most that rounding may have moved it by, both (col,)."""
     row, col, value = program.entries
     columns = len(program.cost)
     product = value * y[row]
@@ -84,5 +84,5 @@ def reduced_cost(program: LinearProgram, y: Floats) -> tuple[Floats, Floats]:
 
 
 def _times(a: Floats, b: Floats) -> Floats:
-    """a·b, with 0·inf = 0: a zero multiplier asks nothing of a missing bound."""
+    """Return a·b, with 0·inf = 0: a zero multiplier asks nothing of a missing bound."""
     return np.where(a == 0, 0.0, a * b)

@@ -46,7 +46,7 @@ class Target:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where things stand in every program."""
+    """Where columns, rows and entries are in every program."""
 
     x: Ints  # (input,) columns
     positive: Ints  # (U,) columns of p
@@ -72,7 +72,7 @@ class CondensedLP:
         return self._target(target).layout
 
     def program(self, target: int, lower: Tensor, upper: Tensor) -> LinearProgram:
-        """Of the sub-domain with bounds (U,) of h, float32 and lower <= upper."""
+        """Return the program of the sub-domain with bounds (U,) of h, float32 and lower <= upper."""
         base = self._target(target).program
         at = self.places
         low, high = (side.cpu().numpy().astype(np.float64) for side in (lower, upper))
@@ -134,7 +134,7 @@ class Net:
     z: Ints  # (U,) columns
 
     def read(self, rows: Ints, forms: Floats, sign: float) -> Iterator[Entries]:
-        """sign·form (n, 1 + Y + U') in the rows (n,), constants apart."""
+        """Yield the entries of sign·form (n, 1 + Y + U') in the rows (n,), without the constants."""
         count = len(self.y)
         row, col = np.nonzero(forms[:, 1:])
         value = sign * forms[row, 1 + col]
@@ -161,7 +161,7 @@ def _build(root: Root, deadline: Deadline) -> tuple[Net, Places]:
 
 
 def _trunk(root: Root, program: Program, x: Ints, p: Ints, w: Ints, deadline: Deadline) -> tuple[Ints, Ints]:
-    """y = W x, as columns (Y,) to add and to take off: the first neurons' own y is p − w."""
+    """Add y = W x; return columns (Y,) to add and to subtract: the first neurons' own y is p − w."""
     trunk, graph = root.condensed64.trunk, root.graph64.graph
     if trunk.node == 0 or trunk.count == 0:
         return x[trunk.index.cpu().numpy()], np.full(trunk.count, -1)
@@ -193,7 +193,7 @@ def _trunk(root: Root, program: Program, x: Ints, p: Ints, w: Ints, deadline: De
 
 
 def _leaky(root: Root, program: Program, p: Ints, w: Ints) -> Ints:
-    """Columns (U,) of each neuron's output: p itself for a ReLU, else z = p − a·w."""
+    """Return the columns (U,) of each neuron's output: p itself for a ReLU, else a new z = p − a·w."""
     columns = p.copy()
     for layer in root.condensed64.layers:
         assert isinstance(layer.relaxation, HingeRelaxation)
@@ -210,7 +210,7 @@ def _leaky(root: Root, program: Program, p: Ints, w: Ints) -> Ints:
 
 
 def _neurons(root: Root, program: Program, net: Net, p: Ints, w: Ints) -> None:
-    """p − w − form·v = constant, for the neurons that do not read y itself."""
+    """Add the rows p − w − form·v = constant, for the neurons that do not read y itself."""
     condensed = root.condensed64
     assert condensed.charges is not None
     here = np.arange(condensed.direct, condensed.count)
@@ -223,7 +223,7 @@ def _neurons(root: Root, program: Program, net: Net, p: Ints, w: Ints) -> None:
 
 
 def _equality(program: Program, constant: Floats, error: Floats) -> Ints:
-    """Rows … = constant, as wide as the error."""
+    """Add rows … = constant, as wide as the error; return their indices."""
     wide, error = error > 0, error * INFLATE
     return program.add_rows(
         np.where(wide, np.nextafter(constant - error, -math.inf), constant),

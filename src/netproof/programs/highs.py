@@ -1,4 +1,4 @@
-"""HiGHS, asked for duals. Nothing it says is taken as true: see `programs/check.py`.
+"""HiGHS, asked for duals. No answer of it is trusted: see `programs/check.py`.
 
 HiGHS releases the interpreter lock while it runs, so a pool of threads keeps every core busy; each run uses
 one thread, a fixed seed and a start that its caller names, so an answer does not depend on what ran beside it.
@@ -59,7 +59,7 @@ def solve(program: LinearProgram, layout: Layout, time_limit: float) -> Answer:
 def solve_from(
     program: LinearProgram, layout: Layout, basis: Basis | None, cutoff: float, deadline: Deadline
 ) -> tuple[Answer, Basis | None]:
-    """Dual simplex from a basis of a program with the same layout, and the basis it ends with.
+    """Run dual simplex from a basis of a program with the same layout; return also the basis that it ends with.
 
     It stops once its duals show that the value is above `cutoff`, and at the deadline. Without a basis a large program
     is solved by interior point, with crossover to have one.
@@ -84,7 +84,7 @@ def solve_from(
 
 
 def interrupt_at(callback: Any, deadline: Deadline) -> None:
-    """A time limit sees only the clock; a deadline may also be cancelled from another thread."""
+    """Stop the solver at the deadline, which another thread may cancel: the solver's time limit sees only the clock."""
 
     def look(event: Any) -> None:
         if deadline.expired:
@@ -130,7 +130,7 @@ def highs_lp(program: LinearProgram, layout: Layout) -> highspy.HighsLp:
 
 
 def _ray(program: LinearProgram, layout: Layout, solver: highspy.Highs | None, time_limit: float) -> Answer:
-    """Duals that prove the program infeasible: simplex has them; interior point must be asked another way."""
+    """Find duals that prove the program infeasible: simplex has them; for interior point another program is solved."""
     feasibility = replace(program, cost=np.zeros_like(program.cost))
     if solver is not None:
         _, found, ray = solver.getDualRay()
@@ -141,7 +141,7 @@ def _ray(program: LinearProgram, layout: Layout, solver: highspy.Highs | None, t
 
 
 def _least_violation(program: LinearProgram, time_limit: float) -> Answer:
-    """Let every row be missed at a price of 1: the duals of that program are a ray of the given one."""
+    """Let every row be violated at a price of 1: the duals of that program are a ray of the given one."""
     rows, columns = len(program.row_lower), len(program.cost)
     index = np.arange(rows, dtype=np.int64)
     one, many = np.ones(rows), np.full(rows, math.inf)

@@ -76,8 +76,8 @@ class Layout(NamedTuple):
         return cls(start, key % columns, place)
 
     def values(self, value: Floats) -> Floats:
-        """(entry,) -> (place,). Adding repeated entries may round: good enough to find duals, and the check
-        reads the entries as they are."""
+        """Add up values (entry,) by place, (place,). Repeated entries may round: good enough to find duals, and the
+        check reads the entries as they are."""
         return np.bincount(self.place, value, len(self.column)).astype(np.float64)
 
 
@@ -96,21 +96,21 @@ class Program:
         self.entries = 0
 
     def add_columns(self, lower: Floats, upper: Floats) -> Ints:
-        """Their indices, (n,)."""
+        """Add columns; return their indices, (n,)."""
         self._lower.append(lower)
         self._upper.append(upper)
         first, self.columns = self.columns, self.columns + len(lower)
         return np.arange(first, self.columns, dtype=np.int64)
 
     def add_rows(self, lower: Floats, upper: Floats) -> Ints:
-        """Their indices, (n,); coefficients follow by `add_entries`."""
+        """Add rows, whose coefficients follow by `add_entries`; return their indices, (n,)."""
         self._row_lower.append(lower)
         self._row_upper.append(upper)
         first, self.rows = self.rows, self.rows + len(lower)
         return np.arange(first, self.rows, dtype=np.int64)
 
     def add_entries(self, row: Ints, col: Ints, value: Floats | float) -> Ints:
-        """Where they stand among all entries, (n,)."""
+        """Add entries; return their places among all entries, (n,)."""
         self._entries.append(Entries(row, col, np.broadcast_to(np.float64(value), row.shape)))
         first, self.entries = self.entries, self.entries + len(row)
         return np.arange(first, self.entries, dtype=np.int64)
@@ -123,7 +123,7 @@ class Program:
 
 
 def matrix_of(node: Node, wanted: Ints, deadline: Deadline) -> list[Entries]:
-    """The rows `wanted` of an affine node's matrix, one block an input of the node.
+    """Return the rows `wanted` of an affine node's matrix, one block per input of the node.
 
     Row numbers count within `wanted`. The adjoint of a unit vector is a row of the matrix, and exactly so:
     in float64 every sum in it has one term that is not zero.
@@ -145,7 +145,7 @@ def matrix_of(node: Node, wanted: Ints, deadline: Deadline) -> list[Entries]:
 
 
 def offset_of(node: Node) -> Floats:
-    """b of an affine node, flat."""
+    """Return b of an affine node, flat."""
     assert isinstance(node.op, Affine)
     offset = node.op.offset()
     if offset is None:
@@ -154,7 +154,7 @@ def offset_of(node: Node) -> Floats:
 
 
 def aliases(blocks: list[Entries], offset: Floats) -> Bools:
-    """Which rows are a copy of one entry, or constantly zero: those need no column of their own."""
+    """Say which rows are a copy of one entry, or constantly zero: those need no column of their own."""
     joined = Entries.join(blocks)
     count = np.bincount(joined.row, minlength=len(offset))
     ones = np.bincount(joined.row, joined.value == 1.0, minlength=len(offset))

@@ -1,8 +1,8 @@
-"""The triangle relaxation of a network as columns and rows, built once a problem.
+"""The triangle relaxation of a network as columns and rows, built once per problem.
 
 Each element of each node is a column, except where it is a copy of another (data movement, a ReLU that is
 active on the whole input set) or nothing depends on it (what feeds an inactive ReLU). Affine ops are equality
-rows. What a domain changes, bounds and the chords of the nonlinear neurons, is left to `lp`.
+rows. What a domain changes, bounds and the chords of the nonlinear neurons, is left to `triangle`.
 """
 
 from __future__ import annotations
@@ -78,15 +78,15 @@ def flat_bounds(pair: tuple[object, object], size: int) -> tuple[Floats, Floats]
 
 
 def network_program(graph: Graph, inputs: InputSet, bounds: Bounds, deadline: Deadline) -> NetworkProgram:
-    """Raises DeadlineExpired: reading the matrices of a large network takes seconds."""
+    """Build the program; raises DeadlineExpired: reading the matrices of a large network takes seconds."""
     return _Builder(graph, bounds).build(inputs, deadline)
 
 
 def add_input_set(program: Program, inputs: InputSet, lower: Floats, upper: Floats) -> Ints:
-    """The input's columns (input,), no wider than lower and upper.
+    """Add the input's columns (input,), no wider than lower and upper, and return them.
 
     A box; around it the ball's own box; for ℓ1 also distances e >= |x − centre| with Σe <= radius. An ℓ2 ball is not
-    linear: it stands beside the rows, for `programs/ball.py` and `programs/check.py`.
+    linear: it is kept beside the rows, for `programs/ball.py` and `programs/check.py`.
     """
     lower = np.fmax(lower, inputs.lower.reshape(-1).numpy())
     upper = np.fmin(upper, inputs.upper.reshape(-1).numpy())
@@ -135,7 +135,7 @@ class _Builder:
         return NetworkProgram(self.program.finish(), self.columns, self.hinges)
 
     def _live(self, deadline: Deadline) -> list[Bools]:
-        """Which elements the output depends on, backwards; the matrices are read on the way."""
+        """Say which elements the output depends on, by going backwards; read the matrices too."""
         live = [np.zeros(node.size, dtype=np.bool_) for node in self.graph.nodes]
         live[-1][:] = True
         for node in reversed(self.graph.nodes):
@@ -153,7 +153,7 @@ class _Builder:
         self.columns[0] = add_input_set(self.program, inputs, self.bounds.lower[0], self.bounds.upper[0])
 
     def _affine(self, node: Node, wanted: Ints) -> None:
-        """value − W x = b, within the radius of folded weights; copies take over the columns they copy."""
+        """Add value − W x = b, within the radius of folded weights; copies take over the columns they copy."""
         blocks = self.blocks.pop(node.index)
         offset = offset_of(node)[wanted]
         radius = self._radius(node)[wanted]
@@ -177,7 +177,7 @@ class _Builder:
         self.columns[node.index][wanted] = columns
 
     def _radius(self, node: Node) -> Floats:
-        """The most that the exact weights' value may differ from the stored ones', (size,)."""
+        """Return the most that the exact weights' value may differ from the stored ones', (size,)."""
         assert isinstance(node.op, Affine)
         radius = node.op.radius
         if radius is None:
@@ -221,7 +221,7 @@ class _Builder:
         self.hinges.append(Hinges(node.index, relaxation, element, before, after, identity, scaled, chord, slope))
 
     def _equal_rows(self, columns: Ints) -> Ints:
-        """Rows  column + … = 0."""
+        """Add rows  column + … = 0; return their indices."""
         rows = self.program.add_rows(np.zeros(len(columns)), np.zeros(len(columns)))
         self.program.add_entries(rows, columns, 1.0)
         return rows
@@ -231,7 +231,7 @@ class _Builder:
         return self.program.add_columns(lower[elements], upper[elements])
 
     def _zero(self) -> int:
-        """The one column that stands for every constant zero."""
+        """Return the one column that stands for every constant zero."""
         if self.zero is None:
             (column,) = self.program.add_columns(np.zeros(1), np.zeros(1))
             self.zero = int(column)

@@ -74,12 +74,12 @@ class TriangleLP:
 
     @property
     def size(self) -> tuple[int, int]:
-        """(rows, columns), before the objective's."""
+        """Return (rows, columns), without those of the objective."""
         program = self._network.program
         return len(program.row_lower), len(program.cost)
 
     def solve(self, task: LPTask, time_limit: float = math.inf) -> LPOutcome:
-        """Bound min over the domain of max_j r_j."""
+        """Bound the minimum over the domain of max_j r_j from below."""
         start = time.monotonic()
         domain = self._domain_program(task.bounds)
         if domain is None:
@@ -99,7 +99,7 @@ class TriangleLP:
         duals: Floats | None,
         point: Floats | None,
     ) -> LPOutcome:
-        """What the solver's answer proves, if anything."""
+        """Return what the solver's answer proves, if anything."""
         if duals is None:
             return LPOutcome("failed")
         if infeasible:
@@ -114,7 +114,7 @@ class TriangleLP:
         return LPOutcome("bounded", bound, point, _multipliers(program, task, duals))
 
     def _domain_program(self, bounds: DomainBounds) -> LinearProgram | None:
-        """The network's program with the domain's column bounds, chords and fixed neurons.
+        """Return the network's program with the domain's column bounds, chords and fixed neurons.
 
         None where confirmed bounds contradict each other: then the domain is empty.
         """
@@ -166,7 +166,7 @@ class TriangleLP:
         )
 
     def _layout(self, program: LinearProgram) -> Layout:
-        """The same for every target with as many rows: each row holds every output, zeros too."""
+        """Return the layout, the same for every target with as many rows: each row holds every output, zeros too."""
         rows = len(program.row_lower)
         if rows not in self._layouts:
             self._layouts[rows] = Layout.of(program.entries, rows, len(program.cost))
@@ -202,7 +202,7 @@ def _fit_hinges(program: LinearProgram, hinges: Hinges) -> None:
 
 
 def row_range(coef: Floats, offset: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-    """Outer bounds of coef·y − offset, (row,), for y in a box (output,)."""
+    """Bound coef·y − offset, (row,), from both sides, rounded outward, for y in a box (output,)."""
     with np.errstate(invalid="ignore"):
         ends = [np.where(coef == 0, 0.0, coef * side) for side in (lower, upper)]
         size = np.maximum(np.abs(ends[0]), np.abs(ends[1])).sum(-1) + np.abs(offset)
@@ -228,7 +228,7 @@ def solve_many(
     deadline: Deadline,
     limit: float = math.inf,
 ) -> list[LPOutcome]:
-    """Every task's outcome, in order; those that the deadline leaves no time for have failed."""
+    """Solve every task, in order; those that the deadline leaves no time for have failed."""
 
     def one(task: LPTask) -> LPOutcome:
         if deadline.expired:
