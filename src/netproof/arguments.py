@@ -14,7 +14,7 @@ from netproof.errors import UsageError
 
 
 def whole(value: Any, name: str, low: int | None = None, high: int | None = None) -> int:
-    """An integer of any library, as an int; a truth value is none.
+    """Check an integer of any library and return it as an int; a truth value is none.
 
     >>> whole(3, "label"), whole(True, "label")
     Traceback (most recent call last):
@@ -25,7 +25,7 @@ def whole(value: Any, name: str, low: int | None = None, high: int | None = None
         raise UsageError(f"{name} cannot be {shown(value)}", remedy=remedy)
     try:
         found = operator.index(value)
-    except (TypeError, ValueError, RuntimeError):  # torch's word for a tensor of several, or without data
+    except (TypeError, ValueError, RuntimeError):  # what torch raises for a tensor of several, or without data
         raise UsageError(f"{name} cannot be {shown(value)}", remedy=remedy) from None
     if (low is not None and found < low) or (high is not None and found > high):
         raise UsageError(f"{name} cannot be {found}", remedy=remedy)
@@ -33,7 +33,7 @@ def whole(value: Any, name: str, low: int | None = None, high: int | None = None
 
 
 def whole_numbers(values: Any, name: str, low: int | None = None, high: int | None = None) -> list[int]:
-    """A list of integers, from any sequence of them."""
+    """Check a sequence of integers and return it as a list."""
     try:
         found = None if isinstance(values, str | bytes | Mapping) else list(values)
     except (TypeError, ValueError, RuntimeError):  # no sequence, or an array without axes
@@ -44,7 +44,7 @@ def whole_numbers(values: Any, name: str, low: int | None = None, high: int | No
 
 
 def seconds(value: Any, name: str = "timeout") -> float | None:
-    """A time limit; None is for ever."""
+    """Check a time limit; None means no limit."""
     if value is None:
         return None
     real = isinstance(value, numbers.Real) and not _is_bool(value)
@@ -54,28 +54,28 @@ def seconds(value: Any, name: str = "timeout") -> float | None:
 
 
 def flag(value: Any, name: str) -> bool:
-    """A truth value, and nothing that merely counts as one."""
+    """Check a truth value; what only counts as one is refused."""
     if not _is_bool(value):
         raise UsageError(f"{name} cannot be {shown(value)}", remedy="give True or False")
     return bool(value)
 
 
 def word(value: Any, name: str, example: str) -> str:
-    """A name, as of a method or device."""
+    """Check a name, such as that of a method or device."""
     if not isinstance(value, str):
         raise UsageError(f"{name} cannot be {shown(value)}", remedy=f'give a name, as {name}="{example}"')
     return value
 
 
 def callback(value: Any, name: str) -> Callable[[Any], None] | None:
-    """A function to call, or None."""
+    """Check a function to call, or None."""
     if value is not None and not callable(value):
         raise UsageError(f"{name} cannot be {shown(value)}", remedy="give a function of one argument, or None")
     return value  # type: ignore[no-any-return]
 
 
 def fields(value: Any, name: str) -> Mapping[str, Any]:
-    """Options by name; None for none."""
+    """Check options by name; None stands for none."""
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
@@ -84,14 +84,14 @@ def fields(value: Any, name: str) -> Mapping[str, Any]:
 
 
 def path(value: Any, name: str, others: str) -> Path:
-    """A path to a file, where nothing else that is accepted was given."""
+    """Check a path to a file, where nothing else that is accepted was given."""
     if not isinstance(value, str | os.PathLike):
         raise UsageError(f"{name} cannot be {shown(value)}", remedy=f"give a path, or {others}")
     return Path(value)
 
 
 def shown(value: Any) -> str:
-    """A value in an error message: its text where that is short, else what kind it is."""
+    """Show a value in an error message: by its text where that is short, else by its type."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 40 else f"this {type(value).__name__}"
 

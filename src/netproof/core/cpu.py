@@ -1,4 +1,4 @@
-"""How many processors this process may really use: a container's share, not the machine's count."""
+"""The number of processors that this process may really use: a container's share, not the machine's count."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-SMALL = 2048  # entries over all nodes: up to here a second thread costs more than it brings
-LOOKS, LASTING = 5, 10.0  # at the machine's load that count: the last few, if they are not older than so many seconds
+SMALL = 2048  # entries over all nodes up to which a second thread costs more than it gains
+LOOKS, LASTING = 5, 10.0  # the last so many looks at the machine's load count, if not older than so many seconds
 
 _looks: collections.deque[tuple[float, int]] = collections.deque(maxlen=LOOKS)  # when, and what was running then
 
 
 def available_cpus() -> int:
-    """The lesser of the affinity mask and the cgroup quota (rounded up), at least one."""
+    """Return the lesser of the affinity mask and the cgroup quota (rounded up), at least one."""
     affinity = affinity_cpus()
     quota = cgroup_quota()
     return affinity if quota is None else max(1, min(affinity, math.ceil(quota)))
 
 
 def threads_for(entries: int, threads: int | None) -> int:
-    """How many threads a network with so many entries over all nodes is worth; `threads` None leaves the choice to it.
+    """Return the threads for a network with so many entries over all nodes: 1 for a small one, else `threads` if given.
 
     Threads that wait for each other spin. Where other work wants the same processors, each such wait lasts until the
-    scheduler comes round: measured on two processors with ten other processes, two threads took 5 to 17 times as long
+    scheduler's next turn: measured on two processors with ten other processes, two threads took 5 to 17 times as long
     as one. So by default only processors that are idle now are used.
     """
     if entries <= SMALL:
@@ -38,9 +38,9 @@ def threads_for(entries: int, threads: int | None) -> int:
 
 
 def look_around(proc: Path = Path("/proc")) -> None:
-    """Note how many threads of the whole machine run or want to, but for the one that asks.
+    """Note how many threads of the whole machine run or want to, without the one that asks.
 
-    Called now and then while a run gets ready, so that nobody has to wait for several looks.
+    Called at times while a run is prepared, so that no caller has to wait for several looks.
     """
     running = _read(proc / "loadavg").split()[3:4]
     if running:
@@ -48,9 +48,9 @@ def look_around(proc: Path = Path("/proc")) -> None:
 
 
 def busy_elsewhere() -> int:
-    """What the looks of late have seen; 0 where the kernel does not say.
+    """Return how many other threads the recent looks saw; 0 where the kernel does not say.
 
-    The load average would not do: it holds a minute of this process's own work too. One look is chance, so the middle
+    The load average would not do: it includes a minute of this process's own work. One look is chance, so the middle
     one of several counts.
     """
     since = time.monotonic() - LASTING
@@ -59,14 +59,14 @@ def busy_elsewhere() -> int:
 
 
 def affinity_cpus() -> int:
-    """Processors that the scheduler may put this process on."""
+    """Count the processors that the scheduler may put this process on."""
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return max(1, os.cpu_count() or 1)
 
 
 def cgroup_quota(proc: Path = Path("/proc"), sys: Path = Path("/sys/fs/cgroup")) -> float | None:
-    """Processors' worth of time that the control groups grant, None without a limit.
+    """Return how many processors' time the control groups grant, None without a limit.
 
     Limits hold for the whole subtree, so the smallest one on the way to the root counts.
     """
@@ -75,7 +75,7 @@ def cgroup_quota(proc: Path = Path("/proc"), sys: Path = Path("/sys/fs/cgroup"))
 
 
 def _cgroup_folders(proc: Path, sys: Path) -> Iterator[Path]:
-    """This process's control group and its ancestors, under version 2 and version 1 mounts."""
+    """Yield this process's control group and its ancestors, under version 2 and version 1 mounts."""
     for line in _read(proc / "self" / "cgroup").splitlines():
         controllers, _, group = line.partition(":")[2].partition(":")
         if controllers == "":

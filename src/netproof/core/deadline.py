@@ -8,7 +8,7 @@ import time
 
 
 class DeadlineExpired(Exception):
-    """Raised by `Deadline.check` to leave work that is of no use half done."""
+    """Raised by `Deadline.check` to stop work that is of no use if it is half done."""
 
 
 class Deadline:
@@ -38,7 +38,7 @@ class Deadline:
             raise DeadlineExpired
 
     def remaining(self) -> float:
-        """Seconds left, never negative; infinite without a limit."""
+        """Return the seconds left, never negative; infinite without a limit."""
         return 0.0 if self.cancelled else max(0.0, self._end - time.monotonic())
 
     def elapsed(self) -> float:

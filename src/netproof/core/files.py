@@ -52,13 +52,13 @@ def _all_of(file: IO[bytes] | gzip.GzipFile, what: str) -> bytes:
 
 
 def sha256(path: str | Path) -> str:
-    """Hash a file as it lies on disk."""
+    """Hash a file as it is on disk."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def is_special(path: Path) -> bool:
-    """Whether it is a device or a pipe, such as /dev/null: written to, never replaced."""
+    """Say whether it is a device or a pipe, such as /dev/null: written to, never replaced."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 

@@ -15,7 +15,7 @@ class Interval(NamedTuple):
 
     @property
     def magnitude(self) -> Tensor:
-        """The largest |value|."""
+        """Return the largest |value|."""
         return self.lower.abs().maximum(self.upper.abs())
 
 

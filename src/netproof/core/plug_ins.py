@@ -21,7 +21,7 @@ def points(group: str) -> list[EntryPoint]:
 
 
 def load(point: EntryPoint) -> Any:
-    """Load what an entry point names; a foreign package may raise anything, and gets a line that names it."""
+    """Load what an entry point names; whatever a foreign package raises becomes a UsageError that names it."""
     try:
         return point.load()
     except Exception as error:

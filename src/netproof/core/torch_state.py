@@ -1,7 +1,7 @@
 """torch's settings while netproof computes, and the caller's again afterwards, also when it raises.
 
 Some settings belong to the process and some to the thread. Those of the process are changed by the first call that
-begins and given back by the last one that ends, so that calls in several threads do not undo each other.
+begins and restored by the last one that ends, so that calls in several threads do not undo each other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _callers: _Settings | None = None  # what the first of them found
 
 @dataclass(frozen=True)
 class _Settings:
-    """What the process as a whole is set to; `legacy…` is None where torch cannot say, the newer names being used."""
+    """The settings of the whole process; `legacy…` is None where torch cannot say, because newer names are in use."""
 
     dtype: torch.dtype
     device: torch.device
@@ -55,7 +55,7 @@ class _Settings:
         )
 
     def restore(self) -> None:
-        """All but the threads, which every call gives back to its own thread."""
+        """Restore all but the number of threads, which every call restores for its own thread."""
         torch.set_default_dtype(self.dtype)
         torch.backends.cudnn.benchmark = self.benchmark
         torch.backends.cudnn.deterministic = self.deterministic
@@ -69,7 +69,7 @@ class _Settings:
 
 
 def _precisions() -> tuple[Any, ...]:
-    """Where torch keeps the precision of float32 arithmetic, from the general to the special."""
+    """Return where torch keeps the precision of float32 arithmetic, from the general to the special."""
     backends: Any = torch.backends
     cudnn, mkldnn = backends.cudnn, backends.mkldnn
     return (
@@ -88,7 +88,7 @@ def _or_none(read: Any) -> Any:
 
 @contextmanager
 def engine_state() -> Iterator[None]:
-    """Strict float32, gradients on, nothing cast by itself, new tensors float32 on the CPU unless told otherwise."""
+    """Set strict float32, gradients on, no automatic casts, and float32 on the CPU as the default of new tensors."""
     with _process_settings() as callers, ExitStack() as stack:
         stack.callback(torch.set_num_threads, torch.get_num_threads() if _thread.inside else callers.threads)
         stack.callback(setattr, _thread, "inside", _thread.inside)
@@ -129,7 +129,7 @@ def _process_settings() -> Iterator[_Settings]:
 
 @contextmanager
 def callers_state() -> Iterator[None]:
-    """The caller's default type and device again, while code of theirs runs: their module may rest on them."""
+    """Set the caller's default type and device again, while code of theirs runs: their module may depend on them."""
     callers = _callers
     if callers is None:
         yield

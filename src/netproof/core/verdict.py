@@ -1,4 +1,4 @@
-"""What a verification run says. No torch and no numpy here: the command line's supervisor writes verdicts too."""
+"""The answer of a verification run. No torch and no numpy here: the command line's supervisor writes verdicts too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Witness:
     """A float32 counterexample and what onnxruntime answered to it on the CPU.
 
     Both arrays have the shapes that the model file declares (a symbolic batch counts as 1).
-    `note` is not empty when the point needs a word, such as a pinned input without a float32.
+    `note` is not empty when the point needs an explanation, such as a pinned input without a float32.
     """
 
     input: np.ndarray
@@ -40,7 +40,7 @@ class Stats:
     """Counters and clocks of one run; `seconds` by phase."""
 
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
-    domains: int = 0  # sub-domains bounded below the root: two a binary split
+    domains: int = 0  # sub-domains bounded below the root: two per binary split
     rounds: int = 0
     leaf_lps: int = 0
     lps: int = 0  # LPs on domains that still had something to split

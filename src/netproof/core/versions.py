@@ -9,7 +9,7 @@ from netproof._version import __version__
 
 
 def versions() -> dict[str, str | None]:
-    """List what every answer rests on."""
+    """List the versions of what every answer rests on."""
     return {"netproof": __version__, **{name: installed(name) for name in ("torch", "onnxruntime", "highspy")}}
 
 

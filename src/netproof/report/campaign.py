@@ -17,12 +17,12 @@ from netproof.report.page import Picture, Section, Table, page
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_PAIRS = 10  # scatter plots; beyond this only those against the first method
+MOST_PAIRS = 10  # scatter plots; with more pairs, only those of the first method with the others
 HEADINGS = ("benchmark", "method", "instances", "solved", *VERDICTS, "wrong", "mean s", "median s", "mean domains")
 
 
 def write_report(results: Sequence[Result], folder: Path, *, title: str = "netproof bench") -> Path:
-    """Write index.html, *.png and *.csv into `folder`; the path of the page."""
+    """Write index.html, *.png and *.csv into `folder`; return the path of the page."""
     runs = latest(results)
     if not runs:
         raise UsageError("no results yet", file=str(folder.parent), remedy="run `netproof bench` first")
@@ -39,7 +39,7 @@ def write_report(results: Sequence[Result], folder: Path, *, title: str = "netpr
 
 
 def sections(runs: Sequence[Run], folder: Path) -> list[Section]:
-    """All parts of the page; the plots are also saved in `folder`."""
+    """Make all parts of the page; the plots are also saved in `folder`."""
     wrong = contradictions(runs)
     found = [_overview(runs, wrong), Section("Solved against time", pictures=_cactuses(runs, folder))]
     scatters = _scatters(runs, folder)
@@ -83,7 +83,7 @@ def _totals(runs: Sequence[Run]) -> Table:
 
 
 def summary_cells(summary: Summary) -> tuple[str, ...]:
-    """A line of the table, under HEADINGS."""
+    """Make a line of the table, under HEADINGS."""
     counts = (summary.instances, summary.solved, *(summary.counts[verdict] for verdict in VERDICTS), summary.wrong)
     times = ("-" if seconds is None else f"{seconds:.2f}" for seconds in (summary.mean, summary.median))
     domains = "-" if summary.domains is None else f"{summary.domains:.0f}"
@@ -91,7 +91,7 @@ def summary_cells(summary: Summary) -> tuple[str, ...]:
 
 
 def _cactuses(runs: Sequence[Run], folder: Path) -> list[Picture]:
-    """Over everything, and over each benchmark where there are several."""
+    """Draw a cactus plot of everything, and of each benchmark where there are several."""
     benchmarks = list(dict.fromkeys(run.result.benchmark for run in runs))
     pictures = [_cactus(runs, "all instances" if len(benchmarks) > 1 else benchmarks[0], folder / "cactus")]
     if len(benchmarks) > 1:
@@ -145,7 +145,7 @@ def _saved(figure: Figure, path: Path, words: str) -> Picture:
 
 
 def _limit(runs: Sequence[Run]) -> float | None:
-    """The longest time limit, where all runs had one."""
+    """Return the longest time limit; None unless all runs had one."""
     limits = [run.result.timeout for run in runs]
     return max((limit for limit in limits if limit is not None), default=None) if None not in limits else None
 
@@ -155,7 +155,7 @@ def _question(result: Result) -> str:
 
 
 def _instances(runs: Sequence[Run]) -> Table:
-    """A line for each instance, a column for each method."""
+    """Make a table with one line per instance and one column per method."""
     labels = list(dict.fromkeys(run.label for run in runs))
     of: dict[tuple[str, str, str], dict[str, Result]] = {}
     for run in runs:
@@ -176,7 +176,7 @@ def _instances(runs: Sequence[Run]) -> Table:
 
 
 def _how(runs: Sequence[Run]) -> Section:
-    """What somebody else needs to run it again."""
+    """Say what somebody else needs to run it again."""
     items = []
     for label in dict.fromkeys(run.label for run in runs):
         some = [run.result for run in runs if run.label == label]

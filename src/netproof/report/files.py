@@ -21,10 +21,10 @@ FIGURES = ("mean_s", "median_s", "longest_s", "mean_domains")
 
 
 def write_vnncomp(runs: Iterable[Run], folder: Path) -> list[Path]:
-    """`results.csv`, or with several methods a `results-METHOD.csv` each, as VNN-COMP's scoring reads them.
+    """Write `results.csv`, or with several methods a `results-METHOD.csv` each, as VNN-COMP's scoring reads them.
 
     Columns, without a header: category, onnx, vnnlib, seconds of preparation (there is none), result, seconds.
-    A file of an earlier call whose name no longer fits is removed.
+    A `results.csv` or `results-METHOD.csv` of an earlier call that is not written now is removed.
     """
     groups: dict[str, list[Result]] = {}
     for run in runs:
@@ -41,7 +41,7 @@ def write_vnncomp(runs: Iterable[Run], folder: Path) -> list[Path]:
 
 
 def write_runs(runs: Iterable[Run], path: Path) -> Path:
-    """Every run that counts, with all that is known of it but the witness."""
+    """Write every run that counts, with all that is known of it but the witness and the log."""
     rows = [[run.label, *(_cell(getattr(run.result, name)) for name in RUN_COLUMNS)] for run in runs]
     return write_csv(path, [("configuration", *RUN_COLUMNS), *rows])
 
@@ -64,7 +64,7 @@ def _cell(value: Any) -> Any:
 
 
 def write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> Path:
-    """All or nothing: a reader sees the old file or the new one."""
+    """Write all or nothing: a reader sees the old file or the new one."""
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerows(rows)
     return write_text(path, buffer.getvalue())
@@ -76,5 +76,5 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def file_name(label: str) -> str:
-    """A label as part of a file's name."""
+    """Turn a label into a part of a file's name."""
     return re.sub(r"[^A-Za-z0-9._=-]+", "_", label).strip("_")

@@ -48,7 +48,7 @@ class Section:
 
 
 def page(title: str, sections: Sequence[Section], *, text: str = "") -> str:
-    """The page, with everything that it shows inside."""
+    """Make the page, with everything that it shows inside."""
     import jinja2
 
     environment = jinja2.Environment(

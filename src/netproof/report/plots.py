@@ -13,12 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-# Colours that colour-blind readers tell apart, each with a dash pattern and a marker so that grey print does as well.
+# Colours that colour-blind readers tell apart, each with a dash pattern and a marker so that grey print works too.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9", "#8c6d31")
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 3)), (0, (3, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "x", "P", "*")
 KINDS = {"unsat": ("o", "#0072b2", "unsat"), "sat": ("^", "#d55e00", "sat"), "": ("x", "#555555", "solved by none")}
-LEAST = 0.001  # seconds: what is faster is drawn here, as a logarithm needs
+LEAST = 0.001  # seconds: what is faster is drawn here, because a logarithm needs more than 0
 SHOWN = 12  # markers on a line at most
 SETTINGS: dict[Any, Any] = {"font.size": 10, "svg.fonttype": "path", "svg.hashsalt": "netproof", "axes.axisbelow": True}
 
@@ -32,7 +32,7 @@ def cactus(
     percent: bool = False,
     x_label: str = "seconds for each instance",
 ) -> Figure:
-    """Instances solved (or their share) against the time that each may take; a line for each method.
+    """Draw instances solved (or their share) against the time that each may take; one line per method.
 
     series: by method, the seconds of the instances that it solved. total: how many there are. limit: the time limit;
     where something was left unsolved, lines go on to it.
@@ -76,7 +76,7 @@ def scatter(
     limit: float | None = None,
     title: str = "",
 ) -> Figure:
-    """Two methods on the same instances: seconds of the first against those of the second, both on logarithms.
+    """Draw two methods on the same instances: seconds of the first against those of the second, on log scales.
 
     pairs: for each instance the seconds of both, None where that method did not solve it, and "unsat", "sat" or "" for
     unsolved. What was not solved lies on the border.
@@ -131,7 +131,7 @@ def _figure(title: str, size: tuple[float, float] = (6.4, 4.2)) -> tuple[Figure,
 
 
 def _styles() -> Iterator[tuple[str, str | tuple[int, tuple[int, ...]], str]]:
-    """Eight that differ in all three; then the same colours with other dashes and markers, for as long as is asked."""
+    """Yield eight styles that differ in all three; then the same colours with other dashes and markers, without end."""
     index = 0
     while True:
         turn, place = divmod(index, len(COLOURS))
@@ -148,7 +148,7 @@ def _seconds(value: float, _: object) -> str:
 
 
 def save(figure: Figure, path_without_suffix: str | Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
-    """Write the figure in each format; the paths, in the same order."""
+    """Write the figure in each format; return the paths, in the same order."""
     paths = []
     for suffix in formats:
         path = Path(f"{path_without_suffix}.{suffix}")
@@ -158,7 +158,7 @@ def save(figure: Figure, path_without_suffix: str | Path, formats: Sequence[str]
 
 
 def render(figure: Figure, suffix: str) -> bytes:
-    """The figure as a file's content, the same bytes for the same figure: no dates."""
+    """Render the figure as a file's content, the same bytes for the same figure: no dates."""
     dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     buffer = io.BytesIO()
     with mpl.rc_context(SETTINGS):

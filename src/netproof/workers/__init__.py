@@ -1,4 +1,4 @@
-"""Processes that compute, and the one protocol that they are spoken to in.
+"""Processes that compute, and the one protocol for talking to them.
 
 `process` is the near end, which starts and ends a worker; `worker` the far end, which computes. Neither imports torch.
 """

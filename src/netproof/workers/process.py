@@ -17,11 +17,11 @@ from typing import IO
 from netproof.workers.worker import CANCEL, Message, Work, live_forked
 
 COMMAND = (sys.executable, "-P", "-m", "netproof.workers")
-TAIL = 4000  # characters of what a lost worker printed that are kept
+TAIL = 4000  # bytes of what a lost worker printed that are kept, the last ones
 
 
 class Process:
-    """A worker. It says what `netproof.workers.worker` tells, and once it has ended, `died` and how."""
+    """A worker. It sends the messages of `netproof.workers.worker`, and once it has ended, `died` and how."""
 
     def __init__(
         self, pid: int, exit_code: Callable[[], int | None], connection: Connection, log: IO[bytes] | None = None
@@ -31,7 +31,7 @@ class Process:
 
     @staticmethod
     def fork() -> Process:
-        """Start a worker that has this process's imports behind it, and prints where this one does."""
+        """Start a worker that has this process's imports already, and prints where this one does."""
         ours, theirs = Pipe()
         process = multiprocessing.get_context("fork").Process(target=live_forked, args=(ours, theirs))
         process.start()
@@ -41,7 +41,7 @@ class Process:
 
     @staticmethod
     def start(environment: Mapping[str, str] | None = None) -> Process:
-        """Start a worker afresh, and keep what it prints."""
+        """Start a worker as a new program, and keep what it prints."""
         ours, theirs = Pipe()
         log = tempfile.TemporaryFile("a+b")  # noqa: SIM115  (closed with the process)
         process = subprocess.Popen(
@@ -51,13 +51,13 @@ class Process:
             stdout=log,
             stderr=log,
             env=environment,
-            start_new_session=True,  # Ctrl-C is for this process alone; and all that it starts can be ended with it
+            start_new_session=True,  # Ctrl-C reaches this process alone; and all that the worker starts ends with it
         )
         theirs.close()
         return Process(process.pid, process.poll, ours, log)
 
     def give(self, work: Work, seconds: float | None, started: float | None = None) -> None:
-        """Let it do a work within so many seconds, from `started` on or from when it hears of it."""
+        """Let it do a work within so many seconds, from `started` on or from when it receives the work."""
         with contextlib.suppress(BrokenPipeError):  # it is gone, which `hear` says
             self.connection.send((work, seconds, started))
 

@@ -1,7 +1,7 @@
-"""The far end: a process that does one work after another, and says what comes of each.
+"""The far end: a process that does one work after another, and sends the outcome of each.
 
-A work is a function of a `Job`. What is said of it is a kind and a payload of plain values, so that they can be read
-without numpy: any number of `event`s, then one of `result`, `error` (the user's to mend), `memory`, or `bug`.
+A work is a function of a `Job`. A message about it is a kind and a payload of plain values, so that it can be read
+without numpy: any number of `event`s, then one of `result`, `error` (for the user to mend), `memory`, or `bug`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 Message = tuple[str, Any]
 Work = Callable[["Job"], Any]
 CANCEL = b""  # in place of a work: end the one under way
-TELL_EVERY = 0.1  # seconds between words of progress
+TELL_EVERY = 0.1  # seconds between two progress messages of one phase, at least
 
 
 class Job:
-    """What a work sees: a deadline to respect and a way to tell how far it is."""
+    """What a work is given: a deadline to respect and a way to report progress."""
 
     def __init__(self, deadline: Deadline, send: Callable[[Message], None]) -> None:
         self.deadline = deadline
@@ -40,7 +40,7 @@ class Job:
         self._parts: list[Deadline] = []
 
     def tell(self, event: Any) -> None:
-        """Send something before the answer."""
+        """Send a message before the answer."""
         self._send(("event", event))
 
     def teller(self, **also: Any) -> Callable[[Progress], None]:
@@ -96,7 +96,7 @@ class Worker:
             self._obey(self._works.get())
 
     def cancel(self) -> None:
-        """End the work under way, or the next one if there is none."""
+        """End the work under way; every later one ends as it begins."""
         self._cancelled = True
         if self._job is not None:
             self._job.cancel()
@@ -113,7 +113,7 @@ class Worker:
             _end_all()
 
     def _obey(self, data: bytes) -> None:
-        """Do one work and send its last message, whatever happened. Nothing passes this border."""
+        """Do one work and send its last message, whatever happened; nothing is raised."""
         try:
             work, seconds, started = pickle.loads(data)
             self._job = Job(Deadline(seconds, started=started), self._send)
@@ -129,7 +129,7 @@ class Worker:
         try:
             with self._lock:
                 self._connection.send(message)
-        except OSError:  # nobody is left to tell
+        except OSError:  # no one is left to send to
             _end_all()
 
 
