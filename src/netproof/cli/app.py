@@ -1,6 +1,7 @@
-"""The commands, and what every ending looks like from outside.
+"""The commands, and their exit codes.
 
-Exit 0 when an answer was written, 2 for bad input or usage, 130 after Ctrl-C, 1 for a bug in netproof.
+Exit 0 when an answer was written, 2 for bad input or usage, 130 after Ctrl-C, 1 for a bug in netproof (of bench, doctor
+and demo: for a wrong answer or installation).
 Nothing heavy is imported here: `--help` must answer at once.
 """
 
@@ -31,7 +32,7 @@ CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
 
 class _Commands(TyperGroup):
     def invoke(self, context: Any) -> Any:
-        """A command that does not handle Ctrl-C itself ends with a word; typer alone would end it silently."""
+        """Run a command; where it does not handle Ctrl-C itself, say so: typer alone would end it silently."""
         try:
             return super().invoke(context)
         except KeyboardInterrupt:
@@ -127,7 +128,7 @@ def _usage(error: Any) -> str:
 
 
 def report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Python calls this for what nothing caught, and exits with 1."""
+    """Report an exception that nothing caught; Python calls this, and exits with 1."""
     _say_bug(f"{kind.__name__}: {error}", "".join(traceback.format_exception(kind, error, trace)))
 
 

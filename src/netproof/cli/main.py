@@ -1,4 +1,4 @@
-"""The entry point. It imports next to nothing itself, so that Ctrl-C finds it ready almost from the start."""
+"""The entry point. It imports very little itself, so that Ctrl-C is handled almost from the start."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Give a process that was started without standard streams, as by cron, ones that lead nowhere.
+    """Open the null device as standard streams of a process that was started without them, as by cron.
 
-    Else the next file that is opened would take the place of one, and be written to.
+    Else the next file that is opened would take the number of one, and be written to.
     """
     for number in range(3):
         try:

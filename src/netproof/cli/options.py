@@ -1,4 +1,4 @@
-"""Reading what was typed: files told by their suffix, numbers, and options that several commands share."""
+"""What was typed, read: files known by their suffix, numbers, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Engine:
     attack: bool = True
 
     def arguments(self) -> dict[str, Any]:
-        """For `netproof.api.verify`; the deadline comes from the supervisor."""
+        """Return the arguments for `netproof.api.verify`; the deadline comes from the supervisor."""
         return {name: value for name, value in vars(self).items() if name != "timeout"}
 
 
@@ -87,7 +87,7 @@ def engine(
 
 
 def read_settings(method: str, settings: Iterable[str]) -> dict[str, str]:
-    """FIELD=VALUE pairs for a method that exists, with fields that it has and values that fit."""
+    """Read FIELD=VALUE pairs; UsageError for an unknown method or field, a field given twice, or a wrong value."""
     from netproof.methods.registry import METHODS
 
     if method not in METHODS:
@@ -123,7 +123,7 @@ def _nearest(word: str, known: Iterable[str]) -> str:
 
 
 def model_and_spec(files: Sequence[str]) -> tuple[str, str]:
-    """A model and a spec in either order, told apart by their suffixes."""
+    """Return the model and the spec, given in either order, told apart by their suffixes."""
     found: dict[str, str] = {}
     for path in files:
         kind = SUFFIXES.get(_suffix(path))
@@ -157,7 +157,7 @@ def _suffix(path: str) -> str:
 
 
 def existing(path: str) -> str:
-    """The path, or the path with .gz when only that is there."""
+    """Return the path, or the path with .gz when only that is there; UsageError if it cannot be read."""
     found = path if os.path.exists(path) else path + ".gz"
     if not os.path.exists(found):
         raise UsageError("no such file", file=path, remedy="check the path")
@@ -169,7 +169,7 @@ def existing(path: str) -> str:
 
 
 def number(option: str, text: str) -> Fraction:
-    """An exact number: `2/255`, `0.5/255`, `0.01`, `1e-3`."""
+    """Read an exact number: `2/255`, `0.5/255`, `0.01`, `1e-3`."""
     above, slash, below = (part.strip() for part in text.partition("/"))
     try:
         value, divisor = decimal(above), decimal(below) if slash else Fraction(1)

@@ -1,4 +1,4 @@
-"""`netproof bench FOLDER… --out DIR`: many instances, several methods, and a report of what came of them."""
+"""`netproof bench FOLDER… --out DIR`: many instances, several methods, and a report of the results."""
 
 from __future__ import annotations
 
@@ -40,16 +40,17 @@ def bench(
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="S", help="For each instance, instead of that in instances.csv.", show_default=False),
+        typer.Option(metavar="S", help="Per instance, instead of that in instances.csv.", show_default=False),
     ] = None,
     first: Annotated[int | None, typer.Option(metavar="N", help="Only the first N instances of each folder.")] = None,
     device: options.Device = "auto",
     workers: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Processes; one a GPU or group of cores unless given.", show_default=False),
+        typer.Option(metavar="N", help="Processes; one per GPU or group of cores unless given.", show_default=False),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(metavar="N", help="CPU threads a worker; its share unless given.", show_default=False)
+        int | None,
+        typer.Option(metavar="N", help="CPU threads per worker; its share unless given.", show_default=False),
     ] = None,
     seed: options.Seed = 0,
     no_attack: options.NoAttack = False,
@@ -84,7 +85,7 @@ def bench(
 
 
 def read_options(methods: Sequence[str], settings: Sequence[str]) -> dict[str, tuple[tuple[str, str], ...]]:
-    """By method, the fields given for it: `METHOD:FIELD=VALUE`, or `FIELD=VALUE` for all methods that have it."""
+    """Read by method the fields given for it: `METHOD:FIELD=VALUE`, or `FIELD=VALUE` for all methods that have it."""
     from netproof.methods.registry import METHODS
 
     given: dict[str, list[str]] = {name: [] for name in methods}
@@ -109,7 +110,7 @@ def make_jobs(
     seed: int,
     attack: bool,
 ) -> list[Job]:
-    """Every method on every instance, instance by instance."""
+    """Make one job per instance and method, instance by instance."""
     from netproof.campaign.devices import resolve
     from netproof.campaign.jobs import Job
 
@@ -142,7 +143,7 @@ def _campaign(
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """The first Ctrl-C asks the campaign to stop; a second one does not wait."""
+    """Turn the first Ctrl-C into a request to stop; a second one raises KeyboardInterrupt at once."""
     stop = threading.Event()
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -169,7 +170,7 @@ def _interrupted(store: Store, done: int, total: int) -> int:
 
 
 def _conclude(store: Store, results: list[Result], *, report: bool, quiet: bool) -> int:
-    """The table to stdout, the files, and what contradicts."""
+    """Print the table to stdout, write the files, and report what contradicts; return the exit code."""
     from netproof.campaign.summary import contradictions, latest, summaries
     from netproof.cli.commands.report import write_all
     from netproof.report.campaign import HEADINGS, summary_cells

@@ -37,7 +37,7 @@ def bounds(
     json: options.Json = None,
     quiet: options.Quiet = False,
 ) -> int:
-    """Bound every output from both sides. stdout: one line `Y_i lower upper` an output."""
+    """Bound every output from both sides. stdout: one line `Y_i lower upper` per output."""
     started = command_started()
     model, spec = options.model_and_spec(files)
     if method not in METHODS:
@@ -79,7 +79,7 @@ def _work(job: Job, *, model: str, spec: str, method: str, engine: options.Engin
 
 
 def _table(found: dict[str, Any]) -> str:
-    """Every digit that is known, so that the numbers can be used and not only looked at."""
+    """Write every digit that is known, so that the numbers can be used and not only looked at."""
     rows = [
         (f"Y_{i}", repr(lo), repr(hi)) for i, (lo, hi) in enumerate(zip(found["lower"], found["upper"], strict=True))
     ]

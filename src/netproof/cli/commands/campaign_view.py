@@ -1,4 +1,4 @@
-"""A campaign as people see it: a line for each run that ended, and on a terminal a live table below."""
+"""A campaign as people see it: one line per run that ended, and on a terminal a live table below."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class View:
         self._total, self._quiet = total, quiet
         self._began = time.monotonic()
         self._counts: dict[str, Counter[str]] = {method: Counter() for method in methods}
-        self._at: dict[int, tuple[str, Job | None, float]] = {}  # worker → what it does, at which job, since when
+        self._at: dict[int, tuple[str, Job | None, float]] = {}  # worker → what it does, which job, since when
         self._said: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)  # instance → verdict → method
         self.ended = self.kept = 0
         self._console = Console(stderr=True, highlight=False)
@@ -58,7 +58,7 @@ class View:
             self._check(event.result)
 
     def note(self, text: str) -> None:
-        """A word that concerns the whole."""
+        """Print a line about the whole campaign."""
         self._say(f"netproof: {escape(text)}")
 
     def _where(self, event: Event) -> tuple[str, Job | None, float]:
@@ -76,7 +76,7 @@ class View:
         counts["wrong"] += result.wrong
 
     def _line(self, result: Result) -> str:
-        """`  3/18  auto  demo: digits-fc.onnx fc-5-breaks.vnnlib  sat  0.01 s`"""
+        """Make a line such as `3/18  auto  demo: digits-fc.onnx fc-5-breaks.vnnlib  sat  0.01 s`."""
         done = f"{self.ended + self.kept:>{len(str(self._total))}}/{self._total}"
         files = escape(f"{result.benchmark}: {Path(result.onnx).name} {Path(result.vnnlib).name}")
         why = result.error or (result.reason if not result.solved else "")
@@ -85,7 +85,7 @@ class View:
         return f"{done}  {result.method}  {files}  {verdict}  {result.total:.2f} s{why}"
 
     def _check(self, result: Result) -> None:
-        """Red where an answer is against what is known, or against another method's."""
+        """Print a red line where an answer contradicts what is known, or another method's."""
         if not result.solved:
             return
         name = escape(f"{result.benchmark}: {result.onnx} {result.vnnlib}")
@@ -104,7 +104,7 @@ class View:
             self._console.print(line, soft_wrap=True, highlight=False)
 
     def tables(self) -> Group:
-        """What each worker is at, and the counts of each method so far."""
+        """Make the tables of what each worker does, and of the counts of each method so far."""
         return Group(self._workers(), self._methods())
 
     def _workers(self) -> Table:

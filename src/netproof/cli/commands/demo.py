@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from netproof.demo import Instance
     from netproof.model.network import Network
 
-PATIENCE = 120.0  # seconds a question; each takes a few
+PATIENCE = 120.0  # seconds per question; each takes a few
 
 
 @dataclass(frozen=True)
 class Row:
-    """One of its questions, and what came of it."""
+    """One question of the demo, and its answer."""
 
     instance: Instance
     record: Record
@@ -83,7 +83,7 @@ def demo(
 
 
 def _disagreements(rows: Sequence[Row]) -> int:
-    """The answers of the bundled questions are known; another one is a bug, and no answer is worth a word."""
+    """Report answers that differ from the known ones of the bundled questions; return 1 if there are any, else 0."""
     wrong = [row for row in rows if row.record.verdict != row.instance.expected]
     for row in wrong:
         reason = f" ({row.record.reason})" if row.record.reason else ""
@@ -118,7 +118,7 @@ def _work(job: Job, *, instances: list[Instance], folder: Path, engine: options.
 
 
 def draw(instance: Instance, network: Network, witness: Witness, folder: Path) -> str:
-    """The picture of one counterexample; its path within the folder."""
+    """Draw the picture of one counterexample; return its path within the folder."""
     import numpy as np
     from PIL import Image
 
@@ -140,7 +140,7 @@ def draw(instance: Instance, network: Network, witness: Witness, folder: Path) -
 
 
 def show(rows: Sequence[Row], folder: Path) -> None:
-    """The demo is for people, so its table goes to stdout."""
+    """Print the table to stdout, since the demo is for people."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""`netproof doctor`: what is installed, what the machine grants, and whether a proof goes through."""
+"""`netproof doctor`: what is installed, what the machine grants, and whether a proof works."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report; `advice` is there when something is to be done."""
+    """One line of the report; `advice` is not empty when something is to be done."""
 
     name: str
     value: str
@@ -83,7 +83,7 @@ def _machine() -> Iterator[Check]:
 
 
 def memory_limit() -> int | None:
-    """Bytes that this process may use: the machine's, or the control group's if that is less."""
+    """Return the bytes that this process may use: the machine's, or the control group's if that is less."""
     known = []
     if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
         known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
@@ -101,7 +101,7 @@ def _work(job: Job) -> None:
 
 
 def _guarded(check: Callable[[Job], Iterator[Check]], job: Job) -> Iterator[Check]:
-    """A broken installation shows as ImportError or OSError (a shared library that is not there)."""
+    """Run a check; a broken installation raises ImportError or OSError (a missing shared library), and fails it."""
     try:
         yield from check(job)
     except (ImportError, OSError) as error:
@@ -132,7 +132,7 @@ def _onnxruntime(job: Job) -> Iterator[Check]:
 
 
 def _self_test(job: Job) -> Iterator[Check]:
-    """One bundled question that holds and one that does not."""
+    """Verify one bundled question that holds and one that does not."""
     from netproof import api
     from netproof.demo import copy_data
 

@@ -22,7 +22,7 @@ def methods() -> int:
 
 
 def _signature(field: Any) -> str:
-    """`batch: int = 400 (1 to 65536)`"""
+    """Write a field such as `probes: int = 6 (0 to 12)`."""
     kind = field.type if isinstance(field.type, str) else field.type.__name__
     text = f"{field.name}: {kind} = {'none' if field.default is None else field.default}"
     low, high = field.low, field.high

@@ -1,4 +1,4 @@
-"""`netproof report DIR`: the page, plots and tables of what a campaign has found so far."""
+"""`netproof report DIR`: the page, plots and tables of a campaign's results so far."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def report(
 
 
 def write_all(folder: Path, results: list[Result]) -> Path:
-    """Everything that is made from the store, anew."""
+    """Write everything that is made from the store again; return the path of the page."""
     from netproof.campaign.summary import latest
     from netproof.report.campaign import write_report
     from netproof.report.files import write_vnncomp

@@ -79,7 +79,7 @@ def _input_shape(model: str) -> tuple[int, ...]:
 
 
 def prepare(engine: options.Engine) -> None:
-    """The heavy imports. Their thread pools are sized once, from the environment; and of all the objects that they
+    """Do the heavy imports. Their thread pools are sized once, from the environment; and of all the objects that they
 
     make none is garbage, so the collector need not look at them, now or later.
     """
@@ -102,7 +102,7 @@ def answer(
     started: float,
     quiet: bool,
 ) -> int:
-    """Run the work, then write what came of it: files first, then stdout, then words for people."""
+    """Run the work, then write the answer: files, then stdout, then a summary for people; return the exit code."""
     display = Display(started=started, timeout=engine.timeout, quiet=quiet)
     hashes: Hashes | None = None
 
@@ -126,9 +126,9 @@ def answer(
 
 
 def known_so_far(progress: Mapping[str, Any]) -> dict[str, Any]:
-    """What the last progress proves of the whole: its lower bound only where it is about the only problem.
+    """Return what the last progress proves of the whole: its lower bound only if it is about the only problem.
 
-    The best value seen is for people to watch: it is not yet of a point that is known to lie in the set.
+    The best value seen is only shown: it need not be that of a point in the set.
     """
     known = {key: progress[key] for key in ("domains", "rounds") if key in progress}
     if progress.get("problems", 0) <= 1:

@@ -1,7 +1,7 @@
-"""When the command began, so that a time limit counts all of its start-up, however long that took.
+"""The time when the command began, so that a time limit counts all of its start-up, however long that took.
 
-The kernel knows when it made this process, and that is when the command began, but for two cases. A program that calls
-the command from Python has a life of its own before it: there the clock starts with the call. And a process that
+The kernel knows when it made this process, and that is when the command began, except in two cases. A program that
+calls the command from Python ran before it: there the clock starts with the call. And a process that
 replaced a shell (exec) is as old as the shell: it shows in children that this process has waited for although
 netproof has started none yet.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 
-# A shell that ran other commands before it was replaced: an age beyond this is the shell's, and is not counted.
+# Seconds: where this process had children already, a longer age is that of a shell that it replaced: not counted.
 SHORT_LIFE = 2.0
 
 _began: float | None = None  # of the command that is this process, on the clock of `time.monotonic()`
@@ -26,12 +26,12 @@ def start_clock(entered: float, *, whole_process: bool) -> None:
 
 
 def command_started() -> float:
-    """When the command began, on the clock of `time.monotonic()`: now, where no clock was started."""
+    """Return when the command began, on the clock of `time.monotonic()`: now, where no clock was started."""
     return time.monotonic() if _began is None else _began
 
 
 def _age() -> float:
-    """Seconds since the kernel made this process; 0 where it does not say."""
+    """Return the seconds since the kernel made this process; 0 where it does not say."""
     try:
         with open("/proc/self/stat") as file:
             stat = file.read()
@@ -42,7 +42,7 @@ def _age() -> float:
 
 
 def _had_children() -> bool:
-    """Whether this process has waited for one already; exec does not make the kernel forget."""
+    """Say whether this process has waited for a child already; the kernel still knows after exec."""
     try:
         import resource
     except ImportError:  # no such count, and no exec that keeps the process

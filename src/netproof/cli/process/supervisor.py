@@ -1,7 +1,7 @@
-"""Runs a command's work where it can be stopped: on time, on Ctrl-C, and without leaving anything behind.
+"""A command's work, run where it can be stopped: on time, on Ctrl-C, and with all that it started.
 
 The process forks before the heavy imports. The parent stays light: it waits, shows progress, and alone writes
-stdout and the result files, so there is one writer whatever becomes of the child. The child works and sends messages.
+stdout and the result files, so there is one writer whatever happens to the child. The child works and sends messages.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from netproof.errors import NetproofError
 from netproof.workers.process import Process
 from netproof.workers.worker import Work
 
-TICK = 0.05  # seconds between looks at the clock
-LATE = 0.3  # how long after the time limit the child may still answer
-INTERRUPT_GRACE = 0.7  # how long after Ctrl-C the child may still answer
-REAP = 0.3  # how long to wait for a killed process to go
+TICK = 0.05  # seconds between two looks at the clock
+LATE = 0.3  # seconds after the time limit in which the child may still answer
+INTERRUPT_GRACE = 0.7  # seconds after Ctrl-C in which the child may still answer
+REAP = 0.3  # seconds to wait for a killed process to end
 
 
 class Ending(StrEnum):
@@ -36,7 +36,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the work ended, and where it did not finish why. An interrupted child may have answered in time."""
+    """How the work ended, and, where it did not finish, why. An interrupted child may have answered in time."""
 
     ending: Ending
     result: Any = None
@@ -57,7 +57,7 @@ class WorkerBug(Exception):
 
 
 def soft_limit(timeout: float | None) -> float | None:
-    """The child's own limit: early enough to round off and answer by the real one."""
+    """Return the child's own limit: early enough to finish and answer before the real one."""
     return None if timeout is None else max(timeout - 0.2, 0.9 * timeout)
 
 
@@ -114,7 +114,7 @@ def _watch(
 
 
 def _last_message(kind: str, payload: Any, *, interrupted: bool) -> Outcome:
-    if interrupted:  # whatever fell over while being stopped is no news
+    if interrupted:  # what fails while it is being stopped is not reported
         return Outcome(Ending.INTERRUPTED, payload if kind == "result" else None, INTERRUPTED)
     if kind == "result":
         return Outcome(Ending.FINISHED, payload)
@@ -126,7 +126,7 @@ def _last_message(kind: str, payload: Any, *, interrupted: bool) -> Outcome:
 
 
 class _Signals:
-    """Counts requests to stop. The handlers stay for good: results are yet to be written then."""
+    """The number of requests to stop. The handlers stay, since results are still to be written then."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -139,7 +139,7 @@ class _Signals:
         self.count += 1
 
     def _pause(self, number: int, frame: FrameType | None) -> None:
-        """Ctrl-Z: the child is in another group, so it must be told to stop and to go on."""
+        """Stop this process and the child on Ctrl-Z, and let the child go on: it is in a group of its own."""
         if self.worker is not None:
             self.worker.signal_all(signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)

@@ -38,8 +38,10 @@ def robust(
     label: Annotated[int, typer.Option(metavar="K", help="The output that must stay the largest.")],
     eps: Annotated[str, typer.Option(metavar="E", help="The radius, as 2/255 or 0.01; of pixels for a .png.")],
     norm: Annotated[str, typer.Option(metavar="inf|2|1", help="The norm of the radius.")] = "inf",
-    mean: Annotated[str | None, typer.Option(metavar="M,…", help="Subtracted from pixels; 1 or one a channel.")] = None,
-    std: Annotated[str | None, typer.Option(metavar="S,…", help="Divides them then; 1 or one a channel.")] = None,
+    mean: Annotated[
+        str | None, typer.Option(metavar="M,…", help="Subtracted from pixels; 1, or one per channel.")
+    ] = None,
+    std: Annotated[str | None, typer.Option(metavar="S,…", help="Divides them then; 1, or one per channel.")] = None,
     clip: Annotated[
         str | None,
         typer.Option(metavar="LO,HI", help="Range of every value. [0,1 for a .png]", show_default=False),
@@ -50,7 +52,7 @@ def robust(
     largest: Annotated[
         bool,
         typer.Option(
-            "--largest", help="Find the largest certified radius, from --eps on; without --timeout, 30 s a radius."
+            "--largest", help="Find the largest certified radius, from --eps on; without --timeout, 30 s per radius."
         ),
     ] = False,
     timeout: options.Timeout = None,
@@ -180,17 +182,17 @@ class _Run:
 
     @property
     def at_eps(self) -> list[Row]:
-        """The answers at --eps itself; with --largest the first, or that at 0, which is within --eps."""
+        """Return the answers at --eps itself; with --largest the first, or that at 0, which is within --eps."""
         return list(self.rows.values())[: 1 if self.largest else None]
 
     @property
     def broken(self) -> Row | None:
-        """The counterexample to keep: the first target's, or the smallest radius'."""
+        """Return the counterexample to keep: the first target's, or that of the smallest radius."""
         found = [row for row in self.rows.values() if row.record.verdict == "sat"]
         return min(found, key=lambda row: row.key if self.largest else 0, default=None)
 
     def radii(self) -> dict[str, Fraction | None]:
-        """The largest radius certified and the smallest broken: 0 when the label is wrong already."""
+        """Return the largest radius certified and the smallest broken: 0 when the label is wrong already."""
         unsat, sat = (
             [Fraction(row.key) for row in self.rows.values() if self.largest and row.record.verdict == word]
             for word in ("unsat", "sat")
@@ -286,7 +288,7 @@ def _row_json(name: str, row: Row) -> dict[str, Any]:
 
 
 def _decimal(eps: int | Fraction | None) -> str:
-    """As a decimal where that is exact, else as the fraction it is, with its value."""
+    """Write a radius as a decimal where that is exact, else as a fraction; "none" for None."""
     if eps is None:
         return "none"
     text = f"{float(eps):.10g}"

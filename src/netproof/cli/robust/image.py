@@ -1,4 +1,4 @@
-"""An image and a radius as an input region. Pixels stay exact fractions all the way.
+"""An image and a radius as an input region. Pixels are exact fractions throughout.
 
 A PNG is perturbed in pixel space, clipped to [0, 1], and then normalised as (pixel − mean) / std; an .npy is
 the network's own input.
@@ -34,12 +34,12 @@ class Centre:
     layout: Layout | None = None  # of the picture that it was read from
 
     def pixels(self, values: np.ndarray) -> np.ndarray:
-        """Inputs of the network as pixels again."""
+        """Turn inputs of the network back into pixels."""
         mean, std = (np.array(side, dtype=np.float64)[self.channels] for side in (self.mean, self.std))
         return np.asarray(values.reshape(self.channels.shape) * std + mean)
 
     def normalised(self, values: np.ndarray) -> np.ndarray:
-        """(value − mean) / std, by channel."""
+        """Return (value − mean) / std, by channel."""
         known: dict[tuple[Fraction, int], Fraction] = {}
 
         def scale(value: Fraction, channel: int) -> Fraction:
@@ -73,7 +73,7 @@ def read_centre(question: Question, shape: tuple[int, ...]) -> Centre:
 
 
 def region(question: Question, centre: Centre) -> InputRegion:
-    """The perturbed inputs as the network sees them."""
+    """Return the set of perturbed inputs as the network sees them."""
     from netproof.problem import specs
 
     clip = question.clip or (None if question.is_array else (Fraction(0), Fraction(1)))
@@ -130,7 +130,7 @@ def _read_array(path: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _read_png(path: str) -> tuple[np.ndarray, int]:
-    """Pixels (H, W) or (H, W, 3) as integers, and the value of white."""
+    """Read pixels (H, W) or (H, W, 3) as integers, and the value of white."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -149,7 +149,7 @@ def _read_png(path: str) -> tuple[np.ndarray, int]:
 
 
 def _arrange(path: str, pixels: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Pixels and their channels in the network's shape, grey, or RGB with channels first (True) or last."""
+    """Put pixels and their channels into the network's shape, grey, or RGB with channels first (True) or last."""
     body = _without_ones(*shape)
     height, width = pixels.shape[:2]
     channels = np.zeros_like(pixels)

@@ -1,6 +1,6 @@
-"""The work behind `netproof robust`: one answer a target, or the largest radius that is certified.
+"""The work behind `netproof robust`: one answer per target, or the largest radius that is certified.
 
-Everything found is told at once, so that an interrupt or a timeout loses nothing.
+Everything found is sent at once, so that an interrupt or a timeout loses nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from netproof.workers.worker import Job
 if TYPE_CHECKING:
     from netproof.model.network import Network
 
-DOUBLINGS = 20  # of the first radius, while it is certified
-PRECISION = Fraction(1, 100)  # of the largest radius, relative
-SECONDS_A_RADIUS = 30.0  # where no timeout is given; a radius undecided by then counts as not certified
-SMALLEST = Fraction(1, 2**20)  # of the first radius: below this nothing is worth certifying
+DOUBLINGS = 20  # doublings of the first radius at most, while it is certified
+PRECISION = Fraction(1, 100)  # relative precision of the largest radius
+SECONDS_A_RADIUS = 30.0  # per radius where no timeout is given; one undecided by then counts as not certified
+SMALLEST = Fraction(1, 2**20)  # share of the first radius below which nothing is worth certifying
 
 
 @dataclasses.dataclass
@@ -66,7 +66,7 @@ class Asker:
 def open_question(
     job: Job, *, model: str, question: Question, label: int, engine: Engine, form: str
 ) -> tuple[Asker, int]:
-    """Load both, check that they fit, and see what the network says of the image itself."""
+    """Load network and image, check that they fit, and return what the network says of the image itself too."""
     from netproof.model.load import load_network
 
     network = load_network(model)
@@ -95,7 +95,7 @@ def rivals(asker: Asker, targets: Sequence[int] | None) -> list[int]:
 
 
 def each_target(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> None:
-    """Every target by itself. The time is shared out evenly; what is left over goes to the undecided."""
+    """Ask about every target by itself. The time is divided evenly; what is left goes to the undecided."""
     asker, predicted = open_question(job, **asked)
     open_targets = rivals(asker, targets)
     job.tell({"targets": open_targets, "predicted": predicted})
@@ -125,7 +125,7 @@ def largest(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> None:
     while not job.deadline.expired and (refused is None or refused - certified > PRECISION * refused):
         if eps < first * SMALLEST or eps > first * 2**DOUBLINGS:
             break
-        # One radius that is hard must not take the time of all later ones: a quarter each, or a fixed share.
+        # One radius that is hard must not take the time of all later ones: a quarter of what is left, or a fixed time.
         limited = asker.engine.timeout is not None
         seconds = job.deadline.remaining() / 4 if limited else SECONDS_A_RADIUS
         row = asker.ask(eps, eps, others, seconds)
@@ -138,7 +138,7 @@ def largest(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> None:
 
 
 def _broken_at_once(asker: Asker, targets: Sequence[int]) -> bool:
-    """Whether the image itself is a counterexample, which is asked for and replayed as any other."""
+    """Say whether the image itself is a counterexample, which is asked for and replayed as any other."""
     row = asker.ask(Fraction(0), Fraction(0), targets, asker.job.deadline.remaining())
     if row.record.verdict != "sat":
         return False
@@ -147,5 +147,5 @@ def _broken_at_once(asker: Asker, targets: Sequence[int]) -> bool:
 
 
 def _between(low: Fraction, high: Fraction) -> Fraction:
-    """A short decimal near the middle, so that the answer can be typed in again."""
+    """Return a short decimal near the middle, so that the answer can be typed in again."""
     return Fraction(f"{float((low + high) / 2):.6g}")

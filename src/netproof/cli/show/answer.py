@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer:
-    """The record of a run and what belongs beside it, whoever had to write it."""
+    """The record of a run and what belongs beside it, written by the worker or in its place."""
 
     record: Record
     device: str
@@ -37,7 +37,7 @@ class Answer:
 
 
 def reply(verdict: Verdict, engine: Engine, saver: Saver) -> Answer:
-    """Make what the worker sends back: plain values, and the witness as a file where it is to be another than text."""
+    """Make what the worker sends back: plain values, and the witness as a file where it is not to be text."""
     device, file, notes = used_device(engine.device), None, [""]
     if verdict.witness is not None:
         file, about = saver.content(verdict.witness.input)
@@ -46,7 +46,7 @@ def reply(verdict: Verdict, engine: Engine, saver: Saver) -> Answer:
 
 
 def used_device(asked: str) -> str:
-    """The device behind `auto`, once the engine has run."""
+    """Return the device behind `auto`, once the engine has run."""
     if asked != "auto" or "torch" not in sys.modules:
         return asked
     from netproof.methods.device import resolve_device
@@ -63,7 +63,7 @@ def deliver(
     hashes: Hashes | None = None,
     **more: Any,
 ) -> str | None:
-    """Write the files, then `text` to stdout; the path of the witness, where it was written."""
+    """Write the files, then `text` to stdout; return the path of the witness, where it was written."""
     contents: dict[str, str | bytes | None] = {"--results-file": text, "--witness": found.saved}
     if outputs.paths["--json"] is not None:
         contents["--json"] = to_json({**document(found, engine, asked, hashes or Hashes(asked)), **more})
@@ -91,7 +91,7 @@ def document(found: Answer, engine: Engine, asked: tuple[str, str], hashes: Hash
 
 
 def ending_code(record: Record, outcome: Outcome) -> int:
-    """The exit code of a run that ended with this record."""
+    """Return the exit code of a run that ended with this record."""
     if outcome.ending == Ending.INTERRUPTED:
         return EXIT_INTERRUPTED
     return EXIT_BUG if record.reason == CONTRADICTION else 0

@@ -18,12 +18,12 @@ from netproof.cli.exits import EXIT_USAGE
 from netproof.core.files import beside, is_special, sha256, write_whole
 from netproof.errors import NetproofError, UsageError
 
-HASH_WAIT = 0.2  # seconds: a late answer is worse than a missing hash
-EXTERNAL_WAIT = 10.0  # but an answer that does not say for which weights is worse still
+HASH_WAIT = 0.2  # seconds to wait for hashes: a late answer is worse than a missing hash
+EXTERNAL_WAIT = 10.0  # seconds more where weights are in other files: an answer must say for which weights it is
 
 
 def to_json(document: Mapping[str, Any]) -> str:
-    """JSON has no infinities and no NaN: they become null."""
+    """Write JSON; infinities and NaN, which it does not have, become null."""
     return json.dumps(_finite(document), indent=2, allow_nan=False) + "\n"
 
 
@@ -38,7 +38,7 @@ def _finite(value: Any) -> Any:
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int) -> str:
-    """Columns in line: the first `names` to the left, figures to the right."""
+    """Align columns: the first `names` to the left, figures to the right."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     lines = (
         "  ".join(cell.ljust(width) if i < names else cell.rjust(width) for i, (cell, width) in enumerate(pairs))
@@ -109,9 +109,9 @@ class Outputs:
             _check_writable(option, path, real)
 
     def deliver(self, contents: Mapping[str, str | bytes | None], text: str) -> list[str]:
-        """Write every file that there is something for, then stdout; the options whose files were written.
+        """Write every file that there is something for, then stdout; return the options whose files were written.
 
-        What cannot be written keeps back nothing else: it is told last, and makes the exit code that of an error.
+        A file that cannot be written stops no other: it is reported last, and makes the exit code that of an error.
         """
         written = [option for option, content in contents.items() if self._write(option, content)]
         on_stdout = contents.get("--json") if self.paths.get("--json") == STDOUT else text
@@ -170,7 +170,7 @@ def _check_writable(option: str, path: str, real: str) -> None:
 
 
 def print_out(text: str) -> None:
-    """To stdout, where a reader that went away (`| head -1`) is no error."""
+    """Write to stdout, where a reader that has gone (`| head -1`) is no error."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -181,7 +181,7 @@ def print_out(text: str) -> None:
 
 
 def print_err(text: str) -> None:
-    """To stderr, for people; nobody listening is no error."""
+    """Write to stderr, for people; that no one reads it is no error."""
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(text + "\n")
         sys.stderr.flush()

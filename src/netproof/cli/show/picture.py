@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-PANEL = 280  # pixels a side of each panel
+PANEL = 280  # pixels per side of each panel
 GAP, MARGIN, HEAD, FOOT = 28, 28, 92, 74
 INK, FAINT, GOOD, BAD = (24, 28, 36), (112, 118, 130), (22, 122, 62), (190, 32, 38)
 LESS, MORE = np.array([33, 102, 172.0]), np.array([178, 24, 43.0])  # darker, brighter
@@ -23,7 +23,7 @@ def draw_counterexample(
     broken_scores: np.ndarray,
     label: int,
 ) -> None:
-    """Grey images (H, W) in [0, 1]; scores (output,) before and after."""
+    """Draw a counterexample of grey images (H, W) in [0, 1]; scores (output,) before and after."""
     width = 2 * MARGIN + 3 * PANEL + 2 * GAP
     canvas = Image.new("RGB", (width, HEAD + PANEL + FOOT), "white")
     pen = ImageDraw.Draw(canvas)
@@ -43,7 +43,7 @@ def draw_counterexample(
         below = HEAD + PANEL + 10
         if answer is None:
             largest = float(np.abs(change).max(initial=0.0))
-            pen.text((left, below), f"at most {largest:.3g} a pixel", fill=INK, font=_font(20))
+            pen.text((left, below), f"at most {largest:.3g} per pixel", fill=INK, font=_font(20))
             pen.text((left, below + 30), "red brighter, blue darker", fill=FAINT, font=_font(15))
         else:
             seen = int(answer.argmax())
@@ -62,7 +62,7 @@ def _grey(image: np.ndarray) -> Image.Image:
 
 
 def _signed(change: np.ndarray) -> Image.Image:
-    """White where nothing changed, full colour at the largest change."""
+    """Colour a change: white where nothing changed, full colour at the largest change."""
     scale = float(np.abs(change).max(initial=0.0)) or 1.0
     share = (np.abs(change) / scale)[..., None]
     colour = np.where(change[..., None] > 0, MORE, LESS)

@@ -1,4 +1,4 @@
-"""How far the work is, for people: a live line on a terminal, an occasional plain line elsewhere."""
+"""Progress, for people: a live line on a terminal, an occasional plain line elsewhere."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from netproof.cli.show.output import print_err
 if TYPE_CHECKING:
     from rich.live import Live
 
-PLAIN_EVERY = 5.0  # seconds between plain lines
-RATED = 30  # messages over which domains a second are counted: ten come in a second at most
+PLAIN_EVERY = 5.0  # seconds between two plain lines
+RATED = 30  # messages over which domains per second are counted: about ten come per second
 
 PHASES = {
     "load": "reading",
@@ -28,7 +28,7 @@ PHASES = {
 
 
 class Display:
-    """Shows the latest progress on stderr. It runs in the supervisor, so its clock never stands still."""
+    """Shows the latest progress on stderr. It runs in the supervisor, so its clock never stops."""
 
     def __init__(self, *, started: float, timeout: float | None, quiet: bool = False) -> None:
         self._started = started
@@ -42,7 +42,7 @@ class Display:
         self._counts: collections.deque[tuple[float, int]] = collections.deque(maxlen=RATED)  # when, and domains
 
     def update(self, event: Mapping[str, Any]) -> None:
-        """Take in what a worker told of its progress, and of what it is at."""
+        """Take in a worker's progress, and the title of what it does."""
         self._title = event.get("title", "")
         self._latest = event["progress"]
         domains = self._latest.get("domains") or 0
@@ -52,7 +52,7 @@ class Display:
 
     @property
     def latest(self) -> Mapping[str, Any]:
-        """The last progress that arrived: what is known if the worker never answers."""
+        """Return the last progress that arrived: what is known if the worker never answers."""
         return self._latest
 
     def tick(self) -> None:
@@ -71,7 +71,7 @@ class Display:
             self._live = None
 
     def line(self) -> str:
-        """`branching: bound -0.012, 1240 domains (800/s), 12.1 s, 47.9 s left`"""
+        """Make the line, such as `branching: bound -0.012, 1240 domains (800/s), 12.1 s, 47.9 s left`."""
         now, latest = time.monotonic(), self._latest
         parts = []
         if latest.get("lower_bound") is not None:
@@ -88,7 +88,7 @@ class Display:
         return f"{title}{phase}: " + ", ".join(parts)
 
     def _rate(self) -> float:
-        """Domains a second over the last few seconds."""
+        """Return the domains per second over the last few seconds."""
         (since, fewer), (now, more) = self._counts[0], self._counts[-1]
         return (more - fewer) / (now - since) if now > since else 0.0
 

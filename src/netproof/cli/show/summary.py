@@ -5,7 +5,7 @@ from __future__ import annotations
 from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED
 from netproof.run.record import Record
 
-# a verdict in a table: the word and its colour
+# By verdict, the word that a table shows and its colour.
 SHORT = {
     "unsat": ("proved", "green"),
     "sat": ("broken", "red"),
@@ -43,7 +43,7 @@ def figures(record: Record, *, method: str, device: str) -> str:
 
 
 def advice(record: Record, method: str, device: str) -> str:
-    """What to try next."""
+    """Say what to try next."""
     if record.reason == INTERRUPTED:
         return "run it again to go on to an answer"
     tries = []

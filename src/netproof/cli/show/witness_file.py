@@ -13,13 +13,13 @@ from netproof.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-FORMS = {".npy": "npy", ".png": "png"}  # by suffix; any other is text, but for those of other pictures
-HALF_STEP = 1 / 510  # of grey
+FORMS = {".npy": "npy", ".png": "png"}  # by suffix; any other is text, except OTHER_PICTURES, which are refused
+HALF_STEP = 1 / 510  # half of one of the 255 steps of grey
 OTHER_PICTURES = {".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".svg", ".pdf"}
 
 
 def form_of(path: str | None) -> str:
-    """How a witness is written to a file of that name."""
+    """Return how a witness is written to a file of that name; UsageError for other kinds of picture."""
     suffix = os.path.splitext(path or "")[1].lower()
     if suffix in OTHER_PICTURES:
         raise UsageError(
@@ -30,7 +30,7 @@ def form_of(path: str | None) -> str:
 
 @dataclass(frozen=True)
 class Layout:
-    """How an input is an image."""
+    """The layout of an input that is an image."""
 
     height: int
     width: int
@@ -38,7 +38,7 @@ class Layout:
     colours_first: bool
 
     def picture(self, values: np.ndarray) -> np.ndarray:
-        """(height, width) or (height, width, 3)"""
+        """Arrange an input as a picture, (height, width) or (height, width, 3)."""
         if self.colours == 1:
             return values.reshape(self.height, self.width)
         if self.colours_first:
@@ -47,7 +47,7 @@ class Layout:
 
 
 def layout_of(shape: Sequence[int]) -> Layout | None:
-    """The image that an input of this shape is: grey or RGB, colours first or last, behind any axes of size 1."""
+    """Find the layout of an input of this shape: grey or RGB, colours first or last, after any axes of size 1."""
     body = tuple(shape)
     while len(body) > 3 and body[0] == 1:
         body = body[1:]
@@ -62,7 +62,7 @@ def layout_of(shape: Sequence[int]) -> Layout | None:
 
 
 def image_layout(shape: Sequence[int], model: str) -> Layout:
-    """The same, where a picture was asked for."""
+    """Find the layout as `layout_of` does, where a picture was asked for; UsageError if it is no image."""
     found = layout_of(shape)
     if found is None:
         raise UsageError(
@@ -80,7 +80,7 @@ class Saver:
     pixels: Callable[[np.ndarray], np.ndarray] | None = None
 
     def content(self, witness: np.ndarray) -> tuple[bytes | None, str]:
-        """The file, None where it is the witness as text; and a note on what a picture does not show."""
+        """Return the file, None where it is the witness as text; and a note on what a picture does not show."""
         import numpy as np
 
         if self.form == "text":
@@ -94,7 +94,7 @@ class Saver:
 
 
 def _png(values: np.ndarray) -> tuple[bytes, str]:
-    """Eight bits a colour. Values in [0, 1] keep their meaning; others are stretched over the whole range."""
+    """Draw with eight bits per colour. Values in [0, 1] keep their meaning; others are stretched to the full range."""
     import numpy as np
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
