@@ -1,4 +1,4 @@
-"""Sub-domains a second by batch and network, beside the rate that the machine's own peaks would allow.
+"""Sub-domains per second by batch and network, beside the rate that the machine's own peaks would allow.
 
 Give instances as MODEL.onnx SPEC.vnnlib, or as SET:ROW (rows of instances.csv from 1; a set is a folder or a name in
 $NETPROOF_BENCHMARKS). Each runs for the given seconds at each batch, attacks off, in one process after one warm-up.
