@@ -93,7 +93,7 @@ class Domains(Batch):
 
     @property
     def urgency(self) -> Tensor:
-        """Return the depth: where all bounds tie the search goes depth first, and the frontier stays small."""
+        """Return how deep the bounds are: where all tie the search goes depth first, and the frontier stays small."""
         return self.settled
 
     @property

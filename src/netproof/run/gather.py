@@ -45,7 +45,7 @@ class Setting(Protocol):
     stats: Stats
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
-        """What a search of one of `count` problems calls to say where it is."""
+        """Make what a search of one of `count` problems calls to say where it is."""
 
     def tell(self, phase: str, *, problem: int, problems: int) -> None:
         """Say where the run is."""
@@ -92,7 +92,7 @@ class Gather:
             self._search_all(problems, attack)
 
     def _over_boxes(self, problems: Sequence[Problem], limit: int | None) -> SplitResult:
-        """Boxes of all input sets in one batch."""
+        """Search boxes of all input sets in one batch."""
         goals = [self._goal(problem) for problem in problems]
         picked = self._run.options.get("batch")  # of n boxes picked, 2n halves are bounded
         options = SplitOptions(batch=None if picked is None else 2 * int(picked), limit=limit, seed=self._run.seed)
@@ -103,7 +103,7 @@ class Gather:
         return result
 
     def _first_look(self, problems: Sequence[Problem], limit: int) -> list[Problem]:
-        """A limited search over boxes; the problems that it leaves, with the targets that are open on them."""
+        """Search over boxes up to a limit; return the problems that are left, with the targets that are open."""
         result = self._over_boxes(problems, limit)
         self._evidence.add_whole(problems, result.outcome)
         if result.outcome.stopped:
@@ -138,7 +138,7 @@ class Gather:
                 break
 
     def _search_all(self, problems: Sequence[Problem], attack: bool) -> None:
-        """One problem after the other; every problem that is not reached stays as open as it was."""
+        """Search one problem after the other; every problem that is not reached stays as open as it was."""
         for i, problem in enumerate(problems):
             goal = self._goal(problem)
             outcome = self._search(problem, goal, i, len(problems), attack)
@@ -157,7 +157,7 @@ class Gather:
         return outcome
 
     def _second_look(self, problem: Problem, goal: Decide) -> SecondLook:
-        """The long attack, with another seed so that it goes other ways, once the search has cost about as much."""
+        """Make the long attack, with another seed so that it goes other ways, for when the search has cost as much."""
 
         def find(targets: list[int]) -> bool:
             return Pgd().find(problem, goal, self._run.device, self._run.seed + 1, self._run.deadline, targets)
@@ -169,7 +169,7 @@ class Gather:
 
 
 def _still_open(problems: Sequence[Problem], boxes: OpenBoxes) -> list[Problem]:
-    """The problems that a pass over whole input sets left open, with the targets that it did."""
+    """Return the problems that a pass over whole input sets left open, with the targets that it did."""
     pairs = sorted({(int(p), int(t)) for p, t in zip(boxes.problem, boxes.target, strict=True)})
     return [
         problems[index].select(torch.tensor([target for _, target in group]))

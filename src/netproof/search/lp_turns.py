@@ -23,12 +23,12 @@ from netproof.search.frontier import Frontier
 from netproof.search.leaf import LeafLP, with_bounds, with_others
 from netproof.search.ledger import Ledger
 
-# An LP costs about as much as so many neurons' worth of rounds (measured: 0.2 ms a neuron against 40 ms a round), so on
-# a small network the LP may come every round and take many sub-domains, on a large one rarely and few.
+# An LP costs about as much as so many neurons' worth of rounds (measured: 0.2 ms per neuron against 40 ms per round),
+# so on a small network the LP may come every round and take many sub-domains, on a large one rarely and few.
 NEURONS_A_ROUND = 150
 NEURONS_A_TURN = 3000
 FEW_NEURONS = 600  # up to so many the LP has turns without an η too: it costs no more than a round
-MOST_A_TURN = 8  # sub-domains a worker
+MOST_A_TURN = 8  # sub-domains per worker
 
 
 def lp_account(root: Root, threshold: int | None, patience: int) -> LpTurn:
@@ -51,7 +51,7 @@ class LpTurns:
         self.batch = workers * max(1, min(MOST_A_TURN, NEURONS_A_TURN // max(1, _neurons(root))))
 
     def turn(self, frontier: Frontier[Domains], deadline: Deadline, stats: Stats, clock: Clock) -> None:
-        """The worst sub-domains by LP on their optimised intermediate bounds, then upwards."""
+        """Decide the worst sub-domains by LP on their optimised intermediate bounds, then go upwards."""
         began = time.monotonic()
         batch = self._decide(frontier.pop(self.batch), deadline, stats)
         still_open = self._ledger.settle(batch, by="lp")
@@ -113,7 +113,7 @@ class LpTurns:
 
 
 def _first_of_each(keys: Tensor) -> Tensor:
-    """The first place of each distinct row, in order."""
+    """Return the first place of each distinct row, in order."""
     rows, inverse = keys.unique(dim=0, return_inverse=True)
     places = torch.arange(len(keys), device=keys.device)
     first = torch.full((len(rows),), len(keys), dtype=torch.int64, device=keys.device)
