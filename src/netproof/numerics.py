@@ -3,19 +3,27 @@
 Standard model of floating point: fl(a∘b) = (a∘b)(1+δ) + η, |δ| <= u, |η| <= tiny. A sum of n products in
 any order differs from the exact one by at most γ_n Σ|a_i b_i|, γ_n = nu/(1−nu) (Higham, chapter 3). That holds
 for matrix products and direct convolutions, not for Winograd or FFT ones, which proofs therefore avoid.
+
+A proof elsewhere says what it charges, how many roundings of numbers of what size; what that costs is said here:
+`rounding` of a sum, `few_roundings` of one number, `vanishing` products. What is added up of these is computed in
+floats too and `enlarged` for that, then taken off a value (`lowered`) or put on it (`raised`).
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+Amount = TypeVar("Amount", Tensor, NDArray[np.float64], float)  # sizes or charges, not negative
+
 UNIT = {torch.float16: 2.0**-11, torch.float32: 2.0**-24, torch.float64: 2.0**-53}
+FLOATS = tuple(UNIT)  # the types whose rounding is known
 
 # Every product that underflows in float64 adds at most 2^-1074; 1e-290 covers 1e33 of them.
 UNDERFLOW = 1e-290
@@ -38,9 +46,67 @@ def gamma(n: int, dtype: torch.dtype = torch.float64) -> float:
     return nu / (1.0 - nu) * INFLATE
 
 
-def with_margin(threshold: Tensor) -> Tensor:
-    """Return thresholds (n,) of a search in float32, past which a proof of the threshold itself is likely."""
-    return (threshold + SEARCH_MARGIN * (1 + threshold.abs())).float()
+def compounded(n: int, dtype: torch.dtype) -> float:
+    """Bound |Π (1 + δ_i) − 1| over any number n of roundings δ_i: γ_n, and e^{nu} − 1 where γ_n is not defined."""
+    nu = n * UNIT[dtype]
+    if nu < 0.5:
+        return gamma(n, dtype)
+    return math.expm1(nu) * INFLATE if nu < 700.0 else math.inf
+
+
+def coarseness(dtype: torch.dtype) -> float:
+    """Return how many times as large as float64's the roundings of a type are."""
+    return UNIT[dtype] / UNIT[torch.float64]
+
+
+# --- what rounding may cost ---------------------------------------------------------------------------------
+
+
+def rounding(size: Amount, terms: int, dtype: torch.dtype = torch.float64) -> Amount:
+    """Return what rounding may cost a sum of `terms` products whose sizes add up to `size`, in any order.
+
+    The slack within γ pays for the rounding of `size` itself. A size of 1.0 gives the cost per unit of size.
+    """
+    return size * gamma(terms, dtype)
+
+
+def enlarged_rounding(size: Amount, terms: int) -> Amount:
+    """Return what `rounding` says of float64, `enlarged` already: for a charge that is not added to others first."""
+    return size * (gamma(terms) * INFLATE)
+
+
+def few_roundings(size: Amount, count: int, dtype: torch.dtype = torch.float64) -> Amount:
+    """Return what fewer than `count` roundings may cost one number of this size, before or after they were made.
+
+    The last of `count` pays for products of roundings: γ_n <= (n + 1)u while n(n + 1)u <= 1.
+    """
+    return size * (count * UNIT[dtype])
+
+
+def size_behind(error: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the size of numbers that one rounding costs this error."""
+    return error / UNIT[dtype]
+
+
+def vanishing(reach: Tensor) -> Tensor:
+    """What coefficients lose as their products underflow, where they multiply values whose sizes add up to `reach`."""
+    return UNDERFLOW * (1.0 + reach)
+
+
+underflow = vanishing  # the name that it had, for who imports it
+
+
+def with_vanishing(error: Amount, products: int = 1, dtype: torch.dtype = torch.float64) -> Amount:
+    """Return an error with what so many products may lose below the normal numbers; in float64, 1 stands for all."""
+    return error + products * TINY[dtype]
+
+
+# --- what a charge is worth ---------------------------------------------------------------------------------
+
+
+def enlarged(error: Amount) -> Amount:
+    """Return an error bound made larger than the roundings of its own evaluation, which was in float64."""
+    return error * INFLATE
 
 
 def lowered(value: Tensor, charge: Tensor | float = 0.0) -> Tensor:
@@ -48,28 +114,16 @@ def lowered(value: Tensor, charge: Tensor | float = 0.0) -> Tensor:
     return value - charge * INFLATE - value.abs() * gamma(4)
 
 
-def underflow(reach: Tensor) -> Tensor:
-    """What coefficients lose as their products underflow, where they multiply values whose sizes add up to `reach`."""
-    return UNDERFLOW * (1.0 + reach)
+def raised(value: Amount, roundings: int, dtype: torch.dtype = torch.float64) -> Amount:
+    """Return a number at least as large as what became `value` >= 0 by so many roundings but three.
 
-
-def use_strict_float32() -> None:
-    """TF32 and bfloat16 off, deterministic kernels: float32 means float32 on every device.
-
-    torch has older and newer names for this; both must agree, or it refuses to say which holds.
+    One of the three is that of the product here, one that of its factor, one pays for products of roundings. Nothing
+    is added to what underflow took.
     """
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
-    backends: Any = torch.backends
-    for part in (backends.cudnn.conv, backends.cudnn.rnn, backends.mkldnn.conv):
-        part.fp32_precision = "ieee"
-    torch.backends.cudnn.benchmark = False
-    torch.backends.cudnn.deterministic = True
+    return value * (1.0 + gamma(roundings, dtype))
 
 
-def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """The explicit source of randomness; the same seed gives the same run on one device."""
-    return torch.Generator(device=device).manual_seed(seed)
+# --- one float and the next ---------------------------------------------------------------------------------
 
 
 def down(x: Tensor, steps: int = 1) -> Tensor:
@@ -118,3 +172,30 @@ def nearest_float32(x: Fraction) -> float:
     near = np.float32(float(x))
     around = (np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf)))
     return float(min((a for a in around if np.isfinite(a)), key=lambda a: abs(Fraction(float(a)) - x)))
+
+
+# --- searches and runs --------------------------------------------------------------------------------------
+
+
+def use_strict_float32() -> None:
+    """TF32 and bfloat16 off, deterministic kernels: float32 means float32 on every device.
+
+    torch has older and newer names for this; both must agree, or it refuses to say which holds.
+    """
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    backends: Any = torch.backends
+    for part in (backends.cudnn.conv, backends.cudnn.rnn, backends.mkldnn.conv):
+        part.fp32_precision = "ieee"
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+
+
+def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """The explicit source of randomness; the same seed gives the same run on one device."""
+    return torch.Generator(device=device).manual_seed(seed)
+
+
+def with_margin(threshold: Tensor) -> Tensor:
+    """Return thresholds (n,) of a search in float32, past which a proof of the threshold itself is likely."""
+    return (threshold + SEARCH_MARGIN * (1 + threshold.abs())).float()

@@ -25,7 +25,7 @@ MUTANTS = (
     Mutant(
         "backward-node-charge",
         "bounds/linear/backward.py",
-        "            const.charge(here.size(charge.weight[node.index]) + underflow(charge.reach(node)))\n",
+        "            const.charge(here.size(charge.weight[node.index]) + vanishing(charge.reach(node)))\n",
         "            pass\n",
         "every step rounds its coefficients",
         BACKWARD,
@@ -33,7 +33,7 @@ MUTANTS = (
     Mutant(
         "backward-underflow",
         "bounds/linear/backward.py",
-        "here.size(charge.weight[node.index]) + underflow(charge.reach(node)))",
+        "here.size(charge.weight[node.index]) + vanishing(charge.reach(node)))",
         "here.size(charge.weight[node.index]))",
         "a product below 2^-1074 is lost whole",
         UNDERFLOWS,
@@ -41,7 +41,7 @@ MUTANTS = (
     Mutant(
         "backward-shared-node",
         "bounds/linear/backward.py",
-        "                const.charge(total.size(charge.magnitude[index]) * (2.0 * UNIT[torch.float64]))\n",
+        "                const.charge(few_roundings(total.size(charge.magnitude[index]), 2))\n",
         "                pass\n",
         "coefficients that meet at a node are added, and rounded",
         BACKWARD,
@@ -49,8 +49,8 @@ MUTANTS = (
     Mutant(
         "backward-constants",
         "bounds/linear/backward.py",
-        "(self._charged + self._size * gamma(self._terms)) * INFLATE",
-        "self._charged * INFLATE",
+        "enlarged(charged + rounding(size, self._terms))",
+        "enlarged(charged)",
         "the running constant is a sum, and rounded",
         BACKWARD,
     ),
@@ -82,16 +82,16 @@ MUTANTS = (
     Mutant(
         "interval-rounding",
         "bounds/linear/interval.py",
-        "    spread = spread * INFLATE + (weight * 4 + UNDERFLOW)\n",
-        "    spread = spread * INFLATE + UNDERFLOW\n",
+        "    spread = enlarged(spread) + with_vanishing(weight * 4)\n",
+        "    spread = enlarged(spread) + with_vanishing(0 * weight)\n",
         "an interval through an affine op is rounded",
         INTERVAL,
     ),
     Mutant(
         "interval-underflow",
         "bounds/linear/interval.py",
-        "    spread = spread * INFLATE + (weight * 4 + UNDERFLOW)\n",
-        "    spread = spread * INFLATE + weight * 4\n",
+        "    spread = enlarged(spread) + with_vanishing(weight * 4)\n",
+        "    spread = enlarged(spread) + weight * 4\n",
         "a product below 2^-1074 is lost whole",
         equivalent="the node's weight, taken four times, holds as much",
     ),
@@ -106,8 +106,8 @@ MUTANTS = (
     Mutant(
         "interval-hinge-pad",
         "relax/hinge.py",
-        "        pad = gamma(2, least.dtype)\n",
-        "        pad = 0.0\n",
+        "        return Interval(least - below, most + above)\n",
+        "        return Interval(least, most)\n",
         "a·h is rounded",
         INTERVAL,
     ),
@@ -122,7 +122,7 @@ MUTANTS = (
     Mutant(
         "weight-of-an-affine-op",
         "bounds/linear/interval.py",
-        "node.op.absolute().forward(*magnitudes)[0] * gamma(node.op.fan + node.size + 8)",
+        "rounding(node.op.absolute().forward(*magnitudes)[0], node.op.fan + node.size + 8)",
         "node.op.absolute().forward(*magnitudes)[0] * 0.0",
         "all charges of the graph are multiples of this",
         CHARGES,
@@ -130,7 +130,7 @@ MUTANTS = (
     Mutant(
         "weight-of-folded-constants",
         "bounds/linear/interval.py",
-        "            weight = weight + node.op.radius.forward(*magnitudes)[0] * INFLATE\n",
+        "            weight = weight + enlarged(node.op.radius.forward(*magnitudes)[0])\n",
         "            pass\n",
         "folded weights may be off by their radius",
         BACKWARD,
@@ -138,7 +138,7 @@ MUTANTS = (
     Mutant(
         "weight-of-a-nonlinear-op",
         "bounds/linear/interval.py",
-        ".rounding(self._read_by(node), gamma(magnitudes[0].numel() + 8))\n",
+        ".rounding(self._read_by(node), unit)\n",
         ".rounding(self._read_by(node), 0.0)\n",
         "coefficient times slope, and the dot with the intercepts, are rounded",
         CHARGES,
@@ -154,7 +154,7 @@ MUTANTS = (
     Mutant(
         "weight-underflow",
         "bounds/linear/interval.py",
-        "        return self._rounding(node) + UNDERFLOW\n",
+        "        return with_vanishing(self._rounding(node))\n",
         "        return self._rounding(node)\n",
         "the weights themselves may underflow",
         equivalent="at most 2^-1070 of a coefficient: no case was found in which nothing else covers it",
@@ -245,7 +245,7 @@ MUTANTS = (
     Mutant(
         "graph-net-last-sum",
         "bounds/linear/graph_net.py",
-        "            value = value - (seed[:, 0].abs() + least.abs()) * gamma(8)\n",
+        "            value = value - rounding(seed[:, 0].abs() + least.abs(), 8)\n",
         "",
         "the parts of the value are added, and rounded",
         NETS,
@@ -253,7 +253,7 @@ MUTANTS = (
     Mutant(
         "graph-net-offset-rounded",
         "bounds/linear/graph_net.py",
-        "                value = value - offset.abs().sum(1) * gamma(self.count + 16)\n",
+        "                value = value - rounding(offset.abs().sum(1), self.count + 16)\n",
         "                pass\n",
         "what the splits give besides is a sum of products, and rounded",
         NETS,
@@ -269,7 +269,7 @@ MUTANTS = (
     Mutant(
         "graph-net-force-rounded",
         "bounds/linear/backward.py",
-        "        const.charge(back.size(charge.magnitude[node.inputs[0]]) * (2.0 * UNIT[torch.float64]))\n",
+        "        const.charge(few_roundings(back.size(charge.magnitude[node.inputs[0]]), 2))\n",
         "        pass\n",
         "the multiplier is taken off the coefficient of h, and rounded",
         NETS,
@@ -325,8 +325,8 @@ MUTANTS = (
     Mutant(
         "operands-that-cross-are-passed-over",
         "bounds/linear/lined_graph.py",
-        "(apart.sum(0) < -size.sum(0)",
-        "(apart[0] < -size.sum(0)",
+        "(apart.sum(0) < -with_vanishing(",
+        "(apart[0] < -with_vanishing(",
         "planes are compared at the corner where they are nearest",
         RECIPE,
     ),
@@ -365,15 +365,15 @@ MUTANTS = (
     Mutant(
         "joint-mix-of-rows",
         "bounds/linear/graph_net.py",
-        "        return values * (gamma(count + 8) * INFLATE), underflow(values.sum())\n",
-        "        return values * 0, underflow(values.sum())\n",
+        "        return enlarged_rounding(values, count + 8), vanishing(values.sum())\n",
+        "        return values * 0, vanishing(values.sum())\n",
         "Σ λ r is rounded",
         CHARGES,
     ),
     Mutant(
         "joint-mix-of-rows-offset",
         "bounds/linear/graph_net.py",
-        "            error = (coef.abs() @ sizes + offset.abs()) * (gamma(4) * INFLATE)\n",
+        "            error = enlarged_rounding(coef.abs() @ sizes + offset.abs(), 4)\n",
         "            pass\n",
         "a row's coefficients were rounded as they were read",
         CHARGES,

@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         "check-overflow-excuses-everything",
         FILE,
-        "overflow = ~value.isfinite() & (ours.abs() + allowed / UNIT[dtype] >= torch.finfo(dtype).max)",
+        "overflow = ~value.isfinite() & (ours.abs() + size_behind(allowed, dtype) >= torch.finfo(dtype).max)",
         "overflow = ~value.isfinite()",
         "infinite is what is too large for the type, nothing else",
         CHECK,

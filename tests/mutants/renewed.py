@@ -70,7 +70,7 @@ MUTANTS = (
     Mutant(
         "prices-rounding-of-the-terms",
         "paper/rivals/decomposition.py",
-        "lost = terms.sum(1) - (size * gamma(net.count + 8) + net.count * UNDERFLOW) * INFLATE",
+        "lost = terms.sum(1) - enlarged(with_vanishing(rounding(size, net.count + 8), net.count))",
         "lost = terms.sum(1)",
         "the neurons' terms are products, and their sum is rounded",
         DECOMPOSITION,
@@ -78,8 +78,8 @@ MUTANTS = (
     Mutant(
         "prices-underflow",
         "paper/rivals/decomposition.py",
-        "(size * gamma(net.count + 8) + net.count * UNDERFLOW) * INFLATE",
-        "size * gamma(net.count + 8) * INFLATE",
+        "enlarged(with_vanishing(rounding(size, net.count + 8), net.count))",
+        "enlarged(rounding(size, net.count + 8))",
         "a product below 2^-1074 is lost whole",
         equivalent="the pass through the trunk takes off as much, and so does `dual.proved`",
     ),

@@ -11,7 +11,6 @@ where R is how far its constants may be off. A nonlinear op says itself what bec
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from netproof.model.graph import Graph, Node
 from netproof.model.ops import Affine, Nonlinear
-from netproof.numerics import INFLATE, TINY, UNIT, gamma
+from netproof.numerics import coarseness, compounded, enlarged, with_vanishing
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def float_error(graph: Graph, x: Tensor, dtype: torch.dtype) -> Tensor:
     It holds for any order of summation in direct sums, and x must be representable in `dtype`. The radius of constants
     that were folded here in float64 is widened, because a coarser arithmetic folds them less exactly.
     """
-    arithmetic = Arithmetic(dtype, _radius, FOLDED, UNIT[dtype] / UNIT[torch.float64])
+    arithmetic = Arithmetic(dtype, _radius, FOLDED, coarseness(dtype))
     return evaluate_part(graph.nodes, {0: x.to(torch.float64)}, graph.output.index, arithmetic)[1]
 
 
@@ -129,8 +128,8 @@ def _affine_error(op: Affine, spread: Affine | None, xs: list[Tensor], es: list[
     if not op.fan:  # a data movement rounds nothing; the constants that it places may be off
         error = absolute.linear().forward(*es)
         placed = None if spread is None else spread.offset()
-        return error if placed is None else (error + how.wider * placed) * INFLATE
-    share = _gamma(op.fan + how.extra, how.dtype)
+        return error if placed is None else enlarged(error + how.wider * placed)
+    share = compounded(op.fan + how.extra, how.dtype)
     magnitudes = [x.abs() + e for x, e in zip(xs, es, strict=True)]
     error = absolute.linear().forward(*(e + share * m for e, m in zip(es, magnitudes, strict=True)))
     bias = absolute.offset()
@@ -138,13 +137,5 @@ def _affine_error(op: Affine, spread: Affine | None, xs: list[Tensor], es: list[
         error = error + share * bias
     if spread is not None:
         error = error + (1.0 + share) * how.wider * spread.forward(*magnitudes)
-    error = error + op.fan * TINY[how.dtype]
-    return (error * INFLATE).nan_to_num(nan=torch.inf, posinf=torch.inf)
-
-
-def _gamma(n: int, dtype: torch.dtype) -> float:
-    """Bound |Π (1 + δ_i) − 1| over n roundings δ_i: by γ_n, and by e^{nu} − 1 where γ_n is not defined."""
-    nu = n * UNIT[dtype]
-    if nu < 0.5:
-        return gamma(n, dtype)
-    return math.expm1(nu) * INFLATE if nu < 700.0 else math.inf
+    error = with_vanishing(error, op.fan, how.dtype)
+    return enlarged(error).nan_to_num(nan=torch.inf, posinf=torch.inf)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from netproof.model.ops import Nonlinear
-from netproof.numerics import INFLATE, TINY, gamma
+from netproof.numerics import enlarged, rounding, with_vanishing
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,5 +42,5 @@ class LeakyRelu(Nonlinear):
 
     def error(self, x: Tensor, e: Tensor, dtype: torch.dtype) -> Tensor:
         slope = abs(self.alpha)
-        rounding = gamma(1, dtype) * slope * (x.abs() + e) + TINY[dtype]
-        return (max(1.0, slope) * e + rounding) * INFLATE
+        own = with_vanishing(rounding(slope, 1, dtype) * (x.abs() + e), dtype=dtype)
+        return enlarged(max(1.0, slope) * e + own)

@@ -16,10 +16,8 @@ import math
 import numpy as np
 import torch
 
-from netproof.numerics import INFLATE, UNDERFLOW, UNIT, gamma
+from netproof.numerics import enlarged, few_roundings, raised, rounding, with_vanishing
 from netproof.programs.model import Floats, LinearProgram, RoundBall
-
-_UNIT = UNIT[torch.float64]
 
 
 def clip_signs(program: LinearProgram, duals: Floats) -> Floats:
@@ -45,7 +43,8 @@ def lagrangian_bound(program: LinearProgram, duals: Floats) -> float:
         rows = _times(y, np.where(y > 0, program.row_lower, program.row_upper))
         terms = np.concatenate([ends, rows, on_ball])
         # Each term is one product, off by a relative unit or an underflow; the sum itself is exact (fsum).
-        slack = np.concatenate([_times(error, reach), np.abs(terms) * (2 * _UNIT) + UNDERFLOW]) * INFLATE
+        products = with_vanishing(few_roundings(np.abs(terms), 2))
+        slack = enlarged(np.concatenate([_times(error, reach), products]))
     if not (np.isfinite(terms).all() and np.isfinite(slack).all()):
         return -math.inf
     try:
@@ -63,10 +62,10 @@ def _share_with_ball(ball: RoundBall, reduced: Floats, error: Floats) -> tuple[F
     own = reduced[ball.columns]
     taken = np.copysign(ball.shape.taken(torch.from_numpy(own)[None])[0].numpy(), own)
     top = np.abs(taken).max(initial=0.0) or 1.0  # squares of small numbers underflow
-    norm = float(np.sqrt(np.square(taken / top).sum())) * top * (1 + gamma(len(own) + 8))
+    norm = raised(float(np.sqrt(np.square(taken / top).sum())) * top, len(own) + 8)
     left, wider = reduced.copy(), error.copy()
     left[ball.columns] = own - taken
-    wider[ball.columns] += np.abs(own - taken) * (2 * _UNIT)
+    wider[ball.columns] += few_roundings(np.abs(own - taken), 2)
     return left, wider, np.append(_times(taken, ball.centre), -ball.shape.radius * norm)
 
 
@@ -76,11 +75,11 @@ def reduced_cost(program: LinearProgram, y: Floats) -> tuple[Floats, Floats]:
     columns = len(program.cost)
     product = value * y[row]
     reduced = program.cost - np.bincount(col, product, columns)
-    size = np.abs(program.cost) + np.bincount(col, np.abs(product), columns)
+    size: Floats = np.abs(program.cost) + np.bincount(col, np.abs(product), columns)
     terms = np.bincount(col, (value != 0) & (y[row] != 0), columns)
     most = int(terms.max(initial=0)) + 2
     # A column that no product reached is exact: without this an unbounded one would spoil the sum.
-    return reduced, np.where(terms > 0, (size * gamma(most) + UNDERFLOW) * INFLATE, 0.0)
+    return reduced, np.where(terms > 0, enlarged(with_vanishing(rounding(size, most))), 0.0)
 
 
 def _times(a: Floats, b: Floats) -> Floats:

@@ -29,7 +29,7 @@ from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
-from netproof.numerics import INFLATE
+from netproof.numerics import enlarged
 from netproof.programs.model import Entries, Floats, Ints, Layout, LinearProgram, Program
 from netproof.programs.network import add_input_set
 from netproof.programs.triangle import row_range
@@ -106,7 +106,7 @@ class CondensedLP:
         base, rows = self._net.program, self._rows
         valid = rows.valid[target].numpy()
         forms = self._condensed.rows[target].cpu().numpy()[valid]
-        error = self._condensed.error[target].cpu().numpy()[valid] * INFLATE
+        error = enlarged(self._condensed.error[target].cpu().numpy()[valid])
         coef, offset = rows.coef[target].numpy()[valid], rows.offset[target].numpy()[valid]
         least, most = row_range(coef, offset, _flat(self._output.lower), _flat(self._output.upper))
         t, first = len(base.cost), len(base.row_lower)
@@ -224,7 +224,7 @@ def _neurons(root: Root, program: Program, net: Net, p: Ints, w: Ints) -> None:
 
 def _equality(program: Program, constant: Floats, error: Floats) -> Ints:
     """Add rows … = constant, as wide as the error; return their indices."""
-    wide, error = error > 0, error * INFLATE
+    wide, error = error > 0, enlarged(error)
     return program.add_rows(
         np.where(wide, np.nextafter(constant - error, -math.inf), constant),
         np.where(wide, np.nextafter(constant + error, math.inf), constant),

@@ -17,7 +17,7 @@ from netproof.bounds.linear.ball import Ball
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph, Node
 from netproof.model.ops import Affine, Input
-from netproof.numerics import INFLATE, UNDERFLOW
+from netproof.numerics import enlarged, with_vanishing
 from netproof.problem.problem import InputSet
 from netproof.programs.model import (
     Bools,
@@ -186,7 +186,7 @@ class _Builder:
         for index in node.inputs:
             size = np.maximum(np.abs(self.bounds.lower[index]), np.abs(self.bounds.upper[index]))
             sizes.append(torch.from_numpy(size).reshape(1, *self.graph.nodes[index].shape))
-        most = radius.forward(*sizes).reshape(-1).numpy() * INFLATE + UNDERFLOW
+        most = with_vanishing(enlarged(radius.forward(*sizes).reshape(-1).numpy()))
         return np.where(np.isnan(most), np.inf, most)
 
     def _hinge(self, node: Node, wanted: Ints) -> None:

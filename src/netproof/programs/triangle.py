@@ -21,7 +21,7 @@ import torch
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph
-from netproof.numerics import UNDERFLOW, gamma
+from netproof.numerics import rounding, with_vanishing
 from netproof.problem.problem import InputSet, Rows
 from netproof.programs.ball import solve_in_ball
 from netproof.programs.check import clip_signs, lagrangian_bound
@@ -206,7 +206,7 @@ def row_range(coef: Floats, offset: Floats, lower: Floats, upper: Floats) -> tup
     with np.errstate(invalid="ignore"):
         ends = [np.where(coef == 0, 0.0, coef * side) for side in (lower, upper)]
         size = np.maximum(np.abs(ends[0]), np.abs(ends[1])).sum(-1) + np.abs(offset)
-        error = size * gamma(coef.shape[1] + 8) + UNDERFLOW
+        error = with_vanishing(rounding(size, coef.shape[1] + 8))
         least = np.minimum(*ends).sum(-1) - offset - error
         most = np.maximum(*ends).sum(-1) - offset + error
     return np.where(np.isnan(least), -math.inf, least), np.where(np.isnan(most), math.inf, most)

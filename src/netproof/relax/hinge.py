@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from netproof.core.forms import Interval
-from netproof.numerics import UNIT, gamma, up
+from netproof.numerics import raised, rounding, up
 from netproof.relax.lines import Corners, Fan, Lines
 from netproof.relax.relaxation import Relaxation
 
@@ -40,7 +40,7 @@ class HingeRelaxation(Relaxation):
             # The chord's slope is rounded, so the line must be lifted to lie above g at both ends; g is
             # convex, so between them it then lies above too. Three roundings make each product.
             right = (1.0 - slope) * upper
-            intercept = up(torch.maximum(intercept, right) * (1.0 + 8.0 * UNIT[lower.dtype]))
+            intercept = up(raised(torch.maximum(intercept, right), 8, lower.dtype))
         intercept = intercept.masked_fill(stable, 0.0)
         low, high = slope.masked_fill(unstable, self.leak), slope.masked_fill(unstable, 1.0) if proof else None
         span = unstable.to(lower.dtype)
@@ -66,8 +66,8 @@ class HingeRelaxation(Relaxation):
             return Interval(*ends)
         least, most = torch.minimum(*ends), torch.maximum(*ends)
         least = torch.where(self.unstable(h), least.clamp(max=0), least)
-        pad = gamma(2, least.dtype)
-        return Interval(least - least.abs() * pad, most + most.abs() * pad)
+        below, above = (rounding(end.abs(), 2, end.dtype) for end in (least, most))
+        return Interval(least - below, most + above)
 
     def steepest(self, h: Interval) -> Tensor:
         return torch.full_like(h.lower, max(1.0, abs(self.leak)))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from netproof.numerics import UNDERFLOW, UNIT
+from netproof.numerics import few_roundings, with_vanishing
 
 
 class Lines(NamedTuple):
@@ -129,7 +129,7 @@ class Mix(Family):
             intercepts, one = first.intercept.abs() + second.intercept.abs(), by.slope == 0
             if self._planes:
                 slopes, one = slopes.sum(-2), one.all(-2)
-            slack = (slopes + intercepts) * (8.0 * UNIT[slope.dtype]) + UNDERFLOW
+            slack = with_vanishing(few_roundings(slopes + intercepts, 8, slope.dtype))
             one = one & (by.intercept == 0)  # nothing was mixed, so nothing is rounded
             intercept = torch.where(one, intercept, intercept + outward * slack)
         return Line(slope, intercept)

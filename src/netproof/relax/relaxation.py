@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from netproof.core.forms import Interval
-from netproof.numerics import INFLATE
+from netproof.numerics import enlarged
 from netproof.relax.lines import Corners, Family, Lines
 
 _BEYOND = 2.0**-22  # of its size that a bound may grow by when it is rounded to float32, and more
@@ -61,7 +61,7 @@ class Relaxation(ABC):
         reach = h.magnitude * _BEYOND + 1e-37
         wide = Interval(h.lower - reach, h.upper + reach)
         slope = self.over_operands(self.steepest(wide) * wide.magnitude)
-        return unit * INFLATE * ((times + 1) * slope + self.range(wide).magnitude)
+        return enlarged(unit) * ((times + 1) * slope + self.range(wide).magnitude)
 
     def splittable(self, h: Interval) -> Tensor:
         """Say where a split may help: g is not linear, and the bounds are not so thin that halves are no smaller."""

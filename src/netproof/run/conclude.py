@@ -18,7 +18,7 @@ import torch
 from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, PINNED, ROUNDING
 from netproof.core.verdict import Stats, Status, Verdict, Witness
 from netproof.model.network import Network
-from netproof.numerics import UNIT
+from netproof.numerics import few_roundings
 from netproof.problem.problem import Problem
 from netproof.problem.property import Property
 from netproof.problem.witness import confirmed, in_set, project, rounding_gap, violated
@@ -68,9 +68,9 @@ class Evidence:
     def _of_largest_row(self, disjunct: int, bound: float) -> float:
         """Lower a bound of Σ λ r by what the float32 weights λ may exceed 1 in sum: it then bounds the largest row."""
         rows = len(self._property.disjuncts[disjunct].rows)
-        return (
-            bound - abs(bound) * (rows + WEIGHING) * UNIT[torch.float32] if rows > 1 and math.isfinite(bound) else bound
-        )
+        if rows <= 1 or not math.isfinite(bound):
+            return bound
+        return bound - few_roundings(abs(bound), rows + WEIGHING, torch.float32)
 
     def add_whole(self, problems: Sequence[Problem], outcome: Outcome) -> None:
         """Add a first look; of its shares only those of wholly proved targets count: the others are searched again."""

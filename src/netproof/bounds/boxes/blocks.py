@@ -22,7 +22,7 @@ from netproof.bounds.linear.coefficients import Dense
 from netproof.bounds.linear.interval import Intervals
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.graph import Graph
-from netproof.numerics import INFLATE, UNDERFLOW, gamma, underflow
+from netproof.numerics import enlarged, enlarged_rounding, rounding, vanishing, with_vanishing
 from netproof.problem.problem import Rows
 from netproof.relax import relaxation_of
 from netproof.relax.slots import in_all_slots
@@ -65,7 +65,7 @@ class BlockNet(BoxNet):
         self._graph, self._device = graph, device
         self._terms = 4 * len(graph.nonlinear) + 16  # more than are ever added up for one number
         self._magnitude = [m.flatten() for m in hull.charge.magnitude]
-        self._lost = self._terms * float(underflow(torch.stack([m.sum() for m in self._magnitude]).sum()))
+        self._lost = self._terms * float(vanishing(torch.stack([m.sum() for m in self._magnitude]).sum()))
         self._block: dict[int, Block] = {}  # by the node that a nonlinear one reads
         self._absolute: dict[int, dict[int, Tensor]] = {}  # |H|
         self._slack: dict[int, Tensor] = {}  # rounding of H z + b, H's own error included
@@ -75,9 +75,9 @@ class BlockNet(BoxNet):
             if pre not in self._block:
                 self._add(pre, hull)
             relaxation, h = relaxation_of(graph.nodes[index].op), Interval(*(side.flatten() for side in hull.of[pre]))
-            own = relaxation.rounding(h, gamma(graph.nodes[pre].size + self._terms), times=2)
+            own = relaxation.rounding(h, rounding(1.0, graph.nodes[pre].size + self._terms), times=2)
             read = (relaxation.steepest(h) * self._slack[pre].cpu()).view(relaxation.arity, -1).sum(0)
-            self._weight[index] = ((own + read) * INFLATE).to(device)
+            self._weight[index] = enlarged(own + read).to(device)
         self._input_weight = hull.charge.weight[0].flatten().to(device)
         self._add_rows(rows, hull)
 
@@ -89,7 +89,7 @@ class BlockNet(BoxNet):
         for j, h in absolute.items():
             reach = reach + h @ self._magnitude[j]
         fan = size + sum(self._graph.nodes[j].size for j in block.coef) + self._terms
-        self._slack[pre] = (block.error + reach * (gamma(fan) * INFLATE)).to(self._device)
+        self._slack[pre] = (block.error + enlarged_rounding(reach, fan)).to(self._device)
         self._block[pre] = block.to(self._device)
         self._absolute[pre] = {j: h.to(self._device) for j, h in absolute.items()}
 
@@ -99,18 +99,18 @@ class BlockNet(BoxNet):
         block = compose(self._graph, hull, last.index, rows.coef.reshape(-1, *last.shape))
         const = block.const.view_as(rows.offset)
         size = rows.coef.abs() @ self._magnitude[last.index] + rows.offset.abs() + const.abs()
-        const = const - rows.offset - (block.error.view_as(const) + size * gamma(8))
+        const = const - rows.offset - (block.error.view_as(const) + rounding(size, 8))
         self._rows = block.to(self._device)
         self._row_const = const.to(self._device)
 
     def interval(self, pre: int, known: MutableMapping[int, Interval]) -> Interval:
-        middle, spread = self._block[pre].const, self._slack[pre] * 4 + UNDERFLOW
+        middle, spread = self._block[pre].const, with_vanishing(self._slack[pre] * 4)
         for j, coef in self._block[pre].coef.items():
             lower, upper = known[j]
             mid = lower / 2 + upper / 2
             radius = torch.maximum(upper - mid, mid - lower)
             middle = torch.addmm(middle, mid, coef.T)
-            spread = torch.addmm(spread, radius, self._absolute[pre][j].T, alpha=INFLATE)
+            spread = torch.addmm(spread, radius, self._absolute[pre][j].T, alpha=enlarged(1.0))
         return Interval(middle - spread, middle + spread)
 
     def neurons(self, pre: int, neuron: Tensor, box: Tensor, lines: Mapping[int, Tensor]) -> LinearForm:
@@ -143,7 +143,7 @@ class BlockNet(BoxNet):
         keep: dict[int, Tensor] | None = None,
     ) -> LinearForm:
         """Rows over the nodes j, coef (row, m_j), each on its own box (row,), carried back to the input."""
-        error = error + const.abs() * gamma(self._terms)
+        error = error + rounding(const.abs(), self._terms)
         for j in reversed(self._graph.nonlinear):
             coef = pending.pop(j, None)
             if coef is None:
@@ -165,4 +165,4 @@ class BlockNet(BoxNet):
         if 0 not in pending:  # nothing here depends on the input
             pending[0] = const.new_zeros(len(const), self._graph.input.size)
         error = torch.addmv(error, pending[0].abs(), self._input_weight)
-        return LinearForm(pending[0], const - (error * INFLATE + self._lost))
+        return LinearForm(pending[0], const - (enlarged(error) + self._lost))

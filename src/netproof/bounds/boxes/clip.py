@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from netproof.core.forms import LinearForm
-from netproof.numerics import INFLATE, UNDERFLOW, gamma, up
+from netproof.numerics import enlarged_rounding, up, with_vanishing
 
 
 def clip(lower: Tensor, upper: Tensor, form: LinearForm, threshold: Tensor, sweeps: int) -> tuple[Tensor, Tensor]:
@@ -19,12 +19,11 @@ def clip(lower: Tensor, upper: Tensor, form: LinearForm, threshold: Tensor, swee
     coef = form.coef
     room = (threshold[:, None] - form.const)[..., None]  # its rounding is charged below
     known = threshold.abs()[:, None] + form.const.abs()
-    slack = gamma(coef.shape[2] + 8) * INFLATE
     positive, negative = coef > 0, coef < 0
     divisor = torch.where(coef == 0, 1.0, coef)
     for _ in range(sweeps):
         least = torch.where(positive, coef * lower[:, None], coef * upper[:, None])  # (box, row, input)
-        error = (least.abs().sum(2) + known)[..., None] * slack + UNDERFLOW
+        error = with_vanishing(enlarged_rounding(least.abs().sum(2) + known, coef.shape[2] + 8))[..., None]
         # A coordinate's own term is left out by subtraction; the error of that is in `error` too.
         most = room - (least.sum(2, keepdim=True) - least) + error
         end = most / divisor

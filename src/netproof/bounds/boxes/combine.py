@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from netproof.core.forms import LinearForm
-from netproof.numerics import INFLATE, gamma, lowered, underflow
+from netproof.numerics import enlarged_rounding, lowered, vanishing
 
 PAIRS = 28  # at most so many pairs of rows: those of the best rows
 
@@ -47,7 +47,7 @@ def combined(form: LinearForm, weights: Tensor, lower: Tensor, upper: Tensor) ->
     reach = torch.maximum(lower.abs(), upper.abs())
     size = (weights[:, None] @ form.coef.abs())[:, 0]
     size = (size * reach).sum(1) + (weights * const.abs()).sum(1)
-    error = size * (gamma(form.coef.shape[1] + form.coef.shape[2] + 8) * INFLATE) + underflow(reach.sum(1))
+    error = enlarged_rounding(size, form.coef.shape[1] + form.coef.shape[2] + 8) + vanishing(reach.sum(1))
     total = (weights * const).sum(1) - error
     least = total + torch.where(coef > 0, coef * lower, coef * upper).sum(1) - error
     return LinearForm(coef[:, None], total[:, None]), lowered(least)

@@ -21,7 +21,7 @@ from netproof.bounds.linear.lined_graph import one_hot, shaped
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
-from netproof.numerics import gamma
+from netproof.numerics import rounding
 from netproof.problem.problem import Rows
 from netproof.relax import Lines
 
@@ -81,7 +81,7 @@ class WalkedNet(BoxNet):
         keep.update({index: coef.dense().flatten(2) for index, coef in done.kept.items()})
         # One rounding of the coefficients as they were read, and those of the sum here.
         size = coef.abs() @ self._charge.magnitude[last.index].flatten() + offset.abs() + form.const.abs()
-        return LinearForm(form.coef.flatten(2), form.const - offset - size * gamma(8))
+        return LinearForm(form.coef.flatten(2), form.const - offset - rounding(size, 8))
 
 
 class _ByRow(Mapping[int, Lines]):

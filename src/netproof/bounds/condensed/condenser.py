@@ -15,7 +15,7 @@ from netproof.bounds.linear.memory import holds, rows_that_fit
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
-from netproof.numerics import INFLATE, UNDERFLOW, UNIT, gamma, underflow
+from netproof.numerics import enlarged, few_roundings, rounding, vanishing, with_vanishing
 from netproof.problem.problem import Rows
 
 
@@ -113,7 +113,7 @@ class Condenser:
         size = flat.abs() @ intervals[-1].magnitude.flatten() + forms[:, 0].abs() + offset.abs()
         forms[:, 0] -= offset
         shape = rows.coef.shape[:2]
-        return forms.view(*shape, -1), ((error + gamma(8) * size) * INFLATE).view(shape)
+        return forms.view(*shape, -1), enlarged(error + rounding(size, 8)).view(shape)
 
     def _charges(self, matrix: Tensor, intervals: Sequence[Interval]) -> Charges:
         proof = self._proof
@@ -125,7 +125,8 @@ class Condenser:
         most, out = (torch.cat([empty, *parts]) for parts in (h, z))
         values = torch.cat([trunk.new_ones(1), trunk, out])
         # Every coefficient is one sum of at most U + 4 products, computed from those of the neurons after it.
-        unit = gamma(len(most) + 16)
+        terms = len(most) + 16
+        unit = rounding(1.0, terms)
         lines = [
             layer.in_first_slots(layer.relaxation.rounding(_at(intervals[layer.pre], layer.index), unit))
             for layer in proof.layers
@@ -133,13 +134,15 @@ class Condenser:
         error = torch.cat([empty, *self._errors])
         # A bound of h that was rounded out of the subnormals is at most 1e-37 larger, see `numerics.float32_down`.
         most = most + 1e-37
+        # A split's multiplier is taken off the coefficient of h: some roundings of that beside those of the form.
+        before = error + rounding(matrix.abs() @ values, terms) + few_roundings(most, 4)
         return Charges(
             forms=error,
-            before=(error + unit * (matrix.abs() @ values) + 4 * UNIT[torch.float64] * most) * INFLATE + UNDERFLOW,
-            after=torch.cat([empty, *lines]) * INFLATE + UNDERFLOW,
-            seed=unit * values * INFLATE,
+            before=with_vanishing(enlarged(before)),
+            after=with_vanishing(enlarged(torch.cat([empty, *lines]))),
+            seed=enlarged(rounding(values, terms)),
             values=values,
-            lost=underflow(values.sum() + most.sum()),
+            lost=vanishing(values.sum() + most.sum()),
             trunk=proof.charge,
             graph=proof.graph,
         )

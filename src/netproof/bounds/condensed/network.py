@@ -30,7 +30,7 @@ from netproof.bounds.net import Net, Pulled
 from netproof.core.forms import LinearForm
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
-from netproof.numerics import INFLATE, gamma
+from netproof.numerics import enlarged, enlarged_rounding, rounding
 from netproof.relax import Lines
 
 
@@ -187,7 +187,7 @@ class Condensed(Net):
     def mixing(self, count: int) -> tuple[Tensor, Tensor]:
         """Return the weight of |form| in the rounding of a mix of forms, and what underflow may cost."""
         assert self.charges is not None
-        return self.charges.values * (gamma(count + 8) * INFLATE), self.charges.lost
+        return enlarged_rounding(self.charges.values, count + 8), self.charges.lost
 
     def backward(
         self,
@@ -252,9 +252,9 @@ class Condensed(Net):
         charge = charge + charges.lost
         if offset is not None:  # one rounding of each product, and those of their sum
             lost = lost + offset.sum(1)
-            charge = charge + offset.abs().sum(1) * gamma(self.count + 16)
+            charge = charge + rounding(offset.abs().sum(1), self.count + 16)
         size = at_base[:, 0].abs() + lost.abs() + least.abs() + charge
-        value = at_base[:, 0] + lost + least - charge * INFLATE - size * gamma(8)
+        value = at_base[:, 0] + lost + least - enlarged(charge) - rounding(size, 8)
         return Pulled(value, after, before, form.coef, over)
 
     def trunk_bound(self, coef: Tensor) -> LinearForm:

@@ -23,7 +23,7 @@ from netproof.bounds.linear.coefficients import Coefficients, Dense
 from netproof.core.forms import LinearForm
 from netproof.model.graph import Graph, Node
 from netproof.model.ops import Affine, Input, Nonlinear
-from netproof.numerics import INFLATE, UNIT, gamma, underflow
+from netproof.numerics import enlarged, few_roundings, rounding, vanishing
 from netproof.relax import Lines
 
 
@@ -109,7 +109,7 @@ def walk(
         if lines is None and isinstance(node.op, Nonlinear):
             continue
         if charge is not None:
-            const.charge(here.size(charge.weight[node.index]) + underflow(charge.reach(node)))
+            const.charge(here.size(charge.weight[node.index]) + vanishing(charge.reach(node)))
         if isinstance(node.op, Input):
             arrived = here
             continue
@@ -119,7 +119,7 @@ def walk(
                 continue
             pending[index] = total = pending[index].plus(more)
             if charge is not None:
-                const.charge(total.size(charge.magnitude[index]) * (2.0 * UNIT[torch.float64]))
+                const.charge(few_roundings(total.size(charge.magnitude[index]), 2))
     return Walk(arrived, *const.value(coef), kept)
 
 
@@ -144,7 +144,7 @@ def _step(
     for term in terms:
         const.add(term)
     if charge is not None and taken is not None:
-        const.charge(back.size(charge.magnitude[node.inputs[0]]) * (2.0 * UNIT[torch.float64]))
+        const.charge(few_roundings(back.size(charge.magnitude[node.inputs[0]]), 2))
     return [back]
 
 
@@ -172,4 +172,5 @@ class _Constant:
         zero = like.zero()
         if not self._track:
             return zero + self._sum, None
-        return zero + self._sum, zero + (self._charged + self._size * gamma(self._terms)) * INFLATE
+        charged, size = zero + self._charged, zero + self._size
+        return zero + self._sum, enlarged(charged + rounding(size, self._terms))

@@ -17,7 +17,7 @@ from netproof.bounds.linear.region import BoxRegion, Region
 from netproof.bounds.net import Net, Pulled
 from netproof.model.graph import Graph
 from netproof.model.ops import Nonlinear
-from netproof.numerics import INFLATE, gamma, underflow
+from netproof.numerics import enlarged_rounding, rounding, vanishing
 from netproof.problem.problem import Rows
 from netproof.relax import Lines
 
@@ -47,7 +47,7 @@ class GraphNet(Net):
         error = torch.zeros_like(offset)
         if lined.charge is not None:  # a coefficient is rounded once as it is read
             sizes = lined.charge.magnitude[-1].flatten()
-            error = (coef.abs() @ sizes + offset.abs()) * (gamma(4) * INFLATE)
+            error = enlarged_rounding(coef.abs() @ sizes + offset.abs(), 4)
         return net.with_rows(torch.cat([-offset[..., None], coef], 2), error)
 
     @property
@@ -85,7 +85,7 @@ class GraphNet(Net):
         """Return the weight of |form| in the rounding of a mix of forms, and what underflow may cost."""
         assert self.lined.charge is not None
         values = torch.nn.functional.pad(self.lined.charge.magnitude[self.start].flatten(), (1, 0), value=1.0)
-        return values * (gamma(count + 8) * INFLATE), underflow(values.sum())
+        return enlarged_rounding(values, count + 8), vanishing(values.sum())
 
     def climbs_that_fit(self) -> int:
         """Return how many bounds may be climbed at once: coefficients and lines of every node of each."""
@@ -120,9 +120,9 @@ class GraphNet(Net):
             const = const + offset.sum(1)
         value = const + least
         if self.proof:
-            value = value - (seed[:, 0].abs() + least.abs()) * gamma(8)
+            value = value - rounding(seed[:, 0].abs() + least.abs(), 8)
             if offset is not None:  # one rounding of each product, and those of their sum
-                value = value - offset.abs().sum(1) * gamma(self.count + 16)
+                value = value - rounding(offset.abs().sum(1), self.count + 16)
         return Pulled(value, after, before, form.coef, over, lines)
 
     @cached_property

@@ -19,7 +19,7 @@ from netproof.core.forms import Interval
 from netproof.errors import ModelError
 from netproof.model.graph import Graph, Node
 from netproof.model.ops import Affine, Input, Nonlinear
-from netproof.numerics import INFLATE, UNDERFLOW, gamma, lowered
+from netproof.numerics import enlarged, lowered, rounding, with_vanishing
 from netproof.relax import relaxation_of
 
 
@@ -98,7 +98,7 @@ class Intervals:
 
     def _weight(self, node: Node) -> Tensor:
         """What a coefficient of this node may cost by rounding; what the weight itself lost to underflow included."""
-        return self._rounding(node) + UNDERFLOW
+        return with_vanishing(self._rounding(node))
 
     def _rounding(self, node: Node) -> Tensor:
         """γ·(|W||z_in| + |b|), plus what the folded weights themselves may be off by."""
@@ -106,11 +106,12 @@ class Intervals:
             return self.region.charge()
         magnitudes = [self.charge.magnitude[i][None] for i in node.inputs]
         if not isinstance(node.op, Affine):
-            charge = relaxation_of(node.op).rounding(self._read_by(node), gamma(magnitudes[0].numel() + 8))
+            unit = rounding(1.0, magnitudes[0].numel() + 8)
+            charge = relaxation_of(node.op).rounding(self._read_by(node), unit)
             return charge.view(node.shape)
-        weight = node.op.absolute().forward(*magnitudes)[0] * gamma(node.op.fan + node.size + 8)
+        weight = rounding(node.op.absolute().forward(*magnitudes)[0], node.op.fan + node.size + 8)
         if node.op.radius is not None:
-            weight = weight + node.op.radius.forward(*magnitudes)[0] * INFLATE
+            weight = weight + enlarged(node.op.radius.forward(*magnitudes)[0])
         return weight
 
 
@@ -122,7 +123,7 @@ def through(op: Affine, inputs: Sequence[Interval], weight: Tensor) -> Interval:
     mids = [x.lower / 2 + x.upper / 2 for x in inputs]
     radii = [torch.maximum(x.upper - m, m - x.lower) for x, m in zip(inputs, mids, strict=True)]
     middle, spread = op.forward(*mids), op.absolute().linear().forward(*radii)
-    spread = spread * INFLATE + (weight * 4 + UNDERFLOW)
+    spread = enlarged(spread) + with_vanishing(weight * 4)
     return Interval(middle - spread, middle + spread)
 
 

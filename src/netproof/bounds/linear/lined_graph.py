@@ -19,7 +19,7 @@ from netproof.bounds.linear.region import Region
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph, Node
 from netproof.model.ops import Nonlinear
-from netproof.numerics import UNDERFLOW, gamma
+from netproof.numerics import rounding, with_vanishing
 from netproof.relax import Lines, relaxation_of
 
 
@@ -98,7 +98,7 @@ def _refuse_crossing(node: Node, arity: int, bounds: Interval, lines: Lines) -> 
     apart = torch.minimum(*((lines.upper_slope - lines.lower_slope) * end for end in bounds)) + offset
     real = bounds.lower <= bounds.upper
     apart, size, real = (t.view(arity, -1) for t in (apart, size, real))
-    if bool(((apart.sum(0) < -size.sum(0) * gamma(16 + arity) - UNDERFLOW) & real.all(0)).any()):
+    if bool(((apart.sum(0) < -with_vanishing(rounding(size.sum(0), 16 + arity))) & real.all(0)).any()):
         raise RuntimeError(f"node {node.name!r}: the lower line of {type(node.op).__name__} is above its upper one")
 
 

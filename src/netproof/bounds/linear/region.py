@@ -10,7 +10,7 @@ from torch import Tensor
 
 from netproof.bounds.linear.ball import Ball
 from netproof.core.forms import LinearForm
-from netproof.numerics import gamma, lowered, up
+from netproof.numerics import lowered, rounding, up
 from netproof.problem.problem import InputSet
 
 
@@ -84,9 +84,9 @@ class Region:
         """The weight of |coef| in the rounding of `least`: (*input)."""
         size, count = self.centre.abs() + self.radius, self.centre.numel()
         if self.ball is None:
-            return size * gamma(count + 8, self.centre.dtype)
+            return rounding(size, count + 8, self.centre.dtype)
         # Two sums, a norm (a scaling, a square, a root and two products more than its sum) and what joins them.
-        return (size + self.ball.radius) * gamma(count + 16, self.centre.dtype)
+        return rounding(size + self.ball.radius, count + 16, self.centre.dtype)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ from netproof.model.nonlinear import Relu
 from netproof.model.onnx.file import OnnxFile, read_tensor
 from netproof.model.ops import Affine, Input, Nonlinear, Op
 from netproof.model.origin.constant import Constant
-from netproof.numerics import UNIT
+from netproof.numerics import coarseness
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Builder:
 
 
 def finest(*kinds: str) -> str:
-    return min(kinds, key=lambda kind: UNIT[getattr(torch, kind)])
+    return min(kinds, key=lambda kind: coarseness(getattr(torch, kind)))
 
 
 class Context:

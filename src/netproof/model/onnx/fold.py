@@ -20,7 +20,7 @@ from netproof.model.onnx.file import FLOATS, INTEGERS
 from netproof.model.onnx.size import claim_result
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
-from netproof.numerics import UNIT
+from netproof.numerics import coarseness
 
 MOVES = {
     "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
@@ -179,7 +179,7 @@ def _cast(c: Context) -> Constant:
 def _rounded(c: Context, source: Constant, kind: str) -> Constant:
     """Convert a float constant to another float type, rounded as the file says."""
     dtype = getattr(torch, kind)
-    if UNIT[dtype] <= UNIT[source.dtype]:
+    if coarseness(dtype) <= coarseness(source.dtype):
         return replace(source, dtype=dtype)
     if constant.loose(constant.radius, source) or constant.loose(constant.slack, source):
         c.refuse("a rounded constant is rounded again", "fold constants when exporting, e.g. with onnxsim")

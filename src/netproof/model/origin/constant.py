@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netproof.numerics import INFLATE, TINY, UNDERFLOW, UNIT
+from netproof.numerics import coarseness, enlarged, few_roundings, with_vanishing
 
-_U = 2.0 * UNIT[torch.float64]  # one rounding, generously
 _SPLIT = 2.0**27 + 1.0  # Veltkamp's constant, which halves a float64's 53 bits
 _SAFE = (2.0**-480, 2.0**480)  # magnitudes whose products, halves and remainders stay normal
 
@@ -76,20 +75,23 @@ def constant(value: float | np.ndarray) -> Constant:
 
 def coarsest(*operands: Constant) -> torch.dtype:
     """Return the type that a runtime computes in: the file's, and not that of a converter's own numbers."""
-    return max((operand.dtype for operand in operands), key=UNIT.__getitem__)
+    return max((operand.dtype for operand in operands), key=coarseness)
 
 
 def _with(
     value: np.ndarray, exact: np.ndarray, inherited: Callable[..., np.ndarray | float], *operands: Constant
 ) -> Constant:
     """Make `value`, rounded once where not `exact`, with bounds that include those of the operands."""
-    own = np.where(exact, 0.0, _U * np.abs(value) + UNDERFLOW)
+    size = np.abs(value)
+    own = np.where(exact, 0.0, with_vanishing(few_roundings(size, 2)))
     if loose(radius, *operands):
-        own = own + inherited(*(_width(radius, operand) for operand in operands)) + UNDERFLOW
+        own = with_vanishing(own + inherited(*(_width(radius, operand) for operand in operands)))
     dtype = coarsest(*operands)
     brought = inherited(*(_width(slack, operand) for operand in operands))
-    theirs = (brought + 2.0 * UNIT[dtype] * np.abs(value)) * (1.0 + 2.0 * UNIT[dtype]) + TINY[dtype]
-    return Constant(value, own * INFLATE if np.any(own) else None, theirs * INFLATE, dtype)
+    # What a runtime rounds is its own value, which is as far from ours as what was brought.
+    theirs = (brought + few_roundings(size, 2, dtype)) * (1.0 + few_roundings(1.0, 2, dtype))
+    theirs = enlarged(with_vanishing(theirs, dtype=dtype))
+    return Constant(value, enlarged(own) if np.any(own) else None, theirs, dtype)
 
 
 def _width(bound: Bound, a: Constant) -> Widths:
@@ -159,7 +161,7 @@ def divide(a: Constant, b: Constant) -> Constant:
         def inherited(ra: Widths, rb: Widths) -> Widths:
             """Bound |a/b − a'/b'| by (ra + |a/b| rb) / (|b| − rb)."""
             least = np.abs(b.value) - rb
-            width = (ra + np.abs(quotient) * rb) / (least * (1.0 - 4.0 * _U))
+            width = (ra + np.abs(quotient) * rb) / (least * (1.0 - few_roundings(1.0, 8)))
             return np.where(least > 0.0, width, np.inf)
 
         return _with(quotient, exact, inherited, a, b)

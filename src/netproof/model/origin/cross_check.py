@@ -36,7 +36,7 @@ from netproof.model.evaluate import AS_STORED, Arithmetic, error_of_part, evalua
 from netproof.model.graph import Node
 from netproof.model.network import Network
 from netproof.model.origin.trace import Step, Stored, digest
-from netproof.numerics import UNIT, generator
+from netproof.numerics import FLOATS, coarseness, generator, size_behind
 
 # Roundings of a term beyond those of its sum: a factor applied to it late, a rounded reciprocal for a quotient.
 _EXTRA_ROUNDINGS = 2
@@ -191,7 +191,7 @@ class _Answer:
         dtype = getattr(torch, found.dtype.name, None)
         finite = np.isfinite(found).reshape(len(found), -1).all(1)
         value = torch.from_numpy(found.astype(np.float64))
-        return _Answer(value, dtype if dtype in UNIT else None, torch.from_numpy(finite), bool(finite.all()))
+        return _Answer(value, dtype if dtype in FLOATS else None, torch.from_numpy(finite), bool(finite.all()))
 
 
 def _answers(network: Network, points: Tensor) -> Iterator[tuple[Mapping[str, _Answer], Tensor]]:
@@ -258,11 +258,11 @@ def _output(network: Network, step: Step, given: Mapping[int, Tensor], index: in
             return theirs.finite  # ours, rounded once at most: never more than the step may round
         runtime = Arithmetic(dtype, lambda node: slack.get(node.index), _EXTRA_ROUNDINGS)
         error = error_of_part(nodes, given, values, index, runtime)
-    allowed = error * (1.0 + UNIT[torch.float64] / UNIT[dtype])  # ours is rounded too
+    allowed = error * (1.0 + 1.0 / coarseness(dtype))  # ours is rounded too
     value = theirs.value
     if not theirs.all_finite and value.shape == ours.shape:
         # A float overflows where a partial sum does; the error is at least one rounding of all magnitudes in it.
-        overflow = ~value.isfinite() & (ours.abs() + allowed / UNIT[dtype] >= torch.finfo(dtype).max)
+        overflow = ~value.isfinite() & (ours.abs() + size_behind(allowed, dtype) >= torch.finfo(dtype).max)
         value = torch.where(overflow, ours, value)
     _within(network, place, ours, value, allowed)
     return theirs.finite & _whole(allowed.isfinite())

@@ -28,7 +28,7 @@ from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.linear.layers import alike
 from netproof.bounds.net import Pulled
 from netproof.core.forms import Interval
-from netproof.numerics import INFLATE, UNDERFLOW, gamma
+from netproof.numerics import enlarged, rounding, with_vanishing
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ def prove(net: Condensed, seed: Tensor, hull: Hull, rho: Tensor) -> Pulled:
     widest = torch.maximum(hull.lower.abs(), hull.upper.abs())
     highest = torch.maximum(hull.at_lower.abs(), hull.at_upper.abs())
     size = (after.abs() * highest + rho.abs() * widest).sum(1)
-    lost = terms.sum(1) - (size * gamma(net.count + 8) + net.count * UNDERFLOW) * INFLATE
+    lost = terms.sum(1) - enlarged(with_vanishing(rounding(size, net.count + 8), net.count))
     return net.proved(seed, carried[:, :base], lost, after, rho)
 
 
