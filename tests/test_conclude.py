@@ -227,6 +227,16 @@ def test_the_bound_of_one_disjunct_is_held_against_its_own_points(evidence: Evid
     assert "3.5" in what(verdict_of(evidence))
 
 
+@pytest.mark.parametrize("bound", [1.0, -1.0])
+def test_a_bound_of_a_mix_says_less_of_its_largest_row(bound: float, tmp_path: Path) -> None:
+    """Each of 40 weights may be a rounding of float32 off, so that they add up to 1 ± 40u."""
+    rows = tuple(Row({0: Fraction(k)}, Fraction(0)) for k in range(1, 41))
+    found = evidence_of(Property((Disjunct(whole_box(["1"], ["2"]), rows),), 1, 1, "forty rows"), tmp_path)
+    add(found, 0, outcome(HALF, bound))
+    total = 1 + np.sign(bound) * 40 * 2.0**-24
+    assert Fraction(found.lower) <= Fraction(bound) / Fraction(total)
+
+
 def test_weights_in_float32_raise_no_alarm(tmp_path: Path) -> None:
     """3y + 4.8307176 and −2y − 2.7465319 meet at 0.2843679: float32 weights 0.4 and 0.6 add up to 1 + 3e-8."""
     rows = (Row({0: Fraction(3)}, Fraction("-4.8307176")), Row({0: Fraction(-2)}, Fraction("2.7465319")))

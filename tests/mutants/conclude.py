@@ -210,4 +210,12 @@ MUTANTS = (
         "a witness once replayed is the answer",
         ("search/test_input_split.py", "search/test_input_split_run.py"),
     ),
+    Mutant(
+        "conclude-weights-beyond-1",
+        "run/conclude.py",
+        "        return bound - few_roundings(abs(bound), rows + WEIGHING, torch.float32)\n",
+        "        return bound\n",
+        "float32 weights may add up to more than 1",
+        CONCLUDE,
+    ),
 )

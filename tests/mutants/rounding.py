@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 NUMERICS = ("test_numerics.py",)
+CHARGES = ("test_charges.py",)
 RELAX = ("relax/test_relax.py",)
 RECIPE = ("recipe/test_recipe.py",)
 CONSTANTS = ("model/test_model_constants.py",)
@@ -57,6 +58,70 @@ MUTANTS = (
         "    return UNDERFLOW + 0 * reach\n",
         "a coefficient that vanishes is multiplied by what it stands before, which may be large",
         ("bounds/test_underflow.py",),
+    ),
+    Mutant(
+        "rounding-of-one-term",
+        "numerics.py",
+        "    return size * gamma(terms, dtype)\n",
+        "    return size * gamma(1, dtype)\n",
+        "a sum of n products is rounded n times",
+        CHARGES,
+    ),
+    Mutant(
+        "rounding-not-enlarged",
+        "numerics.py",
+        "    return size * (gamma(terms) * INFLATE)\n",
+        "    return size * gamma(terms)\n",
+        "the sizes are computed in float64 themselves",
+        CHARGES,
+    ),
+    Mutant(
+        "few-roundings-of-one",
+        "numerics.py",
+        "    return size * (count * UNIT[dtype])\n",
+        "    return size * UNIT[dtype]\n",
+        "every rounding counts",
+        CHARGES,
+    ),
+    Mutant(
+        "nothing-vanishes",
+        "numerics.py",
+        "    return error + products * TINY[dtype]\n",
+        "    return error + 0.0 * products\n",
+        "a product that underflows is lost whole",
+        CHARGES,
+    ),
+    Mutant(
+        "one-product-vanishes",
+        "numerics.py",
+        "    return error + products * TINY[dtype]\n",
+        "    return error + TINY[dtype]\n",
+        "every product of a coarse type may be flushed to 0",
+        CHARGES,
+    ),
+    Mutant(
+        "not-enlarged",
+        "numerics.py",
+        "    return error * INFLATE\n",
+        "    return error\n",
+        "an error bound is rounded as it is computed",
+        CHARGES,
+    ),
+    Mutant(
+        "not-raised",
+        "numerics.py",
+        "    return value * (1.0 + gamma(roundings, dtype))\n",
+        "    return value\n",
+        "what was rounded may have been larger",
+        CHARGES,
+    ),
+    Mutant(
+        "not-compounded",
+        "numerics.py",
+        "math.expm1(nu) * INFLATE",
+        "nu * INFLATE",
+        "roundings compound",
+        CHARGES,
     ),
     Mutant(
         "down-stays",
@@ -162,6 +227,14 @@ MUTANTS = (
         "        return (h.lower < 0) & (h.upper > -h.lower)\n",
         "a neuron that may be on either side of 0 is relaxed",
         RELAX,
+    ),
+    Mutant(
+        "lines-mixed-without-rounding",
+        "relax/lines.py",
+        "torch.where(one, intercept, intercept + outward * slack)",
+        "intercept",
+        "a mix of two lines is rounded",
+        RECIPE,
     ),
     # --- what rounding may cost where a relaxation does not say it itself ---
     Mutant(
