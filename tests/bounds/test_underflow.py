@@ -25,6 +25,7 @@ from netproof.core.forms import LinearForm
 from netproof.model.affine import Scale
 from netproof.model.evaluate import evaluate
 from netproof.model.graph import Graph
+from netproof.model.nonlinear import LeakyRelu
 from netproof.problem.problem import InputSet
 from netproof.programs.check import lagrangian_bound
 from netproof.programs.model import Entries, LinearProgram
@@ -52,6 +53,15 @@ def chain(*factors: float, relu: bool = False) -> Graph:
 
 def between(lower: float, upper: float) -> InputSet:
     return InputSet(*(torch.full((1, 1), v, dtype=torch.float64) for v in (lower, upper)))
+
+
+def test_an_interval_holds_the_product_of_a_leaky_relu_that_vanishes() -> None:
+    build = GraphBuilder(1, 1)
+    last = build.add(Scale(torch.full((1, 1), LARGE, dtype=torch.float64)), build.add(LeakyRelu(SMALL), 0))
+    graph = build.finish()
+    bounds = interval_bounds(graph, Region.of(between(-SMALL, -SMALL), CPU, torch.float64)).of[last]
+    truth = -(Fraction(SMALL) ** 2) * Fraction(LARGE)
+    assert Fraction(float(bounds.lower)) <= truth <= Fraction(float(bounds.upper))
 
 
 def test_a_value_is_within_its_error() -> None:

@@ -106,10 +106,18 @@ MUTANTS = (
     Mutant(
         "interval-hinge-pad",
         "relax/hinge.py",
-        "        return Interval(least - below, most + above)\n",
-        "        return Interval(least, most)\n",
+        "        return Interval(least - below - lost, most + above + lost)\n",
+        "        return Interval(least - lost, most + lost)\n",
         "a·h is rounded",
         INTERVAL,
+    ),
+    Mutant(
+        "interval-hinge-underflow",
+        "relax/hinge.py",
+        "with_vanishing(torch.zeros_like(least)) * (h.lower < 0)",
+        "torch.zeros_like(least)",
+        "a·h that underflows is lost whole, and what follows may be large",
+        UNDERFLOWS,
     ),
     Mutant(
         "interval-hinge-straddles",

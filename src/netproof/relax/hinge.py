@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from netproof.core.forms import Interval
-from netproof.numerics import raised, rounding, up
+from netproof.numerics import raised, rounding, up, with_vanishing
 from netproof.relax.lines import Corners, Fan, Lines
 from netproof.relax.relaxation import Relaxation
 
@@ -67,7 +67,9 @@ class HingeRelaxation(Relaxation):
         least, most = torch.minimum(*ends), torch.maximum(*ends)
         least = torch.where(self.unstable(h), least.clamp(max=0), least)
         below, above = (rounding(end.abs(), 2, end.dtype) for end in (least, most))
-        return Interval(least - below, most + above)
+        # A product a·h may underflow; of h >= 0 nothing is rounded.
+        lost = with_vanishing(torch.zeros_like(least)) * (h.lower < 0)
+        return Interval(least - below - lost, most + above + lost)
 
     def steepest(self, h: Interval) -> Tensor:
         return torch.full_like(h.lower, max(1.0, abs(self.leak)))
