@@ -39,7 +39,7 @@ SEARCH_MARGIN = 1e-6
 
 
 def gamma(n: int, dtype: torch.dtype = torch.float64) -> float:
-    """γ_n, the relative error of a sum of n products, inflated for its own evaluation."""
+    """Return γ_n, the relative error of a sum of n products, inflated for its own evaluation."""
     nu = n * UNIT[dtype]
     if nu >= 0.5:
         raise ValueError(f"a sum of {n} terms is beyond the error analysis of {dtype}")
@@ -89,7 +89,7 @@ def size_behind(error: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def vanishing(reach: Tensor) -> Tensor:
-    """What coefficients lose as their products underflow, where they multiply values whose sizes add up to `reach`."""
+    """Return what coefficients lose as products with values underflow, whose sizes add up to `reach`."""
     return UNDERFLOW * (1.0 + reach)
 
 
@@ -127,7 +127,7 @@ def raised(value: Amount, roundings: int, dtype: torch.dtype = torch.float64) ->
 
 
 def down(x: Tensor, steps: int = 1) -> Tensor:
-    """The float `steps` below each x."""
+    """Return the float `steps` below each x."""
     target = torch.full_like(x, -math.inf)
     for _ in range(steps):
         x = torch.nextafter(x, target)
@@ -135,12 +135,12 @@ def down(x: Tensor, steps: int = 1) -> Tensor:
 
 
 def up(x: Tensor, steps: int = 1) -> Tensor:
-    """The float `steps` above each x."""
+    """Return the float `steps` above each x."""
     return -down(-x, steps)
 
 
 def float32_down(x: Tensor) -> Tensor:
-    """A float32 <= x, the largest that is not subnormal (some devices flush those), for float64 x."""
+    """Return a float32 <= x, the largest that is not subnormal (some devices flush those), for float64 x."""
     y = x.to(torch.float32)
     y = torch.where(y.to(torch.float64) > x, down(y), y)
     tiny = torch.finfo(torch.float32).tiny
@@ -149,23 +149,23 @@ def float32_down(x: Tensor) -> Tensor:
 
 
 def float32_up(x: Tensor) -> Tensor:
-    """A float32 >= x, the smallest that is not subnormal, for float64 x."""
+    """Return a float32 >= x, the smallest that is not subnormal, for float64 x."""
     return -float32_down(-x)
 
 
 def float_down(x: Fraction) -> float:
-    """The largest float64 <= x."""
+    """Return the largest float64 <= x."""
     y = float(x)
     return y if Fraction(y) <= x else math.nextafter(y, -math.inf)
 
 
 def float_up(x: Fraction) -> float:
-    """The smallest float64 >= x."""
+    """Return the smallest float64 >= x."""
     return -float_down(-x)
 
 
 def nearest_float32(x: Fraction) -> float:
-    """The float32 nearest to x, as a float64.
+    """Return the float32 nearest to x, as a float64.
 
     Rounding to float64 first may tip a tie, so both neighbours are compared with the exact value.
     """
@@ -178,7 +178,7 @@ def nearest_float32(x: Fraction) -> float:
 
 
 def use_strict_float32() -> None:
-    """TF32 and bfloat16 off, deterministic kernels: float32 means float32 on every device.
+    """Turn TF32 and bfloat16 off, with deterministic kernels: float32 means float32 on every device.
 
     torch has older and newer names for this; both must agree, or it refuses to say which holds.
     """
@@ -192,7 +192,7 @@ def use_strict_float32() -> None:
 
 
 def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """The explicit source of randomness; the same seed gives the same run on one device."""
+    """Return the explicit source of randomness; the same seed gives the same run on one device."""
     return torch.Generator(device=device).manual_seed(seed)
 
 

@@ -56,7 +56,7 @@ class Bounder(ABC):
     def root(
         self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
     ) -> tuple[Root, Bounds] | None:
-        """The whole input set, one domain a target; None when the deadline came first.
+        """Bound the whole input set, one domain per target; None when the deadline came first.
 
         threshold (target,): the bound above which a target is settled.
         """
@@ -67,10 +67,10 @@ class Bounder(ABC):
 
     @abstractmethod
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        """The whole input set under a root that is there already, one domain a target."""
+        """Bound the whole input set under a root that is there already, one domain per target."""
 
     def tighter(self, root: Root, deepen: Deepen | None, deadline: Deadline) -> Root | None:
-        """A root with better bounds of the neurons, for more time; None where there is none to be had."""
+        """Return a root with better bounds of the neurons, for more time; None where there is none to be had."""
         return None
 
     def of_neurons(self) -> NeuronBounder | None:
@@ -79,7 +79,7 @@ class Bounder(ABC):
 
     @abstractmethod
     def domains_at_once(self, root: Root) -> int:
-        """How many sub-domains `bound` may be given, for the memory there is."""
+        """Return how many sub-domains `bound` may be given, for the memory there is."""
 
     def rebound_rows(self, root: Root) -> int:
         """Return how many bounds `rebounded` computes for a sub-domain; 0: it is not to be asked."""

@@ -45,7 +45,7 @@ class Beta(Bounder):
         return root, self.whole(root, threshold, deadline, clock)
 
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        """The whole input set, one domain a target."""
+        """Bound the whole input set, one domain per target."""
         schedule = Schedule(self.root_steps, self.rate)
         return self._bound(root, root_domains(root), schedule, threshold, deadline, clock)
 
@@ -71,7 +71,7 @@ class Beta(Bounder):
         return sum(layer.count for layer in root.layers[1:]) * self.neuron_steps // max(1, self.steps)
 
     def bound_part(self, part: Scope, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        """`bound`, for any scope."""
+        """Bound sub-domains of any scope, as `bound` does those of a root."""
         return self._bound(part, domains, Schedule(self.steps, self.child_rate), threshold, deadline, clock)
 
     def domains_at_once(self, root: Root) -> int:

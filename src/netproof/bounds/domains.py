@@ -98,19 +98,19 @@ class Domains(Batch):
 
     @property
     def depth(self) -> Tensor:
-        """(domain,): the last decision's place in the order they were taken."""
+        """Return (domain,): the last decision's place in the order they were taken."""
         if self.splits.shape[1] == 0:
             return torch.zeros_like(self.target)
         return self.splits.abs().amax(1).long()
 
     @property
     def known(self) -> Known:
-        """What a bound of these sub-domains may rest on."""
+        """Return what a bound of these sub-domains may rest on."""
         points, inside = (t if t.shape[1] else None for t in (self.points, self.inside))
         return Known(self.lower, self.upper, self.splits, points, inside)
 
     def contained_in(self, splits: Tensor) -> Tensor:
-        """(domain,): which sub-domains have all the signs of `splits` (U,). For neurons that are split once, at 0."""
+        """Say which sub-domains (domain,) have all the signs of `splits` (U,); for neurons split once, at 0."""
         fixed = splits != 0
         return (self.splits.sign()[:, fixed] == splits.sign()[fixed]).all(1)
 
@@ -148,7 +148,7 @@ def split(domains: Domains, neurons: Tensor, points: Tensor | None = None) -> Do
 
 
 def parents(domains: Domains) -> Tensor:
-    """(domain, U) splits of each one's parent: the same signs without the last decision.
+    """Return (domain, U) splits of each one's parent: the same signs without the last decision.
 
     For neurons that are split once: only LPs ask for parents, and there are none for others.
     """

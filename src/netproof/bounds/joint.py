@@ -95,14 +95,14 @@ class Joint:
 
     @cached_property
     def _boxes(self) -> dict[int, BoxRegion | None]:
-        """By layer, the boxes that the bounds of its neurons are over, one for each form."""
+        """Return by layer, the boxes that the bounds of its neurons are over, one for each form."""
         every = torch.arange(len(self.known.lower), device=self.known.lower.device)
         counts = {depth: 2 * which.shape[1] for depth, which in self.again.items()}
         return {depth: self.dual.boxes(every.repeat_interleave(count)) for depth, count in counts.items()}
 
     @cached_property
     def _forms(self) -> dict[int, tuple[Tensor, Tensor]]:
-        """By layer, h and −h of its neurons as forms (domain, 2, K, columns), and their errors (domain, 1, K)."""
+        """Return by layer h and −h of its neurons as forms (domain, 2, K, columns), and errors (domain, 1, K)."""
         found = {}
         for depth, which in self.again.items():
             real = which.clamp(max=self.dual.net.layers[depth].count - 1)  # a filler reads a real one, then is dropped

@@ -59,7 +59,7 @@ class LayerScope:
 
     @classmethod
     def of(cls, scope: Scope, search: Net, proof: Net, forms: Tensor, errors: Tensor, settled: Tensor) -> LayerScope:
-        """forms (n, columns), float64, of the neurons with errors (n,); search and proof: what comes before them."""
+        """Make the scope of neurons, given by forms (n, columns), float64, with errors (n,)."""
         return cls(
             scope.device,
             scope.bias,

@@ -111,7 +111,7 @@ class Mix(Family):
 
     @property
     def _planes(self) -> bool:
-        """Whether g has several operands."""
+        """Say whether g has several operands."""
         return self.lower[0].slope.dim() > self.lower[0].intercept.dim()
 
     def at(self, t: Tensor) -> Lines:

@@ -22,7 +22,7 @@ class Share:
 
 
 def blamed(node: Node, coef: Tensor, h: Interval, line: Tensor, share: Share, box: Tensor | None) -> Tensor:
-    """(target, input): the cost of each unstable neuron, divided by the shares in its width.
+    """Return (target, input): the cost of each unstable neuron, divided by the shares in its width.
 
     coef (target, row, m): the rows' coefficients at a nonlinear node; h (box, m), line (box, 3 or 4, m) and the shares
     are those of the boxes, and box (target,) says which is whose (None: one target a box).

@@ -31,7 +31,7 @@ COMPOSED = 1 << 24  # entries of the largest matrix that is composed
 
 
 def fits(graph: Graph, rows: Rows) -> bool:
-    """Whether the composed matrices, and the products on the way to them, stay small."""
+    """Say whether the composed matrices, and the products on the way to them, stay small."""
     wide = max(sum(graph.nodes[i].size for i in (0, *graph.nonlinear)), *(node.size for node in graph.nodes))
     tall = [graph.nodes[graph.nodes[i].inputs[0]].size for i in graph.nonlinear]
     return max(rows.valid.numel(), *tall, 1) * wide <= COMPOSED
@@ -50,7 +50,7 @@ class Block:
 
 
 def compose(graph: Graph, hull: Intervals, start: int, coef: Tensor) -> Block:
-    """<coef, z_start> for coef (row, *node), back through affine nodes until nonlinear ones or the input."""
+    """Carry <coef, z_start>, coef (row, *node), back through affine nodes to nonlinear ones or the input."""
     begin = Dense(coef, len(graph.nodes[start].shape))
     done = walk(graph, start, begin, None, 0, charge=hull.charge, keep=True)
     assert done.error is not None
@@ -94,7 +94,7 @@ class BlockNet(BoxNet):
         self._absolute[pre] = {j: h.to(self._device) for j, h in absolute.items()}
 
     def _add_rows(self, rows: Rows, hull: Intervals) -> None:
-        """Their constants with all rounding taken off: of the coefficients as they were read, and of the sums here."""
+        """Compose the rows; their constants have all rounding taken off, of the coefficients and of the sums here."""
         last = self._graph.output
         block = compose(self._graph, hull, last.index, rows.coef.reshape(-1, *last.shape))
         const = block.const.view_as(rows.offset)
@@ -142,7 +142,7 @@ class BlockNet(BoxNet):
         lines: Mapping[int, Tensor],
         keep: dict[int, Tensor] | None = None,
     ) -> LinearForm:
-        """Rows over the nodes j, coef (row, m_j), each on its own box (row,), carried back to the input."""
+        """Carry rows over the nodes j, coef (row, m_j), each on its own box (row,), back to the input."""
         error = error + rounding(const.abs(), self._terms)
         for j in reversed(self._graph.nonlinear):
             coef = pending.pop(j, None)

@@ -1,7 +1,7 @@
 """Bounds of many boxes at once, each with intermediate bounds of its own.
 
 Everything is float64 with rounding charged, so every number is a proof and none is confirmed again. Layer by layer:
-intervals from the layer before; then a backward pass for the neurons that these leave unstable, one row a pair of
+intervals from the layer before; then a backward pass for the neurons that these leave unstable, one row per pair of
 box and neuron, so that the work follows what is unstable and not the size of the batch. What the relaxation costs
 the bound, and which coordinate of the input is to blame, comes out on the way and tells where to split.
 
@@ -48,7 +48,7 @@ class BoxBounds:
 
     @property
     def bound(self) -> Tensor:
-        """(box,): what the best row gives."""
+        """Return (box,): what the best row gives."""
         return self.least.amax(1)
 
     def select(self, index: Tensor) -> BoxBounds:
@@ -92,11 +92,11 @@ class BoxBounder:
         self._pairs_at_once = {pre: self._pairs_that_fit(pre) for pre in self._read}
 
     def unknown(self, count: int) -> Tensor:
-        """`signs` of boxes of which nothing is known."""
+        """Return `signs` of boxes of which nothing is known."""
         return torch.zeros(count, self.neurons, dtype=torch.int8, device=self.device)
 
     def boxes_that_fit(self) -> int:
-        """How many boxes may be bounded at once; their pairs are bounded in parts that fit in any case."""
+        """Return how many boxes may be bounded at once; their pairs are bounded in parts that fit in any case."""
         widest = max(node.size for node in self.graph.nodes)
         entries = 8 * self.graph.entries + 8 * self.rows.valid.shape[1] * widest
         if self.graph.input.size <= FEW_INPUTS:
@@ -111,7 +111,7 @@ class BoxBounder:
         return max(1, fit)
 
     def shrink(self) -> None:
-        """After running out of memory: fewer pairs at a time."""
+        """Take fewer pairs at a time, after running out of memory."""
         self._pairs_at_once = {pre: max(1, count // 2) for pre, count in self._pairs_at_once.items()}
 
     @torch.no_grad()
@@ -126,7 +126,7 @@ class BoxBounder:
         box: Tensor | None = None,
         blame: bool = True,
     ) -> BoxBounds:
-        """lower, upper: (box, input) inside the hull; target (box,); signs (box, N), what is known of an ancestor.
+        """Bound boxes, lower and upper (box, input) inside the hull; signs (box, N): what is known of an ancestor.
 
         box: (target,) the box of each target where several share one; everything returned then has an entry a target.
         Raises DeadlineExpired: from half a pass nothing may be concluded.
@@ -178,7 +178,7 @@ class BoxBounder:
         return layers
 
     def _start(self, pre: int, h: Interval, signs: Tensor) -> Interval:
-        """Intervals (box, m), no wider than the hull's and with the signs that an ancestor knew."""
+        """Return intervals (box, m), no wider than the hull's and with the signs that an ancestor knew."""
         sign, kink = signs[:, self._place[pre]], self._kink[pre]
         lower, upper = h.lower.maximum(self._hull[pre].lower), h.upper.minimum(self._hull[pre].upper)
         if kink is None:
@@ -232,7 +232,7 @@ class BoxBounder:
     def _rows(
         self, target: Tensor, region: BoxRegion, lines: Mapping[int, Tensor], keep: dict[int, Tensor]
     ) -> tuple[LinearForm, Tensor]:
-        """The lower forms of each box's rows and their least values; padding says nothing."""
+        """Return the lower forms of each box's rows and their least values; padding says nothing."""
         form = self._net.of_rows(target, lines, keep)
         padding = ~self.rows.valid[target]
         form = LinearForm(form.coef.masked_fill(padding[..., None], 0.0), form.const.masked_fill(padding, -torch.inf))

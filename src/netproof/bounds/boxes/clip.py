@@ -10,7 +10,7 @@ from netproof.numerics import enlarged_rounding, up, with_vanishing
 
 
 def clip(lower: Tensor, upper: Tensor, form: LinearForm, threshold: Tensor, sweeps: int) -> tuple[Tensor, Tensor]:
-    """The boxes (box, input) less what no violation lies in; lower > upper where nothing is left.
+    """Return the boxes (box, input) less what no violation lies in; lower > upper where nothing is left.
 
     form: coef (box, row, input), const (box, row), with coef·x + const <= r_j(x) on the box. At a violation every row
     is at most threshold (box,), so with the other coordinates at their best

@@ -17,7 +17,7 @@ PAIRS = 28  # at most so many pairs of rows: those of the best rows
 
 
 def combine(form: LinearForm, least: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    """λ (box, row), 0 but for two rows, for forms coef (box, row, input), const (box, row) on boxes (box, input).
+    """Return λ (box, row), 0 but for two rows, for forms coef (box, row, input), const (box, row) on boxes.
 
     least (box, row): the forms' least values, at least two rows of them.
     """
@@ -41,7 +41,7 @@ def combine(form: LinearForm, least: Tensor, lower: Tensor, upper: Tensor) -> Te
 
 
 def combined(form: LinearForm, weights: Tensor, lower: Tensor, upper: Tensor) -> tuple[LinearForm, Tensor]:
-    """The form Σ λ_j f_j, coef (box, 1, input), const (box, 1), rounded down; and its least value on the box (box,)."""
+    """Return the form Σ λ_j f_j, coef (box, 1, input), const (box, 1), rounded down; and its least value (box,)."""
     const = torch.where(weights > 0, form.const, 0.0)  # padding has −inf
     coef = (weights[:, None] @ form.coef)[:, 0]
     reach = torch.maximum(lower.abs(), upper.abs())

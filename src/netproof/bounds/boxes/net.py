@@ -31,7 +31,7 @@ class BoxNet(ABC):
 
     @abstractmethod
     def interval(self, pre: int, known: MutableMapping[int, Interval]) -> Interval:
-        """h of node `pre` (box, m) from intervals (box, ·) of the input, node 0, and of the nonlinear nodes before."""
+        """Bound h of node `pre` (box, m) from intervals (box, ·) of the input and of the nonlinear nodes before."""
 
     @abstractmethod
     def neurons(self, pre: int, neuron: Tensor, box: Tensor, lines: Mapping[int, Tensor]) -> LinearForm:

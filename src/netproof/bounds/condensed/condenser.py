@@ -31,7 +31,7 @@ class Condenser:
 
     @property
     def places(self) -> Tensor:
-        """(Y,) the entries of the trunk's node that anything reads, those that are unstable first."""
+        """Return (Y,) the entries of the trunk's node that anything reads, those that are unstable first."""
         if self._places is None:
             self._places = _trunk_places(self._proof, self._node)
         return self._places
@@ -44,12 +44,12 @@ class Condenser:
 
     @property
     def _direct(self) -> bool:
-        """Whether the first layer reads the trunk's node itself."""
+        """Say whether the first layer reads the trunk's node itself."""
         layers = self._proof.layers
         return self._node != 0 and bool(layers) and layers[0].pre == self._node
 
     def neurons(self, pre: int, places: Tensor) -> tuple[Tensor, Tensor]:
-        """The forms (n, 1 + Y + U') and errors (n,) of h at `places` (n,) of node `pre`."""
+        """Return the forms (n, 1 + Y + U') and errors (n,) of h at `places` (n,) of node `pre`."""
         graph, device = self._proof.graph, places.device
         parts = []
         for some in places.split(rows_that_fit(graph, pre, device, torch.float64, grad=False)):
@@ -59,7 +59,7 @@ class Condenser:
 
     @torch.no_grad()
     def forms(self, start: int, coef: Tensor) -> tuple[Tensor, Tensor]:
-        """<coef, z_start> for coef (n, *node) as forms (n, 1 + Y + U') with errors (n,)."""
+        """Return <coef, z_start> for coef (n, *node) as forms (n, 1 + Y + U') with errors (n,)."""
         proof, graph = self._proof, self._proof.graph
         lines = {n: proof.linear_part(n) for n in graph.nonlinear if n in graph.ancestors[start]}
         done = walk(graph, start, proof.begin(start, coef), lines, self._node, charge=proof.charge, keep=True)
@@ -72,7 +72,7 @@ class Condenser:
         return torch.cat(parts, 1), done.error
 
     def add(self, forms: Tensor, errors: Tensor) -> None:
-        """The forms of the layer that `proof` has just taken in, and their errors (U_k,)."""
+        """Take in the forms of the layer that `proof` has just taken in, and their errors (U_k,)."""
         self._forms.append(forms)
         self._errors.append(errors)
 
@@ -87,7 +87,7 @@ class Condenser:
                 self.add(*self.neurons(layer.pre, layer.index))
 
     def condensed(self, intervals: Sequence[Interval], rows: Rows | None = None) -> Condensed:
-        """The proof's copy, of the layers there are; with all of them there, of the property's rows too."""
+        """Return the proof's copy, of the layers there are; with all of them there, of the property's rows too."""
         self.catch_up()
         proof, device = self._proof, self.places.device
         base, count = 1 + len(self.places), proof.count
@@ -104,7 +104,7 @@ class Condenser:
         return Condensed(trunk, proof.region, list(proof.layers), matrix, out, error, direct, charges)
 
     def _property(self, rows: Rows, intervals: Sequence[Interval]) -> tuple[Tensor, Tensor]:
-        """(target, row, columns) and errors (target, row) of r = coef·f(x) − offset."""
+        """Return (target, row, columns) and errors (target, row) of r = coef·f(x) − offset."""
         graph = self._proof.graph
         flat = rows.coef.flatten(0, 1)
         forms, error = self.forms(graph.output.index, flat.view(-1, *graph.output.shape))
@@ -153,7 +153,7 @@ def _at(bounds: Interval, index: Tensor) -> Interval:
 
 
 def search_copy(condensed: Condensed, search: LinedGraph) -> Condensed:
-    """The same in float32."""
+    """Return the same in float32."""
     trunk = condensed.trunk
     linear = _linear_trunk(search.graph, trunk.node)
     return Condensed(
@@ -170,7 +170,7 @@ def search_copy(condensed: Condensed, search: LinedGraph) -> Condensed:
 
 
 def trunk_node(graph: Graph) -> int:
-    """What the first nonlinear node reads, where every way from the input leads through it; else the input."""
+    """Return what the first nonlinear node reads, where every way from the input leads through it; else the input."""
     if not graph.nonlinear:
         return 0
     pre = graph.nodes[graph.nonlinear[0]].inputs[0]
@@ -182,7 +182,7 @@ def trunk_node(graph: Graph) -> int:
 
 
 def _trunk_places(proof: LinedGraph, node: int) -> Tensor:
-    """Every entry of the input; of a neuron's node those that are not dead, the first layer's own before the others."""
+    """Return the entries of the node that are not dead, the first layer's own first; of the input, all."""
     graph = proof.graph
     size, device = graph.nodes[node].size, proof.region.centre.device
     everything = torch.arange(size, device=device)
@@ -198,7 +198,7 @@ def _trunk_places(proof: LinedGraph, node: int) -> Tensor:
 
 
 def _linear_trunk(graph: Graph, node: int) -> Graph:
-    """The ops up to `node` without their constants."""
+    """Return the ops up to `node` without their constants."""
     return Graph(
         tuple(replace(n, op=n.op.linear()) if isinstance(n.op, Affine) else n for n in graph.nodes[: node + 1])
     )

@@ -6,7 +6,7 @@ before it and of the input:
     h_k = M_k · v + b_k,   v = (1, y, z_1, …, z_{k−1}),   z_j = g(h_j).
 
 y = W x is what the network sees of its input: the pre-activations of the first nonlinear node (the trunk), or the input
-itself where some way passes that node by. A backward bound of a sub-domain is then one matrix product a layer over
+itself where some way passes that node by. A backward bound of a sub-domain is then one matrix product per layer over
 some hundred neurons, instead of a convolution over thousands, and so is its gradient.
 
 The forms are computed once, in float64, by the one engine with rounding charged. The rounded coefficients are taken as
@@ -49,7 +49,7 @@ class Trunk:
         return self.index.shape[0]
 
     def spread(self, coef: Tensor) -> Tensor:
-        """(n, Y) -> (n, *node), 0 elsewhere."""
+        """Spread (n, Y) over the node, with 0 elsewhere: (n, *node)."""
         node = self.graph.nodes[self.node]
         if self.whole:
             return coef.reshape(-1, *node.shape)
@@ -58,14 +58,14 @@ class Trunk:
 
     @cached_property
     def _chain(self) -> list[Affine] | None:
-        """The ops one after the other, where each reads only the one before: then a walk needs no bookkeeping."""
+        """Return the ops in turn where each reads only the one before: then a walk needs no bookkeeping."""
         nodes = self.graph.nodes[1 : self.node + 1]
         if any(node.inputs != (node.index - 1,) for node in nodes):
             return None
         return [node.op for node in nodes if isinstance(node.op, Affine)]
 
     def pull(self, coef: Tensor) -> Tensor:
-        """W^T coef: (n, Y) -> (n, *input)."""
+        """Return W^T coef: (n, Y) -> (n, *input)."""
         here = self.spread(coef)
         if self._chain is None:
             return backward(self.graph, self.node, here, {}).coef
@@ -74,7 +74,7 @@ class Trunk:
         return here
 
     def push(self, shift: Tensor) -> Tensor:
-        """y at x = centre + shift: (n, *input) -> (n, Y)."""
+        """Return y at x = centre + shift: (n, *input) -> (n, Y)."""
         value = self.graph.forward(shift) if self._chain is None else shift
         for op in self._chain or ():
             value = op.forward(value)
@@ -120,29 +120,29 @@ class Condensed(Net):
 
     @property
     def base(self) -> int:
-        """1 + Y: where the columns of z begin."""
+        """Return 1 + Y, where the columns of z begin."""
         return 1 + self.trunk.count
 
     @cached_property
     def sizes(self) -> list[int]:
-        """U_k of each layer."""
+        """Return U_k of each layer."""
         return [layer.count for layer in self.layers]
 
     @cached_property
     def onto(self) -> list[Tensor]:
-        """By layer (later neurons, U_k): how the neurons after it read it."""
+        """Return by layer (later neurons, U_k): how the neurons after it read it."""
         base = self.base
         ends = [(layer.packed.start, layer.packed.stop) for layer in self.layers]
         return [self.matrix[stop:, base + start : base + stop] for start, stop in ends]
 
     @cached_property
     def from_before(self) -> list[Tensor]:
-        """By layer (1 + Y + its start, U_k): what it reads."""
+        """Return by layer (1 + Y + its start, U_k): what it reads."""
         return [self.matrix[layer.packed, : self.base + layer.start].mT for layer in self.layers]
 
     @cached_property
     def onto_base(self) -> Tensor:
-        """(U − direct, 1 + Y): how the neurons read y, those apart that read one entry of it each."""
+        """Return (U − direct, 1 + Y): how the neurons read y, those apart that read one entry of it each."""
         return self.matrix[self.direct :, : self.base]
 
     def climbs_that_fit(self) -> int:
@@ -197,7 +197,7 @@ class Condensed(Net):
         offset: Tensor | None,
         region: BoxRegion | None = None,
     ) -> Pulled:
-        """Bound each form of seed (domain, 1 + Y + U) from below, one matrix product a layer."""
+        """Bound each form of seed (domain, 1 + Y + U) from below, one matrix product per layer."""
         count, base, first = self.count, self.base, self.direct
         after, before = seed[:, base:].clone(), seed.new_empty(len(seed), count)
         # Taking many small views costs as much as the arithmetic on a GPU, so they are taken all at once.

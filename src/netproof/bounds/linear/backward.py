@@ -7,7 +7,7 @@ above, bound −c·z from below.
 
 With a `Charge` the same walk, in float64, is a proof. The rounded coefficients that an op returns are taken as
 they are, as an exact new form; what they miss of the exact adjoint, E with |E| <= γ|W|^T|c|, can change the form's
-value by at most <|E|, |z_in|> <= γ <|c|, |W||z_in|>. So one weight a node, γ(|W||z_in| + |b|), computed once from
+value by at most <|E|, |z_in|> <= γ <|c|, |W||z_in|>. So one weight per node, γ(|W||z_in| + |b|), computed once from
 the confirmed intervals, makes the whole error of a pass a sum of dot products with |c|, subtracted on the way.
 """
 
@@ -37,7 +37,7 @@ class Charge:
     _reach: dict[int, Tensor] = field(default_factory=dict)
 
     def reach(self, node: Node) -> Tensor:
-        """The sizes of all that the node reads, added up; kept, as magnitudes may only shrink."""
+        """Return the sizes of all that the node reads, added up; kept, as magnitudes may only shrink."""
         if node.index not in self._reach:
             sizes = [self.magnitude[i].sum() for i in node.inputs or (node.index,)]
             self._reach[node.index] = torch.stack(sizes).sum()
@@ -62,7 +62,7 @@ def backward(
     *,
     charge: Charge | None = None,
 ) -> LinearForm:
-    """A lower bound of <coef, z_start> as a form over the input.
+    """Return a lower bound of <coef, z_start> as a form over the input.
 
     coef: (*lead, *node). lines: for every nonlinear ancestor of `start`, broadcastable to (*lead, *its node).
     """
@@ -89,7 +89,7 @@ def walk(
     force: Mapping[int, Tensor] | None = None,
     keep: bool = False,
 ) -> Walk:
-    """`backward`, ending at node `stop` (every way back to the input must lead through it).
+    """Walk back as `backward` does, ending at node `stop` (every way back to the input must lead through it).
 
     Without lines every way ends at the first nonlinear node too, whose coefficients are then part of the form.
     force: by nonlinear node, what is taken off the coefficients of what it reads, (*lead, *node).

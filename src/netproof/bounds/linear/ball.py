@@ -36,7 +36,7 @@ class Ball:
 
     @classmethod
     def of(cls, inputs: InputSet) -> tuple[Tensor, Ball]:
-        """A centre (*input) in the box, and a ball about it that holds the set; float64, rounded outward."""
+        """Return a centre (*input) in the box, and a ball about it that holds the set; float64, rounded outward."""
         assert inputs.p is not None
         centre, radius = _in_the_box(inputs)
         sides = (centre - inputs.lower, inputs.upper - centre)
@@ -49,11 +49,11 @@ class Ball:
 
     @property
     def reach(self) -> Tensor:
-        """(input,): the largest |d|."""
+        """Return (input,): the largest |d|."""
         return torch.maximum(self.below, self.above)
 
     def fall(self, coef: Tensor) -> Tensor:
-        """The least of coef·d, for coef (n, input): (n,). In float64 never above it, but for this sum's rounding."""
+        """Return the least of coef·d for coef (n, input): (n,). In float64 never above it, but for rounding the sum."""
         size = coef.abs()
         if not self.cut:
             return -self.radius * self._dual_norm(size)
@@ -61,12 +61,12 @@ class Ball:
         return -self.radius * self._dual_norm(taken) - ((size - taken) * self._reach(coef)).sum(1)
 
     def taken(self, coef: Tensor) -> Tensor:
-        """|u| of the best split of coef (n, input): what the ball takes of |w|, the box has the rest."""
+        """Return |u| of the best split of coef (n, input): what the ball takes of |w|, the box has the rest."""
         size = coef.abs()
         return torch.minimum(size, self._most(size, self._reach(coef))) if self.cut else size
 
     def furthest(self, coef: Tensor) -> Tensor:
-        """d where coef·d is least, up to rounding: (n, input)."""
+        """Return d where coef·d is least, up to rounding: (n, input)."""
         size, reach = coef.abs(), self._reach(coef)
         if self.p == 1:
             step = self._steepest_first(size, reach)
@@ -76,15 +76,15 @@ class Ball:
         return -coef.sign() * step
 
     def _reach(self, coef: Tensor) -> Tensor:
-        """How far the box lets each coordinate go against its coefficient, (n, input)."""
+        """Return how far the box lets each coordinate go against its coefficient, (n, input)."""
         return torch.where(coef > 0, self.below, self.above)
 
     def _share(self, reach: Tensor) -> Tensor:
-        """In units of the radius."""
+        """Return how far the box lets each coordinate go, in units of the radius."""
         return reach / (self.radius or 1.0)
 
     def _dual_norm(self, size: Tensor) -> Tensor:
-        """Of (n, input), not negative: (n,). Scaled, since squares of small numbers underflow."""
+        """Return the dual norm of (n, input), not negative: (n,). Scaled, since squares of small numbers underflow."""
         if self.p == 1:
             return size.amax(1)
         top = _top(size)
@@ -92,7 +92,7 @@ class Ball:
         return norm
 
     def _most(self, size: Tensor, reach: Tensor) -> Tensor:
-        """What the ball takes of each |w| at most, (n, input) or (n, 1)."""
+        """Return what the ball takes of each |w| at most, (n, input) or (n, 1)."""
         if self.p == 2:
             top = _top(size)
             return self._price(size / top, reach) * top * self._share(reach)
@@ -101,7 +101,7 @@ class Ball:
         return torch.where(filled.any(1, keepdim=True), ordered.gather(1, _first(filled)), 0.0)
 
     def _price(self, size: Tensor, reach: Tensor) -> Tensor:
-        """μ > 0, (n, 1), with ‖min(|w|/μ, k)‖₂ = 1 in units of the radius; next to 0 where the box's corner is inside.
+        """Return μ > 0, (n, 1), with ‖min(|w|/μ, k)‖₂ = 1 in radii; next to 0 where the box's corner is inside.
 
         size: |w| (n, input), its largest entry 1. Sorted by |w|/k, the coordinates that stop at the box come first.
         """
@@ -122,7 +122,7 @@ class Ball:
         return torch.where(outside.any(1, keepdim=True), 1 / inverse, 0.0).clamp(min=tiny**0.5)
 
     def _steepest_first(self, size: Tensor, reach: Tensor) -> Tensor:
-        """The ℓ1 radius spent on the coordinates of the largest |w|, as far as the box lets each go."""
+        """Return the ℓ1 radius spent on the coordinates of the largest |w|, as far as the box lets each go."""
         order = size.argsort(dim=1, descending=True)
         there = reach.gather(1, order)
         left = (self.radius - (there.cumsum(1) - there)).clamp(min=0)
@@ -130,17 +130,17 @@ class Ball:
 
 
 def _top(size: Tensor) -> Tensor:
-    """The largest entry of each row, (n, 1), never 0."""
+    """Return the largest entry of each row, (n, 1), never 0."""
     return size.amax(1, keepdim=True).clamp(min=torch.finfo(size.dtype).tiny)
 
 
 def _first(which: Tensor) -> Tensor:
-    """The first True of each row, (n, 1); 0 where there is none."""
+    """Return the first True of each row, (n, 1); 0 where there is none."""
     return which.to(torch.uint8).argmax(1, keepdim=True)
 
 
 def _in_the_box(inputs: InputSet) -> tuple[Tensor, float]:
-    """The ball's centre moved into the box, and a radius about there.
+    """Return the ball's centre moved into the box, and a radius about there.
 
     In a coordinate that the centre left by g, |x − c| is at least g more than to the side of the box that it came to,
     and (x − c)² at least g² more than to there squared. So the radius shrinks, to 0 where the ball misses the box.

@@ -103,5 +103,5 @@ class Dense(Coefficients):
 
 
 def _dot(coef: Tensor, weight: Tensor, lead: torch.Size) -> Tensor:
-    """<coef, weight> over the node's axes: (*lead, *node), (*node) -> (*lead)."""
+    """Return <coef, weight> over the node's axes: (*lead, *node), (*node) -> (*lead)."""
     return (coef.reshape(math.prod(lead), weight.numel()) @ weight.reshape(-1)).reshape(lead)

@@ -132,7 +132,7 @@ class GraphNet(Net):
 
     @cached_property
     def _unread(self) -> Tensor | None:
-        """(U,) bool: the packed neurons that node `start` does not depend on; None where there are none."""
+        """Return (U,) bool: the packed neurons that node `start` does not depend on; None where there are none."""
         before = self.graph.ancestors[self.start]
         parts = [torch.full_like(layer.index, layer.node not in before, dtype=torch.bool) for layer in self.layers]
         return torch.cat(parts) if any(layer.node not in before for layer in self.layers) else None

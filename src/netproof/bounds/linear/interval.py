@@ -58,12 +58,12 @@ class Intervals:
         self.charge.magnitude[index] = better.magnitude
 
     def linear_on_a_ball(self, index: int) -> bool:
-        """Whether the input set is a ball and a node depends on it without any nonlinearity between."""
+        """Say whether the input set is a ball and a node depends on it without any nonlinearity between."""
         before = self.graph.ancestors[index]
         return self.region.ball is not None and not any(isinstance(self.graph.nodes[i].op, Nonlinear) for i in before)
 
     def _is_read(self, node: Node) -> bool:
-        """Whether it is what the network answers, or read by a nonlinear node: other bounds only serve these."""
+        """Say whether it is what the network answers, or read by a nonlinear node: other bounds only serve these."""
         readers = (n.op for n in self.graph.nodes if node.index in n.inputs)
         return node.index == self.graph.output.index or any(isinstance(op, Nonlinear) for op in readers)
 
@@ -97,11 +97,11 @@ class Intervals:
         return Interval(self.of[pre].lower.flatten(), self.of[pre].upper.flatten())
 
     def _weight(self, node: Node) -> Tensor:
-        """What a coefficient of this node may cost by rounding; what the weight itself lost to underflow included."""
+        """Return what a coefficient of this node may cost by rounding, with what the weight lost to underflow."""
         return with_vanishing(self._rounding(node))
 
     def _rounding(self, node: Node) -> Tensor:
-        """γ·(|W||z_in| + |b|), plus what the folded weights themselves may be off by."""
+        """Return γ·(|W||z_in| + |b|), plus what the folded weights themselves may be off by."""
         if isinstance(node.op, Input):
             return self.region.charge()
         magnitudes = [self.charge.magnitude[i][None] for i in node.inputs]

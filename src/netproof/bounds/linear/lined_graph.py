@@ -54,7 +54,7 @@ class LinedGraph:
 
     @property
     def count(self) -> int:
-        """U: how many neurons are unstable at the root."""
+        """Return U: how many slots of neurons are unstable at the root."""
         return self.layers[-1].packed.stop if self.layers else 0
 
     def linear_part(self, node: int) -> Lines:
@@ -118,7 +118,7 @@ def _among(packed: Tensor, stable: Tensor | None, index: Tensor, size: int) -> T
 
 
 def one_hot(places: Tensor, signs: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """(*lead) positions in a flattened node, (*lead) values -> (*lead, *node) with that value there."""
+    """Put values (*lead) at positions (*lead) of a flattened node, with 0 elsewhere: (*lead, *node)."""
     coef = torch.zeros(*places.shape, math.prod(shape), device=signs.device, dtype=signs.dtype)
     coef.scatter_(-1, places[..., None], signs.expand(places.shape)[..., None])
     return coef.view(*places.shape, *shape)

@@ -14,7 +14,7 @@ FRONTIER_SHARE = 0.4  # of the free memory, on the device and on the host, for s
 
 
 def budget(device: torch.device) -> int:
-    """Bytes that one pass may hold."""
+    """Return the bytes that one pass may hold."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -23,7 +23,7 @@ def budget(device: torch.device) -> int:
 
 
 def rows_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch.dtype, *, grad: bool) -> int:
-    """How many rows a backward pass from `start` may carry at once.
+    """Return how many rows a backward pass from `start` may carry at once.
 
     A pass without gradients holds a few tensors of the widest node; with gradients, a few of every node.
     """
@@ -43,13 +43,13 @@ def holds(size: int, device: torch.device) -> bool:
 
 
 def climbs_that_fit(neurons: int, columns: int, trunk: int, device: torch.device) -> int:
-    """How many condensed bounds may be climbed at once: parameters, moments, coefficients and values of each."""
+    """Return how many condensed bounds may be climbed at once: parameters, moments, coefficients and values of each."""
     entries = 24 * neurons + 6 * columns + 6 * trunk
     return max(1, budget(device) // (entries * torch.float32.itemsize))
 
 
 def domains_that_fit(each: int, device: torch.device) -> tuple[int | None, int]:
-    """How many sub-domains of `each` bytes may wait on the device (None: it is the host), and on the host."""
+    """Return how many sub-domains of `each` bytes may wait on the device (None: it is the host), and on the host."""
     host = max(1, int(host_memory() * FRONTIER_SHARE) // max(1, each))
     if device.type != "cuda":
         return None, host
@@ -58,7 +58,7 @@ def domains_that_fit(each: int, device: torch.device) -> tuple[int | None, int]:
 
 
 def host_memory() -> int:
-    """Bytes that a process may still take without harm."""
+    """Return the bytes that a process may still take without harm."""
     try:
         with open("/proc/meminfo") as file:
             fields = dict(line.split(":", 1) for line in file)
@@ -72,7 +72,7 @@ def host_memory() -> int:
 
 
 def _control_group_limit() -> int:
-    """What a container may take in all, less what it holds; no limit where there is none to be read."""
+    """Return what a container may take in all, less what it holds; no limit where there is none to be read."""
     try:
         with open("/sys/fs/cgroup/memory.max") as file:
             most = int(file.read())

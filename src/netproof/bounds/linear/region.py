@@ -42,23 +42,23 @@ class Region:
         return cls(centre, radius, lower, upper, ball)
 
     def about_centre(self) -> Region:
-        """The same set with its centre at 0."""
+        """Return the same set with its centre at 0."""
         lower, upper = self.lower - self.centre, self.upper - self.centre
         return replace(self, centre=torch.zeros_like(self.centre), lower=lower, upper=upper)
 
     def least(self, form: LinearForm) -> Tensor:
-        """min over the set of coef·x + const, (*lead). Its rounding is charged at the input node."""
+        """Return min over the set of coef·x + const, (*lead). Its rounding is charged at the input node."""
         lead = form.const.shape
         flat = form.coef.reshape(math.prod(lead), -1)
         value = flat @ self.centre.reshape(-1) + self._fall(flat)
         return form.const + value.reshape(lead)
 
     def least_of(self, coef: Tensor) -> Tensor:
-        """min over the set of coef·x, for a set with its centre at 0 and coef (n, *input): (n,). Not for proofs."""
+        """Return min over the set of coef·x, for a set about 0 and coef (n, *input): (n,). Not for proofs."""
         return self._fall(coef.flatten(1))
 
     def _fall(self, flat: Tensor) -> Tensor:
-        """The least of coef·(x − centre) for coef (n, input): (n,)."""
+        """Return the least of coef·(x − centre) for coef (n, input): (n,)."""
         if self.ball is None:
             return -(flat.abs() @ self.radius.reshape(-1))
         with torch.no_grad():
@@ -69,7 +69,7 @@ class Region:
         return value + ((flat - flat.detach()) * there).sum(1)  # the slope of a least value is where it is taken
 
     def minimiser(self, coef: Tensor) -> Tensor:
-        """A point of the set where coef·x is least: (*lead, *input)."""
+        """Return a point of the set where coef·x is least: (*lead, *input)."""
         if self.ball is None:
             return torch.where(coef > 0, self.lower, self.upper)
         away = self.ball.furthest(coef.reshape(-1, self.centre.numel())).view_as(coef)
@@ -81,7 +81,7 @@ class Region:
         return self
 
     def charge(self) -> Tensor:
-        """The weight of |coef| in the rounding of `least`: (*input)."""
+        """Return the weight of |coef| in the rounding of `least`: (*input)."""
         size, count = self.centre.abs() + self.radius, self.centre.numel()
         if self.ball is None:
             return rounding(size, count + 8, self.centre.dtype)

@@ -67,7 +67,7 @@ def _reach(root: Root, domains: Domains) -> list[Tensor]:
 
 
 def _candidates(domains: Domains) -> Tensor:
-    """(domain, U) bool: the neurons that the parent's branching ranked highest, so those that its bound hangs on."""
+    """Say which neurons (domain, U) the parent's branching ranked highest: those that its bound hangs on."""
     count = domains.splits.shape[1]
     named = torch.where(domains.candidates >= 0, domains.candidates, count)
     mask = torch.zeros(len(domains), count + 1, dtype=torch.bool, device=named.device)

@@ -28,7 +28,7 @@ from netproof.numerics import float32_down, float32_up
 def renew(
     root: Root, domains: Domains, most: int, schedule: Schedule, deadline: Deadline, recorder: Recorder = NOTHING
 ) -> Domains:
-    """The sub-domains with tighter bounds of up to `most` neurons a layer: those whose relaxation costs them most."""
+    """Tighten the bounds of up to `most` neurons per layer: those whose relaxation costs the sub-domain most."""
     cost = _cost(root, domains)
     for depth, layer in enumerate(root.layers):
         if layer.start == 0 or deadline.expired:
@@ -44,7 +44,7 @@ def renew(
 
 
 def _cost(root: Root, domains: Domains) -> Tensor:
-    """(domain, U): what each neuron's lines take from the bound, and a little for width where they take nothing."""
+    """Return what each neuron's lines take from the bound, and a little for width where nothing: (domain, U)."""
     pulled = Dual.of(root, domains, proof=False).at(DualPoint.of(domains)).pulled
     assert pulled.lines is not None
     h, little = Interval(domains.lower, domains.upper), torch.full_like(pulled.after, -1e-6)

@@ -77,17 +77,17 @@ class Root:
 
     @property
     def bias(self) -> Tensor:
-        """(U,): what h is when every nonlinear node before it and the input are 0."""
+        """Return (U,): what h is when every nonlinear node before it and the input are 0."""
         return torch.cat([self.graph32.region.centre.flatten()[:0], *self._bias])
 
     @property
     def valid(self) -> Tensor:
-        """(target, row) bool."""
+        """Return (target, row) bool: which rows are no padding."""
         return self.rows.valid
 
     @property
     def points(self) -> Tensor:
-        """(1, U): where neurons were split, nowhere yet; (1, 0) where all are split at 0 only."""
+        """Return (1, U): where neurons were split, nowhere yet; (1, 0) where all are split at 0 only."""
         return torch.zeros(1, 0 if split_at_zero(self.layers) else self.count, device=self.device)
 
     @cached_property
@@ -102,7 +102,7 @@ class Root:
 
     @cached_property
     def _condense(self) -> bool:
-        """Whether the condensed network fits; asked once, so that both precisions agree."""
+        """Say whether the condensed network fits; asked once, so that both precisions agree."""
         return self.condenser.fits
 
     @cached_property
@@ -229,7 +229,7 @@ def _refine(
 
 
 def _intervals_are_tight(root: Root, pre: int) -> bool:
-    """Whether `pre` is at most one mixing affine op away from the input, so that intervals lose nothing.
+    """Say whether `pre` is at most one mixing affine op away from the input, so that intervals lose nothing.
 
     Of a box, that is. A ball's intervals are not by boxes up to the first nonlinear node.
     """
@@ -279,7 +279,7 @@ class _Neurons:
         return Interval(value[: len(places)], -value[len(places) :]), by.view(2, -1), slopes
 
     def _branched(self, forms: Tensor, error: Tensor, slopes: Tensor, value: Tensor) -> Tensor:
-        """The same bounds by branch and bound, where the sign of the neuron is not known yet."""
+        """Return the same bounds by branch and bound, where the sign of the neuron is not known yet."""
         assert self._deepen is not None
         root, device = self._root, self._root.device
         half = len(value) // 2
@@ -317,7 +317,7 @@ def _unstable(root: Root, pre: int, bounds: Interval) -> Tensor:
 
 @lru_cache(maxsize=4)
 def _biases(graph: Graph, device: torch.device) -> list[Tensor]:
-    """By node, flattened: its value with the input and every nonlinear node at 0."""
+    """Return by node, flattened: its value with the input and every nonlinear node at 0."""
     values: list[Tensor] = []
     for node in graph.nodes:
         if isinstance(node.op, Affine):

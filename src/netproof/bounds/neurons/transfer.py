@@ -49,7 +49,7 @@ def _candidates(named: Tensor, places: Tensor, old: Root) -> Tensor:
 
 
 def _places(old: Root, new: Root) -> Tensor:
-    """(U of new,): where each neuron was packed."""
+    """Return (U of new,): where each neuron was packed."""
     parts = [torch.zeros(0, dtype=torch.int64, device=old.device)]
     by_node = {layer.node: layer for layer in old.graph32.layers}
     for layer in new.graph32.layers:
@@ -59,7 +59,7 @@ def _places(old: Root, new: Root) -> Tensor:
 
 
 def _sides(old: Root, new: Root, domains: Domains) -> Tensor:
-    """(domain or 1, U of old): +1 or −1 where the new root knows on which side of its split a neuron is, else 0."""
+    """Return ±1 where the new root knows on which side of its split a neuron is, else 0: (domain or 1, U of old)."""
     parts = []
     for layer in old.layers:
         bounds = new.intervals.of[layer.pre]
