@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.methods.plan import FEW_INPUTS, SOME_INPUTS, Strategy, choose_strategy, with_targets
+from netproof.methods.plan import FEW_INPUTS, SOME_INPUTS, Strategy, choose_strategy
 from netproof.methods.registry import METHODS
 from netproof.problem.problem import InputSet, Problem
 from support.asking import gaussian
@@ -59,6 +59,15 @@ def test_other_methods_are_what_they_say(method: str) -> None:
 def test_targets_keep_their_rows_and_their_disjuncts() -> None:
     rows = targets_of([[[1.0, 0.0]], [[0.0, 1.0]], [[1.0, 1.0]]], [[0.1], [0.2], [0.3]])
     whole = replace(box_problem(gaussian(0, (3, 4, 2)).graph, -1.0, 1.0, rows), disjuncts=(7, 8, 9))
-    some = with_targets(whole, [0, 2])
+    some = whole.select(torch.tensor([0, 2]))
     assert some.disjuncts == (7, 9)
     assert some.rows.offset.flatten().tolist() == pytest.approx([0.1, 0.3])
+
+
+def test_rows_of_some_targets_are_padded_no_further_than_these_need() -> None:
+    rows = targets_of([[[1.0, 0.0]], [[0.0, 1.0], [1.0, 1.0]], [[1.0, 1.0]]], [[0.1], [0.2, 0.4], [0.3]])
+    assert rows.valid.shape == (3, 2)
+    some = rows.select(torch.tensor([2, 0]))
+    assert some.valid.tolist() == [[True], [True]]
+    assert some.offset.flatten().tolist() == pytest.approx([0.3, 0.1])
+    assert torch.equal(rows.select(torch.tensor([1])).coef, rows.coef[1:2])

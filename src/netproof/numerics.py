@@ -93,9 +93,6 @@ def vanishing(reach: Tensor) -> Tensor:
     return UNDERFLOW * (1.0 + reach)
 
 
-underflow = vanishing  # the name that it had, for who imports it
-
-
 def with_vanishing(error: Amount, products: int = 1, dtype: torch.dtype = torch.float64) -> Amount:
     """Return an error with what so many products may lose below the normal numbers; in float64, 1 stands for all."""
     return error + products * TINY[dtype]
