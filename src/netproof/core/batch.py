@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Self, TypeVar
+from functools import cache
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,20 +24,20 @@ class Batch:
 
     def tensors(self) -> list[Tensor]:
         """Return all that is known of the parts."""
-        return [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
+        return [getattr(self, name) for name in _names(type(self))]
 
     def map(self, fn: Callable[[Tensor], Tensor]) -> Self:
         """Return the same with every tensor changed."""
-        return type(self)(*(fn(t) for t in self.tensors()))
+        return type(self)(*[fn(t) for t in self.tensors()])
 
     def select(self, index: Tensor | slice) -> Self:
         """Return the parts at `index` (positions, a mask or a range)."""
-        return self.map(lambda t: t[index])
+        return type(self)(*[t[index] for t in self.tensors()])
 
     def put(self, index: Tensor, some: Self) -> Self:
         """Return the same with those at `index` (n,) replaced."""
         pairs = zip(self.tensors(), some.tensors(), strict=True)
-        return type(self)(*(old.index_copy(0, index, new) for old, new in pairs))
+        return type(self)(*[old.index_copy(0, index, new) for old, new in pairs])
 
     @property
     def bytes_each(self) -> int:
@@ -47,6 +48,12 @@ class Batch:
     def urgency(self) -> Tensor:
         """Return (part,) which of parts with equal bounds goes first: that with the most; here they are all alike."""
         return torch.zeros_like(self.level)
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields; looked up once, as searches ask for them thousands of times."""
+    return tuple(f.name for f in fields(kind))
 
 
 P = TypeVar("P", bound=Batch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -27,11 +28,11 @@ class Layer:
     start: int  # their place among all packed neurons
     relaxation: Relaxation
 
-    @property
+    @cached_property
     def arity(self) -> int:
         return self.relaxation.arity
 
-    @property
+    @cached_property
     def outputs(self) -> Tensor:
         """Return the places of the neurons in the flattened node, (U_k / arity,)."""
         return self.index[: self.count // self.arity]
@@ -44,11 +45,11 @@ class Layer:
         """Put what neurons have (*lead, U_k / arity) into all of their slots: (*lead, U_k)."""
         return in_all_slots(self.arity, values)
 
-    @property
+    @cached_property
     def count(self) -> int:
         return self.index.shape[0]
 
-    @property
+    @cached_property
     def packed(self) -> slice:
         return slice(self.start, self.start + self.count)
 
