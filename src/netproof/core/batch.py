@@ -24,7 +24,8 @@ class Batch:
 
     def tensors(self) -> list[Tensor]:
         """Return all that is known of the parts."""
-        return [getattr(self, name) for name in _names(type(self))]
+        kind: Any = type(self)
+        return [getattr(self, name) for name in _names(kind)]
 
     def map(self, fn: Callable[[Tensor], Tensor]) -> Self:
         """Return the same with every tensor changed."""
