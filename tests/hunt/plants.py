@@ -115,10 +115,14 @@ def leaf_dropped() -> None:
 
 def rounding_zeroed() -> None:
     """No bound is charged for the rounding of its sums."""
-    faults = {"gamma": lambda n, dtype=torch.float64: 0.0, "lowered": lambda value, charge=0.0: value - charge}
+    faults = {
+        "rounding": lambda size, terms, dtype=torch.float64: size * 0.0,
+        "enlarged_rounding": lambda size, terms: size * 0.0,
+        "lowered": lambda value, charge=0.0: value - charge,
+    }
     homes = [m for name, m in list(sys.modules.items()) if name.startswith(("netproof.bounds.", "netproof.programs."))]
-    if not hasattr(network, "gamma"):
-        raise AttributeError("bounds.condensed.network charges no gamma")
+    if not hasattr(network, "rounding"):
+        raise AttributeError("bounds.condensed.network charges no rounding")
     for module in homes:
         for name in faults.keys() & vars(module):
             _swap(module, name, faults[name])
