@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import recipe.operators  # noqa: F401  so that the converters are taken back
 from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import root_domains
 from netproof.bounds.condensed import condenser
@@ -33,23 +34,17 @@ from netproof.core.forms import Interval
 from netproof.core.verdict import Status
 from netproof.model.graph import Graph
 from netproof.model.moves import Reshape
-from netproof.model.onnx.context import CONVERTERS
 from netproof.problem.problem import InputSet
 from netproof.relax import Lines
 from recipe.cube import Cube
 from recipe.floor import Floor
 from recipe.maximum import Maximum
-from recipe.product import Product, by_a_constant
+from recipe.product import Product
 from support.asking import CPU, ask, knotted, sharpened
 from support.awkward import GraphBuilder
 from support.problems import box_problem, packed_values, random_points, random_relus, same_domains, targets_of
 from support.random_graphs import NetworkBuilder, random_network, seeded
 from support.rational import exact, exact_values
-
-for operator in ("Pow", "Clip", "Max"):  # importing them has entered their converters, which other tests do without
-    CONVERTERS.pop(operator, None)
-CONVERTERS["Mul"] = by_a_constant
-
 
 T = TypeVar("T")
 

@@ -13,14 +13,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from support.processes import HANG
+
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src"
-HANG = 120  # seconds: far beyond any right behaviour
 
 
 REAL = "the engine itself"
@@ -88,18 +87,3 @@ def _server(real: bool) -> socket.socket:
         )
     ours.settimeout(HANG)
     return ours
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + HANG
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    """Running, not merely a zombie that waits for its parent."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from command import HANG, alive, wait_for
 
 from netproof.campaign.instances import Instance
 from netproof.campaign.jobs import Job
@@ -20,6 +19,7 @@ from netproof.campaign.run import Event
 from netproof.campaign.store import Store
 from netproof.cli.commands import campaign_view
 from support.campaign import a_result, calls, environment, make_set
+from support.processes import HANG, alive, wait_for
 
 CPU = ("--device", "cpu", "--threads", "1", "--workers", "1")
 

@@ -11,7 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from command import HANG, environment, start, wait_for
+from command import environment, start
+
+from support.processes import HANG, wait_for
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
 

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import HANG, wait_for
 from test_cli_start import commands_that_import
 
 from netproof.cli.app import run as obey
 from support.asking import gaussian
 from support.campaign import calls, environment
 from support.paper_sets import make_sets
+from support.processes import HANG, wait_for
 
 TARGETS = ("table1", "table2", "cpu", "bounds", "relaxations", "example")
 SUFFIXES = ("csv", "png", "pdf", "html")

@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from command import HANG, run, start, wait_for
+from command import run, start
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
+
+from support.processes import HANG, wait_for
 
 VERIFY = ("verify", "m.onnx", "p.vnnlib")
 WITNESS = "((X_0 0.5)\n (X_1 -inf)\n (Y_0 1.5))\n"

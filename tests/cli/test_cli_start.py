@@ -8,7 +8,9 @@ import sys
 from ast import literal_eval
 from pathlib import Path
 
-from command import HANG, HERE, SOURCE, run_cold
+from command import HERE, SOURCE, run_cold
+
+from support.processes import HANG
 
 HEAVY = ("torch", "onnx", "onnxruntime", "highspy", "numpy", "matplotlib", "jinja2")
 COMMANDS = ("verify", "robust", "bounds", "inspect", "bench", "report", "reproduce", "methods", "doctor", "demo")

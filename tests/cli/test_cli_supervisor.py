@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import HANG, alive, environment, run, run_cold, start, wait_for
+from command import environment, run, run_cold, start
+
+from support.processes import HANG, alive, wait_for
 
 FILES = ("--json", "j.json", "--results-file", "r.txt")
 VERIFY = ("verify", "m.onnx", "p.vnnlib", *FILES)

@@ -146,8 +146,8 @@ MUTANTS = (
     Mutant(
         "weight-of-a-nonlinear-op",
         "bounds/linear/interval.py",
-        ".rounding(self._read_by(node), unit)\n",
-        ".rounding(self._read_by(node), 0.0)\n",
+        ".rounding(self.of[node.inputs[0]].flat, unit)\n",
+        ".rounding(self.of[node.inputs[0]].flat, 0.0)\n",
         "coefficient times slope, and the dot with the intercepts, are rounded",
         CHARGES,
     ),

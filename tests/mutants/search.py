@@ -227,8 +227,8 @@ MUTANTS = (
     Mutant(
         "leaf-failed-is-proved",
         "search/leaf.py",
-        "    return with_others(domains, outcomes.bound)\n",
-        "    return with_others(domains, outcomes.bound.nan_to_num(neginf=1.0))\n",
+        "    better = bound > domains.bound\n",
+        "    bound = bound.nan_to_num(neginf=1.0)\n    better = bound > domains.bound\n",
         "an LP that failed proves nothing",
         LEAF,
     ),

@@ -42,21 +42,17 @@ from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Work
 from recipe.constraint import LIMIT, with_sum_below
-from recipe.cube import Cube, CubeRelaxation, pow_three
-from recipe.floor import Floor, clip_below
-from recipe.maximum import MaximumRelaxation, largest
-from recipe.product import Product, ProductRelaxation, by_a_constant, multiply
+from recipe.cube import Cube, CubeRelaxation
+from recipe.floor import Floor
+from recipe.maximum import MaximumRelaxation
+from recipe.operators import OPERATORS
+from recipe.product import Product, ProductRelaxation
 from support.api import below, constant_property
 from support.asking import root_of
 from support.awkward import GraphBuilder
 from support.conformance import Conformance, usual_bounds, usual_boxes
 from support.problems import box_problem, packed_values
 
-# Importing them has entered their converters for every test of this process: here they are entered for these alone.
-OPERATORS = {"Pow": pow_three, "Clip": clip_below, "Max": largest, "Mul": multiply}
-for operator in OPERATORS:
-    CONVERTERS.pop(operator, None)
-CONVERTERS["Mul"] = by_a_constant
 METHODS = ("auto", "beta", "lirpa", "input-split")
 KINDS = ("cube", "floor", "product", "maximum")
 AT = 0.75  # of the floor

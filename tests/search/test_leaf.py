@@ -41,4 +41,4 @@ def test_past_the_deadline_a_leaf_keeps_what_was_proved_before() -> None:
     expired.cancel()
     outcomes = LeafLP(root, 1).decide(domains, expired)
     assert bool((outcomes.bound == -torch.inf).all())
-    assert torch.equal(with_bounds(domains, outcomes).bound, domains.bound)
+    assert torch.equal(with_bounds(domains, outcomes.bound).bound, domains.bound)

@@ -16,8 +16,8 @@ import pytest
 from netproof.errors import UsageError
 from netproof.workers.process import Process
 from netproof.workers.worker import Job, Message
+from support.processes import HANG, alive, wait_for
 
-HANG = 60.0  # seconds: far beyond any right behaviour
 HERE = str(Path(__file__).parent)
 
 
@@ -144,15 +144,4 @@ def test_a_worker_does_not_outlive_whom_it_works_for(how: str) -> None:
         assert parent.stdout is not None
         worker = int(parent.stdout.readline())
         parent.kill()
-    end = time.monotonic() + HANG
-    while alive(worker):
-        assert time.monotonic() < end, "an orphan"
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    """Running, not merely a zombie that waits for its parent."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    wait_for(lambda: not alive(worker))

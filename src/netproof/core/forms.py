@@ -14,6 +14,11 @@ class Interval(NamedTuple):
     upper: Tensor
 
     @property
+    def flat(self) -> Interval:
+        """Return both sides flattened."""
+        return Interval(self.lower.flatten(), self.upper.flatten())
+
+    @property
     def magnitude(self) -> Tensor:
         """Return the largest |value|."""
         return self.lower.abs().maximum(self.upper.abs())

@@ -79,12 +79,7 @@ class LeafLP:
         )
 
 
-def with_bounds(domains: Domains, outcomes: Outcomes) -> Domains:
-    """Return the sub-domains with the LP's bounds where they are better."""
-    return with_others(domains, outcomes.bound)
-
-
-def with_others(domains: Domains, bound: Tensor) -> Domains:
+def with_bounds(domains: Domains, bound: Tensor) -> Domains:
     """Return the sub-domains with the bounds (domain,) where better; these do not come from the sub-domain's own θ."""
     better = bound > domains.bound
     evaluated = domains.evaluated.masked_fill(better[:, None], 0)

@@ -317,7 +317,7 @@ class Search:
         outcomes = leaf.decide(leaves, self._deadline)
         self._stats.leaf_lps += len(leaves)
         self._ledger.try_points(outcomes.point, leaves.target)
-        leaves = with_bounds(leaves, outcomes)
+        leaves = with_bounds(leaves, outcomes.bound)
         self._ledger.leave_undecided(leaves.select(self._ledger.settle(leaves, by="lp")))
         self._stats.seconds["leaf"] += time.monotonic() - began
 

@@ -20,7 +20,7 @@ from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
 from netproof.search.effort import LpTurn
 from netproof.search.frontier import Frontier
-from netproof.search.leaf import LeafLP, with_bounds, with_others
+from netproof.search.leaf import LeafLP, with_bounds
 from netproof.search.ledger import Ledger
 
 # An LP costs about as much as so many neurons' worth of rounds (measured: 0.2 ms per neuron against 40 ms per round),
@@ -70,7 +70,7 @@ class LpTurns:
         outcomes = self._leaf.decide(domains, deadline)
         stats.lps += len(domains)
         self._ledger.try_points(outcomes.point, domains.target)
-        return with_bounds(domains, outcomes)
+        return with_bounds(domains, outcomes.bound)
 
     def _decide_parents(self, domains: Domains, deadline: Deadline, stats: Stats, clock: Clock) -> Domains:
         """Bounded first, for their intermediate bounds; by LP where that is not enough."""
@@ -84,7 +84,7 @@ class LpTurns:
             return above
         bound = above.bound.clone()
         bound[still_open] = self._decide(above.select(still_open), deadline, stats).bound
-        return with_others(above, bound)
+        return with_bounds(above, bound)
 
     def _parents(self, domains: Domains) -> Domains:
         """Return the distinct parents, with the root's bounds: a child's do not hold there.

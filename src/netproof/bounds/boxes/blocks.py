@@ -74,7 +74,7 @@ class BlockNet(BoxNet):
             (pre,) = graph.nodes[index].inputs
             if pre not in self._block:
                 self._add(pre, hull)
-            relaxation, h = relaxation_of(graph.nodes[index].op), Interval(*(side.flatten() for side in hull.of[pre]))
+            relaxation, h = relaxation_of(graph.nodes[index].op), hull.of[pre].flat
             own = relaxation.rounding(h, rounding(1.0, graph.nodes[pre].size + self._terms), times=2)
             read = (relaxation.steepest(h) * self._slack[pre].cpu()).view(relaxation.arity, -1).sum(0)
             self._weight[index] = enlarged(own + read).to(device)

@@ -79,7 +79,7 @@ class BoxBounder:
             intervals = interval_bounds(there, Region.of(hull, device, torch.float64))
             self._net = WalkedNet(there, self.rows, intervals)
         self._read = tuple(dict.fromkeys(graph.nodes[i].inputs[0] for i in graph.nonlinear))
-        self._hull = {i: Interval(*(side.flatten().to(device) for side in intervals.of[i])) for i in self._read}
+        self._hull = {i: Interval(*(side.to(device) for side in intervals.of[i].flat)) for i in self._read}
         sizes = [graph.nodes[i].size for i in self._read]
         self._place = {pre: slice(sum(sizes[:k]), sum(sizes[: k + 1])) for k, pre in enumerate(self._read)}
         self.neurons = sum(sizes)  # N

@@ -86,15 +86,10 @@ class Intervals:
             return Interval(self.region.lower, self.region.upper)
         inputs = [self.of[i] for i in node.inputs]
         if not isinstance(node.op, Affine):
-            lower, upper = relaxation_of(node.op).range(self._read_by(node))
+            lower, upper = relaxation_of(node.op).range(self.of[node.inputs[0]].flat)
             return Interval(lower.view(node.shape), upper.view(node.shape))
         lower, upper = through(node.op, [Interval(x.lower[None], x.upper[None]) for x in inputs], self._weight(node))
         return Interval(lower[0], upper[0])
-
-    def _read_by(self, node: Node) -> Interval:
-        """Return the bounds of what a nonlinear node reads, flattened."""
-        (pre,) = node.inputs
-        return Interval(self.of[pre].lower.flatten(), self.of[pre].upper.flatten())
 
     def _weight(self, node: Node) -> Tensor:
         """Return what a coefficient of this node may cost by rounding, with what the weight lost to underflow."""
@@ -107,7 +102,7 @@ class Intervals:
         magnitudes = [self.charge.magnitude[i][None] for i in node.inputs]
         if not isinstance(node.op, Affine):
             unit = rounding(1.0, magnitudes[0].numel() + 8)
-            charge = relaxation_of(node.op).rounding(self._read_by(node), unit)
+            charge = relaxation_of(node.op).rounding(self.of[node.inputs[0]].flat, unit)
             return charge.view(node.shape)
         weight = rounding(node.op.absolute().forward(*magnitudes)[0], node.op.fan + node.size + 8)
         if node.op.radius is not None:

@@ -39,7 +39,7 @@ class LinedGraph:
     def add(self, node: int, pre: int, bounds: Interval) -> None:
         """Register a nonlinear node with confirmed root bounds of its input, in that node's shape."""
         relaxation = relaxation_of(self.graph.nodes[node].op)
-        bounds = Interval(bounds.lower.flatten(), bounds.upper.flatten())
+        bounds = bounds.flat
         # As in a proof in either copy, since both must fold the same neurons: those that are one line, bit for bit.
         lines = relaxation.family(bounds, proof=True).at(relaxation.initial(bounds))
         if self.charge is not None:

@@ -310,8 +310,7 @@ def _readers(root: Root, pre: int) -> list[int]:
 def _unstable(root: Root, pre: int, bounds: Interval) -> Tensor:
     """Say which entries of the flattened node `pre` some nonlinear node is not linear on."""
     nodes = root.graph64.graph.nodes
-    flat = Interval(bounds.lower.flatten(), bounds.upper.flatten())
-    found = [relaxation_of(nodes[i].op).unstable(flat) for i in _readers(root, pre)]
+    found = [relaxation_of(nodes[i].op).unstable(bounds.flat) for i in _readers(root, pre)]
     return torch.stack(found).any(0)
 
 
