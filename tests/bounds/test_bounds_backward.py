@@ -10,7 +10,7 @@ import torch
 
 from netproof.bounds.domains import Known
 from netproof.bounds.dual import Dual, DualPoint, Evaluated
-from netproof.bounds.linear.backward import Charge, backward, walk
+from netproof.bounds.linear.backward import Backward, Charge
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.interval import Intervals, interval_bounds
 from netproof.bounds.linear.lined_graph import LinedGraph, one_hot
@@ -73,7 +73,7 @@ class Setting:
         return Fraction(float(self.evaluated(self.coef, self.known, self.slopes).value))
 
     def uncharged(self) -> Fraction:
-        form = backward(self.graph, self.graph.output.index, self.coef, self.lines)
+        form = Backward(self.graph).form(self.graph.output.index, self.coef, self.lines)
         return Fraction(float(self.region.least(form)))
 
     def rational(self) -> Fraction:
@@ -196,7 +196,7 @@ def test_leading_axes_are_independent() -> None:
     setting = Setting(awkward_graph(3), 3)
     rng = np.random.default_rng(0)
     coef = torch.from_numpy(rng.uniform(-1, 1, (3, 2, *setting.graph.output.shape)))
-    form = backward(setting.graph, setting.graph.output.index, coef, setting.lines, charge=setting.proof.charge)
+    form = setting.proof.back.form(setting.graph.output.index, coef, setting.lines)
     least = setting.region.least(form)
     assert least.shape == (3, 2)
     flat = coef.flatten(0, 1)
@@ -241,8 +241,8 @@ def test_the_sum_of_the_constants_is_charged() -> None:
         node = build.add(Scale(None, torch.tensor([[add]], dtype=torch.float64)), node)
     graph = build.finish()
     one = torch.ones(1, 1, 1, dtype=torch.float64)
-    assert float(backward(graph, node, one, {}).const) > -1 / 3
-    charged = float(backward(graph, node, one, {}, charge=only(graph)).const)
+    assert float(Backward(graph).form(node, one, {}).const) > -1 / 3
+    charged = float(Backward(graph, only(graph)).form(node, one, {}).const)
     assert -100 < charged <= -1 / 3
 
 
@@ -252,7 +252,7 @@ def test_the_sum_of_coefficients_at_a_shared_node_is_charged() -> None:
     build.sum(*branches)
     graph = build.finish()
     one = torch.ones(1, 1, 1, dtype=torch.float64)
-    form = backward(graph, graph.output.index, one, {}, charge=only(graph, magnitude=1e6))
+    form = Backward(graph, only(graph, magnitude=1e6)).form(graph.output.index, one, {})
     missed = abs(Fraction(float(form.coef)) - (Fraction(1) + Fraction(1 / 3))) * 10**6
     assert missed > 0
     assert Fraction(float(form.const)) <= -missed
@@ -299,7 +299,7 @@ def test_branching_gets_the_coefficient_at_every_nonlinear_output() -> None:
     box = InputSet(torch.tensor([[-1.0]], dtype=torch.float64), torch.tensor([[1.0]], dtype=torch.float64))
     setting = Setting(build.finish(), 0, box)
     coef, last = torch.ones(1, 1, 1, dtype=torch.float64), setting.graph.output.index
-    kept = walk(setting.graph, last, setting.proof.begin(last, coef), setting.lines, 0, keep=True).kept
+    kept = Backward(setting.graph).walk(last, setting.proof.begin(last, coef), setting.lines, 0, keep=True).kept
     assert kept[b].dense().item() == -3.0
     assert kept[a].dense().item() == pytest.approx(-3.0 * 0.5 * 2.0)  # b's h in [−1, 1]: its upper line's slope is 1/2
     after = setting.evaluated(coef, setting.known, setting.slopes).pulled.after

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import netproof
 from netproof.bounds.condensed import condenser
-from netproof.bounds.linear.backward import backward, over_input, walk
+from netproof.bounds.linear.backward import Backward
 from netproof.bounds.linear.coefficients import Coefficients, Dense
 from netproof.bounds.linear.lined_graph import LinedGraph
 from netproof.demo import copy_data
@@ -56,8 +56,8 @@ class Columns(Coefficients):
     def adjoint(self, op: Affine) -> list[Columns]:
         return [Columns.of(part) for part in op.adjoint(self.dense())]
 
-    def relaxed(self, lines: Lines, force: Tensor | None, arity: int) -> tuple[Columns, list[Tensor]]:
-        back, terms = Dense(self.dense(), len(self.shape)).relaxed(lines, force, arity)
+    def relaxed(self, lines: Lines, taken: Tensor | None, arity: int) -> tuple[Columns, list[Tensor]]:
+        back, terms = Dense(self.dense(), len(self.shape)).relaxed(lines, taken, arity)
         return Columns.of(back.values), terms
 
     def plus(self, more: Columns) -> Columns:
@@ -82,9 +82,10 @@ def test_a_walk_arrives_at_the_same_form(seed: int) -> None:
     graph = random_network(seeded(seed), neurons=12).graph.to("cpu", DTYPE)
     coef = torch.randn(5, *graph.output.shape, dtype=DTYPE, generator=torch.Generator().manual_seed(seed))
     lines = {i: _between(graph.nodes[i].shape) for i in graph.nonlinear}
-    plain = backward(graph, graph.output.index, coef, lines)
-    done = walk(graph, graph.output.index, Columns.of(coef), lines, 0)
-    ours = over_input(graph, done)
+    back = Backward(graph)
+    plain = back.form(graph.output.index, coef, lines)
+    done = back.walk(graph.output.index, Columns.of(coef), lines, 0)
+    ours = back.over_input(done)
     torch.testing.assert_close(ours.coef, plain.coef, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(ours.const, plain.const, rtol=1e-12, atol=1e-12)
 

@@ -21,7 +21,7 @@ from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.confirm import confirm
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.dual import Dual, DualPoint
-from netproof.bounds.linear.backward import Charge
+from netproof.bounds.linear.backward import Backward, Charge
 from netproof.bounds.net import Pulled
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.packed import Packed
@@ -66,14 +66,16 @@ def only(net: Condensed, *names: str, trunk: bool = False) -> Condensed:
     charges = net.charges
     assert charges is not None
     gone = {n: torch.zeros_like(getattr(charges, n)) for n in ("before", "after", "seed", "lost") if n not in names}
-    free = Charge(*([torch.zeros_like(t) for t in part] for part in (charges.trunk.weight, charges.trunk.magnitude)))
+    assert charges.trunk.charge is not None
+    parts = charges.trunk.charge.weight, charges.trunk.charge.magnitude
+    free = Backward(charges.trunk.graph, Charge(*([torch.zeros_like(t) for t in part] for part in parts)))
     return replace(net, charges=replace(charges, **gone, trunk=charges.trunk if trunk else free))
 
 
 def exact_trunk(net: Condensed) -> tuple[Exact, Exact]:
     """Return W (Y, input) and y at 0, rational."""
     assert net.charges is not None
-    graph, size = net.charges.graph, net.charges.graph.input.size
+    graph, size = net.charges.trunk.graph, net.charges.trunk.graph.input.size
     units = [exact(np.zeros(size)), *(exact(unit) for unit in np.eye(size))]
     zero, *others = (exact_values(graph, x)[net.trunk.node][net.trunk.index.numpy()] for x in units)
     columns = [y - zero for y in others]

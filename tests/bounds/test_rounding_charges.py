@@ -14,7 +14,7 @@ from netproof.bounds.base import Clock, root_domains
 from netproof.bounds.domains import Known
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.joint import Joint
-from netproof.bounds.linear.backward import Charge, backward
+from netproof.bounds.linear.backward import Backward, Charge
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.linear.lined_graph import LinedGraph
@@ -70,7 +70,7 @@ def test_coefficients_times_lines_are_charged() -> None:
     slope = torch.from_numpy(rng.uniform(0, 1, (1, 20)))
     lines = {1: Lines(slope, torch.ones_like(slope), torch.zeros_like(slope))}
     for coef in torch.from_numpy(rng.uniform(0, 1, (20, 1, 1, 20))):
-        form = backward(graph, 1, coef, lines, charge=alone)
+        form = Backward(graph, alone).form(1, coef, lines)
         gap = abs(exact(form.coef) - exact(coef) * exact(slope))
         assert Fraction(float(form.const)) <= -gap.sum()
 

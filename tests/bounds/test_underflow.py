@@ -15,7 +15,7 @@ from netproof.bounds.boxes.blocks import compose
 from netproof.bounds.boxes.bounder import BoxBounder
 from netproof.bounds.boxes.clip import clip
 from netproof.bounds.boxes.combine import combined
-from netproof.bounds.linear.backward import backward
+from netproof.bounds.linear.backward import Backward
 from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.linear.region import Region
 from netproof.bounds.neurons.root import build_root
@@ -82,7 +82,7 @@ def test_intervals_hold_what_was_lost() -> None:
 def test_a_backward_pass_pays_for_coefficients_that_vanish() -> None:
     graph = chain(LARGE, SMALL, -SMALL)
     charge = interval_bounds(graph, Region.of(between(0.5, 1.0), CPU, torch.float64)).charge
-    form = backward(graph, graph.output.index, torch.ones(1, 1, 1, dtype=torch.float64), {}, charge=charge)
+    form = Backward(graph, charge).form(graph.output.index, torch.ones(1, 1, 1, dtype=torch.float64), {})
     assert float(form.coef) == 0.0
     assert Fraction(float(form.const)) <= exact_values(graph, exact([1.0]))[-1][0]
 

@@ -133,8 +133,8 @@ MUTANTS = (
     Mutant(
         "interval-ball-without-charge",
         "bounds/linear/interval.py",
-        "backward(self.graph, node.index, coef, {}, charge=self.charge)",
-        "backward(self.graph, node.index, coef, {})",
+        "self.back.form(node.index, coef, {})",
+        "Backward(self.graph).form(node.index, coef, {})",
         "the way back to the input is rounded",
         ("bounds/test_bounds_ball.py",),
     ),

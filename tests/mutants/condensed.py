@@ -215,8 +215,8 @@ MUTANTS = (
     Mutant(
         "condense-trunk-charge",
         "bounds/condensed/network.py",
-        "self.trunk.spread(coef), {}, charge=charges.trunk)",
-        "self.trunk.spread(coef), {})",
+        "return self.charges.trunk.form(",
+        "return Backward(self.charges.trunk.graph).form(",
         "the way from the trunk to the input is rounded",
         CHARGES,
     ),

@@ -23,7 +23,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netproof.bounds.linear.backward import walk
 from netproof.bounds.linear.lined_graph import one_hot
 from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.neurons.root import Root
@@ -177,7 +176,7 @@ def _trunk(root: Root, program: Program, x: Ints, p: Ints, w: Ints, deadline: De
         unit = one_hot(
             some, torch.ones(len(some), dtype=torch.float64, device=root.device), graph.nodes[trunk.node].shape
         )
-        form = walk(graph, trunk.node, root.graph64.begin(trunk.node, unit), {}, 0, charge=root.graph64.charge)
+        form = root.graph64.back.walk(trunk.node, root.graph64.begin(trunk.node, unit), {}, 0)
         assert form.error is not None
         assert form.at is not None
         here = np.arange(done, done + len(some))

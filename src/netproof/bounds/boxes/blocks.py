@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.boxes.net import BoxNet
-from netproof.bounds.linear.backward import walk
+from netproof.bounds.linear.backward import Backward
 from netproof.bounds.linear.coefficients import Dense
 from netproof.bounds.linear.interval import Intervals
 from netproof.core.forms import Interval, LinearForm
@@ -52,7 +52,7 @@ class Block:
 def compose(graph: Graph, hull: Intervals, start: int, coef: Tensor) -> Block:
     """Carry <coef, z_start>, coef (row, *node), back through affine nodes to nonlinear ones or the input."""
     begin = Dense(coef, len(graph.nodes[start].shape))
-    done = walk(graph, start, begin, None, 0, charge=hull.charge, keep=True)
+    done = Backward(graph, hull.charge).walk(start, begin, None, 0, keep=True)
     assert done.error is not None
     found = done.kept if done.at is None else {0: done.at, **done.kept}
     return Block({j: part.dense().flatten(1) for j, part in found.items()}, done.const, done.error)

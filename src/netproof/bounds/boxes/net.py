@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 import torch
 from torch import Tensor
 
-from netproof.bounds.linear.backward import backward, over_input, walk
+from netproof.bounds.linear.backward import Backward
 from netproof.bounds.linear.coefficients import Dense
 from netproof.bounds.linear.interval import Intervals, through
 from netproof.bounds.linear.lined_graph import one_hot, shaped
@@ -50,6 +50,7 @@ class WalkedNet(BoxNet):
 
     def __init__(self, graph: Graph, rows: Rows, hull: Intervals) -> None:
         self._graph, self._rows, self._charge = graph, rows, hull.charge
+        self._back = Backward(graph, hull.charge)
 
     def interval(self, pre: int, known: MutableMapping[int, Interval]) -> Interval:
         for node in self._graph.nodes[: pre + 1]:
@@ -68,7 +69,7 @@ class WalkedNet(BoxNet):
     def neurons(self, pre: int, neuron: Tensor, box: Tensor, lines: Mapping[int, Tensor]) -> LinearForm:
         signs = torch.tensor([[1.0], [-1.0]], dtype=torch.float64, device=box.device)
         coef = one_hot(neuron.expand(2, -1), signs, self._graph.nodes[pre].shape).flatten(0, 1)
-        form = backward(self._graph, pre, coef, _ByRow(self._graph, lines, box.repeat(2)), charge=self._charge)
+        form = self._back.form(pre, coef, _ByRow(self._graph, lines, box.repeat(2)))
         return LinearForm(form.coef.flatten(1), form.const)
 
     def of_rows(self, target: Tensor, lines: Mapping[int, Tensor], keep: dict[int, Tensor]) -> LinearForm:
@@ -76,8 +77,8 @@ class WalkedNet(BoxNet):
         coef, offset = self._rows.coef[target], self._rows.offset[target]
         start = coef.view(*offset.shape, *last.shape)
         begin, by_row = Dense(start, len(last.shape)), _ByRow(self._graph, lines, None)
-        done = walk(self._graph, last.index, begin, by_row, 0, charge=self._charge, keep=True)
-        form = over_input(self._graph, done)
+        done = self._back.walk(last.index, begin, by_row, 0, keep=True)
+        form = self._back.over_input(done)
         keep.update({index: coef.dense().flatten(2) for index, coef in done.kept.items()})
         # One rounding of the coefficients as they were read, and those of the sum here.
         size = coef.abs() @ self._charge.magnitude[last.index].flatten() + offset.abs() + form.const.abs()

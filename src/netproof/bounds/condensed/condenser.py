@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.condensed.network import Charges, Condensed, Trunk
-from netproof.bounds.linear.backward import walk
 from netproof.bounds.linear.lined_graph import LinedGraph, one_hot
 from netproof.bounds.linear.memory import holds, rows_that_fit
 from netproof.core.forms import Interval
@@ -62,7 +61,7 @@ class Condenser:
         """Return <coef, z_start> for coef (n, *node) as forms (n, 1 + Y + U') with errors (n,)."""
         proof, graph = self._proof, self._proof.graph
         lines = {n: proof.linear_part(n) for n in graph.nonlinear if n in graph.ancestors[start]}
-        done = walk(graph, start, proof.begin(start, coef), lines, self._node, charge=proof.charge, keep=True)
+        done = proof.back.walk(start, proof.begin(start, coef), lines, self._node, keep=True)
         assert done.error is not None
         none = coef.new_zeros(len(coef), len(self.places))
         parts = [done.const[:, None], none if done.at is None else done.at.take(self.places)]
@@ -117,7 +116,6 @@ class Condenser:
 
     def _charges(self, matrix: Tensor, intervals: Sequence[Interval]) -> Charges:
         proof = self._proof
-        assert proof.charge is not None
         trunk = intervals[self._node].magnitude.flatten()[self.places]
         h = [intervals[layer.pre].magnitude.flatten()[layer.index] for layer in proof.layers]
         z = [layer.in_first_slots(intervals[layer.node].magnitude.flatten()[layer.outputs]) for layer in proof.layers]
@@ -143,8 +141,7 @@ class Condenser:
             seed=enlarged(rounding(values, terms)),
             values=values,
             lost=vanishing(values.sum() + most.sum()),
-            trunk=proof.charge,
-            graph=proof.graph,
+            trunk=proof.back,
         )
 
 

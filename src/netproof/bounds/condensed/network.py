@@ -22,7 +22,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from netproof.bounds.linear.backward import Charge, backward
+from netproof.bounds.linear.backward import Backward
 from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.memory import climbs_that_fit
 from netproof.bounds.linear.region import BoxRegion, Region
@@ -68,7 +68,7 @@ class Trunk:
         """Return W^T coef: (n, Y) -> (n, *input)."""
         here = self.spread(coef)
         if self._chain is None:
-            return backward(self.graph, self.node, here, {}).coef
+            return Backward(self.graph).form(self.node, here, {}).coef
         for op in reversed(self._chain):
             (here,) = op.adjoint(here)
         return here
@@ -92,8 +92,7 @@ class Charges:
     seed: Tensor  # (1 + Y + U,) of the form that a bound starts from
     values: Tensor  # (1 + Y + U,): the largest |value| of each column
     lost: Tensor  # (): what underflow may cost, whatever the coefficients
-    trunk: Charge
-    graph: Graph  # with constants, for the trunk's own pass
+    trunk: Backward  # the graph with constants, for the trunk's own pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,9 +258,8 @@ class Condensed(Net):
 
     def trunk_bound(self, coef: Tensor) -> LinearForm:
         """Return <coef, y> for coef (n, Y) as a form over the input, never above it: (n, *input), (n,). In proofs."""
-        charges = self.charges
-        assert charges is not None
-        return backward(charges.graph, self.trunk.node, self.trunk.spread(coef), {}, charge=charges.trunk)
+        assert self.charges is not None
+        return self.charges.trunk.form(self.trunk.node, self.trunk.spread(coef), {})
 
     def forward(self, pulled: Pulled) -> tuple[Tensor, Tensor]:
         """Return h (domain, U) and v = (1, y, z) (domain, 1 + Y + U) of the relaxed network at the minimiser."""

@@ -54,73 +54,71 @@ class Walk:
     kept: dict[int, Coefficients]  # where asked for, those at each nonlinear node's output
 
 
-def backward(
-    graph: Graph,
-    start: int,
-    coef: Tensor,
-    lines: Mapping[int, Lines],
-    *,
-    charge: Charge | None = None,
-) -> LinearForm:
-    """Return a lower bound of <coef, z_start> as a form over the input.
+@dataclass(frozen=True, eq=False)
+class Backward:
+    """A graph to carry linear forms back through; with a charge, in float64, every form that arrives is a proof."""
 
-    coef: (*lead, *node). lines: for every nonlinear ancestor of `start`, broadcastable to (*lead, *its node).
-    """
-    begin = Dense(coef, len(graph.nodes[start].shape))
-    return over_input(graph, walk(graph, start, begin, lines, graph.input.index, charge=charge))
+    graph: Graph
+    charge: Charge | None = None
 
+    def form(self, start: int, coef: Tensor, lines: Mapping[int, Lines]) -> LinearForm:
+        """Return a lower bound of <coef, z_start> as a form over the input.
 
-def over_input(graph: Graph, done: Walk) -> LinearForm:
-    """Return where a walk to the input arrived as a lower bound, rounding taken off."""
-    const = done.const if done.error is None else done.const - done.error
-    if done.at is None:
-        return LinearForm(const.new_zeros((*const.shape, *graph.input.shape)), const)
-    return LinearForm(done.at.dense(), const)
+        coef: (*lead, *node). lines: for every nonlinear ancestor of `start`, broadcastable to (*lead, *its node).
+        """
+        begin = Dense(coef, len(self.graph.nodes[start].shape))
+        return self.over_input(self.walk(start, begin, lines, self.graph.input.index))
 
+    def over_input(self, done: Walk) -> LinearForm:
+        """Return where a walk to the input arrived as a lower bound, rounding taken off."""
+        const = done.const if done.error is None else done.const - done.error
+        if done.at is None:
+            return LinearForm(const.new_zeros((*const.shape, *self.graph.input.shape)), const)
+        return LinearForm(done.at.dense(), const)
 
-def walk(
-    graph: Graph,
-    start: int,
-    coef: Coefficients,
-    lines: Mapping[int, Lines] | None,
-    stop: int,
-    *,
-    charge: Charge | None = None,
-    force: Mapping[int, Tensor] | None = None,
-    keep: bool = False,
-) -> Walk:
-    """Walk back as `backward` does, ending at node `stop` (every way back to the input must lead through it).
+    def walk(
+        self,
+        start: int,
+        coef: Coefficients,
+        lines: Mapping[int, Lines] | None,
+        stop: int,
+        *,
+        taken: Mapping[int, Tensor] | None = None,
+        keep: bool = False,
+    ) -> Walk:
+        """Walk back as `form` does, ending at node `stop` (every way back to the input must lead through it).
 
-    Without lines every way ends at the first nonlinear node too, whose coefficients are then part of the form.
-    force: by nonlinear node, what is taken off the coefficients of what it reads, (*lead, *node).
-    """
-    const = _Constant(track=charge is not None)
-    arrived: Coefficients | None = None
-    pending, kept = {start: coef}, dict[int, Coefficients]()
-    for node in reversed(graph.nodes[: start + 1]):
-        here = pending.pop(node.index, None)
-        if here is None:
-            continue
-        if node.index == stop and not isinstance(node.op, Input):
-            arrived = here
-            continue
-        if keep and isinstance(node.op, Nonlinear):
-            kept[node.index] = here
-        if lines is None and isinstance(node.op, Nonlinear):
-            continue
-        if charge is not None:
-            const.charge(here.size(charge.weight[node.index]) + vanishing(charge.reach(node)))
-        if isinstance(node.op, Input):
-            arrived = here
-            continue
-        for index, more in zip(node.inputs, _step(node, here, lines, charge, force, const), strict=True):
-            if index not in pending:
-                pending[index] = more
+        Without lines every way ends at the first nonlinear node too, whose coefficients are then part of the form.
+        taken: by nonlinear node, what is taken off the coefficients of what it reads, (*lead, *node). keep: return
+        the coefficients of nonlinear nodes too.
+        """
+        charge, const = self.charge, _Constant(track=self.charge is not None)
+        arrived: Coefficients | None = None
+        pending, kept = {start: coef}, dict[int, Coefficients]()
+        for node in reversed(self.graph.nodes[: start + 1]):
+            here = pending.pop(node.index, None)
+            if here is None:
                 continue
-            pending[index] = total = pending[index].plus(more)
+            if node.index == stop and not isinstance(node.op, Input):
+                arrived = here
+                continue
+            if keep and isinstance(node.op, Nonlinear):
+                kept[node.index] = here
+            if lines is None and isinstance(node.op, Nonlinear):
+                continue
             if charge is not None:
-                const.charge(few_roundings(total.size(charge.magnitude[index]), 2))
-    return Walk(arrived, *const.value(coef), kept)
+                const.charge(here.size(charge.weight[node.index]) + vanishing(charge.reach(node)))
+            if isinstance(node.op, Input):
+                arrived = here
+                continue
+            for index, more in zip(node.inputs, _step(node, here, lines, charge, taken, const), strict=True):
+                if index not in pending:
+                    pending[index] = more
+                    continue
+                pending[index] = total = pending[index].plus(more)
+                if charge is not None:
+                    const.charge(few_roundings(total.size(charge.magnitude[index]), 2))
+        return Walk(arrived, *const.value(coef), kept)
 
 
 def _step(
@@ -128,7 +126,7 @@ def _step(
     here: Coefficients,
     lines: Mapping[int, Lines] | None,
     charge: Charge | None,
-    force: Mapping[int, Tensor] | None,
+    taken: Mapping[int, Tensor] | None,
     const: _Constant,
 ) -> Sequence[Coefficients]:
     """Carry coefficients of a node to those of the nodes that it reads; what is constant goes into `const`."""
@@ -138,12 +136,12 @@ def _step(
             const.add(here.dot(offset.expand(node.shape)))
         return here.adjoint(node.op)
     assert lines is not None
-    taken = None if force is None else force.get(node.index)
     assert isinstance(node.op, Nonlinear)
-    back, terms = here.relaxed(lines[node.index], taken, node.op.arity)
+    less = None if taken is None else taken.get(node.index)
+    back, terms = here.relaxed(lines[node.index], less, node.op.arity)
     for term in terms:
         const.add(term)
-    if charge is not None and taken is not None:
+    if charge is not None and less is not None:
         const.charge(few_roundings(back.size(charge.magnitude[node.inputs[0]]), 2))
     return [back]
 

@@ -46,10 +46,10 @@ class Coefficients(ABC):
         """Carry them through an affine op: the coefficients of each node that it reads."""
 
     @abstractmethod
-    def relaxed(self, lines: Lines, force: Tensor | None, arity: int) -> tuple[Self, list[Tensor]]:
+    def relaxed(self, lines: Lines, taken: Tensor | None, arity: int) -> tuple[Self, list[Tensor]]:
         """Carry them through a nonlinear op by its lines: the coefficients of h, and terms (*lead) of the constant.
 
-        lines broadcast to (*lead, *node); force (*lead, *h): what is taken off the coefficients of h. Where `arity` is
+        lines broadcast to (*lead, *node); taken (*lead, *h): what is taken off the coefficients of h. Where `arity` is
         more than 1, h and the slopes have the operands first, (*lead, arity, *node).
         """
 
@@ -89,14 +89,14 @@ class Dense(Coefficients):
         flat = op.adjoint(self.values.reshape(math.prod(lead), *self.values.shape[len(lead) :]))
         return [Dense(f.reshape(*lead, *f.shape[1:]), f.dim() - 1) for f in flat]
 
-    def relaxed(self, lines: Lines, force: Tensor | None, arity: int) -> tuple[Dense, list[Tensor]]:
+    def relaxed(self, lines: Lines, taken: Tensor | None, arity: int) -> tuple[Dense, list[Tensor]]:
         here, lead = self.values, len(self.lead)
         terms = [(here.clamp(max=0) * lines.upper_intercept).flatten(lead).sum(-1)]
         if lines.lower_intercept is not None:
             terms.append((here.clamp(min=0) * lines.lower_intercept).flatten(lead).sum(-1))
         here = here if arity == 1 else here.unsqueeze(lead)
         back = here * torch.where(here < 0, lines.upper_slope, lines.lower_slope)
-        return Dense(back if force is None else back - force, self.rank + (arity > 1)), terms
+        return Dense(back if taken is None else back - taken, self.rank + (arity > 1)), terms
 
     def plus(self, more: Dense) -> Dense:
         return Dense(self.values + more.values, self.rank)

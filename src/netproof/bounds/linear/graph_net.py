@@ -9,7 +9,6 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from netproof.bounds.linear.backward import over_input, walk
 from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.lined_graph import LinedGraph, one_hot
 from netproof.bounds.linear.memory import rows_that_fit
@@ -104,10 +103,10 @@ class GraphNet(Net):
         if self._unread is not None:  # a walk does not come by these, so what their splits give must not count
             force, offset = (None if t is None else t.masked_fill(self._unread, 0.0) for t in (force, offset))
         spread = _ByNode(self, lines)
-        forces = None if force is None else _Forces(self, force)
+        taken = None if force is None else _Taken(self, force)
         begin = self.lined.begin(self.start, coef)
-        done = walk(self.graph, self.start, begin, spread, 0, charge=self.lined.charge, force=forces, keep=True)
-        form = over_input(self.graph, done)
+        done = self.lined.back.walk(self.start, begin, spread, 0, taken=taken, keep=True)
+        form = self.lined.back.over_input(done)
         kept = [layer for layer in self.layers if layer.node in done.kept]
         read = {layer.node: layer.in_all_slots(done.kept[layer.node].take(layer.outputs)) for layer in kept}
         after = self._packed(read, len(seed))
@@ -186,7 +185,7 @@ class _ByNode(Mapping[int, Lines]):
         return len(self._net.graph.nonlinear)
 
 
-class _Forces(Mapping[int, Tensor]):
+class _Taken(Mapping[int, Tensor]):
     """What splits take off the coefficients of a node's h, by nonlinear node."""
 
     def __init__(self, net: GraphNet, force: Tensor) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from netproof.bounds.linear.backward import Charge, backward
+from netproof.bounds.linear.backward import Backward, Charge
 from netproof.bounds.linear.lined_graph import one_hot
 from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.linear.region import Region
@@ -34,6 +34,11 @@ class Intervals:
         self.region = region
         self.of: list[Interval] = []  # (*node) each
         self.charge = Charge([], [])
+
+    @property
+    def back(self) -> Backward:
+        """Return what carries forms back through the graph, rounding charged by these bounds."""
+        return Backward(self.graph, self.charge)
 
     def extend(self, deadline: Deadline | None = None) -> Interval:
         """Bound the next node from its inputs' bounds; past the deadline, over a ball as over a box."""
@@ -76,7 +81,7 @@ class Intervals:
             if deadline.expired:
                 break
             coef = one_hot(places.expand(2, -1), sides.new_tensor([[1.0], [-1.0]]), node.shape)
-            value = self.region.least(backward(self.graph, node.index, coef, {}, charge=self.charge))
+            value = self.region.least(self.back.form(node.index, coef, {}))
             sides[:, places] = sides[:, places].fmax(lowered(value))
         lower, upper = (side.view_as(found.lower) for side in (sides[0], -sides[1]))
         self.tighten(node.index, Interval(lower, upper))

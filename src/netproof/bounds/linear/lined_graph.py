@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from netproof.bounds.linear.backward import Charge
+from netproof.bounds.linear.backward import Backward, Charge
 from netproof.bounds.linear.coefficients import Coefficients, Dense
 from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.region import Region
@@ -31,6 +32,11 @@ class LinedGraph:
     layers: list[Layer] = field(default_factory=list)
     _stable: dict[int, Lines] = field(default_factory=dict)  # where g is linear, (slots,); anything elsewhere
     _layer_of: dict[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def back(self) -> Backward:
+        """Return what carries forms back through this graph, rounding charged in proofs."""
+        return Backward(self.graph, self.charge)
 
     @property
     def dtype(self) -> torch.dtype:
