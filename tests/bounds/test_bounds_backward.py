@@ -15,7 +15,7 @@ from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.interval import Intervals, interval_bounds
 from netproof.bounds.linear.lined_graph import LinedGraph, one_hot
 from netproof.bounds.linear.region import Region
-from netproof.bounds.packed import Packed
+from netproof.bounds.packed import Lagrangian, Packed
 from netproof.core.forms import LinearForm
 from netproof.model.affine import Linear, Scale
 from netproof.model.graph import Graph
@@ -267,7 +267,7 @@ def test_the_last_addition_is_charged() -> None:
     assert float(setting.region.least(LinearForm(coef, torch.ones(1, dtype=torch.float64)))) == 1.0
     seed = torch.nn.functional.pad(coef.flatten(1), (1, 0), value=1.0)
     lines = Packed.of(setting.proof.layers, setting.known, proof=True).at(setting.slopes)
-    assert float(GraphNet.before(setting.proof, 0).backward(seed, lines, None, None).value) < 1.0
+    assert float(GraphNet.before(setting.proof, 0).backward(seed, Lagrangian(lines)).value) < 1.0
 
 
 def test_neurons_are_bounded_both_ways_from_one_pass() -> None:

@@ -24,11 +24,12 @@ from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.linear.backward import Backward, Charge
 from netproof.bounds.net import Pulled
 from netproof.bounds.neurons.root import Root, build_root
-from netproof.bounds.packed import Packed
+from netproof.bounds.packed import Lagrangian, Packed
 from netproof.core.deadline import Deadline
 from netproof.paper.rivals.bdd import Bdd
 from netproof.paper.rivals.decomposition import Hull, prove
 from netproof.problem.problem import Problem
+from netproof.relax import Lines
 from support.asking import CPU
 from support.awkward import GraphBuilder
 from support.problems import box_problem, folded_neurons, packed_values, random_points, random_relus, targets_of
@@ -58,7 +59,7 @@ def lines_of(net: Condensed, domains: Domains) -> Packed:
 
 
 def pull(net: Condensed, seed: Tensor, lines: Packed, slopes: Tensor) -> Pulled:
-    return net.backward(seed, lines.at(slopes), None, None)
+    return net.backward(seed, Lagrangian(lines.at(slopes)))
 
 
 def only(net: Condensed, *names: str, trunk: bool = False) -> Condensed:
@@ -220,7 +221,8 @@ def test_what_splits_away_from_zero_give_is_charged() -> None:
     for seed in range(20):
         offset = torch.from_numpy(np.random.default_rng(seed).uniform(-1, 1, (1, net.count)))
         offset[0, -1] -= offset.sum()
-        found = net.proved(none, none[:, : net.base], torch.zeros(1, dtype=torch.float64), zero, zero, offset)
+        relaxed = Lagrangian(Lines(zero, zero, zero), None, offset)
+        found = net.proved(none, none[:, : net.base], torch.zeros(1, dtype=torch.float64), zero, zero, relaxed)
         assert Fraction(float(found.value)) <= sum(exact(offset))
         above += Fraction(float(offset.sum())) > sum(exact(offset))
     assert above > 0

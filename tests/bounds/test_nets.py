@@ -27,7 +27,7 @@ from netproof.bounds.linear.lined_graph import LinedGraph
 from netproof.bounds.linear.region import Region
 from netproof.bounds.net import Net, Pulled
 from netproof.bounds.neurons.root import build_root
-from netproof.bounds.packed import Packed
+from netproof.bounds.packed import Lagrangian, Packed
 from netproof.bounds.scope import split_on
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
@@ -297,7 +297,7 @@ def plain_lines(size: int) -> Lines:
 def test_the_last_sum_is_charged() -> None:
     """1 − 2^-55 is 1 in floats."""
     net, seed = bare(at_point(1.0), 1, 0.0), torch.tensor([[1.0, -(2.0**-55)]], dtype=torch.float64)
-    found = net.backward(seed, plain_lines(1), None, None).value
+    found = net.backward(seed, Lagrangian(plain_lines(1))).value
     assert Fraction(float(found)) <= 1 - Fraction(1, 2**55)
 
 
@@ -306,19 +306,19 @@ def test_what_splits_give_besides_is_charged() -> None:
     net, nothing = bare(at_point(0.0, 0.0), 2, 0.0), torch.zeros(1, 3, dtype=torch.float64)
     for seed in range(40):
         f, q, g = np.random.default_rng(seed).uniform(0.5, 1.0, 3)
-        force = torch.tensor([[f, -g]], dtype=torch.float64)
+        signed = torch.tensor([[f, -g]], dtype=torch.float64)
         at = torch.tensor([[q, f * q / g]], dtype=torch.float64)
-        found = net.backward(nothing, plain_lines(2), force, force * at).value
-        assert Fraction(float(found)) <= exact(force) @ exact(at)
+        found = net.backward(nothing, Lagrangian(plain_lines(2), signed, signed * at)).value
+        assert Fraction(float(found)) <= exact(signed) @ exact(at)
 
 
 def test_coefficients_less_multipliers_are_charged() -> None:
     """(1 − t)·1 + (1 − s)·(−1), for t and s that are next to nothing beside 1."""
     net, lines = bare(at_point(1.0, -1.0), 2, 1.0), plain_lines(2)
     for seed in range(40):
-        force = torch.from_numpy(np.random.default_rng(seed).uniform(0, 2.0**-52, (1, 2)))
-        found = net.backward(torch.tensor([[0.0, 1.0, 1.0]], dtype=torch.float64), lines, force, None).value
-        assert Fraction(float(found)) <= exact(force) @ exact([-1.0, 1.0])
+        signed = torch.from_numpy(np.random.default_rng(seed).uniform(0, 2.0**-52, (1, 2)))
+        found = net.backward(torch.tensor([[0.0, 1.0, 1.0]], dtype=torch.float64), Lagrangian(lines, signed)).value
+        assert Fraction(float(found)) <= exact(signed) @ exact([-1.0, 1.0])
 
 
 def test_splits_that_nothing_depends_on_give_nothing() -> None:

@@ -22,7 +22,7 @@ from netproof.bounds.linear.region import Region
 from netproof.bounds.lirpa import confirm_jointly
 from netproof.bounds.net import Net
 from netproof.bounds.neurons.root import Root, build_root
-from netproof.bounds.packed import Packed
+from netproof.bounds.packed import Lagrangian, Packed
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.affine import Scale
@@ -54,7 +54,7 @@ def test_the_coefficients_of_an_affine_op_are_charged(seed: int) -> None:
     build.linear(build.linear(0, weight), np.linalg.svd(weight.T)[2][-1:])
     graph, region = build.finish(), around_zero(3)
     net = GraphNet.before(LinedGraph(graph, region, interval_bounds(graph, region).charge), graph.output.index)
-    bound = net.backward(torch.tensor([[0.0, 1.0]], dtype=torch.float64), NO_LINES, None, None).value
+    bound = net.backward(torch.tensor([[0.0, 1.0]], dtype=torch.float64), Lagrangian(NO_LINES)).value
     slope = [exact_values(graph, exact(unit))[-1][0] for unit in np.eye(3)]
     assert Fraction(float(bound)) <= -sum(map(abs, slope))
 

@@ -19,7 +19,7 @@ from netproof.bounds.linear.backward import Backward
 from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.linear.region import Region
 from netproof.bounds.neurons.root import build_root
-from netproof.bounds.packed import Packed
+from netproof.bounds.packed import Lagrangian, Packed
 from netproof.core.deadline import Deadline
 from netproof.core.forms import LinearForm
 from netproof.model.affine import Scale
@@ -133,7 +133,7 @@ def test_the_condensed_network_pays_for_coefficients_that_vanish() -> None:
         getattr(charges, name).zero_()
     lines = Packed.of(net.layers, domains.known.to(net.dtype), proof=True)
     form = torch.tensor([[0.0, 0.0, 0.0, SMALL]], dtype=torch.float64)
-    value = net.backward(form, lines.at(torch.ones(1, 2, dtype=torch.float64)), None, None).value
+    value = net.backward(form, Lagrangian(lines.at(torch.ones(1, 2, dtype=torch.float64)))).value
     assert Fraction(float(value)) <= Fraction(SMALL) ** 2 * Fraction(-(2.0**125))
 
 

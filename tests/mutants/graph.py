@@ -301,8 +301,8 @@ MUTANTS = (
     Mutant(
         "graph-net-splits-that-are-not-read",
         "bounds/linear/graph_net.py",
-        "t.masked_fill(self._unread, 0.0) for t in (force, offset)",
-        "t for t in (force, offset)",
+        "t.masked_fill(self._unread, 0.0) for t in (signed, offset)",
+        "t for t in (signed, offset)",
         "a split gives its sβq only together with −sβh, which a walk that does not come by leaves out",
         ("recipe/test_recipe.py",),
     ),

@@ -16,7 +16,7 @@ from torch import Tensor
 from netproof.bounds.domains import Domains, Known
 from netproof.bounds.linear.region import BoxRegion
 from netproof.bounds.net import Net, Pulled
-from netproof.bounds.packed import Packed, some
+from netproof.bounds.packed import Lagrangian, Packed, some
 from netproof.bounds.scope import Scope
 from netproof.numerics import lowered
 from netproof.relax import Lines
@@ -123,17 +123,12 @@ class Dual:
         """Return D (n,) of the sub-domains at `origin` (n,) at their points, with other lines (n, U) of the neurons."""
         seed = self.mix(theta.weights)[origin]
         beta = None if theta.multipliers is None else theta.multipliers[origin]
-        return self._carried(seed, lines, beta, self.packed.splits(origin), self.boxes(origin)).value
+        relaxed = self.packed.splits(origin).lagrangian(lines, beta, self.boxes(origin))
+        return self.net.backward(seed, relaxed).value
 
     def _pull(self, slopes: Tensor, beta: Tensor | None, weights: Tensor) -> Pulled:
-        return self._carried(self.mix(weights), self.packed.at(slopes), beta, self.packed, self.region)
-
-    def _carried(
-        self, seed: Tensor, lines: Lines, beta: Tensor | None, packed: Packed, region: BoxRegion | None
-    ) -> Pulled:
-        """Carry forms (n, columns) back by lines and multipliers."""
-        force = None if beta is None else packed.sign * beta
-        return self.net.backward(seed, lines, force, None if force is None else packed.offset(force), region)
+        relaxed = self.packed.lagrangian(self.packed.at(slopes), beta, self.region)
+        return self.net.backward(self.mix(weights), relaxed)
 
     def less(self, value: Tensor, weights: Tensor) -> Tensor:
         """Return a proof's value (domain,) less what the rows may be off by, and the rounding of their mix."""
@@ -201,7 +196,7 @@ class _Carry(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, net: Net, region: Any, seed: Tensor, *lines: Any) -> Tensor:
-        pulled = net.backward(seed, Lines(*lines), None, None, region)
+        pulled = net.backward(seed, Lagrangian(Lines(*lines), region=region))
         ctx.net, ctx.pulled = net, pulled._replace(value=pulled.value.detach())  # not itself: that would be a cycle
         return pulled.value
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.region import BoxRegion, Region
-from netproof.bounds.packed import some
+from netproof.bounds.packed import Lagrangian, some
 from netproof.relax import Line, Lines
 
 
@@ -88,19 +88,8 @@ class Net(ABC):
         return BoxRegion.of(lower, upper)
 
     @abstractmethod
-    def backward(
-        self,
-        seed: Tensor,
-        lines: Lines,
-        force: Tensor | None,
-        offset: Tensor | None,
-        region: BoxRegion | None = None,
-    ) -> Pulled:
-        """Bound each form of seed (domain, columns) from below; lines: (domain or 1, U) each.
-
-        force (domain, U): sβ of the splits, and offset (domain, U): sβq; None: 0. region: as `over` gives it; None: the
-        whole input set.
-        """
+    def backward(self, seed: Tensor, relaxed: Lagrangian) -> Pulled:
+        """Bound each form of seed (domain, columns) from below, the neurons and splits relaxed."""
 
     @abstractmethod
     def forward(self, pulled: Pulled) -> tuple[Tensor, Tensor]:

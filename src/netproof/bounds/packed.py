@@ -11,8 +11,18 @@ from torch import Tensor
 
 from netproof.bounds.domains import Known
 from netproof.bounds.linear.layers import Layer, alike
+from netproof.bounds.linear.region import BoxRegion
 from netproof.core.forms import Interval
 from netproof.relax import Family, Fan, Lines
+
+
+class Lagrangian(NamedTuple):
+    """What stands for the constraints of sub-domains in a bound: lines for neurons, multipliers for splits, boxes."""
+
+    lines: Lines  # (domain or 1, U) each
+    signed: Tensor | None = None  # (domain, U): sβ, the multiplier of each split s·(h − q) >= 0 with its sign; None: 0
+    offset: Tensor | None = None  # (domain, U): sβq; None: 0
+    region: BoxRegion | None = None  # the boxes of the input, as `Net.over` gives them; None: the whole input set
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +67,21 @@ class Packed:
     def multiplier_gradient(self, multipliers: Tensor, h: Tensor, out: Tensor) -> None:
         """Write what the bound gains by the multipliers to `out` (domain, U)."""
         if self.band is not None:
-            force = self.sign * multipliers
+            signed = self.sign * multipliers
             low, high, _ = self.band
             between = h.maximum(low).minimum(high)
-            h = h - torch.where(force > 0, low, torch.where(force < 0, high, between))
+            h = h - torch.where(signed > 0, low, torch.where(signed < 0, high, between))
         torch.mul(h, self.sign, out=out).neg_()
 
-    def offset(self, force: Tensor) -> Tensor | None:
-        """Return what the splits give besides for signed multipliers (domain, U), where they are not at 0."""
+    def lagrangian(self, lines: Lines, multipliers: Tensor | None, region: BoxRegion | None) -> Lagrangian:
+        """Return what bounds the sub-domains by lines and multipliers (domain, U), over boxes of the input."""
+        if multipliers is None:
+            return Lagrangian(lines, None, None, region)
+        signed = self.sign * multipliers
         if self.band is None:
-            return None
-        return force.clamp(min=0) * self.band.low + force.clamp(max=0) * self.band.high
+            return Lagrangian(lines, signed, None, region)
+        offset = signed.clamp(min=0) * self.band.low + signed.clamp(max=0) * self.band.high
+        return Lagrangian(lines, signed, offset, region)
 
     def project_(self, multipliers: Tensor) -> Tensor:
         """Make the multipliers (domain, U) sound, in place: not negative, but where they are free."""

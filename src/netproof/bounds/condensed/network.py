@@ -25,13 +25,13 @@ from torch import Tensor
 from netproof.bounds.linear.backward import Backward
 from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.memory import climbs_that_fit
-from netproof.bounds.linear.region import BoxRegion, Region
+from netproof.bounds.linear.region import Region
 from netproof.bounds.net import Net, Pulled
+from netproof.bounds.packed import Lagrangian
 from netproof.core.forms import LinearForm
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
 from netproof.numerics import enlarged, enlarged_rounding, rounding
-from netproof.relax import Lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,21 +188,15 @@ class Condensed(Net):
         assert self.charges is not None
         return enlarged_rounding(self.charges.values, count + 8), self.charges.lost
 
-    def backward(
-        self,
-        seed: Tensor,
-        lines: Lines,
-        force: Tensor | None,
-        offset: Tensor | None,
-        region: BoxRegion | None = None,
-    ) -> Pulled:
+    def backward(self, seed: Tensor, relaxed: Lagrangian) -> Pulled:
         """Bound each form of seed (domain, 1 + Y + U) from below, one matrix product per layer."""
+        lines, signed, offset, region = relaxed
         count, base, first = self.count, self.base, self.direct
         after, before = seed[:, base:].clone(), seed.new_empty(len(seed), count)
         # Taking many small views costs as much as the arithmetic on a GPU, so they are taken all at once.
         upper, lower = lines.upper_slope.split(self.sizes, 1), lines.lower_slope.split(self.sizes, 1)
         a, p = after.split(self.sizes, 1), before.split(self.sizes, 1)
-        split = None if force is None else force.split(self.sizes, 1)
+        split = None if signed is None else signed.split(self.sizes, 1)
         for k in reversed(range(len(self.layers))):
             if self.onto[k].shape[0]:
                 a[k].addmm_(before[:, self.layers[k].packed.stop :], self.onto[k])
@@ -221,7 +215,7 @@ class Condensed(Net):
         if lines.lower_intercept is not None:
             lost = lost + (after.clamp(min=0) * lines.lower_intercept).sum(1)
         if self.charges is not None:
-            return self.proved(seed, at_base, lost, after, before, offset, region)._replace(lines=lines)
+            return self.proved(seed, at_base, lost, after, before, relaxed)
         at_input, over = self.trunk.pull(at_base[:, 1:]), region or self.region
         value = at_base[:, 0] + at_base[:, 1:] @ self.trunk.centre + lost + over.least_of(at_input)
         if offset is not None:
@@ -235,13 +229,13 @@ class Condensed(Net):
         lost: Tensor,
         after: Tensor,
         before: Tensor,
-        offset: Tensor | None = None,
-        region: BoxRegion | None = None,
+        relaxed: Lagrangian | None = None,
     ) -> Pulled:
         """Bound at_base (domain, 1 + Y) over (1, y) and what neurons lose (domain,), with every rounding taken off.
 
-        offset: (domain, U), what the splits give besides, where they are not at 0.
+        relaxed: what gave these numbers; None: no lines, and nothing is split.
         """
+        lines, _, offset, region = relaxed or (None, None, None, None)
         charges = self.charges
         assert charges is not None
         form = self.trunk_bound(at_base[:, 1:])
@@ -254,7 +248,7 @@ class Condensed(Net):
             charge = charge + rounding(offset.abs().sum(1), self.count + 16)
         size = at_base[:, 0].abs() + lost.abs() + least.abs() + charge
         value = at_base[:, 0] + lost + least - enlarged(charge) - rounding(size, 8)
-        return Pulled(value, after, before, form.coef, over)
+        return Pulled(value, after, before, form.coef, over, lines)
 
     def trunk_bound(self, coef: Tensor) -> LinearForm:
         """Return <coef, y> for coef (n, Y) as a form over the input, never above it: (n, *input), (n,). In proofs."""

@@ -12,8 +12,9 @@ from torch import Tensor
 from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.lined_graph import LinedGraph, one_hot
 from netproof.bounds.linear.memory import rows_that_fit
-from netproof.bounds.linear.region import BoxRegion, Region
+from netproof.bounds.linear.region import Region
 from netproof.bounds.net import Net, Pulled
+from netproof.bounds.packed import Lagrangian
 from netproof.model.graph import Graph
 from netproof.model.ops import Nonlinear
 from netproof.numerics import enlarged_rounding, rounding, vanishing
@@ -90,20 +91,14 @@ class GraphNet(Net):
         """Return how many bounds may be climbed at once: coefficients and lines of every node of each."""
         return rows_that_fit(self.graph, self.start, self.region.centre.device, torch.float32, grad=True)
 
-    def backward(
-        self,
-        seed: Tensor,
-        lines: Lines,
-        force: Tensor | None,
-        offset: Tensor | None,
-        region: BoxRegion | None = None,
-    ) -> Pulled:
+    def backward(self, seed: Tensor, relaxed: Lagrangian) -> Pulled:
         """Bound each form of seed (domain, columns) from below, by the one engine of backward passes."""
+        lines, signed, offset, region = relaxed
         coef = seed[:, 1:].reshape(-1, *self.graph.nodes[self.start].shape)
         if self._unread is not None:  # a walk does not come by these, so what their splits give must not count
-            force, offset = (None if t is None else t.masked_fill(self._unread, 0.0) for t in (force, offset))
+            signed, offset = (None if t is None else t.masked_fill(self._unread, 0.0) for t in (signed, offset))
         spread = _ByNode(self, lines)
-        taken = None if force is None else _Taken(self, force)
+        taken = None if signed is None else _Taken(self, signed)
         begin = self.lined.begin(self.start, coef)
         done = self.lined.back.walk(self.start, begin, spread, 0, taken=taken, keep=True)
         form = self.lined.back.over_input(done)
@@ -113,8 +108,8 @@ class GraphNet(Net):
         before = after * torch.where(after < 0, lines.upper_slope, lines.lower_slope)
         over = region or self.region
         least, const = over.least(form), seed[:, 0]
-        if force is not None:
-            before = before - force
+        if signed is not None:
+            before = before - signed
         if offset is not None:
             const = const + offset.sum(1)
         value = const + least
@@ -188,14 +183,14 @@ class _ByNode(Mapping[int, Lines]):
 class _Taken(Mapping[int, Tensor]):
     """What splits take off the coefficients of a node's h, by nonlinear node."""
 
-    def __init__(self, net: GraphNet, force: Tensor) -> None:
-        self._net, self._force = net, force
+    def __init__(self, net: GraphNet, signed: Tensor) -> None:
+        self._net, self._signed = net, signed
 
     def __getitem__(self, node: int) -> Tensor:
         layer = self._net.by_node[node]
         read = self._net.graph.nodes[layer.pre]
-        dense = self._force.new_zeros(len(self._force), read.size)
-        return dense.index_copy_(1, layer.index, self._force[:, layer.packed]).view(-1, *read.shape)
+        dense = self._signed.new_zeros(len(self._signed), read.size)
+        return dense.index_copy_(1, layer.index, self._signed[:, layer.packed]).view(-1, *read.shape)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._net.by_node)
