@@ -20,7 +20,7 @@ from scaling import Bench, seconds_of
 from tables import say, table
 
 import netproof
-from netproof.bounds.ascent import Schedule, ascend
+from netproof.bounds.ascent import Climb, Schedule, ascend
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.neurons.root import Root
@@ -39,7 +39,7 @@ def climb_of(root: Root, domains: Domains, steps: int) -> Callable[[], Any]:
     """The climb that bounds these sub-domains, none of which is ever settled."""
     never = torch.full((len(domains),), torch.inf, device=domains.bound.device)
     dual, theta = Dual.of(root, domains, proof=False), DualPoint.of(domains)
-    return lambda: ascend(dual, theta, Schedule(steps, 0.1), never, Deadline())
+    return lambda: ascend(dual, theta, Climb(Schedule(steps, 0.1), never, Deadline()))
 
 
 def capture(call: Callable[[], Any]) -> torch.cuda.CUDAGraph:

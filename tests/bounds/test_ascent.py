@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds.ascent import FEW, LOOK, Schedule, ascend
+from netproof.bounds.ascent import FEW, LOOK, Climb, Schedule, ascend
 from netproof.core.deadline import Deadline
 
 NEVER = math.inf
@@ -87,7 +87,7 @@ def climb(
 ) -> tuple[Tensor, Tensor]:
     count = len(peaks.goal)
     limit = torch.tensor(threshold if isinstance(threshold, list) else [threshold] * count)
-    return ascend(peaks, torch.zeros(count, 2), schedule, limit, deadline or Deadline())
+    return ascend(peaks, torch.zeros(count, 2), Climb(schedule, limit, deadline or Deadline()))
 
 
 def assert_gives(peaks: Peaks, params: Tensor, best: Tensor) -> None:
@@ -266,7 +266,7 @@ class Idle(Peaks):
 
 def test_a_parameter_that_nothing_depends_on_stays() -> None:
     start = torch.zeros(2, 2)
-    _, params = ascend(Idle([1.0, 1.0], [0.0, 0.0]), start, Schedule(20), torch.full((2,), NEVER), Deadline())
+    _, params = ascend(Idle([1.0, 1.0], [0.0, 0.0]), start, Climb(Schedule(20), torch.full((2,), NEVER), Deadline()))
     assert params[:, 2:].tolist() == [[7.0] * 3] * 2
     assert not torch.equal(params[:, :2], start)
     assert start.tolist() == [[0.0, 0.0]] * 2  # what was given is not written to

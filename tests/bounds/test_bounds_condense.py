@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds.ascent import Schedule, ascend
+from netproof.bounds.ascent import Climb, Schedule, ascend
 from netproof.bounds.base import root_domains
 from netproof.bounds.condensed.condenser import trunk_node
 from netproof.bounds.domains import Domains, split
@@ -147,11 +147,11 @@ def test_a_climb_never_ends_below_its_start_and_leaves_alone_what_is_settled() -
     root = plain_root(first_problem(knotted(3, (3, 7, 6, 2))))
     domains = root_domains(root)
     dual, start = dual_on(root.condensed32, root, domains), DualPoint.of(domains)
-    first, _ = ascend(dual, start, Schedule(0), torch.full((1,), torch.inf), Deadline(None))
-    best, found = ascend(dual, start, Schedule(40), torch.full((1,), torch.inf), Deadline(None))
+    first, _ = ascend(dual, start, Climb(Schedule(0), torch.full((1,), torch.inf), Deadline(None)))
+    best, found = ascend(dual, start, Climb(Schedule(40), torch.full((1,), torch.inf), Deadline(None)))
     assert float(best) > float(first)
     torch.testing.assert_close(dual.at(found).value, best)
-    settled, _ = ascend(dual, start, Schedule(40), torch.full((1,), -1e9), Deadline(None))
+    settled, _ = ascend(dual, start, Climb(Schedule(40), torch.full((1,), -1e9), Deadline(None)))
     assert float(first) <= float(settled) <= float(best)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds.ascent import Schedule, ascend
+from netproof.bounds.ascent import Climb, Schedule, ascend
 from netproof.bounds.base import Bounds, Clock, root_domains
 from netproof.bounds.condensed import condenser
 from netproof.bounds.domains import Domains, split
@@ -358,7 +358,7 @@ def test_climbing_by_the_whole_gradient_gets_further() -> None:
         own = {k: t.expand(-1, 2, joint.again[k].shape[1], -1) for k, t in starts.items()}
         theta = DualPoint(slopes, None, domains.weights, own)
         climbs = (joint, Cut(joint.dual, joint.known, joint.again))
-        full, cut = (ascend(one, theta, Schedule(20, gain=None), never, Deadline())[0] for one in climbs)
+        full, cut = (ascend(one, theta, Climb(Schedule(20, gain=None), never, Deadline()))[0] for one in climbs)
         gains.append(float((full - cut).mean()))
     assert sum(gain > 0.1 for gain in gains) >= 5
     assert min(gains) > -0.01

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds.ascent import Schedule
+from netproof.bounds.ascent import Climb, Schedule
 from netproof.bounds.base import Clock, root_domains
 from netproof.bounds.beta import Beta
 from netproof.bounds.domains import Domains, split
@@ -128,7 +128,7 @@ def by_slopes(root: Root, domains: Domains) -> tuple[Tensor, Tensor]:
     known = replace(domains, splits=torch.zeros_like(domains.splits)).known
     count = len(forms)
     start, settled = (torch.ones(2 * count, root.count), None), torch.zeros(2 * count)
-    value, _ = bound_forms(nets, both, known, start, settled, Schedule(2), Deadline(None))
+    value, _ = bound_forms(nets, both, known, start, Climb(Schedule(2), settled, Deadline(None)))
     return value[:count], -value[count:]
 
 

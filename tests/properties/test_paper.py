@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds.ascent import Schedule
+from netproof.bounds.ascent import Climb, Schedule
 from netproof.bounds.base import Bounds, Clock, root_domains
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.dual import DualPoint
@@ -33,7 +33,7 @@ def climb(root: Root, domains: Domains) -> Bounds:
     """Optimise the output's slopes for long, with the intermediate bounds as they are."""
     never = torch.full((len(domains),), torch.inf, dtype=torch.float64)
     theta = DualPoint(domains.slopes.float(), None, domains.weights)
-    return optimise_and_confirm(root, domains, {}, theta, THOROUGH, never, Deadline(None), Clock())
+    return optimise_and_confirm(root, domains, {}, theta, Climb(THOROUGH, never, Deadline(None)), Clock())
 
 
 def lp_values(root: Root, domains: Domains) -> torch.Tensor:

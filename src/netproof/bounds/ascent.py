@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,6 +26,14 @@ class Schedule:
     rate: float = 0.25
     decay: float = 0.98
     gain: float | None = 1e-3  # of |bound| between two looks that is worth going on for; None: to the last step
+
+
+class Climb(NamedTuple):
+    """How far to climb: by which steps, past which value each sub-domain is left alone, and until when."""
+
+    schedule: Schedule
+    threshold: Tensor  # (domain,)
+    deadline: Deadline
 
 
 class Seen(Protocol):
@@ -64,15 +72,13 @@ class Objective(Protocol[Point, Found]):
         """Return the function of some sub-domains."""
 
 
-def ascend(
-    objective: Objective[Point, Found], point: Point, schedule: Schedule, threshold: Tensor, deadline: Deadline
-) -> tuple[Tensor, Point]:
+def ascend(objective: Objective[Point, Found], point: Point, climb: Climb) -> tuple[Tensor, Point]:
     """Return the best values found (domain,), and the point that gave them.
 
-    A sub-domain is settled once its value passes `threshold` (domain,) or has stopped rising: then it keeps what it
+    A sub-domain is settled once its value passes the threshold or has stopped rising: then it keeps what it
     has, computed any further or not, so that what one finds does not depend on its company.
     """
-    whole = objective
+    whole, (schedule, threshold, deadline) = objective, climb
     state = _State.at(objective.start(point), threshold)
     best, kept = state.best, state.kept
     places: Tensor | None = None  # of the sub-domains still computed

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netproof.bounds.ascent import Schedule, ascend
+from netproof.bounds.ascent import Climb, Schedule, ascend
 from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.confirm import confirm, mark_empty
 from netproof.bounds.domains import Domains
@@ -46,8 +46,8 @@ class Beta(Bounder):
 
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Bound the whole input set, one domain per target."""
-        schedule = Schedule(self.root_steps, self.rate)
-        return self._bound(root, root_domains(root), schedule, threshold, deadline, clock)
+        climb = Climb(Schedule(self.root_steps, self.rate), with_margin(threshold), deadline)
+        return self._bound(root, root_domains(root), climb, clock)
 
     def tighter(self, root: Root, deepen: Deepen | None, deadline: Deadline) -> Root | None:
         if self.neuron_steps == 0 or len(root.graph32.layers) < 2:
@@ -72,25 +72,17 @@ class Beta(Bounder):
 
     def bound_part(self, part: Scope, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Bound sub-domains of any scope, as `bound` does those of a root."""
-        return self._bound(part, domains, Schedule(self.steps, self.child_rate), threshold, deadline, clock)
+        climb = Climb(Schedule(self.steps, self.child_rate), with_margin(threshold), deadline)
+        return self._bound(part, domains, climb, clock)
 
     def domains_at_once(self, root: Root) -> int:
         return root.net32.climbs_that_fit()
 
     @torch.no_grad()
-    def _bound(
-        self,
-        scope: Scope,
-        domains: Domains,
-        schedule: Schedule,
-        threshold: Tensor,
-        deadline: Deadline,
-        clock: Clock,
-    ) -> Bounds:
+    def _bound(self, scope: Scope, domains: Domains, climb: Climb, clock: Clock) -> Bounds:
         theta = DualPoint.of(domains)
-        if schedule.steps > 0 and scope.count > 0:
-            margin = with_margin(threshold)
-            _, theta = ascend(Dual.of(scope, domains, proof=False), theta, schedule, margin, deadline)
+        if climb.schedule.steps > 0 and scope.count > 0:
+            _, theta = ascend(Dual.of(scope, domains, proof=False), theta, climb)
         began = time.monotonic()
         bounds = confirm(scope, domains, theta)
         clock.confirm += time.monotonic() - began

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from netproof.bounds.ascent import Schedule, ascend
+from netproof.bounds.ascent import Climb, Schedule, ascend
 from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.confirm import confirm, mark_empty
 from netproof.bounds.domains import Domains
@@ -53,16 +53,17 @@ class Lirpa(Bounder):
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         again = moved_neurons(root, domains, self.rebound)
         start = _inherited(root, domains, again) if self.steps else _fixed(root, domains)
-        schedule = Schedule(self.steps, self.child_rate)
-        return optimise_and_confirm(root, domains, again, start, schedule, threshold, deadline, clock)
+        climb = Climb(Schedule(self.steps, self.child_rate), with_margin(threshold), deadline)
+        return optimise_and_confirm(root, domains, again, start, climb, clock)
 
     def domains_at_once(self, root: Root) -> int:
         return max(1, root.net32.climbs_that_fit() // (1 + self.rebound))  # a neuron has no multipliers nor moments
 
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        domains, schedule = root_domains(root), Schedule(self.root_steps, self.rate)
+        climb = Climb(Schedule(self.root_steps, self.rate), with_margin(threshold), deadline)
+        domains = root_domains(root)
         start = DualPoint(domains.slopes, None, domains.weights)
-        return optimise_and_confirm(root, domains, {}, start, schedule, threshold, deadline, clock)
+        return optimise_and_confirm(root, domains, {}, start, climb, clock)
 
 
 def _inherited(root: Root, domains: Domains, again: Mapping[int, Tensor]) -> DualPoint:
@@ -80,19 +81,11 @@ def _fixed(root: Root, domains: Domains) -> DualPoint:
 
 
 def optimise_and_confirm(
-    root: Root,
-    domains: Domains,
-    again: Mapping[int, Tensor],
-    theta: DualPoint,
-    schedule: Schedule,
-    threshold: Tensor,
-    deadline: Deadline,
-    clock: Clock,
+    root: Root, domains: Domains, again: Mapping[int, Tensor], theta: DualPoint, climb: Climb, clock: Clock
 ) -> Bounds:
     """Climb in float32, then let float64 say what the slopes found are worth."""
-    if schedule.steps > 0 and root.count > 0:
-        margin = with_margin(threshold)
-        _, theta = ascend(Joint.of(root, domains, again, proof=False), theta, schedule, margin, deadline)
+    if climb.schedule.steps > 0 and root.count > 0:
+        _, theta = ascend(Joint.of(root, domains, again, proof=False), theta, climb)
     began = time.monotonic()
     bounds = confirm_jointly(root, domains, again, theta, clock)
     clock.confirm += time.monotonic() - began

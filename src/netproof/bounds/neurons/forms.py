@@ -7,11 +7,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from netproof.bounds.ascent import Schedule, ascend
+from netproof.bounds.ascent import Climb, ascend
 from netproof.bounds.domains import Known
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.net import Net
-from netproof.core.deadline import Deadline
 
 
 @torch.no_grad()
@@ -20,18 +19,16 @@ def bound_forms(
     forms: tuple[Tensor, Tensor],
     known: Known,
     start: tuple[Tensor, Tensor | None],
-    settled: Tensor,
-    schedule: Schedule,
-    deadline: Deadline,
+    climb: Climb,
 ) -> tuple[Tensor, DualPoint]:
     """Return confirmed lower bounds (n,) of forms, and the θ that gave them.
 
     nets: to search with and to prove with. forms: (n, columns), float64, and their errors (n,). start: slopes and
-    multipliers (n, U). A form is left alone once its bound passes `settled` (n,), float32.
+    multipliers (n, U). climb: its threshold (n,) is float32.
     """
     search, proof = nets
-    theta = DualPoint(*start, torch.ones(len(forms[0]), 1, device=settled.device))
-    if schedule.steps > 0:
-        _, theta = ascend(Dual.of_forms(search, *forms, known), theta, schedule, settled, deadline)
+    theta = DualPoint(*start, torch.ones(len(forms[0]), 1, device=climb.threshold.device))
+    if climb.schedule.steps > 0:
+        _, theta = ascend(Dual.of_forms(search, *forms, known), theta, climb)
     theta = replace(theta, slopes=theta.slopes.half().float())  # as a root keeps them
     return Dual.of_forms(proof, *forms, known).at(theta).value, theta

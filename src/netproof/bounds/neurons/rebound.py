@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from netproof.bounds.ascent import Schedule
+from netproof.bounds.ascent import Climb, Schedule
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.linear.layers import lost, settled_at, splittable
@@ -76,7 +76,7 @@ def _tighten(
         start = slopes.reshape(2 * count, -1).float(), torch.zeros(2 * count, layer.start, device=owner.device)
         known, settled = domains.known.upto(layer.start, owner[both]), settled_at(layer.relaxation.kink, sign)
         pairs = torch.cat([forms, -forms]), torch.cat([error, error])
-        value, found = bound_forms(nets, pairs, known, start, settled, schedule, deadline)
+        value, found = bound_forms(nets, pairs, known, start, Climb(schedule, settled, deadline))
         if recorder is not NOTHING:
             beta = None if found.multipliers is None else _by_pair(found.multipliers)
             recorder.neurons(root, domains.select(at), depth, which[:, None], _by_pair(found.slopes), beta)

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache, partial
 import torch
 from torch import Tensor
 
-from netproof.bounds.ascent import Schedule
+from netproof.bounds.ascent import Climb, Schedule
 from netproof.bounds.condensed.condenser import Condenser, search_copy
 from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.domains import Domains, Known
@@ -269,8 +269,8 @@ class _Neurons:
         start, settled = _initial(root, root.count)[None], self._settled(len(places))
         if self._optimised:
             start = start.repeat(len(forms), 1)
-        schedule = self._schedule if self._optimised else Schedule(0)
-        value, found = bound_forms(nets, (forms, error), known, (start, None), settled, schedule, self._deadline)
+        climb = Climb(self._schedule if self._optimised else Schedule(0), settled, self._deadline)
+        value, found = bound_forms(nets, (forms, error), known, (start, None), climb)
         slopes, by = found.slopes.expand(len(forms), -1), torch.full_like(value, Source.SLOPES, dtype=torch.int8)
         if self._optimised and self._deepen is not None:
             deeper = self._branched(forms, error, slopes, value)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from netproof.bounds.ascent import Schedule, ascend
+from netproof.bounds.ascent import Climb, Schedule, ascend
 from netproof.bounds.base import root_domains
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
@@ -159,7 +159,7 @@ class _Climb:
             return
         never = torch.full((1,), torch.inf, device=self.root.device)
         watched = _Watched(joint.dual, joint.known, joint.again, watch)
-        _, self.best = ascend(watched, self.best, Schedule(steps, gain=None), never, deadline)
+        _, self.best = ascend(watched, self.best, Climb(Schedule(steps, gain=None), never, deadline))
 
     @torch.no_grad()
     def _record(self, bounded: Bounded, theta: DualPoint) -> None:
