@@ -372,7 +372,7 @@ def test_the_terms_of_the_neurons_are_charged() -> None:
         rho = float(np.nextafter(a, 2.0))
         form = torch.tensor([[0.0, -rho, a]], dtype=torch.float64)
         hull = Hull.of(net, domains.lower.double(), domains.upper.double())
-        found = prove(net, form, hull, torch.tensor([[rho]], dtype=torch.float64)).value
+        found = prove(hull, form, torch.tensor([[rho]], dtype=torch.float64)).value
         u = Fraction(float(domains.upper[0, 0]))
         assert Fraction(float(found)) <= (Fraction(a) - Fraction(rho)) * u
         above += Fraction(a * float(u) - rho * float(u)) > (Fraction(a) - Fraction(rho)) * u

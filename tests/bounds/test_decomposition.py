@@ -78,8 +78,8 @@ def by_lines(net: Condensed, domains: Domains, slopes: Tensor, beta: Tensor | No
     return Dual.of_forms(net, forms, error, domains.known).at(theta).pulled
 
 
-def wide_hull(root: Root, domains: Domains) -> Hull:
-    return Hull.of(root.condensed64, domains.lower.double(), domains.upper.double())
+def wide_hull(net: Condensed, domains: Domains) -> Hull:
+    return Hull.of(net, domains.lower.double(), domains.upper.double())
 
 
 def random_prices(domains: Domains, size: Tensor, seed: int) -> Tensor:
@@ -96,7 +96,7 @@ def test_linear_bounds_are_among_the_prices() -> None:
         form = net.rows[domains.target][:, 0]
         for beta in (None, domains.multipliers):
             linear = by_lines(net, domains, domains.slopes, beta)
-            ours = prove(net, form, wide_hull(root, domains), linear.before).value
+            ours = prove(wide_hull(net, domains), form, linear.before).value
             slack = 1e-9 * (1 + linear.value.abs().max())
             assert bool((ours >= linear.value - slack).all())
             if beta is None:
@@ -116,7 +116,7 @@ def test_any_prices_stay_below_the_network() -> None:
         row = problem.graph.forward(points).flatten(1) @ problem.rows.coef[0, 0] - problem.rows.offset[0, 0]
         for size in (0.0, 0.1, 3.0):
             rho = random_prices(domains, form.abs().amax(1, keepdim=True) * size, seed)
-            value = prove(net, form, wide_hull(root, domains), rho).value - net.error[0, 0]
+            value = prove(wide_hull(net, domains), form, rho).value - net.error[0, 0]
             for bound, splits in zip(value, domains.splits, strict=True):
                 here = (h * splits.sign() >= 0).all(1)
                 assert bool((bound <= row[here] + 1e-12 * row.abs().max()).all())
@@ -156,7 +156,7 @@ def test_rounding_is_charged() -> None:
         net, domains = root.condensed64, children(root, seed)
         form = net.rows[domains.target][:, 0]
         rho = random_prices(domains, torch.tensor(1.0), seed)
-        value = prove(net, form, wide_hull(root, domains), rho).value
+        value = prove(wide_hull(net, domains), form, rho).value
         for at in range(len(domains)):
             truth = exact_dual(root, form, domains, rho, at)
             assert Fraction(float(value[at])) <= truth
@@ -168,10 +168,10 @@ def test_the_residual_is_a_supergradient() -> None:
     for seed, problem in enumerate(problems()):
         root = plain_root(problem)
         net, domains = in_float64(root), children(root, seed)
-        form, hull = net.rows[domains.target][:, 0], wide_hull(root, domains)
+        form, hull = net.rows[domains.target][:, 0], wide_hull(net, domains)
         size = form.abs().amax(1, keepdim=True)
         here, there = (random_prices(domains, size, k) for k in (2 * seed, 2 * seed + 1))
-        at, other = solve(net, form, hull, here), solve(net, form, hull, there)
+        at, other = solve(hull, form, here), solve(hull, form, there)
         slack = 1e-9 * (1 + at.value.abs() + other.value.abs())
         assert bool((other.value <= at.value + (at.residual * (there - here)).sum(1) + slack).all())
         lagrangian = (form * at.values).sum(1) + (here * at.residual).sum(1)
@@ -194,13 +194,14 @@ def test_the_best_prices_reach_the_lp(proximal: bool) -> None:
         domains = concatenate([whole, split(whole, unstable_of(whole).int().topk(2).indices)])
         lp = LeafLP(root, 1).decide(domains, Deadline(None)).bound
         domains, lp = domains.select(lp < torch.inf), lp[lp < torch.inf]
-        dual, hull = dual_on(net, root, domains), wide_hull(root, domains)
+        dual, hull = dual_on(net, root, domains), wide_hull(net, domains)
         best = Prices(torch.zeros_like(hull.lower), torch.zeros(len(lp), 1, dtype=torch.float64))
         never = torch.full_like(lp, torch.inf)
         for rate in (0.3, 0.1, 0.03, 0.01):
             rule = Rule(800, rate, proximal)
-            best = climb_prices(net, dual, hull, torch.ones_like(best.rho), best, rule, never, Deadline(None))
-        gap = lp - prove(root.condensed64, net.rows[domains.target][:, 0], hull, best.rho).value
+            best = climb_prices(dual, hull, torch.ones_like(best.rho), best, rule, never, Deadline(None))
+        form = net.rows[domains.target][:, 0]
+        gap = lp - prove(wide_hull(root.condensed64, domains), form, best.rho).value
         assert bool((gap >= -1e-6).all())
         assert bool((gap <= 1e-3).all()), gap
         compared += len(lp)
@@ -238,8 +239,8 @@ def test_a_batch_is_each_alone() -> None:
             found = []
             for some in (slice(None), *(slice(i, i + 1) for i in range(len(domains)))):
                 part, start = domains.select(some), Prices(rho[some], logits[some])
-                dual, hull = dual_on(net, root, part), wide_hull(root, part)
-                found.append(climb_prices(net, dual, hull, scale[some], start, rule, never[some], Deadline(None)))
+                dual, hull = dual_on(net, root, part), wide_hull(net, part)
+                found.append(climb_prices(dual, hull, scale[some], start, rule, never[some], Deadline(None)))
             together, *alone = found
             assert not torch.equal(together.rho, rho)
             for name in ("rho", "logits"):
@@ -270,7 +271,7 @@ def test_what_is_settled_is_left_alone_and_the_others_go_on(proximal: bool) -> N
     rule, scale = Rule(50, 0.3, proximal), torch.ones_like(start.rho)
 
     def climbed(threshold: Tensor) -> Prices:
-        return climb_prices(net, dual, hull, scale, start, rule, threshold, Deadline(None))
+        return climb_prices(dual, hull, scale, start, rule, threshold, Deadline(None))
 
     never = torch.full((len(domains),), torch.inf)
     every_other = never.clone()

@@ -8,7 +8,7 @@ from pathlib import Path
 from netproof.campaign.devices import Setup
 from netproof.campaign.instances import read_folder
 from netproof.campaign.jobs import Job
-from netproof.campaign.run import result_of
+from netproof.campaign.run import Run
 from netproof.campaign.summary import contradictions, latest, summaries
 from netproof.run.record import Record
 from support.campaign import a_result, make_set
@@ -79,9 +79,9 @@ def test_a_run_at_odds_with_itself_is_one_too() -> None:
 def test_a_late_contradiction_stays_one(tmp_path: Path) -> None:
     job = Job(read_folder(make_set(tmp_path / "set", "unsat"))[0], "auto", timeout=1.0)
     odd = Record("unknown", "contradiction", contradiction={"what": "odd", "saved": "x"})
-    late = result_of(job, odd, Setup("cpu", 1), {}, "", total=9.0)
+    late = Run(job, Setup("cpu", 1)).result(odd, total=9.0)
     assert (late.reason, late.error) == ("contradiction", "odd; the case is kept in x")
-    assert result_of(job, Record("unknown", "open"), Setup("cpu", 1), {}, "", total=9.0).verdict == "timeout"
+    assert Run(job, Setup("cpu", 1)).result(Record("unknown", "open"), total=9.0).verdict == "timeout"
 
 
 def test_a_mended_property_is_another_question() -> None:

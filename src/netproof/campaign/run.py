@@ -112,6 +112,41 @@ def _names(job: Job) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class Run:
+    """A job that was given to a worker."""
+
+    job: Job
+    setup: Setup
+    versions: Mapping[str, str | None] = field(default_factory=dict)
+    started: str = ""
+
+    def result(self, record: Record, *, total: float, error: str = "", log: str = "") -> Result:
+        """Join what was asked and what was answered. A verdict past the limit counts as a timeout."""
+        job = self.job
+        late = job.timeout is not None and total > job.timeout and record.verdict in ("sat", "unsat", "unknown")
+        if late and record.reason != CONTRADICTION:
+            record = record.but(verdict="timeout", reason=f"{record.verdict}, but after the limit")
+        wrong = record.contradiction
+        if wrong is not None:
+            error = f"{wrong['what']}; the case is kept in {wrong['saved']}"
+        return Result(
+            key=job.key,
+            onnx_sha256=job.hashes[0],
+            vnnlib_sha256=job.hashes[1],
+            versions=self.versions,
+            started=self.started,
+            finished=_now(),
+            total=total,
+            witness=record.text,
+            error=error,
+            log=log,
+            **_names(job),
+            **{**job.asked, "threads": job.threads or self.setup.threads},
+            **{name: getattr(record, name) for name in ANSWER},
+        )
+
+
 @dataclass
 class _Place:
     """One worker at a time, and what it does."""
@@ -123,12 +158,15 @@ class _Place:
     failures: int = 0  # failures to start, in a row
     ends_at: float = math.inf  # when to end the worker, if it has not answered
     index: int | None = None  # of the worker's present job
-    job: Job | None = None
-    began: str = ""
+    run: Run | None = None
     sent_at: float = 0.0
     loaded: str = ""  # hash of the model that it has loaded
     versions: Mapping[str, str | None] = field(default_factory=dict)
     progress: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def job(self) -> Job | None:
+        return None if self.run is None else self.run.job
 
 
 class _Campaign:
@@ -179,9 +217,9 @@ class _Campaign:
     def _give(self, place: _Place) -> None:
         """Hand out the first job on the network that the worker has loaded, else the first of all."""
         at = next((i for i, (_, job) in enumerate(self._pending) if job.hashes[0] == place.loaded), 0)
-        place.index, place.job = self._pending.pop(at)
-        place.began, place.sent_at, place.progress = _now(), time.monotonic(), {}
-        job = place.job
+        place.index, job = self._pending.pop(at)
+        place.run = Run(job, place.setup, place.versions, _now())
+        place.sent_at, place.progress = time.monotonic(), {}
         place.ends_at = math.inf if job.timeout is None else place.sent_at + job.timeout + self._grace
         assert place.process is not None
         place.process.give(question(job, place.setup), job.timeout)
@@ -244,19 +282,19 @@ class _Campaign:
 
     def _finish(self, place: _Place, record: Record, *, total: float | None = None, **why: str) -> None:
         """Keep the result of the run, before anything else happens."""
-        assert place.job is not None
+        assert place.run is not None
         assert place.index is not None
         took = time.monotonic() - place.sent_at if total is None else total
-        result = result_of(place.job, record, place.setup, place.versions, place.began, total=took, **why)
+        result = place.run.result(record, total=took, **why)
         self._store.add(result)
         self._results[place.index] = result
-        job, place.job, place.index, place.ends_at = place.job, None, None, math.inf
+        job, place.run, place.index, place.ends_at = place.run.job, None, None, math.inf
         self._tell(Event("finished", place.number, job, result))
 
     def _end(self, place: _Place) -> None:
         if place.process is not None:
             place.process.kill(REAP)
-        place.process, place.ready, place.job, place.loaded, place.ends_at = None, False, None, "", math.inf
+        place.process, place.ready, place.run, place.loaded, place.ends_at = None, False, None, "", math.inf
 
 
 def question(job: Job, setup: Setup) -> Work:
@@ -265,41 +303,6 @@ def question(job: Job, setup: Setup) -> Work:
     del asked["timeout"]  # it comes as a deadline
     onnx, vnnlib = str(job.instance.onnx), str(job.instance.vnnlib)
     return functools.partial(worker.answer, onnx=onnx, sha256=job.hashes[0], vnnlib=vnnlib, **asked)
-
-
-def result_of(
-    job: Job,
-    record: Record,
-    setup: Setup,
-    versions: Mapping[str, str | None],
-    started: str,
-    *,
-    total: float,
-    error: str = "",
-    log: str = "",
-) -> Result:
-    """Join what was asked and what was answered. A verdict past the limit counts as a timeout."""
-    late = job.timeout is not None and total > job.timeout and record.verdict in ("sat", "unsat", "unknown")
-    if late and record.reason != CONTRADICTION:
-        record = record.but(verdict="timeout", reason=f"{record.verdict}, but after the limit")
-    wrong = record.contradiction
-    if wrong is not None:
-        error = f"{wrong['what']}; the case is kept in {wrong['saved']}"
-    return Result(
-        key=job.key,
-        onnx_sha256=job.hashes[0],
-        vnnlib_sha256=job.hashes[1],
-        versions=versions,
-        started=started,
-        finished=_now(),
-        total=total,
-        witness=record.text,
-        error=error,
-        log=log,
-        **_names(job),
-        **{**job.asked, "threads": job.threads or setup.threads},
-        **{name: getattr(record, name) for name in ANSWER},
-    )
 
 
 def _now() -> str:

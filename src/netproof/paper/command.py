@@ -272,7 +272,7 @@ def _jobs(
     from netproof.cli.commands.bench import make_jobs
 
     instances = [instance for some in sets.values() for instance in some]
-    return make_jobs(instances, methods, dict.fromkeys(methods, ()), timeout, device, threads, seed, True)
+    return make_jobs(instances, dict.fromkeys(methods, ()), timeout, device, threads, seed, True)
 
 
 def _run(groups: Mapping[str, list[Job]], out: str, methods: list[str], quiet: bool) -> dict[str, list[Result]] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -76,7 +76,7 @@ def bench(
         options.engine(method=name, device=device, threads=threads, timeout=timeout, settings=(), seed=seed)
     instances = read_folders(folders, first)
     with alone_in(Path(out)), Store(Path(out) / NAME) as store:
-        jobs = make_jobs(instances, methods, chosen, timeout, device, threads, seed, not no_attack)
+        jobs = make_jobs(instances, chosen, timeout, device, threads, seed, not no_attack)
         if workers is None:
             from netproof.campaign.devices import default_workers
 
@@ -102,23 +102,22 @@ def read_options(methods: Sequence[str], settings: Sequence[str]) -> dict[str, t
 
 def make_jobs(
     instances: Sequence[Instance],
-    methods: Sequence[str],
-    chosen: dict[str, tuple[tuple[str, str], ...]],
+    methods: Mapping[str, tuple[tuple[str, str], ...]],
     timeout: float | None,
     device: str,
     threads: int | None,
     seed: int,
     attack: bool,
 ) -> list[Job]:
-    """Make one job per instance and method, instance by instance."""
+    """Make one job per instance and method, each with the fields given for it, instance by instance."""
     from netproof.campaign.devices import resolve
     from netproof.campaign.jobs import Job
 
     kind = resolve(device)
     return [
-        Job(instance, name, chosen[name], timeout or instance.timeout, kind, threads, seed, attack)
+        Job(instance, name, fields, timeout or instance.timeout, kind, threads, seed, attack)
         for instance in instances
-        for name in methods
+        for name, fields in methods.items()
     ]
 
 

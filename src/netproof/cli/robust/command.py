@@ -32,29 +32,37 @@ from netproof.workers.worker import Job
 NORMS = ("inf", "2", "1")
 
 
+Image = Annotated[str, typer.Option(metavar="FILE", help="A .png, or an .npy that is the network's own input.")]
+Label = Annotated[int, typer.Option(metavar="K", help="The output that must stay the largest.")]
+Eps = Annotated[str, typer.Option(metavar="E", help="The radius, as 2/255 or 0.01; of pixels for a .png.")]
+Norm = Annotated[str, typer.Option(metavar="inf|2|1", help="The norm of the radius.")]
+Mean = Annotated[str | None, typer.Option(metavar="M,…", help="Subtracted from pixels; 1, or one per channel.")]
+Std = Annotated[str | None, typer.Option(metavar="S,…", help="Divides them then; 1, or one per channel.")]
+Clip = Annotated[
+    str | None, typer.Option(metavar="LO,HI", help="Range of every value. [0,1 for a .png]", show_default=False)
+]
+Targets = Annotated[
+    str | None, typer.Option(metavar="K,…", help="Outputs to exclude. [all others]", show_default=False)
+]
+Largest = Annotated[
+    bool,
+    typer.Option(
+        "--largest", help="Find the largest certified radius, from --eps on; without --timeout, 30 s per radius."
+    ),
+]
+
+
 def robust(
     model: Annotated[str, typer.Argument(metavar="MODEL.onnx", help="A classifier.")],
-    image: Annotated[str, typer.Option(metavar="FILE", help="A .png, or an .npy that is the network's own input.")],
-    label: Annotated[int, typer.Option(metavar="K", help="The output that must stay the largest.")],
-    eps: Annotated[str, typer.Option(metavar="E", help="The radius, as 2/255 or 0.01; of pixels for a .png.")],
-    norm: Annotated[str, typer.Option(metavar="inf|2|1", help="The norm of the radius.")] = "inf",
-    mean: Annotated[
-        str | None, typer.Option(metavar="M,…", help="Subtracted from pixels; 1, or one per channel.")
-    ] = None,
-    std: Annotated[str | None, typer.Option(metavar="S,…", help="Divides them then; 1, or one per channel.")] = None,
-    clip: Annotated[
-        str | None,
-        typer.Option(metavar="LO,HI", help="Range of every value. [0,1 for a .png]", show_default=False),
-    ] = None,
-    targets: Annotated[
-        str | None, typer.Option(metavar="K,…", help="Outputs to exclude. [all others]", show_default=False)
-    ] = None,
-    largest: Annotated[
-        bool,
-        typer.Option(
-            "--largest", help="Find the largest certified radius, from --eps on; without --timeout, 30 s per radius."
-        ),
-    ] = False,
+    image: Image,
+    label: Label,
+    eps: Eps,
+    norm: Norm = "inf",
+    mean: Mean = None,
+    std: Std = None,
+    clip: Clip = None,
+    targets: Targets = None,
+    largest: Largest = False,
     timeout: options.Timeout = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
@@ -89,27 +97,15 @@ def robust(
         raise UsageError(f"--label: {label} is not an output", remedy="outputs count from 0")
     outputs = Outputs({"--json": json, "--witness": witness})
     outputs.check((model, question.image))
-    work = functools.partial(
-        _work,
-        largest=largest,
-        engine=engine,
-        asked={
-            "model": model,
-            "question": question,
-            "label": label,
-            "targets": read_targets(targets),
-            "form": form_of(witness),
-        },
-    )
+    chosen, form = read_targets(targets), form_of(witness)
+    asked: dict[str, Any] = {"model": model, "question": question, "label": label, "targets": chosen, "form": form}
+    work = functools.partial(_work, largest=largest, engine=engine, **asked)
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
     with contextlib.closing(run.display):
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
     found = run.answer(outcome)
     found.record.seconds["total"] = time.monotonic() - started
-    asked, lines = (model, question.image), run.machine_lines(found.record)
-    saved = deliver(found, lines, engine, outputs, asked, robustness=run.rows_json())
-    if not quiet:
-        run.show(found, saved)
+    run.deliver(found, outputs, model, quiet=quiet)
     return outputs.exit_code(ending_code(found.record, outcome))
 
 
@@ -152,7 +148,7 @@ def read_targets(text: str | None) -> tuple[int, ...] | None:
         raise UsageError(f"--targets: {text!r} is not a list of outputs", remedy="as in --targets 3,5") from None
 
 
-def _work(job: Job, *, largest: bool, engine: options.Engine, asked: dict[str, Any]) -> None:
+def _work(job: Job, *, largest: bool, engine: options.Engine, **asked: Any) -> None:
     prepare(engine)
     from netproof.cli.robust import work
 
@@ -241,6 +237,13 @@ class _Run:
             return "\n".join([record.verdict, *(f"{key} {_decimal(eps)}" for key, eps in self.radii().items())]) + "\n"
         broken = self.broken
         return f"{record.verdict}\n" + (broken.record.text if broken and record.verdict == "sat" else "")
+
+    def deliver(self, found: Answer, outputs: Outputs, model: str, *, quiet: bool) -> None:
+        """Write the files, then stdout, then the table and a summary for people."""
+        asked, lines = (model, self.question.image), self.machine_lines(found.record)
+        saved = deliver(found, lines, self.engine, outputs, asked, robustness=self.rows_json())
+        if not quiet:
+            self.show(found, saved)
 
     def show(self, found: Answer, saved: str | None) -> None:
         if self.predicted is not None and self.predicted != self.label:

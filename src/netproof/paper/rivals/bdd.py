@@ -10,7 +10,6 @@ from torch import Tensor
 
 from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
-from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.confirm import confirmed, mark_empty
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint, Evaluated, by_logits, first_logits
@@ -73,12 +72,12 @@ def _refreshed(root: Root, domains: Domains, most: int, deadline: Deadline) -> D
 @torch.no_grad()
 def _bound(root: Root, domains: Domains, rule: Rule, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
     """Climb in float32, then let float64 say what the prices found are worth."""
-    net, dual = root.condensed32, _dual(root, domains, proof=False)
-    hull = Hull.of(net, domains.lower, domains.upper)
-    start, scale = _start(net, dual, hull, domains)
+    dual = _dual(root, domains, proof=False)
+    hull = Hull.of(root.condensed32, domains.lower, domains.upper)
+    start, scale = _start(dual, hull, domains)
     if rule.steps > 0 and root.count > 0:
         margin = with_margin(threshold)
-        start = climb_prices(net, dual, hull, scale, start, rule, margin, deadline)
+        start = climb_prices(dual, hull, scale, start, rule, margin, deadline)
     began = time.monotonic()
     bounds = _confirm(root, domains, start)
     clock.confirm += time.monotonic() - began
@@ -92,26 +91,26 @@ def _dual(root: Root, domains: Domains, *, proof: bool) -> Dual:
     return Dual(net, net.rows[target], net.error[target], root.valid[target], packed)
 
 
-def _start(net: Condensed, dual: Dual, hull: Hull, domains: Domains) -> tuple[Prices, Tensor]:
+def _start(dual: Dual, hull: Hull, domains: Domains) -> tuple[Prices, Tensor]:
     """The parent's prices or the linear bound's, by which is better, and the size (domain, U) of a layer's."""
     logits = first_logits(domains.weights)
     weights = by_logits(logits, dual.valid)
-    slopes = initial_slopes(net.layers, domains.lower, domains.upper)
+    slopes = initial_slopes(dual.net.layers, domains.lower, domains.upper)
     linear, seed = dual.at(DualPoint(slopes, None, weights)).pulled, dual.mix(weights)
     parent = domains.multipliers.float()
-    better = solve(net, seed, hull, parent).value > linear.value
+    better = solve(hull, seed, parent).value > linear.value
     scale = torch.empty_like(parent)
-    for layer in net.layers:
+    for layer in dual.net.layers:
         scale[:, layer.packed] = linear.after[:, layer.packed].abs().mean(1, keepdim=True)
     return Prices(torch.where(better[:, None], parent, linear.before), logits), scale
 
 
 def _confirm(root: Root, domains: Domains, found: Prices) -> Bounds:
     """What the prices found are worth in float64, with rounding charged."""
-    net, dual = root.condensed64, _dual(root, domains, proof=True)
-    hull = Hull.of(net, domains.lower.double(), domains.upper.double())
+    dual = _dual(root, domains, proof=True)
+    hull = Hull.of(root.condensed64, domains.lower.double(), domains.upper.double())
     weights = by_logits(found.logits.double(), dual.valid)
-    proof = prove(net, dual.mix(weights), hull, found.rho.double())
+    proof = prove(hull, dual.mix(weights), found.rho.double())
     done = Evaluated(dual.less(proof.value, weights), proof, weights)
     bounds = confirmed(root, replace(domains, multipliers=found.rho, weights=weights.float()), done)
     nobody = torch.zeros_like(domains.evaluated)  # prices gave these, which are no θ

@@ -18,7 +18,7 @@ Neurons that are stable on the whole input set have no copies: their z is linear
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -35,6 +35,7 @@ from netproof.numerics import enlarged, rounding, with_vanishing
 class Hull:
     """The corners of the set in which each packed neuron's (ẑ_B, z) lies, (domain, U) each."""
 
+    net: Condensed
     lower: Tensor  # l, u: the ends of ẑ_B
     upper: Tensor
     at_lower: Tensor  # z there
@@ -49,10 +50,11 @@ class Hull:
             corners = relaxation.hull(Interval(lower[:, packed], upper[:, packed]))
             assert corners is not None, "a method that needs hulls is asked only where there are"
             at_lower[:, packed], at_upper[:, packed], kink[:, packed] = corners
-        return cls(lower, upper, at_lower, at_upper, kink)
+        return cls(net, lower, upper, at_lower, at_upper, kink)
 
     def select(self, index: Tensor) -> Hull:
-        return Hull(*(getattr(self, f.name)[index] for f in fields(self)))
+        corners = (self.lower, self.upper, self.at_lower, self.at_upper, self.kink)
+        return Hull(self.net, *(t[index] for t in corners))
 
 
 class Solved(NamedTuple):
@@ -63,8 +65,9 @@ class Solved(NamedTuple):
     values: Tensor  # (domain, 1 + Y + U): v at the minimisers
 
 
-def solve(net: Condensed, seed: Tensor, hull: Hull, rho: Tensor) -> Solved:
+def solve(hull: Hull, seed: Tensor, rho: Tensor) -> Solved:
     """seed (domain, 1 + Y + U), rho (domain, U). Two matrix products, no loop over layers; not for proofs."""
+    net = hull.net
     base, first = net.base, net.direct
     carried = _carry(net, seed, rho)
     after = carried[:, base:]
@@ -86,13 +89,13 @@ def solve(net: Condensed, seed: Tensor, hull: Hull, rho: Tensor) -> Solved:
     return Solved(value + net.region.least_of(at_input), residual, values)
 
 
-def prove(net: Condensed, seed: Tensor, hull: Hull, rho: Tensor) -> Pulled:
+def prove(hull: Hull, seed: Tensor, rho: Tensor) -> Pulled:
     """The dual bound in a proof copy, rounding charged: the exact ρ is whatever float64 it is given as.
 
     The products with M and the errors of the forms are charged as for `Condensed.backward`. A neuron's term takes three
     roundings, the corner's z one more where the nonlinearity leaks, and their sum one each.
     """
-    base = net.base
+    net, base = hull.net, hull.net.base
     carried = _carry(net, seed, rho)
     after = carried[:, base:]
     low, high = after * hull.at_lower - rho * hull.lower, after * hull.at_upper - rho * hull.upper

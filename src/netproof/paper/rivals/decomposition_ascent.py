@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.ascent import LOOK
-from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.dual import Dual, by_logits
 from netproof.core.deadline import Deadline
 from netproof.paper.rivals.decomposition import Hull, Solved, solve
@@ -50,7 +49,6 @@ class Prices:
 
 
 def climb_prices(
-    net: Condensed,
     seeds: Dual,
     hull: Hull,
     scale: Tensor,
@@ -68,7 +66,7 @@ def climb_prices(
     places: Tensor | None = None  # of the domains still computed
     for step in range(rule.steps + 1):
         weights = by_logits(state.logits, state.seeds.valid)
-        solved = solve(net, state.seeds.mix(weights), state.hull, state.rho)
+        solved = solve(state.hull, state.seeds.mix(weights), state.rho)
         state.record(solved.value)
         if step == rule.steps or deadline.expired:
             break
