@@ -1,7 +1,7 @@
 """What the root and a sub-domain cost, against the number of unstable neurons, width, depth, eps or cores.
 
 The networks are random, fully connected and made here, so nothing needs to be downloaded. Sub-domains are bounded with
-a threshold that none can reach, so no proof ends a batch early; renewal of the neurons' bounds never pays then.
+a threshold that none can reach, so no proof ends a batch early; bounding neurons again never pays then.
 """
 
 from __future__ import annotations

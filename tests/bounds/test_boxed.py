@@ -14,7 +14,7 @@ from netproof.bounds.condensed import condenser
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import DualPoint
 from netproof.bounds.lirpa import Lirpa, confirm_jointly
-from netproof.bounds.neurons.rebound import renew
+from netproof.bounds.neurons.rebound import rebound
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.scope import split_on
 from netproof.branching.filtered import children
@@ -111,7 +111,7 @@ def test_points_where_a_bound_is_attained_lie_in_the_box(seed: int) -> None:
 @seeded
 def test_neurons_bounded_again_hold_in_the_box(seed: int) -> None:
     root, domains = quarters(seed)
-    again, anywhere = (renew(root, d, 8, Schedule(4, 0.1), Deadline()) for d in (domains, unboxed(domains)))
+    again, anywhere = (rebound(root, d, 8, Schedule(4, 0.1), Deadline()) for d in (domains, unboxed(domains)))
     assert float((again.upper - again.lower).mean()) < float((anywhere.upper - anywhere.lower).mean())
     assert bool((again.upper - again.lower <= domains.upper - domains.lower).all())
     assert bool((again.upper - again.lower < domains.upper - domains.lower).any())

@@ -194,7 +194,7 @@ def test_bounds_never_get_looser_below(seed: int) -> None:
         assert torch.equal(child.domains.settled, child.domains.depth)
 
 
-def test_refreshing_pays() -> None:
+def test_rebounding_pays() -> None:
     gains = 0.0
     for seed in range(4):
         root = rooted(dense(seed))
@@ -307,7 +307,7 @@ def inner_point(joint: Joint, *, own: bool) -> DualPoint:
     def some(*shape: int) -> torch.Tensor:
         return 0.1 + 0.8 * torch.rand(len(joint.known.lower), *shape, generator=random, dtype=torch.float64)
 
-    neurons = {k: some(2, which.shape[1], net.layers[k].start) for k, which in joint.again.items()} if own else {}
+    neurons = {k: some(2, which.shape[1], net.layers[k].start) for k, which in joint.rebound.items()} if own else {}
     return DualPoint(some(net.count), None, some(joint.dual.forms.shape[1]), neurons)
 
 
@@ -333,13 +333,13 @@ def test_the_gradient_is_that_of_the_whole_function(seed: int, condensed: bool, 
     rows = targets_of([[[1.0, -0.5], [0.25, 1.0]]], [[0.5, -1.0]])
     root = rooted(dense(seed, (5, 4, 4)), rows)
     joint = in_double(root, loose(root), condensed=condensed)
-    assert list(joint.again) == [1, 2]
+    assert list(joint.rebound) == [1, 2]
     params = joint.start(inner_point(joint, own=own))
     found = joint.gradient(params, joint.evaluate(params, last=False))
     for mine, other in zip(found, differences(joint, params), strict=True):
         assert torch.allclose(mine, other, rtol=1e-5, atol=1e-7)
         assert bool(mine.any())
-    cut = Cut(joint.dual, joint.known, joint.again)
+    cut = Cut(joint.dual, joint.known, joint.rebound)
     missing = cut.gradient(params, cut.evaluate(params, last=False))
     moved = missing[1:-1] if own else missing[:1]  # what the neurons' bounds are got with
     for mine, less in zip(found[1:-1] if own else found[:1], moved, strict=True):
@@ -354,10 +354,10 @@ def test_climbing_by_the_whole_gradient_gets_further() -> None:
         domains = loose(root)
         joint = Joint.of(root, domains, moved_neurons(root, domains, 16), proof=False)
         slopes, never = domains.slopes.float(), torch.full((len(domains),), NEVER)
-        starts = {k: slopes[:, None, None, : root.layers[k].start] for k in joint.again}
-        own = {k: t.expand(-1, 2, joint.again[k].shape[1], -1) for k, t in starts.items()}
+        starts = {k: slopes[:, None, None, : root.layers[k].start] for k in joint.rebound}
+        own = {k: t.expand(-1, 2, joint.rebound[k].shape[1], -1) for k, t in starts.items()}
         theta = DualPoint(slopes, None, domains.weights, own)
-        climbs = (joint, Cut(joint.dual, joint.known, joint.again))
+        climbs = (joint, Cut(joint.dual, joint.known, joint.rebound))
         full, cut = (ascend(one, theta, Climb(Schedule(20, gain=None), never, Deadline()))[0] for one in climbs)
         gains.append(float((full - cut).mean()))
     assert sum(gain > 0.1 for gain in gains) >= 5

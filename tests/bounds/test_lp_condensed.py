@@ -16,7 +16,7 @@ from netproof.bounds.domains import Domains, split
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.paper.rivals.babsr_lp import BabsrLP
-from netproof.paper.rivals.rebound import bound_again
+from netproof.paper.rivals.rebound import rebound_all
 from netproof.problem.problem import InputSet, Problem
 from netproof.programs import highs
 from netproof.programs.check import lagrangian_bound
@@ -57,7 +57,7 @@ def some_children(root: Root, seed: int) -> Domains:
     whole = root_domains(root)
     score = torch.rand(1, root.count, generator=torch.Generator().manual_seed(seed))
     neurons = score.topk(min(2, root.count), dim=1).indices
-    return bound_again(root, split(whole, neurons), Deadline()) if root.count else whole
+    return rebound_all(root, split(whole, neurons), Deadline()) if root.count else whole
 
 
 def point_of(lp: CondensedLP, root: Root, x: torch.Tensor, program: LinearProgram) -> Floats:
@@ -144,7 +144,7 @@ def test_a_parents_basis_changes_the_way_and_not_the_value() -> None:
         program = lp.program(0, whole.lower[0], whole.upper[0])
         _, basis = solve_from(program, lp.layout(0), None, math.inf, Deadline())
         assert basis is not None
-        children = bound_again(root, split(whole, torch.tensor([[0]])), Deadline())
+        children = rebound_all(root, split(whole, torch.tensor([[0]])), Deadline())
         for i in range(len(children)):
             child = lp.program(0, children.lower[i], children.upper[i])
             cold, warm = (solve_from(child, lp.layout(0), start, math.inf, Deadline())[0] for start in (None, basis))
@@ -208,13 +208,13 @@ def test_neurons_after_a_split_are_bounded_again_and_no_others() -> None:
     for seed in range(6):
         root = root_at(first_problem(knotted(seed, (3, 5, 4, 2))))
         given = split(root_domains(root), torch.tensor([[0]]))
-        found = bound_again(root, given, Deadline())
+        found = rebound_all(root, given, Deadline())
         first = root.graph32.layers[0].packed
         assert torch.equal(found.lower[:, first], given.lower[:, first])
         assert torch.equal(found.upper[:, first], given.upper[:, first])
         assert bool((found.lower >= given.lower).all())
         moved += int((found.lower > given.lower).sum() + (found.upper < given.upper).sum())
-        late = bound_again(root, given, Deadline(0.0))
+        late = rebound_all(root, given, Deadline(0.0))
         assert torch.equal(late.lower, given.lower)
     assert moved >= 12
 
@@ -239,7 +239,7 @@ def test_interior_point_and_simplex_agree_from_nothing(monkeypatch: pytest.Monke
     for seed in range(4):
         root = root_at(first_problem(knotted(seed, (3, 6, 5, 2))))
         lp = CondensedLP(root, Deadline())
-        children = bound_again(root, split(root_domains(root), torch.tensor([[0, 1]])), Deadline())
+        children = rebound_all(root, split(root_domains(root), torch.tensor([[0, 1]])), Deadline())
         for i in range(len(children)):
             program = lp.program(0, children.lower[i], children.upper[i])
             found = []

@@ -61,7 +61,7 @@ BOUNDERS: dict[str, Bounder] = {
     "lirpa, on the graph": LirpaOnTheGraph(root_steps=20, neuron_steps=5, steps=3),
     "lirpa, brief": Lirpa(root_steps=5, neuron_steps=3, steps=2),
     "lirpa, fixed slopes": Lirpa(root_steps=0, neuron_steps=0, steps=0),
-    "lirpa, nothing refreshed": Lirpa(root_steps=20, neuron_steps=5, steps=3, rebound=0),
+    "lirpa, nothing rebounded": Lirpa(root_steps=20, neuron_steps=5, steps=3, rebound=0),
     "beta": Beta(),
     "beta, on the graph": BetaOnTheGraph(),
     "beta, brief": Beta(root_steps=5, neuron_steps=3, steps=2),

@@ -7,7 +7,7 @@ from mutants.mutant import Mutant
 CHARGES = ("bounds/test_condensed_charges.py",)
 CONDENSE = ("bounds/test_bounds_condense.py",)
 UNDERFLOWS = ("bounds/test_underflow.py",)
-RENEW = ("bounds/test_renewed_neurons.py",)
+REBOUND = ("bounds/test_rebounded_neurons.py",)
 RECIPE = ("recipe/test_recipe.py",)
 
 MUTANTS = (
@@ -350,11 +350,11 @@ MUTANTS = (
         CHARGES,
     ),
     Mutant(
-        "beta-renewed-of-another",
+        "beta-rebounded-of-another",
         "search/loop.py",
         "        return children.put(due, fresh)\n",
         "        return children.put(due.roll(1), fresh)\n",
         "new bounds of neurons belong to the sub-domain that they were computed for",
-        RENEW,
+        REBOUND,
     ),
 )

@@ -314,7 +314,7 @@ def two_layers() -> TinyNetwork:
     )
 
 
-BOUNDERS = {"fixed": Lirpa(0, 0, 0), "optimised": Lirpa(), "not refreshed": Lirpa(rebound=0)}
+BOUNDERS = {"fixed": Lirpa(0, 0, 0), "optimised": Lirpa(), "nothing rebounded": Lirpa(rebound=0)}
 
 
 def clean(domains: Domains) -> bool:

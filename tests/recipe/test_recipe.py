@@ -21,7 +21,7 @@ from netproof.bounds.confirm import confirm
 from netproof.bounds.dual import DualPoint
 from netproof.bounds.linear.layers import splittable
 from netproof.bounds.lirpa import confirm_jointly
-from netproof.bounds.neurons.rebound import renew
+from netproof.bounds.neurons.rebound import rebound
 from netproof.bounds.scope import split_on
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
@@ -383,7 +383,7 @@ def test_two_nonlinear_nodes_may_read_one(kind: str, fits: bool, monkeypatch: py
     bounder = Beta(root_steps=3, neuron_steps=3)
     root, _ = root_of(bounder, box_problem(build.finish(), -1.0, 1.0))
     children = split_on(root, root_domains(root), torch.tensor([[0, 1]]))
-    fresh = renew(root, children, 8, Schedule(2), Deadline(None))
+    fresh = rebound(root, children, 8, Schedule(2), Deadline(None))
     assert bool((fresh.lower >= children.lower).all())
     assert bool((fresh.upper <= children.upper).all())
 
@@ -398,7 +398,7 @@ def test_a_split_that_a_neuron_does_not_depend_on_lifts_nothing(fits: bool, monk
     build.sum(beside, build.relu(build.linear(first, np.array([[1.0, -1.0]]), np.zeros(1))))
     root, _ = root_of(Beta(root_steps=0, neuron_steps=0), box_problem(build.finish(), -2.0, 2.0))
     right = split_on(root, root_domains(root), torch.zeros(1, 1, dtype=torch.int64)).select(slice(0, 1))
-    fresh = renew(root, right, 8, Schedule(20), Deadline(None))
+    fresh = rebound(root, right, 8, Schedule(20), Deadline(None))
     inside = packed_values(root, torch.tensor([[[AT]], [[2.0]]], dtype=torch.float64))
     assert bool((fresh.lower.double() <= inside + 1e-6).all())
     assert bool((inside <= fresh.upper.double() + 1e-6).all())

@@ -19,7 +19,7 @@ from netproof.bounds.condensed import condenser
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.lirpa import Lirpa
-from netproof.bounds.neurons.rebound import renew
+from netproof.bounds.neurons.rebound import rebound
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.scope import split_on
 from netproof.branching.babsr import Babsr
@@ -189,7 +189,7 @@ def test_what_is_bounded_again_with_multipliers_is_told_of_with_them(
     root, bounds = root_of(METHODS[0].bounder, nearly_broken(1))
     children = split_on(root, bounds.domains, torch.tensor([[0, 1, 3]]).expand(len(bounds.domains), -1))
     kept = Kept()
-    fresh = renew(root, children, 4, Schedule(4), Deadline(), kept)
+    fresh = rebound(root, children, 4, Schedule(4), Deadline(), kept)
     assert bool((fresh.lower > children.lower).any())
     for told in kept.tightened:
         layer = told.root.layers[told.layer]

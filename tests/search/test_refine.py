@@ -1,4 +1,4 @@
-"""Tighter roots: neurons bounded by branch and bound, sub-domains carried over, bounds renewed below the root."""
+"""Tighter roots: neurons bounded by branch and bound, sub-domains carried over, bounded again below the root."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Clock
 from netproof.bounds.beta import Beta
 from netproof.bounds.domains import Domains, split
-from netproof.bounds.neurons.rebound import renew
+from netproof.bounds.neurons.rebound import rebound
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.neurons.transfer import repack
 from netproof.branching.babsr import Babsr
@@ -107,7 +107,7 @@ def test_sub_domains_carried_over_hold_the_same_points() -> None:
     assert dropped > 0  # some decisions contradict what the tighter root knows
 
 
-def test_renewed_bounds_hold_on_their_sub_domain_and_are_no_wider() -> None:
+def test_rebounded_bounds_hold_on_their_sub_domain_and_are_no_wider() -> None:
     moved = 0
     for seed in range(6):
         problem = deep(seed)
@@ -115,7 +115,7 @@ def test_renewed_bounds_hold_on_their_sub_domain_and_are_no_wider() -> None:
         first = root.graph32.layers[0]
         chosen = torch.arange(min(4, first.count))[None]
         domains = split(bounds.domains.select(slice(0, 1)), chosen)
-        fresh = renew(root, domains, 8, Schedule(10, 0.1), FOREVER)
+        fresh = rebound(root, domains, 8, Schedule(10, 0.1), FOREVER)
         assert bool((fresh.lower >= domains.lower).all())
         assert bool((fresh.upper <= domains.upper).all())
         moved += int(((fresh.upper - fresh.lower) < (domains.upper - domains.lower) - 1e-4).sum())
@@ -133,7 +133,7 @@ def holds(problem: Problem, root: Root, domains: Domains, seed: int) -> None:
             assert bool((some <= domains.upper[i] + 1e-6).all())
 
 
-def test_an_empty_sub_domain_is_found_by_its_renewed_bounds() -> None:
+def test_an_empty_sub_domain_is_found_by_its_rebounded_bounds() -> None:
     """Two copies of one neuron, decided against each other, and a layer after them."""
     problem = deep(1)
     root, bounds = root_of(BETA, problem)

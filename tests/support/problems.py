@@ -87,7 +87,7 @@ def plain_domains(count: int, neurons: int, seed: int = 0) -> Domains:
         evaluated=torch.zeros(count, 2, dtype=torch.int64),
         candidates=torch.arange(neurons).repeat(count, 1),
         settled=torch.zeros(count, dtype=torch.int64),
-        renewed=torch.zeros(count, dtype=torch.int64),
+        rebounded=torch.zeros(count, dtype=torch.int64),
         level=torch.zeros(count, dtype=torch.int64),
         inside=torch.zeros(count, 0, 0, dtype=torch.float64),
     )

@@ -17,7 +17,7 @@ from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.confirm import confirm, mark_empty
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
-from netproof.bounds.neurons.rebound import renew
+from netproof.bounds.neurons.rebound import rebound
 from netproof.bounds.neurons.root import Deepen, Root, build_root
 from netproof.bounds.scope import Scope
 from netproof.core.deadline import Deadline
@@ -61,7 +61,7 @@ class Beta(Bounder):
         return 2 * sum(min(self.rebound, layer.count) for layer in root.layers[1:])
 
     def rebounded(self, root: Root, domains: Domains, deadline: Deadline, clock: Clock) -> Domains:
-        return renew(root, domains, self.rebound, Schedule(self.steps, self.child_rate), deadline, clock.recorder)
+        return rebound(root, domains, self.rebound, Schedule(self.steps, self.child_rate), deadline, clock.recorder)
 
     def of_neurons(self) -> Beta:
         return self

@@ -59,7 +59,7 @@ class Domains(Batch):
     evaluated: Tensor  # (domain, 2) int64: how many were evaluated at once, and its place; 0, 0: it is the parent's
     candidates: Tensor  # (domain, k) int64: neurons to split, best first, −1 where there is none
     settled: Tensor  # (domain,) int64: how many of the decisions the bounds above take into account
-    renewed: Tensor  # (domain,) int64: how many there were when the neurons were last bounded again
+    rebounded: Tensor  # (domain,) int64: how many there were when the neurons were last bounded again
     level: Tensor  # (domain,) int64: halvings that led here, so that it is the share 2^-level of the target's set
     inside: Tensor  # (domain, 2, input) float64: lower and upper of the box of the input; (domain, 0, 0): all of it
 
@@ -86,7 +86,7 @@ class Domains(Batch):
             evaluated=torch.zeros(count, 2, dtype=torch.int64, device=device),
             candidates=torch.full((count, 0), -1, dtype=torch.int64, device=device),
             settled=zero,
-            renewed=zero,
+            rebounded=zero,
             level=zero,
             inside=torch.zeros(count, 0, 0, dtype=torch.float64, device=device),
         )

@@ -43,19 +43,19 @@ class Joint:
 
     dual: Dual  # on the bounds that the sub-domains have
     known: Known
-    again: Mapping[int, Tensor]  # by layer (domain, K): its neurons that are bounded again, U_k where there is none
+    rebound: Mapping[int, Tensor]  # by layer (domain, K): its neurons that are bounded again, U_k where there is none
 
     @classmethod
-    def of(cls, scope: Scope, domains: Domains, again: Mapping[int, Tensor], *, proof: bool) -> Joint:
+    def of(cls, scope: Scope, domains: Domains, rebound: Mapping[int, Tensor], *, proof: bool) -> Joint:
         """Return the joint dual function, to search with or to prove with."""
         dual = Dual.of(scope, domains, proof=proof)
-        return cls(dual, domains.known.to(dual.net.dtype), again)
+        return cls(dual, domains.known.to(dual.net.dtype), rebound)
 
     def at(self, theta: DualPoint) -> Bounded:
         """Evaluate at any point: the bounds of the neurons, and the output's bound on them."""
         lower, upper = self.neurons(theta)
         net, dual = self.dual.net, self.dual
-        if self.again:
+        if self.rebound:
             known = self.known._replace(lower=lower, upper=upper)
             dual = replace(dual, packed=Packed.of(net.layers, known, proof=net.proof))
         if net.proof:
@@ -66,7 +66,7 @@ class Joint:
     def neurons(self, theta: DualPoint) -> tuple[Tensor, Tensor]:
         """Return the bounds (domain, U) of all neurons, those of some evaluated at this point."""
         lower, upper = self.known.lower, self.known.upper
-        for depth, which in self.again.items():
+        for depth, which in self.rebound.items():
             sides = self._neurons(depth, lower, upper, theta)
             column = self.dual.net.layers[depth].packed
             # A bound that is known already as well, but for its rounding, must not hide the gradient of a fresh one.
@@ -91,20 +91,20 @@ class Joint:
 
     @cached_property
     def _parts(self) -> dict[int, Net]:
-        return {depth: self.dual.net.upto(depth) for depth in self.again}
+        return {depth: self.dual.net.upto(depth) for depth in self.rebound}
 
     @cached_property
     def _boxes(self) -> dict[int, BoxRegion | None]:
         """Return by layer, the boxes that the bounds of its neurons are over, one for each form."""
         every = torch.arange(len(self.known.lower), device=self.known.lower.device)
-        counts = {depth: 2 * which.shape[1] for depth, which in self.again.items()}
+        counts = {depth: 2 * which.shape[1] for depth, which in self.rebound.items()}
         return {depth: self.dual.boxes(every.repeat_interleave(count)) for depth, count in counts.items()}
 
     @cached_property
     def _forms(self) -> dict[int, tuple[Tensor, Tensor]]:
         """Return by layer h and −h of its neurons as forms (domain, 2, K, columns), and errors (domain, 1, K)."""
         found = {}
-        for depth, which in self.again.items():
+        for depth, which in self.rebound.items():
             real = which.clamp(max=self.dual.net.layers[depth].count - 1)  # a filler reads a real one, then is dropped
             forms, error = self.dual.net.neurons(depth, real)
             found[depth] = torch.stack([forms, -forms], 1), error[:, None]
@@ -115,8 +115,8 @@ class Joint:
     def select(self, index: Tensor) -> Self:
         """Return the function of some sub-domains."""
         known = Known(*(None if t is None else t[index] for t in self.known))  # type: ignore[arg-type]
-        again = {k: which[index] for k, which in self.again.items()}
-        return replace(self, dual=self.dual.select(index), known=known, again=again)
+        rebound = {k: which[index] for k, which in self.rebound.items()}
+        return replace(self, dual=self.dual.select(index), known=known, rebound=rebound)
 
     def start(self, theta: DualPoint) -> list[Tensor]:
         """Return the slopes of the output, those of the neurons by layer, and the rows' logits."""
@@ -125,7 +125,7 @@ class Joint:
     def point(self, moving: Sequence[Tensor]) -> DualPoint:
         """Return the point that these parameters are; each layer that is bounded again has its own, or none has."""
         slopes, *neurons, logits = moving
-        own = dict(zip(sorted(self.again), neurons, strict=True)) if neurons else {}
+        own = dict(zip(sorted(self.rebound), neurons, strict=True)) if neurons else {}
         return DualPoint(slopes, None, by_logits(logits, self.dual.valid), own)
 
     def evaluate(self, moving: Sequence[Tensor], *, last: bool) -> Recorded:

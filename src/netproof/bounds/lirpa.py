@@ -51,10 +51,10 @@ class Lirpa(Bounder):
         return root, self.whole(root, threshold, deadline, clock)
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        again = moved_neurons(root, domains, self.rebound)
-        start = _inherited(root, domains, again) if self.steps else _fixed(root, domains)
+        rebound = moved_neurons(root, domains, self.rebound)
+        start = _inherited(root, domains, rebound) if self.steps else _fixed(root, domains)
         climb = Climb(Schedule(self.steps, self.child_rate), with_margin(threshold), deadline)
-        return optimise_and_confirm(root, domains, again, start, climb, clock)
+        return optimise_and_confirm(root, domains, rebound, start, climb, clock)
 
     def domains_at_once(self, root: Root) -> int:
         return max(1, root.net32.climbs_that_fit() // (1 + self.rebound))  # a neuron has no multipliers nor moments
@@ -66,10 +66,10 @@ class Lirpa(Bounder):
         return optimise_and_confirm(root, domains, {}, start, climb, clock)
 
 
-def _inherited(root: Root, domains: Domains, again: Mapping[int, Tensor]) -> DualPoint:
+def _inherited(root: Root, domains: Domains, rebound: Mapping[int, Tensor]) -> DualPoint:
     """Return the parent's slopes for the output; for each neuron the root's own, good wherever it is unstable."""
     neurons = {}
-    for depth, which in again.items():
+    for depth, which in rebound.items():
         own = root.slopes[depth]  # (2, U_k or 1, U')
         neurons[depth] = own[:, which.clamp(max=own.shape[1] - 1)].transpose(0, 1).float()
     return DualPoint(domains.slopes, None, domains.weights, neurons)
@@ -81,29 +81,29 @@ def _fixed(root: Root, domains: Domains) -> DualPoint:
 
 
 def optimise_and_confirm(
-    root: Root, domains: Domains, again: Mapping[int, Tensor], theta: DualPoint, climb: Climb, clock: Clock
+    root: Root, domains: Domains, rebound: Mapping[int, Tensor], theta: DualPoint, climb: Climb, clock: Clock
 ) -> Bounds:
     """Climb in float32, then let float64 say what the slopes found are worth."""
     if climb.schedule.steps > 0 and root.count > 0:
-        _, theta = ascend(Joint.of(root, domains, again, proof=False), theta, climb)
+        _, theta = ascend(Joint.of(root, domains, rebound, proof=False), theta, climb)
     began = time.monotonic()
-    bounds = confirm_jointly(root, domains, again, theta, clock)
+    bounds = confirm_jointly(root, domains, rebound, theta, clock)
     clock.confirm += time.monotonic() - began
     return bounds
 
 
 @torch.no_grad()
 def confirm_jointly(
-    root: Root, domains: Domains, again: Mapping[int, Tensor], theta: DualPoint, clock: Clock
+    root: Root, domains: Domains, rebound: Mapping[int, Tensor], theta: DualPoint, clock: Clock
 ) -> Bounds:
     """Confirm the neurons' bounds, round them to what is kept, and confirm the bound that rests on them.
 
     Every sub-domain passes through here, proved or not, so no number in the frontier is a float32 guess: what a child
     inherits from its parent is confirmed already, and an infeasible sub-domain (lower > upper) is empty for certain.
     """
-    lower, upper = Joint.of(root, domains, again, proof=True).neurons(theta)
+    lower, upper = Joint.of(root, domains, rebound, proof=True).neurons(theta)
     domains = replace(domains, lower=float32_down(lower), upper=float32_up(upper))
-    for depth, which in again.items():
+    for depth, which in rebound.items():
         shared = theta.slopes[:, None, None, : root.layers[depth].start]
         clock.recorder.neurons(root, domains, depth, which, theta.neurons.get(depth, shared), None)
     return mark_empty(confirm(root, domains, theta))

@@ -31,7 +31,7 @@ class Rebounding:
         none = torch.zeros(0, dtype=torch.int64, device=domains.target.device)
         if rows == 0 or self.pays is False or bounded < self.after * rows:
             return none
-        old = domains.depth - domains.renewed >= max(self.levels, rows.bit_length())
+        old = domains.depth - domains.rebounded >= max(self.levels, rows.bit_length())
         affordable = bounded // rows - self.done  # all together cost no more than the search itself
         places = old.nonzero()[:, 0][: self.trials if self.pays is None else max(0, affordable)]
         self.done += len(places)

@@ -1,4 +1,4 @@
-"""Intermediate bounds refreshed below the root: where many splits have been decided, the neurons after them move.
+"""Rebound: neurons bounded again below the root, where many splits have been decided that move them.
 
 A sub-domain inherits its parent's bounds of the neurons, with the splits applied. Bounding its unstable neurons again,
 each with slopes and multipliers of its own, costs as much as some hundred sub-domains, so it is done once in as many
@@ -25,7 +25,7 @@ from netproof.numerics import float32_down, float32_up
 
 
 @torch.no_grad()
-def renew(
+def rebound(
     root: Root, domains: Domains, most: int, schedule: Schedule, deadline: Deadline, recorder: Recorder = NOTHING
 ) -> Domains:
     """Tighten the bounds of up to `most` neurons per layer: those whose relaxation costs the sub-domain most."""
@@ -40,7 +40,7 @@ def renew(
         if len(owner):
             work = schedule, deadline, recorder
             domains = _tighten(root, depth, domains, owner, places[owner, column], work)
-    return replace(domains, renewed=domains.depth.to(domains.renewed.dtype))
+    return replace(domains, rebounded=domains.depth.to(domains.rebounded.dtype))
 
 
 def _cost(root: Root, domains: Domains) -> Tensor:

@@ -115,17 +115,17 @@ class Root:
         """Return the same to search with."""
         return search_copy(self.condensed64, self.graph32)
 
-    def before(self, pre: int, *, by_graph: bool) -> Before:
+    def nets_before(self, pre: int, *, by_graph: bool) -> NetsBefore:
         """Return what bounds of node `pre` rest on, as far as the layers before it are known."""
         if by_graph or not self.condenser.fits:
             proof = GraphNet.before(self.graph64, pre)
-            return Before(GraphNet.before(self.graph32, pre), proof, partial(proof.at_places, pre))
+            return NetsBefore(GraphNet.before(self.graph32, pre), proof, partial(proof.at_places, pre))
         condensed = self.condenser.condensed(self.intervals.of)
-        return Before(search_copy(condensed, self.graph32), condensed, partial(self.condenser.neurons, pre))
+        return NetsBefore(search_copy(condensed, self.graph32), condensed, partial(self.condenser.neurons, pre))
 
 
 @dataclass(frozen=True, eq=False)
-class Before:
+class NetsBefore:
     """The network before a node, to search and to prove with, and the node's neurons as forms over it."""
 
     search: Net
@@ -255,7 +255,7 @@ class _Neurons:
         self._deepen = deepen
         self._readers = _readers(root, pre)
         self._optimised = schedule.steps > 0 and root.graph32.count > 0
-        self._before = root.before(pre, by_graph=not self._optimised)
+        self._before = root.nets_before(pre, by_graph=not self._optimised)
         rows = rows_that_fit(root.graph64.graph, pre, root.device, torch.float64, grad=False)
         self.chunk = max(1, (min(rows, self._before.search.climbs_that_fit()) if self._optimised else rows) // 2)
 

@@ -24,7 +24,7 @@ from netproof.bounds.dual import DualPoint
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.numerics import SEARCH_MARGIN
-from netproof.paper.rivals.rebound import bound_again, parallel_slopes
+from netproof.paper.rivals.rebound import parallel_slopes, rebound_all
 from netproof.problem.problem import Problem
 from netproof.programs.ball import solve_in_ball
 from netproof.programs.check import clip_signs, lagrangian_bound
@@ -71,7 +71,7 @@ class BabsrLP(Bounder):
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         began = time.monotonic()
         if self.rebound:
-            domains = bound_again(root, domains, deadline)
+            domains = rebound_all(root, domains, deadline)
         clock.confirm += time.monotonic() - began
         return self._bound(root, domains, threshold, deadline, clock)
 

@@ -14,7 +14,7 @@ from netproof.bounds.confirm import confirmed, mark_empty
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint, Evaluated, by_logits, first_logits
 from netproof.bounds.linear.layers import initial_slopes
-from netproof.bounds.neurons.rebound import renew
+from netproof.bounds.neurons.rebound import rebound
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.packed import Packed
 from netproof.core.deadline import Deadline
@@ -55,7 +55,7 @@ class Bdd(Bounder):
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         if self.rebound:
-            domains = _refreshed(root, domains, self.rebound, deadline)
+            domains = _rebounded(root, domains, self.rebound, deadline)
         rule = Rule(self.steps, self.child_rate, self.proximal)
         return mark_empty(_bound(root, domains, rule, threshold, deadline, clock))
 
@@ -63,10 +63,10 @@ class Bdd(Bounder):
         return root.condensed32.climbs_that_fit()
 
 
-def _refreshed(root: Root, domains: Domains, most: int, deadline: Deadline) -> Domains:
+def _rebounded(root: Root, domains: Domains, most: int, deadline: Deadline) -> Domains:
     """Neurons after the splits bounded again by linear relaxation, under the slopes that the root bounded them with."""
     plain = replace(domains, multipliers=torch.zeros_like(domains.multipliers))
-    return replace(renew(root, plain, most, Schedule(0), deadline), multipliers=domains.multipliers)
+    return replace(rebound(root, plain, most, Schedule(0), deadline), multipliers=domains.multipliers)
 
 
 @torch.no_grad()

@@ -26,7 +26,7 @@ def parallel_slopes(lower: Tensor, upper: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def bound_again(root: Root, domains: Domains, deadline: Deadline) -> Domains:
+def rebound_all(root: Root, domains: Domains, deadline: Deadline) -> Domains:
     """The sub-domains with the better of inherited and new bounds, confirmed, of every neuron after a new split."""
     parts = [_one(root, domains.select(slice(i, i + 1)), deadline) for i in range(len(domains))]
     if not parts:

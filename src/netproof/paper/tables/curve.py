@@ -83,9 +83,9 @@ def optimisation_curve(
     progress("LP", 0, steps)
     lp = LeafLP(root, 1)
     first = float(lp.decide(whole, deadline).bound)
-    joint = _Climb.of(root, whole, refresh=True)
+    joint = _Ascent.of(root, whole, rebound=True)
     joint.run(steps, deadline, progress)
-    fixed = _Climb.of(root, whole, refresh=False)
+    fixed = _Ascent.of(root, whole, rebound=False)
     fixed.run(steps, deadline, progress)
     progress("LP", steps, steps)
     best = joint.best_bounds()
@@ -104,10 +104,10 @@ def _one_row_a_target(root: Root) -> None:
         )
 
 
-def _start(root: Root, domains: Domains, again: Mapping[int, Tensor]) -> DualPoint:
+def _start(root: Root, domains: Domains, rebound: Mapping[int, Tensor]) -> DualPoint:
     """CROWN's slopes for the output and for the neurons that are bounded again."""
     slopes = domains.slopes.float()
-    shapes = {k: (len(slopes), 2, which.shape[1], -1) for k, which in again.items()}
+    shapes = {k: (len(slopes), 2, which.shape[1], -1) for k, which in rebound.items()}
     neurons = {k: slopes[:, None, None, : root.layers[k].start].expand(shape).clone() for k, shape in shapes.items()}
     return DualPoint(slopes, None, domains.weights, neurons)
 
@@ -125,12 +125,12 @@ class _Watched(Joint):
 
 
 @dataclass(eq=False)
-class _Climb:
+class _Ascent:
     """One run of the optimiser, looked at after every step."""
 
     root: Root
     whole: Domains  # one domain
-    again: dict[int, Tensor]  # by layer (1, U_k)
+    rebound: dict[int, Tensor]  # by layer (1, U_k): its neurons that are bounded again
     best: DualPoint  # the start, and then what gave the best bound
     lower: Tensor  # (1, U): the best of all steps
     upper: Tensor
@@ -138,27 +138,27 @@ class _Climb:
     values: list[float] = field(default_factory=list)
 
     @classmethod
-    def of(cls, root: Root, whole: Domains, *, refresh: bool) -> _Climb:
-        """With `refresh`, every neuron that has unstable ones before it is bounded again in each step."""
+    def of(cls, root: Root, whole: Domains, *, rebound: bool) -> _Ascent:
+        """With `rebound`, every neuron that has unstable ones before it is bounded again in each step."""
         layers = enumerate(root.layers)
         device = whole.target.device
-        again = {k: torch.arange(layer.count, device=device)[None] for k, layer in layers if refresh and layer.start}
-        start = _start(root, whole, again)
-        return cls(root, whole, again, start, whole.lower, whole.upper, dict(start.neurons))
+        every = {k: torch.arange(layer.count, device=device)[None] for k, layer in layers if rebound and layer.start}
+        start = _start(root, whole, every)
+        return cls(root, whole, every, start, whole.lower, whole.upper, dict(start.neurons))
 
     def run(self, steps: int, deadline: Deadline, progress: Progress) -> None:
-        phase = "all slopes" if self.again else "slopes alone"
+        phase = "all slopes" if self.rebound else "slopes alone"
 
         def watch(bounded: Bounded, theta: DualPoint) -> None:
             self._record(bounded, theta)
             progress(phase, len(self.values) - 1, steps)
 
-        joint = Joint.of(self.root, self.whole, self.again, proof=False)
+        joint = Joint.of(self.root, self.whole, self.rebound, proof=False)
         if self.root.count == 0:  # nothing is relaxed, so there is nothing to choose
             self.values = [float(joint.at(self.best).value)] * (steps + 1)
             return
         never = torch.full((1,), torch.inf, device=self.root.device)
-        watched = _Watched(joint.dual, joint.known, joint.again, watch)
+        watched = _Watched(joint.dual, joint.known, joint.rebound, watch)
         _, self.best = ascend(watched, self.best, Climb(Schedule(steps, gain=None), never, deadline))
 
     @torch.no_grad()
@@ -181,7 +181,7 @@ class _Climb:
         domains = self.whole
         for k, slopes in self.own.items():
             theta, column = replace(self.best, neurons={k: slopes}), self.root.layers[k].packed
-            found = Joint.of(self.root, domains, {k: self.again[k]}, proof=True).at(theta)
+            found = Joint.of(self.root, domains, {k: self.rebound[k]}, proof=True).at(theta)
             lower, upper = domains.lower.clone(), domains.upper.clone()
             low = found.lower[:, column].minimum(self.lower[:, column].double())
             high = found.upper[:, column].maximum(self.upper[:, column].double())
@@ -193,4 +193,4 @@ class _Climb:
     @torch.no_grad()
     def confirmed(self) -> float:
         """The best step's bound in float64, every rounding charged."""
-        return float(Joint.of(self.root, self.whole, self.again, proof=True).at(self.best).value)
+        return float(Joint.of(self.root, self.whole, self.rebound, proof=True).at(self.best).value)

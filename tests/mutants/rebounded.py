@@ -6,41 +6,41 @@ from mutants.mutant import Mutant
 
 CHARGES = ("bounds/test_condensed_charges.py",)
 DECOMPOSITION = ("bounds/test_condensed_charges.py", "bounds/test_decomposition.py")
-RENEW = ("bounds/test_renewed_neurons.py",)
+REBOUND = ("bounds/test_rebounded_neurons.py",)
 
 MUTANTS = (
     # --- neurons bounded again ---
     Mutant(
-        "renew-lower-nearest",
+        "rebound-lower-nearest",
         "bounds/neurons/rebound.py",
         "fmax(float32_down(value[:count]))",
         "fmax(value[:count].float())",
         "a neuron's bounds are kept in float32, rounded outward",
-        RENEW,
+        REBOUND,
     ),
     Mutant(
-        "renew-upper-nearest",
+        "rebound-upper-nearest",
         "bounds/neurons/rebound.py",
         "fmin(float32_up(-value[count:]))",
         "fmin((-value[count:]).float())",
         "a neuron's bounds are kept in float32, rounded outward",
-        RENEW,
+        REBOUND,
     ),
     Mutant(
-        "renew-of-another",
+        "rebound-of-another",
         "bounds/neurons/rebound.py",
         "domains.known.upto(layer.start, owner[both])",
         "domains.known.upto(layer.start, owner[both].flip(0))",
         "a neuron is bounded under its own sub-domain's splits",
-        RENEW,
+        REBOUND,
     ),
     Mutant(
-        "renew-error",
+        "rebound-error",
         "bounds/neurons/rebound.py",
         "torch.cat([forms, -forms]), torch.cat([error, error])",
         "torch.cat([forms, -forms]), 0 * torch.cat([error, error])",
         "a neuron's own form may be off",
-        RENEW,
+        REBOUND,
     ),
     Mutant(
         "again-lower-nearest",
@@ -48,7 +48,7 @@ MUTANTS = (
         "    return float32_down(sides[0]), float32_up(-sides[1])\n",
         "    return sides[0].float(), float32_up(-sides[1])\n",
         "a neuron's bounds are kept in float32, rounded outward",
-        RENEW,
+        REBOUND,
     ),
     Mutant(
         "again-upper-nearest",
@@ -56,7 +56,7 @@ MUTANTS = (
         "    return float32_down(sides[0]), float32_up(-sides[1])\n",
         "    return float32_down(sides[0]), (-sides[1]).float()\n",
         "a neuron's bounds are kept in float32, rounded outward",
-        RENEW,
+        REBOUND,
     ),
     Mutant(
         "again-error",
@@ -64,7 +64,7 @@ MUTANTS = (
         "torch.cat([forms, -forms]), torch.cat([error, error]), known)",
         "torch.cat([forms, -forms]), 0 * torch.cat([error, error]), known)",
         "a neuron's own form may be off",
-        RENEW,
+        REBOUND,
     ),
     # --- prices ---
     Mutant(

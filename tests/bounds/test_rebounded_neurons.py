@@ -16,12 +16,12 @@ from netproof.bounds.beta import Beta
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.neurons.forms import bound_forms
-from netproof.bounds.neurons.rebound import renew
+from netproof.bounds.neurons.rebound import rebound
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
-from netproof.paper.rivals.rebound import bound_again
+from netproof.paper.rivals.rebound import rebound_all
 from netproof.problem.problem import Problem
 from netproof.search.effort import Rebounding
 from netproof.search.goals import Decide
@@ -70,10 +70,10 @@ def assert_holds(root: Root, domains: Domains, points: tuple[float, ...] = (-1.0
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_renewed_bounds_are_outward_and_of_their_own_sub_domain(seed: int) -> None:
+def test_rebounded_bounds_are_outward_and_of_their_own_sub_domain(seed: int) -> None:
     root = plain_root(switched(seed))
     before = halves(root)
-    found = renew(root, before, 32, Schedule(2), Deadline(None))
+    found = rebound(root, before, 32, Schedule(2), Deadline(None))
     assert bool((found.upper[1] < before.upper[1])[1:].all())  # off: they have moved
     assert_holds(root, found)
 
@@ -82,13 +82,13 @@ def test_renewed_bounds_are_outward_and_of_their_own_sub_domain(seed: int) -> No
 def test_bounds_by_one_pass_are_outward_and_of_their_own_sub_domain(seed: int) -> None:
     root = plain_root(switched(seed))
     before = halves(root)
-    found = bound_again(root, before, Deadline(None))
+    found = rebound_all(root, before, Deadline(None))
     assert bool((found.upper[1] < before.upper[1])[1:].all())
     assert_holds(root, found)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_bounds_refreshed_on_the_graph_are_outward_and_of_their_own_sub_domain(seed: int) -> None:
+def test_bounds_rebounded_on_the_graph_are_outward_and_of_their_own_sub_domain(seed: int) -> None:
     root = plain_root(switched(seed))
     before = halves(root)
     before = replace(before, splits=before.splits.sign(), candidates=torch.arange(root.count).repeat(4, 1))
@@ -98,7 +98,7 @@ def test_bounds_refreshed_on_the_graph_are_outward_and_of_their_own_sub_domain(s
     assert_holds(root, found)
 
 
-def test_the_search_puts_renewed_bounds_where_they_belong() -> None:
+def test_the_search_puts_rebounded_bounds_where_they_belong() -> None:
     root = plain_root(switched(0, 40))
     problem, bounder, domains = root.problem, Beta(rebound=40), halves(root)
     goal = Decide(problem, lambda point, target: None)
@@ -132,18 +132,18 @@ def by_slopes(root: Root, domains: Domains) -> tuple[Tensor, Tensor]:
     return value[:count], -value[count:]
 
 
-def by_renewal(root: Root, domains: Domains) -> tuple[Tensor, Tensor]:
-    found = renew(root, domains, 32, Schedule(2), Deadline(None))
+def by_rebound(root: Root, domains: Domains) -> tuple[Tensor, Tensor]:
+    found = rebound(root, domains, 32, Schedule(2), Deadline(None))
     return found.lower[0, 1:], found.upper[0, 1:]
 
 
 def by_one_pass(root: Root, domains: Domains) -> tuple[Tensor, Tensor]:
     on = split(domains, torch.tensor([[0]])).select(torch.tensor([0]))
-    found = bound_again(root, on, Deadline(None))
+    found = rebound_all(root, on, Deadline(None))
     return found.lower[0, 1:], found.upper[0, 1:]
 
 
-@pytest.mark.parametrize("way", [by_slopes, by_renewal, by_one_pass])
+@pytest.mark.parametrize("way", [by_slopes, by_rebound, by_one_pass])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_neurons_own_error_is_taken_off(way: Way, seed: int) -> None:
     root = plain_root(folded_neurons(seed))
