@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from netproof.problem.problem import InputSet, Rows
 from netproof.programs import highs
 from netproof.programs import triangle as triangle_module
 from netproof.programs.check import lagrangian_bound
+from netproof.programs.model import Program
 from netproof.programs.triangle import DomainBounds, LPTask, TriangleLP, solve_many
 from support.exact import enumerate_minimum, rows_of
 from support.random_graphs import (
@@ -118,6 +120,17 @@ def test_the_rigorous_bound_is_near_the_solvers_value_and_takes_its_point(seed: 
     assert (outcome.point <= question.box[1]).all()
 
 
+def test_an_equality_holds_whatever_is_within_its_error() -> None:
+    value, error = np.array([1.0, -3.0, 0.1, 0.5]), np.array([1e-20, 2.0**-53, 1e-3, 0.0])
+    program = Program()
+    rows = program.add_equalities(value, error)
+    found = program.finish()
+    for row, v, e in zip(rows.tolist(), value.tolist(), error.tolist(), strict=True):
+        assert Fraction(found.row_lower[row]) <= Fraction(v) - Fraction(e)
+        assert Fraction(found.row_upper[row]) >= Fraction(v) + Fraction(e)
+    assert found.row_lower[3] == found.row_upper[3] == 0.5  # what is exact stays so
+
+
 @settings(max_examples=60, deadline=None)
 @given(questions(neurons=6, inputs=3), st.integers(0, 2**32 - 1))
 def test_corrupted_duals_prove_nothing_false(question: Question, seed: int) -> None:
@@ -131,7 +144,7 @@ def test_corrupted_duals_prove_nothing_false(question: Question, seed: int) -> N
     for scale in (1e-9, 1e-3, 1.0, 1e6):
         wrong = duals + rng.normal(scale=scale, size=len(duals)) * (rng.random(len(duals)) < 0.5)
         assert lagrangian_bound(program, wrong) <= exact + 1e-7
-        assert lp._checked(program, task, True, wrong, None).status == "failed"
+        assert lp._checked(program, task, highs.Answer(True, None, wrong)).status == "failed"
 
 
 def relu_minus_relu() -> Graph:

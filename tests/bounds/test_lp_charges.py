@@ -18,6 +18,7 @@ from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
 from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.programs.condensed import CondensedLP
+from netproof.programs.highs import Answer
 from netproof.programs.model import LinearProgram, Program
 from netproof.programs.network import add_input_set
 from netproof.programs.triangle import LPTask, TriangleLP, row_range
@@ -147,9 +148,9 @@ def test_duals_that_say_nothing_prove_nothing() -> None:
     task = LPTask(targets_of([[[1.0]]]), 0, {})
     program = lp._with_rows(domain, task)
     wild = np.full(len(program.row_lower), 1e308)
-    found = lp._checked(program, task, False, wild, None)
+    found = lp._checked(program, task, Answer(False, None, wild))
     assert (found.status, found.bound) == ("failed", -math.inf)
-    nothing = lp._checked(program, task, True, np.zeros_like(wild), None)
+    nothing = lp._checked(program, task, Answer(True, None, np.zeros_like(wild)))
     assert (nothing.status, nothing.bound) == ("failed", -math.inf)
 
 

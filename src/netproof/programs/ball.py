@@ -20,7 +20,7 @@ import highspy
 import numpy as np
 
 from netproof.programs.check import clip_signs, lagrangian_bound, reduced_cost
-from netproof.programs.highs import Answer, highs_lp, new_solver
+from netproof.programs.highs import NOTHING, Answer, claimed, highs_lp, new_solver
 from netproof.programs.model import Floats, Layout, LinearProgram, RoundBall
 
 PRICES = 24  # prices tried at most; six are common
@@ -146,9 +146,8 @@ def _leaves(start: Floats, way: Floats) -> float | None:
 
 def _quadratic(program: LinearProgram, layout: Layout, ball: RoundBall, price: float, time_limit: float) -> Answer:
     """Solve the program with the ball at a price by HiGHS; an empty answer where it finds none in time."""
-    nothing = Answer(False, None, None)
     if time_limit <= 0:
-        return nothing
+        return NOTHING
     count = len(program.cost)
     cost, weight = program.cost.copy(), np.zeros(count)
     cost[ball.columns] -= price * ball.centre
@@ -162,9 +161,7 @@ def _quadratic(program: LinearProgram, layout: Layout, ball: RoundBall, price: f
     steps = STEPS * (count + len(program.row_lower))
     solver = new_solver(time_limit, {"qp_iteration_limit": steps, "qp_regularization_value": FIRM})
     if solver.passModel(model) == highspy.HighsStatus.kError:
-        return nothing
+        return NOTHING
     solver.run()
-    solution = solver.getSolution()
-    if not (solution.value_valid and solution.dual_valid):
-        return nothing
-    return Answer(False, np.array(solution.col_value), np.array(solution.row_dual))
+    found = claimed(solver)
+    return NOTHING if found.point is None or found.duals is None else found

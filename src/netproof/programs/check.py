@@ -12,6 +12,7 @@ rounding may have gained is taken off, so the solver that found y need not be tr
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -25,6 +26,17 @@ def clip_signs(program: LinearProgram, duals: Floats) -> Floats:
     duals = np.where(np.isfinite(duals), duals, 0.0)
     unusable = ((duals > 0) & np.isinf(program.row_lower)) | ((duals < 0) & np.isinf(program.row_upper))
     return np.where(unusable, 0.0, duals)
+
+
+def proved_by(program: LinearProgram, duals: Floats, *, infeasible: bool) -> float:
+    """Return what duals prove of the least value: +inf where they are a ray that proves that there is no point.
+
+    −inf where they prove nothing.
+    """
+    if not infeasible:
+        return lagrangian_bound(program, duals)
+    empty = lagrangian_bound(replace(program, cost=np.zeros_like(program.cost)), duals) > 0
+    return math.inf if empty else -math.inf
 
 
 def lagrangian_bound(program: LinearProgram, duals: Floats) -> float:

@@ -108,18 +108,8 @@ class CondensedLP:
         error = enlarged(self._condensed.error[target].cpu().numpy()[valid])
         coef, offset = rows.coef[target].numpy()[valid], rows.offset[target].numpy()[valid]
         least, most = row_range(coef, offset, _flat(self._output.lower), _flat(self._output.upper))
-        t, first = len(base.cost), len(base.row_lower)
-        index = first + np.arange(len(forms), dtype=np.int64)
-        slack = Entries(index, np.full(len(forms), t), -np.ones(len(forms)))
-        program = LinearProgram(
-            np.append(base.cost, 1.0),
-            np.append(base.lower, least.max(initial=-math.inf)),
-            np.append(base.upper, most.max(initial=-math.inf)),
-            np.append(base.row_lower, np.full(len(forms), -math.inf)),
-            np.append(base.row_upper, np.nextafter(error - forms[:, 0], math.inf)),
-            Entries.join([base.entries, *self._net.read(index, forms, 1.0), slack]),
-            base.ball,
-        )
+        read = list(self._net.read(base.next_rows(len(forms)), forms, 1.0))
+        program = base.minimising(read, np.nextafter(error - forms[:, 0], math.inf), least, most)
         return Target(program, Layout.of(program.entries, len(program.row_lower), len(program.cost)))
 
 
@@ -180,7 +170,7 @@ def _trunk(root: Root, program: Program, x: Ints, p: Ints, w: Ints, deadline: De
         assert form.error is not None
         assert form.at is not None
         here = np.arange(done, done + len(some))
-        rows = _equality(program, _flat(form.const), _flat(form.error))
+        rows = program.add_equalities(_flat(form.const), enlarged(_flat(form.error)))
         program.add_entries(rows, y[here], 1.0)
         split = minus[here] >= 0
         program.add_entries(rows[split], minus[here][split], -1.0)
@@ -214,20 +204,11 @@ def _neurons(root: Root, program: Program, net: Net, p: Ints, w: Ints) -> None:
     assert condensed.charges is not None
     here = np.arange(condensed.direct, condensed.count)
     forms = condensed.matrix[condensed.direct :].cpu().numpy()
-    rows = _equality(program, forms[:, 0], _flat(condensed.charges.forms[condensed.direct :]))
+    rows = program.add_equalities(forms[:, 0], enlarged(_flat(condensed.charges.forms[condensed.direct :])))
     program.add_entries(rows, p[here], 1.0)
     program.add_entries(rows, w[here], -1.0)
     for entries in net.read(rows, forms, -1.0):
         program.add_entries(*entries)
-
-
-def _equality(program: Program, constant: Floats, error: Floats) -> Ints:
-    """Add rows … = constant, as wide as the error; return their indices."""
-    wide, error = error > 0, enlarged(error)
-    return program.add_rows(
-        np.where(wide, np.nextafter(constant - error, -math.inf), constant),
-        np.where(wide, np.nextafter(constant + error, math.inf), constant),
-    )
 
 
 def _flat(values: Tensor) -> Floats:

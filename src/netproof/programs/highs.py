@@ -17,7 +17,7 @@ import numpy as np
 
 from netproof.core.deadline import Deadline
 from netproof.programs.check import lagrangian_bound
-from netproof.programs.model import Entries, Floats, Layout, LinearProgram
+from netproof.programs.model import Entries, Floats, Ints, Layout, LinearProgram
 
 # Above this many rows and columns interior point (with crossover, which makes the duals sharp) beats simplex.
 SIMPLEX_SIZE = 1000
@@ -35,8 +35,16 @@ class Answer:
     point: Floats | None
     duals: Floats | None
 
+    def within(self, program: LinearProgram, columns: Ints) -> Floats | None:
+        """Return the point's values of some columns, within their bounds."""
+        if self.point is None:
+            return None
+        return np.clip(self.point[columns], program.lower[columns], program.upper[columns])
+
 
 NOTHING = Answer(False, None, None)
+
+INFEASIBLE = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
 
 Basis = highspy.HighsBasis
 
@@ -48,9 +56,13 @@ def solve(program: LinearProgram, layout: Layout, time_limit: float) -> Answer:
     solver = _run(program, layout, simplex, time_limit)
     if solver is None:
         return NOTHING
-    status = solver.getModelStatus()
-    if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
+    if solver.getModelStatus() in INFEASIBLE:
         return _ray(program, layout, solver if simplex else None, end - time.monotonic())
+    return claimed(solver)
+
+
+def claimed(solver: highspy.Highs) -> Answer:
+    """Take the point and the duals that a solver ended with."""
     solution = solver.getSolution()
     point = np.array(solution.col_value) if solution.value_valid else None
     return Answer(False, point, np.array(solution.row_dual) if solution.dual_valid else None)
@@ -74,13 +86,10 @@ def solve_from(
     for callback in (solver.cbSimplexInterrupt, solver.cbIpmInterrupt):
         interrupt_at(callback, deadline)
     solver.run()
-    status = solver.getModelStatus()
-    if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
+    if solver.getModelStatus() in INFEASIBLE:
         return _ray(program, layout, solver if simplex else None, deadline.remaining()), None
-    solution, found = solver.getSolution(), solver.getBasis()
-    point = np.array(solution.col_value) if solution.value_valid else None
-    duals = np.array(solution.row_dual) if solution.dual_valid else None
-    return Answer(False, point, duals), found if found.valid else None
+    found = solver.getBasis()
+    return claimed(solver), found if found.valid else None
 
 
 def interrupt_at(callback: Any, deadline: Deadline) -> None:
@@ -159,5 +168,5 @@ def _least_violation(program: LinearProgram, time_limit: float) -> Answer:
     solver = _run(elastic, Layout.of(elastic.entries, rows, len(elastic.cost)), simplex, time_limit)
     if solver is None:
         return NOTHING
-    solution = solver.getSolution()
-    return Answer(True, None, np.array(solution.row_dual)) if solution.dual_valid else NOTHING
+    duals = claimed(solver).duals
+    return NOTHING if duals is None else Answer(True, None, duals)

@@ -7,6 +7,7 @@ domain satisfies the program in exact arithmetic.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -61,6 +62,27 @@ class LinearProgram:
     entries: Entries
     ball: RoundBall | None = None
 
+    def next_rows(self, count: int) -> Ints:
+        """Return the indices (count,) of rows that are yet to be added."""
+        return len(self.row_lower) + np.arange(count, dtype=np.int64)
+
+    def minimising(self, rows: list[Entries], upper: Floats, least: Floats, most: Floats) -> LinearProgram:
+        """Return min t over the same, with rows r − t <= upper (n,), their entries given as those of `next_rows`.
+
+        least, most: the ranges of all r that are not free.
+        """
+        count, t = len(upper), len(self.cost)
+        slack = Entries(self.next_rows(count), np.full(count, t), -np.ones(count))
+        return LinearProgram(
+            np.append(self.cost, 1.0),
+            np.append(self.lower, least.max(initial=-math.inf)),
+            np.append(self.upper, most.max(initial=-math.inf)),
+            np.append(self.row_lower, np.full(count, -math.inf)),
+            np.append(self.row_upper, upper),
+            Entries.join([self.entries, *rows, slack]),
+            self.ball,
+        )
+
 
 class Layout(NamedTuple):
     """The places of a matrix by rows, each once, as solvers want them."""
@@ -108,6 +130,14 @@ class Program:
         self._row_upper.append(upper)
         first, self.rows = self.rows, self.rows + len(lower)
         return np.arange(first, self.rows, dtype=np.int64)
+
+    def add_equalities(self, value: Floats, error: Floats) -> Ints:
+        """Add rows … = value, within the error of each, rounded outward; return their indices, (n,)."""
+        wide = error > 0
+        return self.add_rows(
+            np.where(wide, np.nextafter(value - error, -np.inf), value),
+            np.where(wide, np.nextafter(value + error, np.inf), value),
+        )
 
     def add_entries(self, row: Ints, col: Ints, value: Floats | float) -> Ints:
         """Add entries; return their places among all entries, (n,)."""

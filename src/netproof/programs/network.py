@@ -127,7 +127,7 @@ class _Builder:
         for node in self.graph.nodes:
             wanted = np.flatnonzero(live[node.index])
             if isinstance(node.op, Input):
-                self._input(inputs)
+                self.columns[0] = add_input_set(self.program, inputs, self.bounds.lower[0], self.bounds.upper[0])
             elif isinstance(node.op, Affine):
                 self._affine(node, wanted)
             else:
@@ -149,9 +149,6 @@ class _Builder:
                 live[index] |= live[node.index] & ~vanishes
         return live
 
-    def _input(self, inputs: InputSet) -> None:
-        self.columns[0] = add_input_set(self.program, inputs, self.bounds.lower[0], self.bounds.upper[0])
-
     def _affine(self, node: Node, wanted: Ints) -> None:
         """Add value − W x = b, within the radius of folded weights; copies take over the columns they copy."""
         blocks = self.blocks.pop(node.index)
@@ -164,10 +161,7 @@ class _Builder:
         own = np.flatnonzero(~copy)
         columns[own] = self._new_columns(node, wanted[own])
         rows = np.full(len(wanted), -1, np.int64)
-        rows[own] = self.program.add_rows(
-            np.where(radius > 0, np.nextafter(offset - radius, -np.inf), offset)[own],
-            np.where(radius > 0, np.nextafter(offset + radius, np.inf), offset)[own],
-        )
+        rows[own] = self.program.add_equalities(offset[own], radius[own])
         self.program.add_entries(rows[own], columns[own], 1.0)
         for index, block in zip(node.inputs, blocks, strict=True):
             source = self.columns[index][block.col]

@@ -24,8 +24,8 @@ from netproof.model.graph import Graph
 from netproof.numerics import rounding, with_vanishing
 from netproof.problem.problem import InputSet, Rows
 from netproof.programs.ball import solve_in_ball
-from netproof.programs.check import clip_signs, lagrangian_bound
-from netproof.programs.highs import solve
+from netproof.programs.check import clip_signs, proved_by
+from netproof.programs.highs import Answer, solve
 from netproof.programs.model import Entries, Floats, Layout, LinearProgram
 from netproof.programs.network import Bounds, Hinges, flat_bounds, network_program
 
@@ -88,30 +88,20 @@ class TriangleLP:
         layout, end = self._layout(program), start + time_limit
         answer = solve(program, layout, end - time.monotonic())
         answer = solve_in_ball(program, layout, answer, end - time.monotonic())
-        outcome = self._checked(program, task, answer.infeasible, answer.duals, answer.point)
+        outcome = self._checked(program, task, answer)
         return replace(outcome, seconds=time.monotonic() - start)
 
-    def _checked(
-        self,
-        program: LinearProgram,
-        task: LPTask,
-        infeasible: bool,
-        duals: Floats | None,
-        point: Floats | None,
-    ) -> LPOutcome:
+    def _checked(self, program: LinearProgram, task: LPTask, answer: Answer) -> LPOutcome:
         """Return what the solver's answer proves, if anything."""
-        if duals is None:
+        if answer.duals is None:
             return LPOutcome("failed")
-        if infeasible:
-            empty = lagrangian_bound(replace(program, cost=np.zeros_like(program.cost)), duals) > 0
-            return LPOutcome("infeasible", math.inf) if empty else LPOutcome("failed")
-        bound = lagrangian_bound(program, duals)
+        bound = proved_by(program, answer.duals, infeasible=answer.infeasible)
         if bound == -math.inf:
             return LPOutcome("failed")
-        if point is not None:
-            inputs = self._network.columns[0]
-            point = np.clip(point[inputs], program.lower[inputs], program.upper[inputs])
-        return LPOutcome("bounded", bound, point, _multipliers(program, task, duals))
+        if answer.infeasible:
+            return LPOutcome("infeasible", bound)
+        point = answer.within(program, self._network.columns[0])
+        return LPOutcome("bounded", bound, point, _multipliers(program, task, answer.duals))
 
     def _domain_program(self, bounds: DomainBounds) -> LinearProgram | None:
         """Return the network's program with the domain's column bounds, chords and fixed neurons.
@@ -149,21 +139,10 @@ class TriangleLP:
         offset = task.rows.offset[task.target].numpy()
         valid = task.rows.valid[task.target].numpy()
         y = self._network.columns[-1]
-        t, first = len(domain.cost), len(domain.row_lower)
         least, most = row_range(coef, offset, domain.lower[y], domain.upper[y])
         count, outputs = coef.shape
-        index = first + np.arange(count)
-        rows = Entries(np.repeat(index, outputs), np.tile(y, count), coef.reshape(-1))
-        slack = Entries(index, np.full(count, t), -np.ones(count))
-        return LinearProgram(
-            np.append(domain.cost, 1.0),
-            np.append(domain.lower, least[valid].max(initial=-math.inf)),
-            np.append(domain.upper, most[valid].max(initial=-math.inf)),
-            np.append(domain.row_lower, np.full(count, -math.inf)),
-            np.append(domain.row_upper, np.where(valid, offset, math.inf)),
-            Entries.join([domain.entries, rows, slack]),
-            domain.ball,
-        )
+        rows = [Entries(np.repeat(domain.next_rows(count), outputs), np.tile(y, count), coef.reshape(-1))]
+        return domain.minimising(rows, np.where(valid, offset, math.inf), least[valid], most[valid])
 
     def _layout(self, program: LinearProgram) -> Layout:
         """Return the layout, the same for every target with as many rows: each row holds every output, zeros too."""

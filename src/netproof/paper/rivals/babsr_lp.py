@@ -27,7 +27,7 @@ from netproof.numerics import SEARCH_MARGIN
 from netproof.paper.rivals.rebound import parallel_slopes, rebound_all
 from netproof.problem.problem import Problem
 from netproof.programs.ball import solve_in_ball
-from netproof.programs.check import clip_signs, lagrangian_bound
+from netproof.programs.check import clip_signs, proved_by
 from netproof.programs.condensed import CondensedLP
 from netproof.programs.highs import Basis, solve_from
 from netproof.programs.model import Floats
@@ -122,13 +122,11 @@ class BabsrLP(Bounder):
         if answer.duals is None:
             return Solved(-np.inf)
         began = time.monotonic()
-        cost = np.zeros_like(program.cost) if answer.infeasible else program.cost
-        bound = lagrangian_bound(replace(program, cost=cost), answer.duals)
+        bound = proved_by(program, answer.duals, infeasible=answer.infeasible)
         clock.confirm += time.monotonic() - began
         if answer.infeasible:
-            return Solved(np.inf if bound > 0 else -np.inf)
-        x = known.lp.places.x
-        point = None if answer.point is None else np.clip(answer.point[x], program.lower[x], program.upper[x])
+            return Solved(bound)
+        point = answer.within(program, known.lp.places.x)
         rows = int(root.problem.rows.valid[target].sum())
         return Solved(bound, point, _simplex(-clip_signs(program, answer.duals)[len(answer.duals) - rows :]))
 
