@@ -82,7 +82,8 @@ def verify(
     """
     attack = arguments.flag(attack, "attack")
     run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
-    network, property = run.load(model, spec, label, targets)
+    network = read_network(model, _shape(spec))
+    property = as_property(network, spec, label, targets)
     problems = reduce(network, property)
     run.prepare(network, problems, loaded=isinstance(model, Network))
     run.stats.seconds["load"] = run.elapsed()
@@ -109,7 +110,7 @@ def bounds(
     """
     method = arguments.word(method, "method", "alpha")
     run = _Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
-    network = read_network(model, spec.shape if isinstance(spec, InputRegion) else None)
+    network = read_network(model, _shape(spec))
     if isinstance(spec, InputRegion):
         everything = Disjunct(spec.box, (), spec.ball)
         spec = Property((everything,), len(spec.box.lower), int(np.prod(network.output_shape)))
@@ -155,11 +156,6 @@ class _Run:
 
     def elapsed(self) -> float:
         return time.monotonic() - self._began
-
-    def load(self, model: Any, spec: Any, label: int | None, targets: Sequence[int] | None) -> tuple[Network, Property]:
-        shape = spec.shape if isinstance(spec, InputRegion) else None
-        network = read_network(model, shape)
-        return network, as_property(network, spec, label, targets)
 
     def prepare(self, network: Network, problems: Sequence[Problem], *, loaded: bool) -> None:
         """Choose threads for a network of this size, and compare it with onnxruntime on the set itself.
@@ -227,6 +223,11 @@ def as_property(network: Network, spec: Any, label: int | None, targets: Sequenc
     if label is not None or targets is not None:
         raise UsageError("label and targets go with an input region, not with a specification")
     return spec if isinstance(spec, Property) else _read_property(spec)
+
+
+def _shape(spec: Any) -> tuple[int, ...] | None:
+    """Return the shape of one input, which a torch module must be told; None where the specification has none."""
+    return spec.shape if isinstance(spec, InputRegion) else None
 
 
 def _read_property(spec: Any) -> Property:

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from netproof.campaign.jobs import Job
-from netproof.core.cpu import affinity_cpus, available_cpus
+from netproof.core.cpu import POOLS, affinity_cpus, available_cpus
 from netproof.errors import DeviceError, UsageError
 
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")  # by which libraries size their pools
 PROBE = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
 
 
@@ -73,7 +72,7 @@ class Setup:
 
     def environment(self) -> dict[str, str]:
         """Make the environment of its process: thread pools are sized once, when the libraries are loaded."""
-        own = dict.fromkeys(THREADS, str(self.threads)) | {"PYTHONUNBUFFERED": "1"}
+        own = dict.fromkeys(POOLS, str(self.threads)) | {"PYTHONUNBUFFERED": "1"}
         if self.gpu is not None:
             own["CUDA_VISIBLE_DEVICES"] = self.gpu
         return {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, **own}

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")  # by which libraries size their pools of threads
 SMALL = 2048  # entries over all nodes up to which a second thread costs more than it gains
 LOOKS, LASTING = 5, 10.0  # the last so many looks at the machine's load count, if not older than so many seconds
 

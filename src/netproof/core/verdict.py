@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,6 +12,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "total")  # as in the JSON contract
+
+
+def finite(value: float | None) -> float | None:
+    """Return a bound as verdicts hold it: None where there is none, or an infinite one."""
+    return float(value) if value is not None and math.isfinite(value) else None
 
 
 class Status(StrEnum):

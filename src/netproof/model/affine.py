@@ -25,7 +25,7 @@ class Linear(Affine):
 
     weight: Tensor  # (out, in)
     bias: Tensor | None = None  # (out,)
-    error: Affine | None = None
+    radius: Affine | None = None
 
     def forward(self, *xs: Tensor) -> Tensor:
         (x,) = xs
@@ -48,13 +48,9 @@ class Linear(Affine):
         rows, columns = self.weight.shape
         return max(rows, columns + (self.bias is not None))
 
-    @property
-    def radius(self) -> Affine | None:
-        return self.error
-
     def to(self, device: torch.device, dtype: torch.dtype) -> Linear:
-        error = None if self.error is None else self.error.to(device, dtype)
-        return Linear(self.weight.to(device, dtype), moved(self.bias, device, dtype), error)
+        radius = None if self.radius is None else self.radius.to(device, dtype)
+        return Linear(self.weight.to(device, dtype), moved(self.bias, device, dtype), radius)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +59,7 @@ class Scale(Affine):
 
     mult: Tensor | None = None
     add: Tensor | None = None
-    error: Affine | None = None
+    radius: Affine | None = None
 
     def forward(self, *xs: Tensor) -> Tensor:
         (x,) = xs
@@ -87,13 +83,9 @@ class Scale(Affine):
     def fan(self) -> int:
         return (self.mult is not None) + (self.add is not None)
 
-    @property
-    def radius(self) -> Affine | None:
-        return self.error
-
     def to(self, device: torch.device, dtype: torch.dtype) -> Scale:
-        error = None if self.error is None else self.error.to(device, dtype)
-        return Scale(moved(self.mult, device, dtype), moved(self.add, device, dtype), error)
+        radius = None if self.radius is None else self.radius.to(device, dtype)
+        return Scale(moved(self.mult, device, dtype), moved(self.add, device, dtype), radius)
 
 
 @dataclass(frozen=True, eq=False)

@@ -142,7 +142,7 @@ class _Convolution(Affine):
     bias: Tensor | None  # (channels out,)
     in_shape: Shape
     out_shape: Shape
-    error: Affine | None = None
+    radius: Affine | None = None
 
     def _image(self, x: Tensor, channels: tuple[int, int, int]) -> Tensor:
         return x.reshape(-1, *channels) if x.shape[0] else x.new_zeros(0, *channels)
@@ -158,22 +158,18 @@ class _Convolution(Affine):
         return self.bias.reshape(-1, *(1 for _ in self.out_shape[2:]))
 
     def absolute(self) -> _Convolution:
-        return replace(self, kernel=self.kernel.absolute(), bias=magnitude(self.bias), error=None)
+        return replace(self, kernel=self.kernel.absolute(), bias=magnitude(self.bias), radius=None)
 
     def linear(self) -> _Convolution:
-        return replace(self, bias=None, error=None)
+        return replace(self, bias=None, radius=None)
 
     @property
     def fan(self) -> int:
         return max(self.kernel.fan_in, self.kernel.fan_out) + (self.bias is not None)
 
-    @property
-    def radius(self) -> Affine | None:
-        return self.error
-
     def to(self, device: torch.device, dtype: torch.dtype) -> _Convolution:
-        error = None if self.error is None else self.error.to(device, dtype)
-        return replace(self, kernel=self.kernel.to(device, dtype), bias=moved(self.bias, device, dtype), error=error)
+        radius = None if self.radius is None else self.radius.to(device, dtype)
+        return replace(self, kernel=self.kernel.to(device, dtype), bias=moved(self.bias, device, dtype), radius=radius)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import typer
 
 from netproof.cli import options
 from netproof.cli.exits import EXIT_INTERRUPTED, EXIT_USAGE
-from netproof.cli.show.output import print_err, print_out
+from netproof.cli.show.output import print_err, print_out, text_table
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ def table1(
         return EXIT_INTERRUPTED
     path = page.write(output, results[""], methods, sets, found)
     rows = page.rows_of(results[""], methods, sets, found)
-    print_out(_text(("set", "source", "method", "mean s", "branches", "% timed out"), [_row(row) for row in rows], 3))
+    print_out(
+        text_table(("set", "source", "method", "mean s", "branches", "% timed out"), [_row(row) for row in rows], 3)
+    )
     return _done(path, quiet)
 
 
@@ -126,7 +128,7 @@ def table2(
         (*_row(line.row)[:4], shown(line.speedup), shown(line.row.branches, 0), shown(line.row.solved, 1))
         for line in lines
     ]
-    print_out(_text(header, rows, 3))
+    print_out(text_table(header, rows, 3))
     for difference in page.differences(lines):
         print_err(f"netproof: order: {difference}")
     return _done(path, quiet)
@@ -170,7 +172,7 @@ def cpu(
     path = page.write(output, by_place, method, sets, found)
     points = page.points_of(by_place, method, sets, found)
     header = ("set", "source", "method", "mean s", "where", "% solved")
-    print_out(_text(header, [(*_row(p.row)[:4], p.place, shown(p.row.solved, 1)) for p in points], 3))
+    print_out(text_table(header, [(*_row(p.row)[:4], p.place, shown(p.row.solved, 1)) for p in points], 3))
     return _done(path, quiet)
 
 
@@ -308,12 +310,6 @@ def _row(row: Any) -> tuple[str, ...]:
 
     figures = (shown(row.mean_s), shown(row.branches, 0), shown(row.timed_out, 1))
     return (row.set, row.source, row.method, *figures)
-
-
-def _text(header: Sequence[str], rows: Sequence[Sequence[str]], names: int) -> str:
-    from netproof.cli.show.output import text_table
-
-    return text_table(header, rows, names)
 
 
 def _done(path: Path, quiet: bool) -> int:

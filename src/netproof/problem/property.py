@@ -27,12 +27,12 @@ class Row:
     strict: bool = False
     inputs: Mapping[int, Fraction] = field(default_factory=dict)
 
-    def value(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> Fraction:
-        """Return sum_i coefs[i]·y_i + sum_j inputs[j]·x_j. Where the row reads no inputs, x may be empty."""
+    def value(self, x: Sequence[Fraction] | Mapping[int, Fraction], y: Sequence[Fraction]) -> Fraction:
+        """Return sum_i coefs[i]·y_i + sum_j inputs[j]·x_j. What the row does not read need not be there."""
         of_outputs = sum((c * y[i] for i, c in self.coefs.items()), Fraction(0))
         return sum((c * x[j] for j, c in self.inputs.items()), of_outputs)
 
-    def holds(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
+    def holds(self, x: Sequence[Fraction] | Mapping[int, Fraction], y: Sequence[Fraction]) -> bool:
         value = self.value(x, y)
         return value < self.rhs if self.strict else value <= self.rhs
 

@@ -67,9 +67,7 @@ def _without_idle_rows(disjunct: Disjunct) -> Disjunct:
 
 def _holds_on(box: Box, row: Row) -> bool:
     """Say whether a row of inputs alone holds at every point of the box."""
-    most = {j: box.upper[j] if c > 0 else box.lower[j] for j, c in row.inputs.items()}
-    value = sum((c * most[j] for j, c in row.inputs.items()), Fraction(0))
-    return value < row.rhs if row.strict else value <= row.rhs
+    return row.holds({j: box.upper[j] if c > 0 else box.lower[j] for j, c in row.inputs.items()}, ())
 
 
 def _on_one_set(disjuncts: Sequence[Disjunct]) -> list[list[int]]:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, PINNED, ROUNDING
-from netproof.core.verdict import Stats, Status, Verdict, Witness
+from netproof.core.verdict import Stats, Status, Verdict, Witness, finite
 from netproof.model.network import Network
 from netproof.numerics import few_roundings
 from netproof.problem.problem import Problem
@@ -129,9 +129,9 @@ class Evidence:
         wrong = self._contradiction(seen)
         if wrong:
             return self._contradicted(wrong, seen, stats)
-        upper = _finite(min((point.upper for point in seen), default=math.inf))
+        upper = finite(min((point.upper for point in seen), default=math.inf))
         status, reason, decided_by = self._answer(cancelled)
-        return Verdict(status, reason, None, _finite(self.lower), upper, stats, decided_by)
+        return Verdict(status, reason, None, finite(self.lower), upper, stats, decided_by)
 
     def _answer(self, cancelled: bool) -> tuple[Status, str, str]:
         """Return the status, its reason and what decided, where there is no witness and no contradiction."""
@@ -155,7 +155,7 @@ class Evidence:
             Status.SAT,
             "; ".join(([] if sure else [ROUNDING]) + ([PINNED] if witness.note else [])),
             witness,
-            upper_bound=_finite(max(high, default=0.0)),
+            upper_bound=finite(max(high, default=0.0)),
             stats=stats,
             decided_by=self._decided_by,
             # A violation that exact arithmetic does not confirm is onnxruntime's alone.
@@ -203,14 +203,10 @@ class Evidence:
     def _contradicted(self, wrong: str, seen: Sequence[Evaluated], stats: Stats) -> Verdict:
         details: dict[str, Any] = {
             "what": wrong,
-            "lower_bound": _finite(self.lower),
+            "lower_bound": finite(self.lower),
             "proved": [str(share) for share in self._proved],
             "points": [
-                {"disjunct": point.disjunct, "input": point.point, "upper": _finite(point.upper)} for point in seen
+                {"disjunct": point.disjunct, "input": point.point, "upper": finite(point.upper)} for point in seen
             ],
         }
         return Verdict(Status.UNKNOWN, CONTRADICTION, stats=stats, details={CONTRADICTION: details})
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

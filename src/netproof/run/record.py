@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from netproof.core.reasons import CONTRADICTION
-from netproof.core.verdict import PHASES
+from netproof.core.verdict import PHASES, finite
 
 if TYPE_CHECKING:
     from netproof.core.verdict import Verdict
@@ -43,8 +42,8 @@ class Record:
             decided_by=verdict.decided_by,
             arithmetic=verdict.arithmetic,
             seconds={phase: float(stats.seconds.get(phase, 0.0)) for phase in PHASES},
-            lower_bound=_finite(verdict.lower_bound),
-            upper_bound=_finite(verdict.upper_bound),
+            lower_bound=finite(verdict.lower_bound),
+            upper_bound=finite(verdict.upper_bound),
             domains=int(stats.domains),
             peak_memory=int(stats.peak_memory),
             leaf_lps=int(stats.leaf_lps),
@@ -61,10 +60,6 @@ class Record:
     def undecided(self, verdict: str, reason: str) -> Record:
         """Return it without its answer: how far it went, and why there is none."""
         return self.but(verdict=verdict, reason=reason, decided_by="", witness=None, text="")
-
-
-def _finite(value: float | None) -> float | None:
-    return float(value) if value is not None and math.isfinite(value) else None
 
 
 def _witness(verdict: Verdict) -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ from netproof.cli.show.output import Hashes, Outputs, print_err
 from netproof.cli.show.progress import Display
 from netproof.cli.show.summary import summary
 from netproof.cli.show.witness_file import Saver, form_of, image_layout
+from netproof.core.cpu import POOLS
 from netproof.run.record import Record
 from netproof.workers.worker import Job
 
@@ -83,7 +84,7 @@ def prepare(engine: options.Engine) -> None:
 
     make none is garbage, so the collector need not look at them, now or later.
     """
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    for name in POOLS:
         os.environ.setdefault(name, str(engine.threads))
     gc.disable()
     try:

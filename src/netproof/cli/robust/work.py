@@ -64,9 +64,12 @@ class Asker:
 
 
 def open_question(
-    job: Job, *, model: str, question: Question, label: int, engine: Engine, form: str
-) -> tuple[Asker, int]:
-    """Load network and image, check that they fit, and return what the network says of the image itself too."""
+    job: Job, *, model: str, question: Question, label: int, targets: Sequence[int] | None, engine: Engine, form: str
+) -> tuple[Asker, list[int], int]:
+    """Load network and image and check that they fit.
+
+    Return also the targets and what the network says of the image itself, which are told at once.
+    """
     from netproof.model.load import load_network
 
     network = load_network(model)
@@ -79,7 +82,10 @@ def open_question(
             file=model,
             remedy=f"choose 0 to {asker.outputs - 1}",
         )
-    return asker, int(network.replay(centre.as_input()).reshape(-1).argmax())
+    predicted = int(network.replay(centre.as_input()).reshape(-1).argmax())
+    others = rivals(asker, targets)
+    job.tell({"targets": others, "predicted": predicted})
+    return asker, others, predicted
 
 
 def rivals(asker: Asker, targets: Sequence[int] | None) -> list[int]:
@@ -94,11 +100,9 @@ def rivals(asker: Asker, targets: Sequence[int] | None) -> list[int]:
     return list(dict.fromkeys(targets))
 
 
-def each_target(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> None:
+def each_target(job: Job, **asked: Any) -> None:
     """Ask about every target by itself. The time is divided evenly; what is left goes to the undecided."""
-    asker, predicted = open_question(job, **asked)
-    open_targets = rivals(asker, targets)
-    job.tell({"targets": open_targets, "predicted": predicted})
+    asker, open_targets, _ = open_question(job, **asked)
     for _ in range(2):
         undecided = []
         for index, target in enumerate(open_targets):
@@ -113,11 +117,9 @@ def each_target(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> Non
             break
 
 
-def largest(job: Job, *, targets: Sequence[int] | None, **asked: Any) -> None:
+def largest(job: Job, **asked: Any) -> None:
     """Double the radius while it is certified, then bisect between certified and not."""
-    asker, predicted = open_question(job, **asked)
-    others = rivals(asker, targets)
-    job.tell({"targets": others, "predicted": predicted})
+    asker, others, predicted = open_question(job, **asked)
     if predicted in others and _broken_at_once(asker, others):
         return
     first = asker.question.eps

@@ -23,8 +23,7 @@ def linear(c: Context, x: Ref, weight: Constant, bias: Constant | None = None) -
     def around(bound: constant.Bound) -> Linear | None:
         if not constant.loose(bound, weight, bias):
             return None
-        matrix = constant.bound_tensor(bound, weight)
-        return Linear(weight.tensor() * 0.0 if matrix is None else matrix, constant.bound_tensor(bound, bias))
+        return Linear(torch.from_numpy(constant.widths(bound, weight)), constant.bound_tensor(bound, bias))
 
     op = Linear(weight.tensor(), None if bias is None else bias.tensor(), around(constant.radius))
     return c.emit(op, x, slack=around(constant.slack))
@@ -79,11 +78,17 @@ def reshaped(k: Constant, shape: tuple[int, ...]) -> Constant:
 # --- matrix products ---------------------------------------------------------------------------------------
 
 
-@converts("MatMul")
-def _matmul(c: Context) -> Value:
+def _factors(c: Context) -> tuple[Value, Value]:
+    """Return both factors, of which one must be a constant."""
     left, right = c.value(0), c.value(1)
     if isinstance(left, Ref) and isinstance(right, Ref):
         c.refuse("both factors depend on the network's input", "bilinear layers cannot be bounded yet")
+    return left, right
+
+
+@converts("MatMul")
+def _matmul(c: Context) -> Value:
+    left, right = _factors(c)
     if isinstance(left, Ref):
         assert isinstance(right, Constant)
         return _times_matrix(c, left, right)
@@ -195,9 +200,7 @@ def _sum(c: Context) -> Value:
 
 @converts("Mul")
 def _mul(c: Context) -> Value:
-    left, right = c.value(0), c.value(1)
-    if isinstance(left, Ref) and isinstance(right, Ref):
-        c.refuse("both factors depend on the network's input", "bilinear layers cannot be bounded yet")
+    left, right = _factors(c)
     if isinstance(left, Constant):
         left, right = right, left
     assert isinstance(left, Ref)

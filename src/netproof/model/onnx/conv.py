@@ -111,16 +111,11 @@ def convolve(c: Context, x: Ref, weight: Constant, bias: Constant | None, window
     def around(bound: constant.Bound) -> Conv | None:
         if not constant.loose(bound, weight, bias):
             return None
-        widths = kernel_of(_widths(bound, weight), window, padding, groups, x.shape)
+        widths = kernel_of(constant.widths(bound, weight), window, padding, groups, x.shape)
         return Conv(widths, constant.bound_tensor(bound, bias), x.shape, out_shape)
 
     op = Conv(kernel, None if bias is None else bias.tensor(), x.shape, out_shape, around(constant.radius))
     return c.emit(op, x, slack=around(constant.slack))
-
-
-def _widths(bound: constant.Bound, weight: Constant) -> np.ndarray:
-    found = bound(weight)
-    return np.zeros_like(weight.value) if found is None else found
 
 
 def _groups(c: Context, x: Ref, channels: int, filters: int) -> int:
@@ -186,7 +181,7 @@ def _transposed(
     def around(bound: constant.Bound) -> ConvTranspose | None:
         if not constant.loose(bound, weight, bias):
             return None
-        widths = kernel_of(_widths(bound, weight), window, padding, groups, out_shape)
+        widths = kernel_of(constant.widths(bound, weight), window, padding, groups, out_shape)
         return ConvTranspose(widths, constant.bound_tensor(bound, bias), x.shape, out_shape)
 
     op = ConvTranspose(kernel, None if bias is None else bias.tensor(), x.shape, out_shape, around(constant.radius))

@@ -13,7 +13,7 @@ from netproof.model.moves import Concat, Index, Pad, Reshape, Transpose
 from netproof.model.onnx.arithmetic import broadcast, expand
 from netproof.model.onnx.context import Context, Ref, Value, converts, finest
 from netproof.model.onnx.file import FLOATS
-from netproof.model.origin.constant import Constant, bound_tensor, loose, slack
+from netproof.model.origin.constant import Constant, loose, slack, widths
 
 
 def reshape(c: Context, x: Ref, shape: Sequence[int]) -> Ref:
@@ -247,10 +247,5 @@ def joined(c: Context, values: Sequence[Value], axis: int) -> Ref:
     op = Concat(axis, tuple(v.shape[axis] for v in values), parts)
     if not loose(slack, *(v for v in values if isinstance(v, Constant))):
         return c.emit(op, *branches)
-    widths = tuple(None if isinstance(v, Ref) else _widths(v) for v in values)
-    return c.emit(op, *branches, slack=replace(op, parts=widths))
-
-
-def _widths(part: Constant) -> torch.Tensor:
-    found = bound_tensor(slack, part)
-    return part.tensor() * 0.0 if found is None else found
+    near = tuple(None if isinstance(v, Ref) else torch.from_numpy(widths(slack, v)) for v in values)
+    return c.emit(op, *branches, slack=replace(op, parts=near))

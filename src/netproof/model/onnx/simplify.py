@@ -42,7 +42,7 @@ def _joined(node: Node, merged: list[Node], *, only_use: bool) -> Node:
         return replace(node, op=Reshape(source.shape, node.shape), inputs=(source.index,))
     if only_use and isinstance(node.op, Scale) and isinstance(before.op, Linear):
         scale, matrix = node.op, before.op
-        exact = scale.error is None and matrix.error is None
+        exact = scale.radius is None and matrix.radius is None
         if exact and scale.mult is None and scale.add is not None and matrix.bias is None:
             size = int(matrix.weight.shape[0])
             if scale.add.numel() == size and scale.add.shape[-1:] == (size,):

@@ -68,6 +68,12 @@ def bound_tensor(bound: Bound, a: Constant | None) -> Tensor | None:
     return None if found is None else torch.from_numpy(np.array(found, dtype=np.float64))
 
 
+def widths(bound: Bound, a: Constant) -> np.ndarray:
+    """Return the bound of every entry, 0 where the constant needs none."""
+    found = bound(a)
+    return np.zeros(a.shape) if found is None else np.array(found, dtype=np.float64)
+
+
 def constant(value: float | np.ndarray) -> Constant:
     """Make an exact number of a converter's own."""
     return Constant(np.asarray(value, dtype=np.float64), dtype=torch.float64)
