@@ -111,7 +111,7 @@ def table2(
     """The ablation: BaBSR (published), batches alone, optimised slopes alone, both; with speed-ups, and the paper's."""
     from netproof.paper.tables import table2 as page
     from netproof.paper.tables.output import Output, shown
-    from netproof.paper.tables.rows import find_sets, read_published
+    from netproof.paper.tables.rows import figures, find_sets, read_published
 
     methods = list(page.ROWS.values())
     _check(methods, first, timeout, device, threads, seed)
@@ -124,10 +124,7 @@ def table2(
     path = page.write(output, results[""], sets, found)
     lines = page.lines_of(results[""], sets, found)
     header = ("set", "source", "row", "mean s", "speed-up", "branches", "% solved")
-    rows = [
-        (*_row(line.row)[:4], shown(line.speedup), shown(line.row.branches, 0), shown(line.row.solved, 1))
-        for line in lines
-    ]
+    rows = [(*_row(line.row)[:4], shown(line.speedup), *figures(line.row, "branches", "solved")) for line in lines]
     print_out(text_table(header, rows, 3))
     for difference in page.differences(lines):
         print_err(f"netproof: order: {difference}")
@@ -153,8 +150,8 @@ def cpu(
     """Time on 1, 2, 4 and 8 cores and on a GPU (--device auto: if there is one), with the published lines."""
     from netproof.campaign.devices import resolve
     from netproof.paper.tables import cpu as page
-    from netproof.paper.tables.output import Output, shown
-    from netproof.paper.tables.rows import find_sets, read_published
+    from netproof.paper.tables.output import Output
+    from netproof.paper.tables.rows import figures, find_sets, read_published
 
     counts = page.read_threads(threads)
     _check([method], first, timeout, device, None, seed)
@@ -172,7 +169,7 @@ def cpu(
     path = page.write(output, by_place, method, sets, found)
     points = page.points_of(by_place, method, sets, found)
     header = ("set", "source", "method", "mean s", "where", "% solved")
-    print_out(text_table(header, [(*_row(p.row)[:4], p.place, shown(p.row.solved, 1)) for p in points], 3))
+    print_out(text_table(header, [(*_row(p.row)[:4], p.place, *figures(p.row, "solved")) for p in points], 3))
     return _done(path, quiet)
 
 
@@ -306,10 +303,9 @@ def _run(groups: Mapping[str, list[Job]], out: str, methods: list[str], quiet: b
 
 
 def _row(row: Any) -> tuple[str, ...]:
-    from netproof.paper.tables.output import shown
+    from netproof.paper.tables.rows import figures
 
-    figures = (shown(row.mean_s), shown(row.branches, 0), shown(row.timed_out, 1))
-    return (row.set, row.source, row.method, *figures)
+    return (row.set, row.source, row.method, *figures(row, "mean_s", "branches", "timed_out"))
 
 
 def _done(path: Path, quiet: bool) -> int:

@@ -15,7 +15,7 @@ from netproof.core.cpu import available_cpus
 from netproof.errors import UsageError
 from netproof.paper.tables.drawing import Panel
 from netproof.paper.tables.output import Output, shown
-from netproof.paper.tables.rows import SETS, SOURCES, Published, Row, our_row, paper_rows, published_row
+from netproof.paper.tables.rows import SETS, SOURCES, Published, Row, figures, our_row, paper_rows, published_row
 from netproof.paper.tables.table1 import how, warnings
 from netproof.report.page import Section, Table
 
@@ -118,10 +118,7 @@ def _table(name: str, points: Sequence[Point]) -> Table:
             p.place if p.row.source == "ours" else "–",
             p.row.method,
             SOURCES[p.row.source],
-            shown(p.row.mean_s),
-            shown(p.row.solved, 1),
-            "–" if p.row.properties is None else str(p.row.properties),
-            shown(p.row.limit, 0),
+            *figures(p.row, "mean_s", "solved", "properties", "limit"),
         )
         for p in points
     ]

@@ -16,6 +16,7 @@ from pathlib import Path
 from netproof.campaign.instances import Instance, read_bytes
 from netproof.campaign.store import Result
 from netproof.errors import UsageError
+from netproof.paper.tables.output import shown
 
 SETS = {
     "oval_base_easy": "Base, easy",
@@ -35,6 +36,7 @@ COUNTERPART = {
     "gnn-online": "GNN-online",
     "bdd": "BDD+ BaBSR",
 }
+DIGITS = {"properties": 0, "mean_s": 2, "branches": 0, "timed_out": 1, "solved": 1, "limit": 0}  # that a page shows
 SOURCES = {"ours": "measured here", "published": "published", "paper": "paper"}
 
 
@@ -175,6 +177,11 @@ HEADER = (
     "solved_percent",
     "limit_s",
 )
+
+
+def figures(row: Row, *names: str) -> tuple[str, ...]:
+    """Figures of a row as a page has them."""
+    return tuple(shown(getattr(row, name), DIGITS[name]) for name in names)
 
 
 def cells(row: Row) -> tuple[object, ...]:

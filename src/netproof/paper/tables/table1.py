@@ -12,7 +12,7 @@ from netproof.campaign.store import Result
 from netproof.campaign.summary import contradictions, latest
 from netproof.methods.registry import METHODS
 from netproof.paper.tables.drawing import Panel
-from netproof.paper.tables.output import Output, shown
+from netproof.paper.tables.output import Output
 from netproof.paper.tables.rows import (
     COUNTERPART,
     HEADER,
@@ -22,6 +22,7 @@ from netproof.paper.tables.rows import (
     Published,
     Row,
     cells,
+    figures,
     our_row,
     paper_rows,
     published_row,
@@ -72,7 +73,8 @@ def write(
     """table1.{csv,png,pdf,html} and a cactus plot for each set; the path of the page."""
     rows = rows_of(results, methods, sets, published)
     output.csv(HEADER, [cells(row) for row in rows])
-    overview = output.panels([_time_panel(rows, list(sets)), _branches_panel(rows, list(sets))])
+    panels = (("Mean time", "seconds", "mean_s"), ("Mean branches", "branches", "branches"))
+    overview = output.panels([_panel(title, unit, rows, list(sets), what) for title, unit, what in panels])
     sections = [Section("All sets", NOTE, warnings=warnings(results), pictures=overview)]
     for name in sets:
         here = [row for row in rows if row.set == name]
@@ -102,23 +104,8 @@ def how(results: Sequence[Result]) -> Section:
 
 def table(rows: Sequence[Row]) -> Table:
     header = ("method", "source", "mean s", "mean branches", "% timed out", "% solved", "properties", "limit s")
-    return Table(
-        header,
-        [
-            (
-                row.method,
-                SOURCES[row.source],
-                shown(row.mean_s),
-                shown(row.branches, 0),
-                shown(row.timed_out, 1),
-                shown(row.solved, 1),
-                "–" if row.properties is None else str(row.properties),
-                shown(row.limit, 0),
-            )
-            for row in rows
-        ],
-        names=2,
-    )
+    columns = ("mean_s", "branches", "timed_out", "solved", "properties", "limit")
+    return Table(header, [(row.method, SOURCES[row.source], *figures(row, *columns)) for row in rows], names=2)
 
 
 def _cactus(
@@ -154,16 +141,9 @@ def shown_in_plot(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.source != "paper" or row.method in wanted]
 
 
-def _time_panel(rows: Sequence[Row], sets: Sequence[str]) -> Panel:
-    words = "Mean seconds by set on a logarithm: solid what was measured here, dashed published, dotted the paper's"
-    return Panel("Mean time", words, partial(draw_figures, rows=shown_in_plot(rows), sets=sets, what="mean_s"), 5.4)
-
-
-def _branches_panel(rows: Sequence[Row], sets: Sequence[str]) -> Panel:
-    words = "Mean branches by set on a logarithm: solid what was measured here, dashed published, dotted the paper's"
-    return Panel(
-        "Mean branches", words, partial(draw_figures, rows=shown_in_plot(rows), sets=sets, what="branches"), 5.4
-    )
+def _panel(title: str, unit: str, rows: Sequence[Row], sets: Sequence[str], what: str) -> Panel:
+    words = f"Mean {unit} by set on a logarithm: solid what was measured here, dashed published, dotted the paper's"
+    return Panel(title, words, partial(draw_figures, rows=shown_in_plot(rows), sets=sets, what=what), 5.4)
 
 
 def draw_figures(axes: Axes, rows: Sequence[Row], sets: Sequence[str], what: str) -> None:

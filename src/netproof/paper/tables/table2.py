@@ -19,6 +19,7 @@ from netproof.paper.tables.rows import (
     Published,
     Row,
     cells,
+    figures,
     our_row,
     paper_rows,
     paper_speedups,
@@ -141,12 +142,9 @@ def _table(lines: Sequence[Line]) -> Table:
         (
             line.row.method,
             SOURCES[line.row.source],
-            shown(line.row.mean_s),
+            *figures(line.row, "mean_s"),
             shown(line.speedup),
-            shown(line.row.branches, 0),
-            shown(line.row.solved, 1),
-            "–" if line.row.properties is None else str(line.row.properties),
-            shown(line.row.limit, 0),
+            *figures(line.row, "branches", "solved", "properties", "limit"),
         )
         for line in lines
     ]
