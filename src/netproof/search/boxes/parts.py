@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from netproof.bounds.boxes.bounder import BoxBounder
@@ -32,8 +31,8 @@ class Boxes(Batch):
 class OpenBoxes(Batch):
     """Parts of problems' input sets on which a target is undecided, worst bound first. On the CPU."""
 
-    problem: Tensor  # (box,)
-    target: Tensor  # (box,) the problem's own count
+    target: Tensor  # (box,)
+    home: Tensor  # (box,) the problem that its target is of
     lower: Tensor  # (box, input) float64
     upper: Tensor
     bound: Tensor  # (box,)
@@ -41,20 +40,15 @@ class OpenBoxes(Batch):
     signs: Tensor  # (box, N)
 
     @classmethod
-    def of(cls, boxes: Boxes, owner: Tensor, first: Sequence[int]) -> OpenBoxes:
-        """Make them of boxes; owner (target,): each target's problem; first: each problem's first target."""
-        order = boxes.bound.argsort(stable=True)
-        target, lower, upper, bound, level, signs = (
-            t[order].cpu() for t in (boxes.target, boxes.lower, boxes.upper, boxes.bound, boxes.level, boxes.signs)
-        )
-        problem = owner.cpu()[target]
-        return cls(problem, target - torch.tensor(first)[problem], lower, upper, bound, level, signs)
+    def of(cls, boxes: Boxes, home: Tensor) -> OpenBoxes:
+        """Make them of boxes on the CPU; home (target,): each target's problem."""
+        some = boxes.select(boxes.bound.argsort(stable=True))
+        return cls(some.target, home[some.target], some.lower, some.upper, some.bound, some.level, some.signs)
 
-    def together(self) -> Iterator[tuple[int, Tensor]]:
-        """Yield problems, and places (n,) of boxes of theirs to be searched at once: those with the worst box first."""
-        for problem in dict.fromkeys(self.problem.tolist()):
-            for places in (self.problem == problem).nonzero()[:, 0].split(TOGETHER):
-                yield problem, places
+    def together(self) -> Iterator[Tensor]:
+        """Yield places (n,) of boxes of one problem to be searched at once: those with the worst box first."""
+        for home in dict.fromkeys(self.home.tolist()):
+            yield from (self.home == home).nonzero()[:, 0].split(TOGETHER)
 
 
 @dataclass(frozen=True, eq=False)
