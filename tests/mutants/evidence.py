@@ -8,6 +8,7 @@ COVER = ("search/test_evidence.py",)
 LEDGER = ("search/test_ledger.py",)
 REPACK = ("search/test_refine.py", "search/test_root_tightening.py")
 HAND_OVER = ("search/test_hand_over.py",)
+JOINED = ("search/test_joined.py",)
 
 MUTANTS = (
     # --- shares ---
@@ -309,5 +310,62 @@ MUTANTS = (
         "bounds[target] = bound",
         "a target's bound is the least over all its boxes",
         HAND_OVER,
+    ),
+    # --- problems that are joined ---
+    Mutant(
+        "joined-bounds-of-another",
+        "bounds/neurons/root.py",
+        "        home = self.own.home[target]\n",
+        "        home = self.own.home[target].roll(1)\n",
+        "a target's neurons are bounded on its own box",
+        JOINED,
+    ),
+    Mutant(
+        "joined-interval-of-the-first",
+        "bounds/neurons/root.py",
+        "upper = torch.stack([member.of[pre].upper for member in root.members]).amax(0)\n",
+        "upper = root.members[0].of[pre].upper\n",
+        "what is linear is linear on every box",
+        JOINED,
+    ),
+    Mutant(
+        "joined-on-the-hull",
+        "bounds/base.py",
+        "replace(domains, inside=root.own.of(target))",
+        "domains",
+        "a target is bounded on its own box, not on what holds all",
+        JOINED,
+    ),
+    Mutant(
+        "joined-box-of-another",
+        "problem/problem.py",
+        "        return self.sides[self.home[target]]\n",
+        "        return self.sides[self.home[target].roll(1)]\n",
+        "a target is asked on its own box",
+        JOINED,
+    ),
+    Mutant(
+        "joined-tighter-of-another",
+        "bounds/neurons/root.py",
+        "known[i : i + 1]",
+        "known[-1:]",
+        "what is known of one box does not hold on another",
+        JOINED,
+    ),
+    Mutant(
+        "joined-targets-lost",
+        "search/boxes/parts.py",
+        "        return [torch.cat(group).unique() for group in groups]\n",
+        "        return [torch.cat(group[:1]).unique() for group in groups]\n",
+        "every open target is searched",
+        JOINED,
+    ),
+    Mutant(
+        "carried-over-with-bounds-of-another",
+        "bounds/neurons/transfer.py",
+        "    lower, upper = new.bounds_of(left.target)\n",
+        "    lower, upper = new.bounds_of(left.target.roll(1))\n",
+        "a sub-domain gets the tighter bounds of its own target",
+        JOINED,
     ),
 )

@@ -158,8 +158,8 @@ MUTANTS = (
     Mutant(
         "split-hull-of-one-set",
         "problem/joined.py",
-        "InputSet(lower.amin(0).view(shape), upper.amax(0).view(shape))",
-        "InputSet(lower[0].view(shape), upper[0].view(shape))",
+        "InputSet(sides[:, 0].amin(0).view(shape), sides[:, 1].amax(0).view(shape))",
+        "InputSet(sides[0, 0].view(shape), sides[0, 1].view(shape))",
         "rounding is charged by intervals that hold on every set",
         INPUT_SPLIT,
     ),

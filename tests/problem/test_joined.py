@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from netproof.errors import UsageError
-from netproof.problem.joined import Joined
+from netproof.problem.joined import join
 from netproof.problem.problem import Problem
 from support.problems import box_problem, random_relus, targets_of
 
@@ -23,25 +23,37 @@ def three() -> list[Problem]:
 
 
 def test_targets_stand_one_after_the_other_on_boxes_of_their_own() -> None:
-    joined = Joined.of(three())
-    assert joined.problem.disjuncts == (5, 2, 7, 4)
-    assert joined.home.tolist() == [0, 1, 1, 2]
-    assert joined.lower[:, 0].tolist() == [-1.0, 0.0, 0.25]
-    assert joined.upper[:, 0].tolist() == [0.0, 0.5, 2.0]
-    assert joined.problem.rows.valid.tolist() == [[True, False], [True, True], [True, False], [True, False]]
-    assert (float(joined.problem.input_set.lower.min()), float(joined.problem.input_set.upper.max())) == (-1.0, 2.0)
+    joined = join(three())
+    assert joined.disjuncts == (5, 2, 7, 4)
+    assert joined.own is not None
+    assert joined.own.home.tolist() == [0, 1, 1, 2]
+    assert joined.own.of(torch.tensor([2]))[0, :, 0].tolist() == [0.0, 0.5]
+    assert joined.rows.valid.tolist() == [[True, False], [True, True], [True, False], [True, False]]
+    assert (float(joined.input_set.lower.min()), float(joined.input_set.upper.max())) == (-1.0, 2.0)
 
 
 def test_some_targets_are_the_problems_that_they_are_of() -> None:
     problems = three()
-    some = Joined.of(problems).parts(problems, torch.tensor([3, 2, 3]))
+    some = join(problems).select(torch.tensor([2, 3])).apart()
     assert [p.disjuncts for p in some] == [(7,), (4,)]
-    assert some[0].input_set is problems[1].input_set
+    assert [p.own for p in some] == [None, None]
+    assert torch.equal(some[0].input_set.upper, problems[1].input_set.upper)
     assert torch.equal(some[0].rows.coef, problems[1].rows.coef[1:, :1])
-    assert Joined.of(problems).parts(problems, torch.tensor([], dtype=torch.int64)) == []
+
+
+def test_one_problem_is_joined_to_nothing() -> None:
+    first, second, _ = three()
+    assert join([first]) is first
+    assert join([join([first, second]), first]).disjuncts == (5, 2, 7, 5)
+    assert first.boxes.of(torch.tensor([0]))[0, :, 0].tolist() == [-1.0, 0.0]
+
+
+def test_targets_are_asked_on_their_sets() -> None:
+    asked = join(three()).by_set([3, 1, 2])
+    assert [(float(inputs.upper.max()), targets) for inputs, targets in asked] == [(0.5, [1, 2]), (2.0, [3])]
 
 
 def test_problems_of_two_networks_are_not_joined() -> None:
     other = box_problem(random_relus(1, (4,), 2), -1.0, 1.0)
     with pytest.raises(UsageError, match="boxes"):
-        Joined.of([three()[0], other])
+        join([three()[0], other])

@@ -14,7 +14,7 @@ from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Witness
 from netproof.methods.build import build_method
 from netproof.methods.registry import method_info
-from netproof.problem.joined import Joined
+from netproof.problem.joined import join
 from netproof.problem.problem import Problem
 from netproof.search.boxes.loop import InputSplit, SplitOptions
 from netproof.search.boxes.parts import SplitResult
@@ -79,8 +79,8 @@ class Run:
         **options: Any,
     ) -> None:
         self.problems = problems
-        self.joined = Joined.of(problems)
-        self.goal = goal or Decide(self.joined.problem, replay or joined_replay(problems))
+        self.joined = join(problems)
+        self.goal = goal or Decide(self.joined, replay or joined_replay(problems))
         self.stats = Stats()
         self.reports: list[tuple[str, float, int]] = []
         self.search = InputSplit(
@@ -108,9 +108,7 @@ class Run:
         def goal_of(problem: Problem) -> Goal:
             return Decide(problem, replay_of(problem))
 
-        return hand_over(
-            self.joined.problem, self.result, method, goal_of, ignore, Work(CPU, 1, Deadline(), self.stats)
-        )
+        return hand_over(self.joined, self.result, method, goal_of, ignore, Work(CPU, 1, Deadline(), self.stats))
 
 
 def problems_of(question: Question) -> list[Problem]:

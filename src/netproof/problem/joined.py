@@ -3,51 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
-from torch import Tensor
 from torch.nn.functional import pad
 
 from netproof.errors import UsageError
-from netproof.problem.problem import InputSet, Problem, Rows
+from netproof.problem.problem import InputSet, Own, Problem, Rows
 
 
-@dataclass(frozen=True, eq=False)
-class Joined:
-    """The targets of all problems one after the other, each on a box of its own."""
-
-    problem: Problem  # on the smallest box that holds all
-    home: Tensor  # (target,) int64: the problem that each target is of
-    lower: Tensor  # (problem, input) float64: its box
-    upper: Tensor
-
-    @classmethod
-    def of(cls, problems: Sequence[Problem]) -> Joined:
-        """Join problems; UsageError unless they are `joinable`."""
-        if not joinable(problems):
-            raise UsageError("input splitting needs input sets that are boxes", remedy="use another --method")
-        shape = problems[0].graph.input.shape
-        lower, upper = (
-            torch.stack([getattr(p.input_set, side).flatten() for p in problems]) for side in ("lower", "upper")
-        )
-        problem = replace(
-            problems[0],
-            input_set=InputSet(lower.amin(0).view(shape), upper.amax(0).view(shape)),
-            rows=_rows([p.rows for p in problems]),
-            disjuncts=tuple(disjunct for p in problems for disjunct in p.disjuncts),
-        )
-        counts = torch.tensor([len(p.disjuncts) for p in problems])
-        return cls(problem, torch.arange(len(problems)).repeat_interleave(counts), lower, upper)
-
-    def parts(self, problems: Sequence[Problem], targets: Tensor) -> list[Problem]:
-        """Return the problems that some targets (n,) are of, each with these."""
-        first = torch.searchsorted(self.home, torch.arange(len(problems)))
-        every = targets.unique()
-        return [
-            problems[home].select(every[self.home[every] == home] - first[home])
-            for home in self.home[every].unique().tolist()
-        ]
+def join(problems: Sequence[Problem]) -> Problem:
+    """Make one problem of all their targets, each on its own box; UsageError unless they are `joinable`."""
+    if not joinable(problems):
+        raise UsageError("input splitting needs input sets that are boxes", remedy="use another --method")
+    problems = [part for problem in problems for part in problem.apart()]
+    if len(problems) == 1:
+        return problems[0]
+    shape = problems[0].graph.input.shape
+    sides = torch.cat([problem.boxes.sides for problem in problems])
+    counts = torch.tensor([len(problem.disjuncts) for problem in problems])
+    return replace(
+        problems[0],
+        input_set=InputSet(sides[:, 0].amin(0).view(shape), sides[:, 1].amax(0).view(shape)),
+        rows=_rows([p.rows for p in problems]),
+        disjuncts=tuple(disjunct for p in problems for disjunct in p.disjuncts),
+        own=Own(torch.arange(len(problems)).repeat_interleave(counts), sides),
+    )
 
 
 def joinable(problems: Sequence[Problem]) -> bool:

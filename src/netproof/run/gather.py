@@ -15,7 +15,7 @@ from netproof.methods.build import build_method
 from netproof.methods.plan import TRY, Strategy, choose_strategy
 from netproof.methods.registry import MethodInfo, Options
 from netproof.model.network import Network
-from netproof.problem.joined import Joined
+from netproof.problem.joined import join
 from netproof.problem.problem import Problem
 from netproof.problem.property import Property
 from netproof.problem.witness import confirm
@@ -91,35 +91,34 @@ class Gather:
         if not self._evidence.is_settled:
             self._search_all(problems, attack)
 
-    def _over_boxes(self, joined: Joined, limit: int | None) -> SplitResult:
+    def _over_boxes(self, joined: Problem, limit: int | None) -> SplitResult:
         """Search boxes of all input sets in one batch."""
-        goal = self._goal(joined.problem)
+        goal = self._goal(joined)
         picked = self._run.options.get("batch")  # of n boxes picked, 2n halves are bounded
         options = SplitOptions(batch=None if picked is None else 2 * int(picked), limit=limit, seed=self._run.seed)
-        report = self._run.report(0, len(joined.lower))
-        result = InputSplit(joined, goal, self._work(report), options).run()
-        self._evidence.see(joined.problem, goal)
+        result = InputSplit(joined, goal, self._work(self._run.report(0, 1)), options).run()
+        self._evidence.see(joined, goal)
         return result
 
     def _first_look(self, problems: Sequence[Problem], limit: int) -> list[Problem]:
         """Search over boxes up to a limit; return the problems that are left, with the targets that are open."""
-        joined = Joined.of(problems)
+        joined = join(problems)
         result = self._over_boxes(joined, limit)
-        self._evidence.add_whole(joined.problem, result.outcome)
+        self._evidence.add_whole(joined, result.outcome)
         if result.outcome.stopped:
             self._evidence.stop(result.outcome.reason)
-        return joined.parts(problems, result.open.target)
+        return [join(joined.select(targets).apart()) for targets in result.open.alike()]
 
     def _over_inputs(self, problems: Sequence[Problem]) -> None:
         """Split boxes of the input until that decides no more, then the neurons on those that are left."""
-        joined = Joined.of(problems)
+        joined = join(problems)
         result = self._over_boxes(joined, limit=None)
         outcome = result.outcome
         if outcome.status == "undecided":
             method = build_method(self._run.info.name, self._run.options, self._run.device)
-            work = self._work(self._run.report(0, len(problems)))
-            outcome = hand_over(joined.problem, result, method, self._goal, self._evidence.see, work)
-        self._evidence.add(joined.problem, outcome)
+            work = self._work(self._run.report(0, 1))
+            outcome = hand_over(joined, result, method, self._goal, self._evidence.see, work)
+        self._evidence.add(joined, outcome)
 
     def _work(self, report: Report) -> Work:
         run = self._run

@@ -19,7 +19,7 @@ from netproof.bounds.boxes.clip import clip
 from netproof.branching.inputs import scores, split, too_thin
 from netproof.core.batch import concatenate
 from netproof.numerics import generator
-from netproof.problem.joined import Joined
+from netproof.problem.problem import Problem
 from netproof.search.boxes.ledger import BoxLedger
 from netproof.search.boxes.parts import Boxes, OpenBoxes, SplitResult
 from netproof.search.evidence import Outcome
@@ -48,12 +48,12 @@ class InputSplit(Rounds[Boxes]):
 
     _ledger: BoxLedger
 
-    def __init__(self, joined: Joined, goal: Goal, work: Work, options: SplitOptions | None = None) -> None:
-        super().__init__(work, BoxLedger(joined.problem, goal, work.device))
+    def __init__(self, problem: Problem, goal: Goal, work: Work, options: SplitOptions | None = None) -> None:
+        super().__init__(work, BoxLedger(problem, goal, work.device))
         self._options = SplitOptions() if options is None else options
         self._batch = self._options.batch or BATCH[work.device.type]
-        self._problem = joined.problem
-        self._home, self._lower, self._upper = (t.to(work.device) for t in (joined.home, joined.lower, joined.upper))
+        self._problem, own = problem, problem.boxes.to(work.device)
+        self._home, (self._lower, self._upper) = own.home, own.sides.unbind(1)
         self._bounded = 0
 
     def run(self) -> SplitResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from netproof.bounds.boxes.bounder import BoxBounder
@@ -12,6 +13,8 @@ from netproof.core.batch import Batch
 from netproof.search.evidence import Outcome
 
 TOGETHER = 1024  # open boxes that are searched at once, worst first
+MEMBERS = 64  # problems that are searched at once, at most
+ALIKE = 1.5  # and only up to so many times as many open neurons as the worst of them has alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +52,28 @@ class OpenBoxes(Batch):
         """Yield places (n,) of boxes of one problem to be searched at once: those with the worst box first."""
         for home in dict.fromkeys(self.home.tolist()):
             yield from (self.home == home).nonzero()[:, 0].split(TOGETHER)
+
+    def alike(self) -> list[Tensor]:
+        """Return groups of targets (n,) to be searched at once: their problems leave much the same neurons open."""
+        groups: list[list[Tensor]] = []
+        above = below = torch.zeros(0, dtype=torch.bool)  # whether a neuron may be on that side in the last group
+        alone = 0  # neurons that the worst of its problems leaves open
+        for home in self.home.unique().tolist():
+            mine = self.home == home
+            up, down = (self.signs[mine] >= 0).any(0), (self.signs[mine] <= 0).any(0)
+            own = int((up & down).sum())
+            if groups and len(groups[-1]) < MEMBERS and _both(above, up, below, down) <= ALIKE * max(alone, own):
+                groups[-1].append(self.target[mine])
+                above, below, alone = above | up, below | down, max(alone, own)
+            else:
+                groups.append([self.target[mine]])
+                above, below, alone = up, down, own
+        return [torch.cat(group).unique() for group in groups]
+
+
+def _both(above: Tensor, up: Tensor, below: Tensor, down: Tensor) -> int:
+    """Count the neurons that may be on both sides in a group, once another problem is in it."""
+    return int(((above | up) & (below | down)).sum())
 
 
 @dataclass(frozen=True, eq=False)

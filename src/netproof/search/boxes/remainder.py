@@ -58,7 +58,7 @@ def hand_over(
         some = boxes.select(places)
         waiting[places] = torch.inf
         which, given = some.target.unique(return_inverse=True)
-        part = replace(problem.select(which), input_set=_hull(some, problem.graph.input.shape))
+        part = replace(problem.select(which), input_set=_hull(some, problem.graph.input.shape), own=None)
         goal, others = goal_of(part), float(torch.cat([bounds, waiting]).min())
         telling = replace(work, report=_with_others(work.report, others))
         outcome = _search(part, replace(some, target=given), method, goal, telling, left.bounder)
