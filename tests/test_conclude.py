@@ -15,11 +15,11 @@ import netproof
 from netproof.bounds.domains import Domains
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import Stats, Status, Verdict, Witness
+from netproof.problem.joined import join
 from netproof.problem.property import Disjunct, Property, Row
 from netproof.problem.reduce import reduce
-from netproof.run import gather
+from netproof.run import gather, ranges
 from netproof.run.conclude import Evidence
-from netproof.search import ranges
 from netproof.search.boxes.parts import Boxes
 from netproof.search.evidence import Outcome
 from netproof.search.frontier import Frontier
@@ -59,7 +59,7 @@ def outcome(share: Fraction, bound: float = 1.0, **more: Any) -> Outcome:
 
 
 def add(evidence: Evidence, at: int, found: Outcome) -> None:
-    evidence.add([evidence.problems[at]], found)  # type: ignore[attr-defined]
+    evidence.add(evidence.problems[at], found)  # type: ignore[attr-defined]
 
 
 def verdict_of(evidence: Evidence, cancelled: bool = False) -> Verdict:
@@ -106,7 +106,7 @@ def test_an_empty_box_needs_no_search(tmp_path: Path) -> None:
 
 
 def test_what_a_first_look_leaves_open_counts_from_nothing(evidence: Evidence) -> None:
-    evidence.add_whole(evidence.problems, Outcome((ONE, HALF), (1.0, -1.0)))  # type: ignore[attr-defined]
+    evidence.add_whole(join(evidence.problems), Outcome((ONE, HALF), (1.0, -1.0)))  # type: ignore[attr-defined]
     add(evidence, 1, outcome(ONE))
     assert verdict_of(evidence).status == Status.UNSAT
 
@@ -214,7 +214,7 @@ def test_a_whole_cover_with_something_open_is_a_contradiction(evidence: Evidence
 
 
 def test_a_first_look_with_something_open_is_one_too(evidence: Evidence) -> None:
-    evidence.add_whole(evidence.problems, Outcome((ONE, ONE), (1.0, 1.0), reason="1 boxes left"))  # type: ignore[attr-defined]
+    evidence.add_whole(join(evidence.problems), Outcome((ONE, ONE), (1.0, 1.0), reason="1 boxes left"))  # type: ignore[attr-defined]
     assert "yet something is open" in what(verdict_of(evidence))
 
 

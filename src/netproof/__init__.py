@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from netproof.problem.property import Property
     from netproof.problem.specs import InputRegion, box, l1_ball, l2_ball, linf_ball
     from netproof.problem.vnnlib.reader import load_property
-    from netproof.search.ranges import OutputBounds
+    from netproof.run.ranges import OutputBounds
 
 __all__ = [
     "Deadline",
@@ -63,7 +63,7 @@ _HOMES = {
     "ModelError": "errors",
     "NetproofError": "errors",
     "Network": "model.network",
-    "OutputBounds": "search.ranges",
+    "OutputBounds": "run.ranges",
     "Progress": "api",
     "Property": "problem.property",
     "SpecError": "errors",

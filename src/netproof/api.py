@@ -38,7 +38,7 @@ from netproof.problem.vnnlib.reader import load_property
 from netproof.run.case import save_case
 from netproof.run.conclude import Evidence
 from netproof.run.gather import Gather
-from netproof.search.ranges import OutputBounds, output_ranges
+from netproof.run.ranges import OutputBounds, output_ranges
 
 
 @dataclass(frozen=True)

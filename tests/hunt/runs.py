@@ -7,7 +7,7 @@ import numpy as np
 from hunt.generate import Case
 from hunt.judge import Run
 from netproof.methods.registry import METHODS
-from netproof.search.ranges import RANGE_METHODS
+from netproof.run.ranges import RANGE_METHODS
 
 BRIEF = {"root_steps": "20", "neuron_steps": "5", "steps": "5"}
 ODD = {"batch": ("1", "2", "4"), "lp_threshold": ("1", "4"), "patience": ("1",), "rebound": ("0",), "probes": ("0",)}

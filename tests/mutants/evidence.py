@@ -8,6 +8,7 @@ COVER = ("search/test_evidence.py",)
 LEDGER = ("search/test_ledger.py",)
 REPACK = ("search/test_refine.py", "search/test_root_tightening.py")
 HAND_OVER = ("search/test_hand_over.py",)
+JOINED = ("search/test_joined.py",)
 
 MUTANTS = (
     # --- shares ---
@@ -125,9 +126,9 @@ MUTANTS = (
     ),
     Mutant(
         "box-level",
-        "search/boxes/ledger.py",
-        "        self._cover.close(boxes.target, boxes.level)\n",
-        "        self._cover.close(boxes.target, boxes.level - boxes.level.clamp(max=1))\n",
+        "search/ledger.py",
+        "        self._cover.close(parts.target, parts.level)\n",
+        "        self._cover.close(parts.target, parts.level - parts.level.clamp(max=1))\n",
         "a box of level n is the share 2^-n",
         ("search/test_input_split.py", "search/test_input_split_run.py"),
     ),
@@ -193,8 +194,8 @@ MUTANTS = (
     Mutant(
         "ledger-undecided-has-no-bound",
         "search/ledger.py",
-        "for domains in (*self._undecided, *still_open):",
-        "for domains in still_open:",
+        "for parts in (*self._undecided, *still_open):",
+        "for parts in still_open:",
         "a target's bound holds on its undecided parts too",
         LEDGER,
     ),
@@ -257,23 +258,23 @@ MUTANTS = (
     Mutant(
         "hand-over-share-of-another",
         "search/boxes/remainder.py",
-        "zip((first[index] + which).tolist(), outcome.proved",
         "zip(which.tolist(), outcome.proved",
+        "zip(range(len(which)), outcome.proved",
         "targets are counted over all problems",
         HAND_OVER,
     ),
     Mutant(
         "hand-over-searches-the-first-group",
         "search/boxes/parts.py",
-        ".nonzero()[:, 0].split(TOGETHER):",
-        ".nonzero()[:, 0].split(TOGETHER)[:1]:",
+        ".nonzero()[:, 0].split(TOGETHER)\n",
+        ".nonzero()[:, 0].split(TOGETHER)[:1]\n",
         "every open box is searched",
         HAND_OVER,
     ),
     Mutant(
         "hand-over-forgets-what-waits",
         "search/boxes/remainder.py",
-        '    bounds = bounds.scatter_reduce(0, first[boxes.problem] + boxes.target, waiting, "amin")\n',
+        '    bounds = bounds.scatter_reduce(0, boxes.target, waiting, "amin")\n',
         "",
         "what nobody searched keeps its bound",
         HAND_OVER,
@@ -288,7 +289,7 @@ MUTANTS = (
     ),
     Mutant(
         "leaf-found-and-the-rest-lost",
-        "search/loop.py",
+        "search/rounds.py",
         "            frontier.push(picked)  # still open, as it was\n",
         "            pass\n",
         "what was picked beside a leaf is open still",
@@ -309,5 +310,62 @@ MUTANTS = (
         "bounds[target] = bound",
         "a target's bound is the least over all its boxes",
         HAND_OVER,
+    ),
+    # --- problems that are joined ---
+    Mutant(
+        "joined-bounds-of-another",
+        "bounds/neurons/root.py",
+        "        home = self.own.home[target]\n",
+        "        home = self.own.home[target].roll(1)\n",
+        "a target's neurons are bounded on its own box",
+        JOINED,
+    ),
+    Mutant(
+        "joined-interval-of-the-first",
+        "bounds/neurons/root.py",
+        "upper = torch.stack([member.of[pre].upper for member in root.members]).amax(0)\n",
+        "upper = root.members[0].of[pre].upper\n",
+        "what is linear is linear on every box",
+        JOINED,
+    ),
+    Mutant(
+        "joined-on-the-hull",
+        "bounds/base.py",
+        "replace(domains, inside=root.own.of(target))",
+        "domains",
+        "a target is bounded on its own box, not on what holds all",
+        JOINED,
+    ),
+    Mutant(
+        "joined-box-of-another",
+        "problem/problem.py",
+        "        return self.sides[self.home[target]]\n",
+        "        return self.sides[self.home[target].roll(1)]\n",
+        "a target is asked on its own box",
+        JOINED,
+    ),
+    Mutant(
+        "joined-tighter-of-another",
+        "bounds/neurons/root.py",
+        "known[i : i + 1]",
+        "known[-1:]",
+        "what is known of one box does not hold on another",
+        JOINED,
+    ),
+    Mutant(
+        "joined-targets-lost",
+        "search/boxes/parts.py",
+        "        return [torch.cat(group).unique() for group in groups]\n",
+        "        return [torch.cat(group[:1]).unique() for group in groups]\n",
+        "every open target is searched",
+        JOINED,
+    ),
+    Mutant(
+        "carried-over-with-bounds-of-another",
+        "bounds/neurons/transfer.py",
+        "    lower, upper = new.bounds_of(left.target)\n",
+        "    lower, upper = new.bounds_of(left.target.roll(1))\n",
+        "a sub-domain gets the tighter bounds of its own target",
+        JOINED,
     ),
 )

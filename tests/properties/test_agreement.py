@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 import netproof
 from netproof.core.verdict import Status, Verdict
 from netproof.methods.registry import METHODS
-from netproof.search.ranges import RANGE_METHODS
+from netproof.run.ranges import RANGE_METHODS
 from support.asking import ask, knotted, sharpened
 from support.exact import decide, enumerate_minimum
 from support.random_graphs import Question, questions, random_question, seeded

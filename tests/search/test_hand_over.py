@@ -38,7 +38,7 @@ def tie() -> Problem:
 
 def test_what_splitting_cannot_decide_is_returned() -> None:
     """Neither proved nor dropped: a tie within rounding ends, and soon."""
-    run = Run([tie()], [Decide(tie(), deaf)])
+    run = Run([tie()], replay=deaf)
     assert run.status == "undecided"
     assert len(run.result.open) > 0
     assert run.stats.domains < 2000
@@ -57,7 +57,7 @@ def test_many_boxes_are_finished_under_one_root(seed: int, together: int, monkey
     least = [enumerate_minimum(graph, *ends, np.array(rows), np.zeros(len(rows))).value for rows in coefs]
     offsets = [[value - more] * len(rows) for value, more, rows in zip(least, room, coefs, strict=True)]
     problem = box_problem(graph, *ends, targets_of(coefs, offsets))
-    run = Run([problem], [Decide(problem, deaf)], limit=24, samples=0)
+    run = Run([problem], replay=deaf, limit=24, samples=0)
     assert len(run.result.open) > 1
     outcome = run.finish()
     assert outcome.status == ("proved" if seed % 2 else "found")
@@ -77,12 +77,16 @@ def violated() -> Problem:
 def test_what_is_stopped_half_way_has_the_bounds_of_what_was_not_searched(
     calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A deadline after some groups of two boxes: no bound is above that of a box that nobody searched."""
+    """A deadline after some groups of two boxes: no bound is above that of a box that nobody searched.
+
+    Those that come last are given worse bounds than those before, as a search of these might lift them.
+    """
     monkeypatch.setattr(parts, "TOGETHER", 2)
     monkeypatch.setattr(remainder, "AGAIN", 0)
     problem, deadline, real, done = violated(), Deadline(), Search.run, []
-    run = Run([problem], [Decide(problem, deaf)], limit=24, samples=0)
-    assert len(run.result.open) > 6
+    run = Run([problem], replay=deaf, limit=24, samples=0)
+    worse = run.result.open.bound - torch.arange(len(run.result.open), dtype=torch.float64)
+    assert len(worse) > 6
 
     def search(self: Search, rounds: int | None = None) -> Outcome:
         if len(done) == calls:
@@ -92,23 +96,22 @@ def test_what_is_stopped_half_way_has_the_bounds_of_what_was_not_searched(
 
     monkeypatch.setattr(Search, "run", search)
     method = build_method("lirpa", method_info("lirpa").options({"leaf_lp": "false"}), CPU)
-    outcome = hand_over(
-        [problem], run.result, method, lambda p: Decide(p, deaf), ignore, Work(CPU, 1, deadline, Stats())
-    )
+    result, work = replace(run.result, open=replace(run.result.open, bound=worse)), Work(CPU, 1, deadline, Stats())
+    outcome = hand_over(problem, result, method, lambda p: Decide(p, deaf), ignore, work)
     assert outcome.status == "timeout"
     assert len(done) == calls + 1
-    left = run.result.open.bound[2 * (calls + 1) :]
+    left = worse[2 * (calls + 1) :]
     assert min(outcome.bounds) <= float(left.min())
     assert f"{len(left)} boxes not searched" in outcome.reason
 
 
 def test_seconds_of_a_hand_over_are_counted() -> None:
     problem = violated()
-    run = Run([problem], [Decide(problem, deaf)], limit=24, samples=0)
+    run = Run([problem], replay=deaf, limit=24, samples=0)
     stats, began = Stats(), time.monotonic()
     method = build_method("lirpa", method_info("lirpa").options({"leaf_lp": "false"}), CPU)
     work = Work(CPU, 1, Deadline(1.0), stats)
-    hand_over([problem], run.result, method, lambda p: Decide(p, deaf), ignore, work)
+    hand_over(problem, run.result, method, lambda p: Decide(p, deaf), ignore, work)
     spent = time.monotonic() - began
     assert stats.seconds["root"] > 0
     assert 0.5 * spent < sum(stats.seconds.values()) <= spent
@@ -118,13 +121,13 @@ def test_boxes_become_sub_domains_with_what_is_known_of_them() -> None:
     """Each keeps its box, its target, its share and its bound; its neurons are no wider than the root's, and hold."""
     whole = violated()
     problems = [whole]
-    run = Run(problems, [Decide(p, deaf) for p in problems], limit=24, samples=0)
-    ((index, places),) = run.result.open.together()
+    run = Run(problems, replay=deaf, limit=24, samples=0)
+    (places,) = run.result.open.together()
     boxes = run.result.open.select(places)
     assert len(boxes) > 1
     shape = whole.graph.input.shape
     hull = InputSet(boxes.lower.amin(0).view(shape), boxes.upper.amax(0).view(shape))
-    root = build_root(replace(problems[index], input_set=hull), CPU, Schedule(0), Deadline())
+    root = build_root(replace(whole, input_set=hull), CPU, Schedule(0), Deadline())
     assert root is not None
     made = as_domains(root, boxes, run.result.bounder, Work(CPU, 1, Deadline(), Stats()))
     assert torch.equal(made.inside[:, 0], boxes.lower)
@@ -146,17 +149,17 @@ def test_a_box_with_a_pinned_input_is_not_empty() -> None:
     build = GraphBuilder(1, 2)
     build.linear(build.concat(build.relu(0), 0), np.array([[1.0, -1.0, 1.0, 0.0]]))
     problem = box_problem(build.finish(), np.array([-1.0, 0.5]), np.array([1.0, 0.5]))
-    run = Run([problem], [Decide(problem, deaf)], samples=0, limit=64)
+    run = Run([problem], replay=deaf, samples=0, limit=64)
     assert run.status == "undecided"
     assert len(run.result.open) > 0
 
 
 def test_what_nothing_can_decide_stays_undecided() -> None:
-    run = Run([tie()], [Decide(tie(), deaf)], limit=0)
+    run = Run([tie()], replay=deaf, limit=0)
     assert len(run.result.open) > 0
     method = build_method("lirpa", method_info("lirpa").options(), CPU)
     work = Work(CPU, 1, Deadline(60.0), run.stats)
-    outcome = hand_over([tie()], run.result, method, lambda p: Decide(p, deaf), ignore, work)
+    outcome = hand_over(tie(), run.result, method, lambda p: Decide(p, deaf), ignore, work)
     assert (outcome.status, outcome.witness) == ("undecided", None)
     assert "within rounding" in outcome.reason  # it is told, not only missed
 
@@ -164,9 +167,9 @@ def test_what_nothing_can_decide_stays_undecided() -> None:
 def test_every_box_adds_its_own_share_to_its_own_target() -> None:
     """Boxes of several problems, all halved before: together they are each target's whole set, once."""
     problems, least = several()
-    run = Run(problems, [Decide(p, deaf) for p in problems], limit=8, samples=0)
+    run = Run(problems, replay=deaf, limit=8, samples=0)
     boxes = run.result.open
-    assert set(boxes.problem.tolist()) > {0}
+    assert set(boxes.home.tolist()) > {0}
     assert int(boxes.level.min()) > 0
     outcome = run.finish()
     assert outcome.proved == (1,) * len(least)
@@ -177,8 +180,8 @@ def test_every_box_adds_its_own_share_to_its_own_target() -> None:
 def test_nothing_is_searched_after_a_witness() -> None:
     """The worst box holds a violation; those after it do not, and have no say."""
     both = [violated(), several()[0][0]]
-    run = Run(both, [Decide(p, deaf) for p in both], limit=0, samples=0)
-    assert run.result.open.problem.tolist() == [0, 1]
+    run = Run(both, replay=deaf, limit=0, samples=0)
+    assert run.result.open.home.tolist() == [0, 1]
     outcome = run.finish()
     assert outcome.status == "found"
     assert outcome.witness is not None
@@ -186,12 +189,12 @@ def test_nothing_is_searched_after_a_witness() -> None:
 
 
 def test_handing_over_past_the_deadline_says_what_is_open() -> None:
-    run = Run([tie()], [Decide(tie(), deaf)], limit=0)
+    run = Run([tie()], replay=deaf, limit=0)
     expired = Deadline()
     expired.cancel()
     method = build_method("lirpa", method_info("lirpa").options(), CPU)
     work = Work(CPU, 1, expired, run.stats)
-    outcome = hand_over([tie()], run.result, method, lambda p: Decide(p, deaf), ignore, work)
+    outcome = hand_over(tie(), run.result, method, lambda p: Decide(p, deaf), ignore, work)
     assert (outcome.status, outcome.witness) == ("timeout", None)
     assert str(len(run.result.open)) in outcome.reason
 
@@ -206,11 +209,11 @@ def test_boxes_that_lie_far_apart_do_not_spoil_each_other() -> None:
     build.linear(tent, np.ones((1, 3)), np.array([margin]))
     problem = box_problem(build.finish(), -2.0, 2.0)
     thin = torch.tensor([[-1.0 - 1e-9], [1.0 - 1e-9]], dtype=torch.float64)
-    run = Run([problem], [Decide(problem, deaf)], limit=0, samples=0)
+    run = Run([problem], replay=deaf, limit=0, samples=0)
     one = run.result.open.select(torch.zeros(2, dtype=torch.int64))
     left = replace(one, lower=thin, upper=thin + 2e-9, level=one.level + 1)
     outcome = hand_over(
-        [problem],
+        problem,
         replace(run.result, open=left),
         build_method("beta", method_info("beta").options(), CPU),
         lambda p: Decide(p, deaf),

@@ -14,7 +14,7 @@ from netproof.bounds.boxes.bounder import BoxBounder
 from netproof.core.deadline import Deadline
 from netproof.problem.problem import Problem
 from netproof.search.boxes.loop import SplitResult
-from netproof.search.goals import Decide, Minimise
+from netproof.search.goals import Minimise
 from support.asking import knotted, sharpened, worst_row
 from support.awkward import GraphBuilder
 from support.boxes import Run, deaf, problems_of, several, truth, worst
@@ -47,10 +47,7 @@ def test_it_splits_until_little_room_decides(seed: int, margin: float) -> None:
         assert 0 <= run.result.outcome.lower_bound <= margin + 1e-6
         assert len(run.result.open) == 0
     else:
-        assert run.goals[0].witness is not None
-        goal = run.goals[0]
-        assert isinstance(goal, Decide)
-        assert goal.witness is not None
+        assert run.goal.witness is not None
 
 
 @pytest.mark.parametrize("sweeps", [0, 2])
@@ -63,7 +60,7 @@ def test_no_violation_is_lost_on_the_way(seed: int, sweeps: int) -> None:
     rng = torch.Generator().manual_seed(seed)
     points = low + torch.rand(4000, len(low), generator=rng, dtype=torch.float64) * (high - low)
     for limit in (0, 20, 200):
-        run = Run([problem], [Decide(problem, deaf)], limit=limit, sweeps=sweeps)
+        run = Run([problem], replay=deaf, limit=limit, sweeps=sweeps)
         assert run.status == "undecided"
         outside = assert_open(problem, run.result, points)
     assert outside > 0  # it does get somewhere
@@ -96,7 +93,7 @@ def test_a_deadline_in_the_middle_of_a_round_loses_nothing(calls: int, monkeypat
 
     monkeypatch.setattr(BoxBounder, "bound", late)
     monkeypatch.setattr(BoxBounder, "boxes_that_fit", lambda self: 3)  # several parts a round
-    run = Run([problem], [Decide(problem, deaf)], deadline=deadline)
+    run = Run([problem], replay=deaf, deadline=deadline)
     assert (run.status, left[0]) == ("timeout", 0)
     rng = torch.Generator().manual_seed(0)
     low, high = problem.input_set.lower.flatten(), problem.input_set.upper.flatten()
@@ -108,7 +105,7 @@ def test_a_deadline_in_the_middle_of_a_round_loses_nothing(calls: int, monkeypat
 def test_bounds_of_a_cut_off_search_hold(seed: int) -> None:
     question = knotted(seed)
     (problem,) = problems_of(question)
-    run = Run([problem], [Decide(problem, deaf)], limit=30, samples=0)
+    run = Run([problem], replay=deaf, limit=30, samples=0)
     for t, disjunct in enumerate(question.property.disjuncts):
         least = milp_minimum(question.graph, *question.box, *rows_of(disjunct, question.graph.output.size)).value
         assert float(run.bounds[0][t]) <= least + 1e-6
@@ -138,7 +135,7 @@ def test_it_finds_a_minimum(seed: int) -> None:
     graph = random_relus(seed, (5, 4), 1)
     problem = box_problem(graph, -1.0, 1.0)
     goal = Minimise(problem, 1e-3)
-    run = Run([problem], [goal])
+    run = Run([problem], goal)
     least = enumerate_minimum(graph, np.full(2, -1.0), np.full(2, 1.0), np.ones((1, 1)), np.zeros(1)).value
     assert run.status == "proved"
     assert run.result.outcome.lower_bound <= least + 1e-6
@@ -171,10 +168,9 @@ def test_the_witness_is_that_of_the_problem_which_has_one() -> None:
         problems[2].disjuncts,
     )
     run = Run([problems[0], problems[1], broken, problems[3]])
-    assert (run.status, run.result.outcome.witness) == ("found", run.goals[2].witness)
-    found = [goal.witness is not None for goal in run.goals if isinstance(goal, Decide)]
-    assert found == [False, False, True, False]
-    witness = run.goals[2].witness  # type: ignore[attr-defined]
+    witness = run.goal.witness
+    assert (run.status, run.result.outcome.witness) == ("found", witness)
+    assert witness is not None
     assert min(worst(broken, torch.from_numpy(witness.input), t) for t in range(len(broken.disjuncts))) <= 0
 
 
@@ -182,13 +178,13 @@ def test_a_first_pass_bounds_all_boxes_and_splits_none() -> None:
     problems, _ = several()
     run = Run(problems, limit=0)
     assert run.stats.domains == run.stats.rounds == 0
-    assert set(run.result.open.problem.tolist()) == {0, 2, 3}
+    assert set(run.result.open.home.tolist()) == {0, 2, 3}
     assert 0 <= min(run.result.parts) <= float(run.bounds[1].min())  # 0 is what clipping proves of its cuts
     assert bool((run.bounds[1] > 0).all())
     left = run.result.open
-    for i, (problem, target) in enumerate(zip(left.problem.tolist(), left.target.tolist(), strict=True)):
-        inputs = problems[problem].input_set
+    for i, (home, target) in enumerate(zip(left.home.tolist(), left.target.tolist(), strict=True)):
+        inputs = problems[home].input_set
         assert bool((left.lower[i] >= inputs.lower.flatten()).all())
         assert bool((left.upper[i] <= inputs.upper.flatten()).all())
-        assert float(left.bound[i]) == float(run.bounds[problem][target]) <= 0
+        assert float(left.bound[i]) == run.result.outcome.bounds[target] <= 0
     assert run.finish().status == "proved"

@@ -13,9 +13,9 @@ from torch import Tensor
 from netproof.bounds.boxes.bounder import BoxBounder
 from netproof.core.deadline import Deadline
 from netproof.errors import DeviceError, UsageError
+from netproof.problem.joined import joinable
 from netproof.problem.problem import InputSet, Problem
 from netproof.search.boxes.ledger import BoxLedger
-from netproof.search.boxes.loop import applies
 from netproof.search.goals import Decide
 from support.asking import knotted, sharpened
 from support.awkward import GraphBuilder
@@ -74,12 +74,12 @@ def test_a_device_too_small_for_one_box_is_an_error(monkeypatch: pytest.MonkeyPa
         raise torch.OutOfMemoryError("a full device")
 
     monkeypatch.setattr(BoxBounder, "bound", full)
-    with pytest.raises(DeviceError, match="one box"):
+    with pytest.raises(DeviceError, match="one sub-domain"):
         Run(several()[0])
 
 
 def test_a_crowded_frontier_is_searched_depth_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("netproof.search.boxes.loop.domains_that_fit", lambda each, device: (None, 2))
+    monkeypatch.setattr("netproof.search.rounds.domains_that_fit", lambda each, device: (None, 2))
     question = sharpened(knotted(3), [Fraction(1, 50)])
     assert Run(problems_of(question), batch=2).status == "proved"
 
@@ -90,9 +90,9 @@ def test_balls_and_other_networks_are_refused() -> None:
     ball = InputSet(inputs.lower, inputs.upper, inputs.lower / 2 + inputs.upper / 2, 0.1, 2)
     round_set = Problem(problems[0].graph, ball, problems[0].rows, problems[0].disjuncts)
     other = box_problem(random_relus(1, (3,), 2), -1.0, 1.0)
-    assert applies(problems)
+    assert joinable(problems)
     for bad in ([round_set], [problems[0], other]):
-        assert not applies(bad)
+        assert not joinable(bad)
         with pytest.raises(UsageError):
             Run(bad)
 
@@ -103,7 +103,7 @@ def test_a_row_that_must_be_below_is_excluded_on_the_threshold() -> None:
     least = torch.tensor([[0.0, -1.0, -1.0], [-1.0, -1.0, 0.0], [1e-300, -1.0, -1.0]], dtype=torch.float64)
     target = torch.zeros(3, dtype=torch.int64)
     for asked, expected in ((problem, [False, False, True]), (strict, [True, False, True])):
-        ledger = BoxLedger([asked], [Decide(asked, deaf)], CPU)
+        ledger = BoxLedger(asked, Decide(asked, deaf), CPU)
         assert ledger.decided(least, target).tolist() == expected
 
 

@@ -23,7 +23,6 @@ from netproof.model.graph import Graph
 from netproof.problem.problem import Problem
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
-from netproof.search.leaf import LeafLP
 from netproof.search.loop import Search
 from netproof.search.method import Method, Work
 from support.exact import milp_minimum
@@ -152,7 +151,7 @@ def test_a_witness_from_a_leaf_leaves_open_what_was_picked_with_it(monkeypatch: 
     problem, _ = asked(random_relus(3, (8, 6), 1), 0.01)
     goal, calls = Decide(problem, lambda point, target: None), []
 
-    def decide(self: Search, leaves: Domains, leaf: LeafLP) -> None:
+    def decide(self: Search, leaves: Domains) -> None:
         calls.append(leaves)
         if len(calls) == 3:
             goal.witness = Witness(np.zeros(2), np.zeros(1))

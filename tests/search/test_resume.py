@@ -20,6 +20,7 @@ from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Witness
 from netproof.problem.problem import Problem
+from netproof.search.effort import Effort
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
@@ -147,15 +148,15 @@ def test_what_a_tighter_root_has_not_bounded_yet_is_still_open(chunk: int, monke
     )
     real, calls = Search._bound, []
 
-    def bound(self: Search, root: Root, children: Domains) -> Domains:
+    def bound(self: Search, children: Domains) -> Domains:
         calls.append(len(children))
-        found = real(self, root, children)
+        found = real(self, children)
         deadline.cancel()
         return found
 
     monkeypatch.setattr(Search, "_bound", bound)
-    monkeypatch.setattr(Search, "_children_that_fit", lambda self, root: chunk)
-    monkeypatch.setattr(Search, "_tightening_is_due", lambda self, root: not calls)
+    monkeypatch.setattr(type(METHOD.bounder), "domains_at_once", lambda self, root: chunk)
+    monkeypatch.setattr(Effort, "tightening_is_due", lambda self, cost: not calls)
     stopped = search.run()
     assert calls == [chunk]
     left = search.still_open()

@@ -14,6 +14,7 @@ from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Witness
 from netproof.methods.build import build_method
 from netproof.methods.registry import method_info
+from netproof.problem.joined import join
 from netproof.problem.problem import Problem
 from netproof.search.boxes.loop import InputSplit, SplitOptions
 from netproof.search.boxes.parts import SplitResult
@@ -47,6 +48,17 @@ def replay_of(problem: Problem) -> Replay:
     return replay
 
 
+def joined_replay(problems: Sequence[Problem]) -> Replay:
+    """The same for the targets of several problems, each on its own box."""
+    each = [(replay_of(problem), target) for problem in problems for target in range(len(problem.disjuncts))]
+
+    def replay(point: Tensor, target: int) -> Witness | None:
+        own, at = each[target]
+        return own(point, at)
+
+    return replay
+
+
 def deaf(point: Tensor, target: int) -> Witness | None:
     """A replay that never finds anything, so that violations stay open."""
     return None
@@ -60,18 +72,20 @@ class Run:
     def __init__(
         self,
         problems: Sequence[Problem],
-        goals: Sequence[Goal] | None = None,
+        goal: Goal | None = None,
+        replay: Replay | None = None,
         deadline: Deadline | None = None,
         device: torch.device = CPU,
         **options: Any,
     ) -> None:
         self.problems = problems
-        self.goals = goals or [Decide(p, replay_of(p)) for p in problems]
+        self.joined = join(problems)
+        self.goal = goal or Decide(self.joined, replay or joined_replay(problems))
         self.stats = Stats()
         self.reports: list[tuple[str, float, int]] = []
         self.search = InputSplit(
-            problems,
-            self.goals,
+            self.joined,
+            self.goal,
             Work(device, 1, deadline or Deadline(), self.stats, lambda *step: self.reports.append(step)),
             SplitOptions(**{"batch": 16, "samples": 64, **options}),
         )
@@ -94,7 +108,7 @@ class Run:
         def goal_of(problem: Problem) -> Goal:
             return Decide(problem, replay_of(problem))
 
-        return hand_over(self.problems, self.result, method, goal_of, ignore, Work(CPU, 1, Deadline(), self.stats))
+        return hand_over(self.joined, self.result, method, goal_of, ignore, Work(CPU, 1, Deadline(), self.stats))
 
 
 def problems_of(question: Question) -> list[Problem]:

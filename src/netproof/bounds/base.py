@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -92,7 +92,8 @@ class Bounder(ABC):
 
 def root_domains(root: Root) -> Domains:
     """Return one unsplit domain per target, nothing known of it yet."""
-    lower, upper = root.packed_bounds
-    slopes = initial_slopes(root.layers, lower[None], upper[None])
     target = torch.arange(root.rows.coef.shape[0], device=root.device)
-    return Domains.unsplit(target, lower, upper, root.points, slopes, root.valid)
+    lower, upper = root.bounds_of(target)
+    slopes = initial_slopes(root.layers, lower, upper)
+    domains = Domains.unsplit(target, lower, upper, root.points, slopes, root.valid)
+    return domains if root.own is None else replace(domains, inside=root.own.of(target))

@@ -52,7 +52,9 @@ class Beta(Bounder):
     def tighter(self, root: Root, deepen: Deepen | None, deadline: Deadline) -> Root | None:
         if self.neuron_steps == 0 or len(root.graph32.layers) < 2:
             return None
-        return build_root(root.problem, root.device, Schedule(self.neuron_steps, self.rate), deadline, root, deepen)
+        return build_root(
+            root.problem, root.device, Schedule(self.neuron_steps, self.rate), deadline, root.known, deepen
+        )
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         return mark_empty(self.bound_part(root, domains, threshold, deadline, clock))
@@ -68,7 +70,7 @@ class Beta(Bounder):
 
     def tightening_cost(self, root: Root) -> int:
         """Return what slopes of their own for all neurons cost, in sub-domains of the search."""
-        return sum(layer.count for layer in root.layers[1:]) * self.neuron_steps // max(1, self.steps)
+        return root.later * self.neuron_steps // max(1, self.steps)
 
     def bound_part(self, part: Scope, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Bound sub-domains of any scope, as `bound` does those of a root."""

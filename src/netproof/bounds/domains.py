@@ -69,18 +69,19 @@ class Domains(Batch):
     ) -> Domains:
         """Make one sub-domain of each target (n,) that is its whole set, of which no bound is known yet.
 
-        lower, upper: (U,). points: (1, U) or (1, 0). slopes: (n or 1, U). rows: (n, row) bool, those that there are.
+        lower, upper: (U,) or (n, U). points: (1, U) or (1, 0). slopes: (n or 1, U). rows: (n, row) bool, those that
+        there are.
         """
         count, device, zero = len(target), target.device, torch.zeros_like(target)
         given = rows.float()
         return cls(
             target=target,
-            splits=torch.zeros(count, len(lower), dtype=torch.int16, device=device),
-            lower=lower.repeat(count, 1),
-            upper=upper.repeat(count, 1),
+            splits=torch.zeros(count, lower.shape[-1], dtype=torch.int16, device=device),
+            lower=lower.expand(count, -1).clone(),
+            upper=upper.expand(count, -1).clone(),
             points=points.repeat(count, 1),
             slopes=slopes.float().expand(count, -1).clone(),
-            multipliers=torch.zeros(count, len(lower), device=device),
+            multipliers=torch.zeros(count, lower.shape[-1], device=device),
             weights=given / given.sum(1, keepdim=True),
             bound=torch.full((count,), -torch.inf, dtype=torch.float64, device=device),
             evaluated=torch.zeros(count, 2, dtype=torch.int64, device=device),

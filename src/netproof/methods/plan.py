@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from enum import Enum
 
 from netproof.methods.registry import MethodInfo
+from netproof.problem.joined import joinable
 from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
-from netproof.search.boxes.loop import applies
 
 FEW_INPUTS = 10  # where no more inputs vary, splitting them decides nearly everything
 SOME_INPUTS = 100  # where no more inputs vary, splitting them is worth a try if there is one layer of neurons
@@ -36,7 +36,7 @@ def choose_strategy(method: MethodInfo, problems: Sequence[Problem]) -> Strategy
     graph = problems[0].graph
     # Where no LP closes a leaf, splitting neurons alone need not end.
     never = method.splits_inputs == "never" and without_lp_form(graph) is None
-    if never or not applies(problems):
+    if never or not joinable(problems):
         return Strategy.NEURONS
     neurons = sum(graph.nodes[i].size for i in graph.nonlinear)
     widest = max(int((p.input_set.upper > p.input_set.lower).sum()) for p in problems)

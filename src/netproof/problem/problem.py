@@ -10,7 +10,7 @@ Inputs that rows read stand among the outputs of f (`extend.py`): a constraint o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -66,13 +66,56 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
+class Own:
+    """Boxes that targets have for themselves, inside a problem's input set: those of the problems that were joined."""
+
+    home: Tensor  # (target,) int64: the box of each target
+    sides: Tensor  # (box, 2, input) float64: lower and upper, with the input flattened
+
+    def of(self, target: Tensor) -> Tensor:
+        """Return the boxes of targets (n,): (n, 2, input)."""
+        return self.sides[self.home[target]]
+
+    def to(self, device: torch.device) -> Own:
+        return Own(self.home.to(device), self.sides.to(device))
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     graph: Graph  # float64, on the CPU: the network's, with the inputs that rows read after its output
     input_set: InputSet
     rows: Rows
     disjuncts: tuple[int, ...]  # which disjunct of the property each target is
+    own: Own | None = None  # None: every target is asked on the whole input set
 
     def select(self, targets: Tensor) -> Problem:
         """Return the problem of some of its targets (n,)."""
         disjuncts = tuple(self.disjuncts[t] for t in targets.tolist())
-        return replace(self, rows=self.rows.select(targets), disjuncts=disjuncts)
+        own = None if self.own is None else Own(self.own.home[targets], self.own.sides)
+        return replace(self, rows=self.rows.select(targets), disjuncts=disjuncts, own=own)
+
+    @property
+    def boxes(self) -> Own:
+        """Return the box of each target, be it its own or that of all."""
+        if self.own is not None:
+            return self.own
+        sides = torch.stack([self.input_set.lower, self.input_set.upper]).flatten(1)
+        return Own(torch.zeros(len(self.disjuncts), dtype=torch.int64), sides[None])
+
+    def by_set(self, targets: Sequence[int]) -> list[tuple[InputSet, list[int]]]:
+        """Return the sets on which some targets are asked, each with those asked on it."""
+        if self.own is None:
+            return [(self.input_set, list(targets))]
+        homes = self.own.home.tolist()
+        sets = ((home, InputSet(*self.own.sides[home].view(2, *self.graph.input.shape))) for home in sorted(set(homes)))
+        found = ((inputs, [t for t in targets if homes[t] == home]) for home, inputs in sets)
+        return [(inputs, some) for inputs, some in found if some]
+
+    def apart(self) -> list[Problem]:
+        """Return one problem for each set, with the targets that are asked on it."""
+        if self.own is None:
+            return [self]
+        return [
+            replace(self.select(torch.tensor(some)), input_set=inputs, own=None)
+            for inputs, some in self.by_set(range(len(self.disjuncts)))
+        ]

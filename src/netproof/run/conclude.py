@@ -53,10 +53,9 @@ class Evidence:
         self._reason, self._stopped, self._decided_by = "", False, "root"
         self.upper = math.inf  # the least value seen, in float32: shown as progress, no evidence
 
-    def add(self, problems: Sequence[Problem], outcome: Outcome) -> None:
-        """Add what a search of these problems established; each problem's shares are added once."""
-        targets = [disjunct for problem in problems for disjunct in problem.disjuncts]
-        for disjunct, share, bound in zip(targets, outcome.proved, outcome.bounds, strict=True):
+    def add(self, problem: Problem, outcome: Outcome) -> None:
+        """Add what a search of a problem established; its shares are added once."""
+        for disjunct, share, bound in zip(problem.disjuncts, outcome.proved, outcome.bounds, strict=True):
             self._proved[disjunct] += share
             self._bounds[disjunct] = max(self._bounds[disjunct], self._of_largest_row(disjunct, bound))
         self._keep(outcome)
@@ -72,11 +71,11 @@ class Evidence:
             return bound
         return bound - few_roundings(abs(bound), rows + WEIGHING, torch.float32)
 
-    def add_whole(self, problems: Sequence[Problem], outcome: Outcome) -> None:
+    def add_whole(self, problem: Problem, outcome: Outcome) -> None:
         """Add a first look; of its shares only those of wholly proved targets count: the others are searched again."""
         whole = tuple(share if share == 1 else Fraction(0) for share in outcome.proved)
         reason = outcome.reason if outcome.covers else ""
-        self.add(problems, Outcome(whole, outcome.bounds, outcome.witness, reason, decided_by=outcome.decided_by))
+        self.add(problem, Outcome(whole, outcome.bounds, outcome.witness, reason, decided_by=outcome.decided_by))
 
     def see(self, problem: Problem, goal: Decide) -> None:
         """Note what the goal of a problem saw at evaluated points."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from netproof.methods.build import build_method
 from netproof.methods.plan import TRY, Strategy, choose_strategy
 from netproof.methods.registry import MethodInfo, Options
 from netproof.model.network import Network
+from netproof.problem.joined import join
 from netproof.problem.problem import Problem
 from netproof.problem.property import Property
 from netproof.problem.witness import confirm
@@ -23,7 +23,7 @@ from netproof.relax import without_lp_form
 from netproof.run.conclude import Evidence
 from netproof.search.attack import QUICK, Pgd
 from netproof.search.boxes.loop import BATCH, InputSplit, SplitOptions
-from netproof.search.boxes.parts import OpenBoxes, SplitResult
+from netproof.search.boxes.parts import SplitResult
 from netproof.search.boxes.remainder import hand_over
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
@@ -75,7 +75,7 @@ class Gather:
         if missing is not None and build_method(self._run.info.name, self._run.options, self._run.device).needs_lp_form:
             for problem in problems:
                 nothing = Outcome.nothing(len(problem.disjuncts), f"no LP form for {missing}")
-                self._evidence.add([problem], nothing)
+                self._evidence.add(problem, nothing)
             return
         how = choose_strategy(self._run.info, problems)
         if how is not Strategy.NEURONS and (how is Strategy.TOGETHER or len(problems) > 1):
@@ -91,34 +91,34 @@ class Gather:
         if not self._evidence.is_settled:
             self._search_all(problems, attack)
 
-    def _over_boxes(self, problems: Sequence[Problem], limit: int | None) -> SplitResult:
+    def _over_boxes(self, joined: Problem, limit: int | None) -> SplitResult:
         """Search boxes of all input sets in one batch."""
-        goals = [self._goal(problem) for problem in problems]
+        goal = self._goal(joined)
         picked = self._run.options.get("batch")  # of n boxes picked, 2n halves are bounded
         options = SplitOptions(batch=None if picked is None else 2 * int(picked), limit=limit, seed=self._run.seed)
-        report = self._run.report(0, len(problems))
-        result = InputSplit(problems, goals, self._work(report), options).run()
-        for problem, goal in zip(problems, goals, strict=True):
-            self._evidence.see(problem, goal)
+        result = InputSplit(joined, goal, self._work(self._run.report(0, 1)), options).run()
+        self._evidence.see(joined, goal)
         return result
 
     def _first_look(self, problems: Sequence[Problem], limit: int) -> list[Problem]:
         """Search over boxes up to a limit; return the problems that are left, with the targets that are open."""
-        result = self._over_boxes(problems, limit)
-        self._evidence.add_whole(problems, result.outcome)
+        joined = join(problems)
+        result = self._over_boxes(joined, limit)
+        self._evidence.add_whole(joined, result.outcome)
         if result.outcome.stopped:
             self._evidence.stop(result.outcome.reason)
-        return _still_open(problems, result.open)
+        return [join(joined.select(targets).apart()) for targets in result.open.alike()]
 
     def _over_inputs(self, problems: Sequence[Problem]) -> None:
         """Split boxes of the input until that decides no more, then the neurons on those that are left."""
-        result = self._over_boxes(problems, limit=None)
+        joined = join(problems)
+        result = self._over_boxes(joined, limit=None)
         outcome = result.outcome
         if outcome.status == "undecided":
             method = build_method(self._run.info.name, self._run.options, self._run.device)
-            work = self._work(self._run.report(0, len(problems)))
-            outcome = hand_over(problems, result, method, self._goal, self._evidence.see, work)
-        self._evidence.add(problems, outcome)
+            work = self._work(self._run.report(0, 1))
+            outcome = hand_over(joined, result, method, self._goal, self._evidence.see, work)
+        self._evidence.add(joined, outcome)
 
     def _work(self, report: Report) -> Work:
         run = self._run
@@ -143,7 +143,7 @@ class Gather:
             goal = self._goal(problem)
             outcome = self._search(problem, goal, i, len(problems), attack)
             self._evidence.see(problem, goal)
-            self._evidence.add([problem], outcome)
+            self._evidence.add(problem, outcome)
             if self._evidence.is_over:
                 break
 
@@ -166,12 +166,3 @@ class Gather:
 
     def _goal(self, problem: Problem) -> Decide:
         return Decide(problem, Replay(self._network, self._property, problem.disjuncts))
-
-
-def _still_open(problems: Sequence[Problem], boxes: OpenBoxes) -> list[Problem]:
-    """Return the problems that a pass over whole input sets left open, with the targets that it did."""
-    pairs = sorted({(int(p), int(t)) for p, t in zip(boxes.problem, boxes.target, strict=True)})
-    return [
-        problems[index].select(torch.tensor([target for _, target in group]))
-        for index, group in itertools.groupby(pairs, key=lambda pair: pair[0])
-    ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -45,15 +46,17 @@ class Pgd:
         targets: Sequence[int] | None = None,
     ) -> bool:
         """Offer what is found to the goal; True when it is a witness. `targets`: the ones to attack, or all."""
-        graph = problem.graph.to(device, torch.float32)
-        region = Region.of(problem.input_set, device, torch.float32)
-        rows = problem.rows.to(device)
-        wanted = range(len(problem.disjuncts)) if targets is None else targets
-        restarts = self._restarts(len(wanted), graph, device)
-        x = self._starts(region, len(wanted), restarts, seed)
-        target = torch.tensor(wanted, device=device).repeat_interleave(restarts)
-        judge, slope = Judge(graph, rows), _Slope(graph, rows, target)
-        return self._descend(x, region, slope, lambda best: goal.consider(judge, best.x, best.y, target), deadline)
+        graph, rows = problem.graph.to(device, torch.float32), problem.rows.to(device)
+        judge = Judge(graph, rows)
+        for inputs, wanted in problem.by_set(range(len(problem.disjuncts)) if targets is None else targets):
+            region = Region.of(inputs, device, torch.float32)
+            restarts = self._restarts(len(wanted), graph, device)
+            x = self._starts(region, len(wanted), restarts, seed)
+            target = torch.tensor(wanted, device=device).repeat_interleave(restarts)
+            offer = partial(_offer, goal, judge, target)
+            if self._descend(x, region, _Slope(graph, rows, target), offer, deadline) or deadline.expired:
+                break
+        return goal.witness is not None
 
     def _descend(
         self, x: Tensor, region: Region, slope: _Slope, offer: Callable[[_Seen], bool], deadline: Deadline
@@ -93,6 +96,10 @@ class Pgd:
         x = torch.lerp(region.lower, region.upper, uniform)
         x[:, 0] = region.centre
         return _into(region, x.flatten(0, 1))
+
+
+def _offer(goal: Decide, judge: Judge, target: Tensor, best: _Seen) -> bool:
+    return goal.consider(judge, best.x, best.y, target)
 
 
 QUICK = Pgd(restarts=16, points=27, steps=10)

@@ -1,9 +1,10 @@
-"""What a search has established so far: what is proved of each target, points tried, leaves that stay open."""
+"""What a search has established so far: what is proved of each target, points tried, parts that stay open."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Generic
 
 import torch
 from torch import Tensor
@@ -11,30 +12,73 @@ from torch import Tensor
 from netproof.bounds.domains import Domains
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.record import NOTHING, Recorder
+from netproof.core.batch import P
 from netproof.search.evidence import Cover
 from netproof.search.goals import Goal, Judge
 
 
-class Ledger:
-    """Shared by the parts of one search."""
+class Tally(Generic[P]):
+    """Counts parts of input sets as proved or undecided; what is neither is in the frontier."""
+
+    def __init__(self, targets: int, device: torch.device) -> None:
+        self._cover = Cover(targets)
+        self._undecided: list[P] = []
+        # By target, the least bound among the parts that were proved.
+        self._proved = torch.full((targets,), torch.inf, dtype=torch.float64, device=device)
+
+    def book(self, target: Tensor, bound: Tensor) -> None:
+        """Book what is proved on parts of the targets' sets; target, bound: (n,). It gives them no share yet."""
+        self._proved = self._proved.scatter_reduce(0, target, bound, "amin")
+
+    def close(self, parts: P) -> None:
+        """Count parts as proved: each with its share of its target's set."""
+        self._cover.close(parts.target, parts.level)
+
+    def leave_undecided(self, parts: P) -> None:
+        """Keep parts that nothing decides: they must degrade the verdict, and a dropped one is a hole in the proof."""
+        if len(parts):
+            self._undecided.append(parts)
+
+    @property
+    def undecided(self) -> int:
+        return sum(map(len, self._undecided))
+
+    @property
+    def undecided_parts(self) -> tuple[P, ...]:
+        return tuple(self._undecided)
+
+    def proved(self) -> tuple[Fraction, ...]:
+        """Return by target the share of its input set that is proved."""
+        return self._cover.shares()
+
+    def least(self) -> tuple[float, ...]:
+        """Return by target the least bound of its parts that are proved, +inf where none is."""
+        return tuple(self._proved.tolist())
+
+    def nothing_is_known(self) -> None:
+        self._proved.fill_(-torch.inf)
+
+    def target_bounds(self, still_open: Sequence[P]) -> Tensor:
+        """Return by target (target,) the least bound of all its parts; it holds on the whole set."""
+        bounds, device = self._proved, self._proved.device
+        for parts in (*self._undecided, *still_open):
+            bounds = bounds.scatter_reduce(0, parts.target.to(device), parts.bound.to(device), "amin")
+        return bounds.cpu()
+
+
+class Ledger(Tally[Domains]):
+    """What a search over neurons has established, shared by its parts."""
 
     def __init__(self, goal: Goal, targets: int, device: torch.device, recorder: Recorder = NOTHING) -> None:
+        super().__init__(targets, device)
         self.goal = goal
         self._root: Root | None = None
         self._judge: Judge | None = None
         self._recorder = recorder
-        self._cover = Cover(targets)
-        self._undecided: list[Domains] = []  # leaves that not even the LP could settle
-        # By target, the least bound among the sub-domains that were proved.
-        self._proved = torch.full((targets,), torch.inf, dtype=torch.float64, device=device)
 
     def under(self, root: Root) -> None:
         """Take note of the root that sub-domains are parts of from now on."""
         self._root, self._judge = root, Judge(root.graph32.graph, root.rows)
-
-    @property
-    def undecided(self) -> int:
-        return sum(len(d) for d in self._undecided)
 
     @property
     def done(self) -> bool:
@@ -68,35 +112,15 @@ class Ledger:
     def drop(self, domains: Domains) -> None:
         """Book sub-domains as proved that lie within what was proved already."""
         self._recorder.closed(self._root, domains, "within")
-        self._cover.close(domains.target, domains.level)
+        self.close(domains)
 
     def _book(self, domains: Domains, done: Tensor, by: str) -> None:
         if len(done) and self._recorder is not NOTHING:
             self._recorder.closed(self._root, domains.select(done), by)
-        self._proved = self._proved.scatter_reduce(0, domains.target[done], domains.bound[done], "amin")
+        self.book(domains.target[done], domains.bound[done])
 
     def restart(self, targets: Tensor) -> None:
         """Search these targets (n,) from their whole sets again; what was proved of parts of them is not used."""
         self._recorder.restarted(targets)
         self._cover.restart(targets.tolist())
         self._undecided = [d.select(~torch.isin(d.target, targets.to(d.target.device))) for d in self._undecided]
-
-    def proved(self) -> tuple[Fraction, ...]:
-        """Return by target the share of its input set that is proved."""
-        return self._cover.shares()
-
-    def leave_undecided(self, domains: Domains) -> None:
-        """Keep undecided leaves: they must degrade the verdict, and a dropped one is a silent hole in the proof."""
-        if len(domains):
-            self._undecided.append(domains)
-
-    def nothing_is_known(self) -> None:
-        self._proved.fill_(-torch.inf)
-
-    def target_bounds(self, still_open: Sequence[Domains]) -> Tensor:
-        """Return by target (target,) the least bound of all its sub-domains; it holds on the whole set."""
-        bounds = self._proved
-        for domains in (*self._undecided, *still_open):
-            device = bounds.device
-            bounds = bounds.scatter_reduce(0, domains.target.to(device), domains.bound.to(device), "amin")
-        return bounds.cpu()

@@ -1,4 +1,8 @@
-"""Algorithm 1: parallel branch and bound with optimised LiRPA, and LP only where it must be."""
+"""Algorithm 1: parallel branch and bound with optimised LiRPA, and LP only where it must be.
+
+Its plain rounds are those of `search/rounds.py`. Here is what they are made of when neurons are split, and what is due
+besides: a tighter root, the LP's turns, a second attack, neurons bounded again.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,10 @@ from torch import Tensor
 
 from netproof.bounds.base import Bounds, Clock
 from netproof.bounds.domains import Domains
-from netproof.bounds.linear.memory import domains_that_fit
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.neurons.transfer import repack
 from netproof.bounds.scope import split_on
 from netproof.core.batch import concatenate
-from netproof.errors import DeviceError
 from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
 from netproof.search.effort import Effort
@@ -28,17 +30,20 @@ from netproof.search.ledger import Ledger
 from netproof.search.lp_turns import LpTurns, lp_account
 from netproof.search.method import Method, SecondLook, Start, Work
 from netproof.search.root_tightening import tightening_cost, tighter_root
+from netproof.search.rounds import Rounds
 
 CANDIDATES = 12  # neurons remembered per sub-domain, and the most that are split at once
 CROWDED = 10  # past so many η, a round splits no more sub-domains than an LP turn takes, so that the LP can keep up
 SHARE = 8  # past n sub-domains, a round takes at most one in so many of the open ones
-REPORT_EVERY = 0.05  # seconds between two reports of the search
 GRAIN = 1e-2  # bounds in the same step of this size count as equal, and the deeper sub-domain goes first
 POINTS = 64  # minimisers tried per batch, those of the worst bounds
 
 
-class Search:
+class Search(Rounds[Domains]):
     """One problem's search. `run` is Algorithm 1; everything it does is a method of a few lines."""
+
+    grain = GRAIN
+    _ledger: Ledger
 
     def __init__(
         self,
@@ -49,23 +54,17 @@ class Search:
         second_look: SecondLook | None = None,
         start: Start | None = None,
     ) -> None:
-        device = work.device
+        self._clock = Clock(recorder=work.recorder)
+        super().__init__(work, Ledger(goal, len(problem.disjuncts), work.device, self._clock.recorder))
         self._second_look, self._start = second_look, start
         self._no_lp = without_lp_form(problem.graph)
-        self._problem, self._goal = problem, goal
+        self._problem, self._goal, self._workers = problem, goal, work.workers
         self._method = method if self._no_lp is None else replace(method, leaf_lp=False)
-        self._device, self._workers = device, work.workers
-        self._deadline, self._stats, self._report = work.deadline, work.stats, work.report
-        self._clock = Clock(recorder=work.recorder)
-        self._effort = Effort.on(device, off=not method.effort)
+        self._effort = Effort.on(work.device, off=not method.effort)
         self._effort.attack_after = None if second_look is None else second_look.after
-        self._ledger = Ledger(goal, len(problem.disjuncts), device, self._clock.recorder)
         self._root: Root | None = None
         self._asked: tuple[Fraction, ...] | None = None  # by target, the share that was given; None: all
         self._all_bounded = True  # whether all that is open was bounded under the present root
-        self._frontier: Frontier[Domains] | None = None
-        self._chunk = 1  # children bounded at once
-        self._room: tuple[int | None, int] = (None, 1)  # sub-domains that the device and the host may hold
         self._found_by = "search"
         self._whole_bound = float("-inf")  # of the whole input set under the present root
 
@@ -73,82 +72,61 @@ class Search:
         """Search until all is settled, time is up or so many rounds were done; RuntimeError the second time."""
         if self._root is not None:
             raise RuntimeError("a search runs once; still_open() is what another can start from")
-        last = None if rounds is None else self._stats.rounds + rounds
-        first = self._bound_root() if self._start is None else self._take_up(*self._start)
-        if first is None:
+        self._last = None if rounds is None else self._stats.rounds + rounds
+        if not (self._bound_root() if self._start is None else self._take_up(*self._start)):
             self._ledger.nothing_is_known()
             return self._outcome(reason="the root was not bounded in time")
-        root, frontier = first
-        self._root = root
-        leaf, fallback = self._lps(root)
-        reported = float("-inf")
-        while len(frontier) and not self._ledger.done and not self._deadline.expired and self._stats.rounds != last:
-            if self._tightening_is_due(root):
-                root, frontier = self._tighten(root, frontier)
-                self._root = root
-                leaf, fallback = self._lps(root)
-                continue
-            if self._effort.attack_is_due() and self._attack_again(frontier):
-                break
-            began, other = time.monotonic(), self._other_seconds()
-            if self._effort.lp_is_due(frontier):
-                self._report("leaf", float(self.target_bounds().min()), len(frontier))
-                fallback.turn(frontier, self._deadline, self._stats, self._clock)
-            if not self._ledger.done:
-                self._round(root, frontier, leaf, fallback.batch)
-                if self._goal.moves:  # a smaller minimum seen proves more
-                    frontier.keep(self._ledger.settle(frontier.domains))
-            spent = time.monotonic() - began - (self._other_seconds() - other)
-            self._stats.seconds["search"] += max(0.0, spent)
-            if time.monotonic() - reported > REPORT_EVERY:  # telling the bound waits for the device
-                reported = time.monotonic()
-                self._report("search", float(self.target_bounds().min()), len(frontier))
-        if self._stats.rounds:
-            self._report("search", float(self.target_bounds().min()), len(frontier))
+        self._run_rounds()
         self._stats.seconds["confirm"] += self._clock.confirm
         return self._outcome()
 
-    def discard(self) -> None:
-        """Let go of what is open, once nothing more is asked."""
-        if self._frontier is not None:
-            self._frontier.discard()
+    @property
+    def _over(self) -> bool:
+        return self._ledger.done
+
+    def _other_seconds(self) -> float:
+        seconds = self._stats.seconds
+        return self._clock.confirm + seconds["leaf"] + seconds["root"] + seconds["attack"]
+
+    # --- what is due besides plain rounds ---
+
+    def _do_what_is_due(self, frontier: Frontier[Domains]) -> bool:
+        cost = tightening_cost(self._method.bounder, self._under)
+        if cost is not None and self._effort.tightening_is_due(cost):
+            self._tighten(self._under, frontier, cost)
+            return False
+        if self._effort.attack_is_due() and self._attack_again(frontier):
+            return False
+        if self._effort.lp_is_due(frontier):
+            self._tell("leaf")
+            self._lp_turns.turn(frontier, self._deadline, self._stats, self._clock)
+        return not self._over
 
     def _attack_again(self, frontier: Frontier[Domains]) -> bool:
         """Look for a counterexample again; say whether there is one."""
         look = self._second_look
         assert look is not None
         began = time.monotonic()
-        self._report("attack", float(self.target_bounds().min()), len(frontier))
+        self._tell("attack")
         found = look.find(torch.cat([part.target.cpu() for part in frontier.parts()]).unique().tolist())
         self._stats.seconds["attack"] += time.monotonic() - began
         self._found_by = "attack" if found else "search"
         return found
 
-    def _lps(self, root: Root) -> tuple[LeafLP, LpTurns]:
-        leaf = LeafLP(root, self._workers)
-        if self._method.leaf_lp:
-            self._effort.lp = lp_account(root, self._method.lp_threshold, self._method.patience)
-        return leaf, LpTurns(root, leaf, self._method.bounder, self._ledger, self._workers)
-
-    def _tightening_is_due(self, root: Root) -> bool:
-        cost = tightening_cost(self._method.bounder, root)
-        return cost is not None and self._effort.tightening_is_due(cost)
-
-    def _tighten(self, root: Root, frontier: Frontier[Domains]) -> tuple[Root, Frontier[Domains]]:
+    def _tighten(self, root: Root, frontier: Frontier[Domains], cost: int) -> None:
         """Make a tighter root and bound what is open again under it: sub-domain by sub-domain, or from the start."""
         began, confirmed = time.monotonic(), self._clock.confirm
-        self._report("root", float(self.target_bounds().min()), len(frontier))
+        self._tell("root")
         bounder, account = self._method.bounder, self._effort.tightening
-        account.pay(tightening_cost(bounder, root) or 0, self._effort.bounded)
+        account.pay(cost, self._effort.bounded)
         new = tighter_root(bounder, self._method.brancher, root, account, self._deadline, self._clock)
         if new is not None:
             self._effort.under_new_root()
-            frontier = self._carry_over(root, new, frontier)
+            self._carry_over(root, new, frontier)
         account.over = account.over or new is None
         self._stats.seconds["root"] += time.monotonic() - began - (self._clock.confirm - confirmed)
-        return new or root, frontier
 
-    def _carry_over(self, root: Root, new: Root, frontier: Frontier[Domains]) -> Frontier[Domains]:
+    def _carry_over(self, root: Root, new: Root, frontier: Frontier[Domains]) -> None:
         open_targets = torch.cat([part.target.to(self._device) for part in frontier.parts()]).unique()
         before = self._whole_bound
         every = torch.arange(len(self._problem.disjuncts), device=self._device)
@@ -165,17 +143,17 @@ class Search:
                 self._ledger.drop(covered)
         else:
             self._ledger.restart(open_targets)
-        self._ledger.under(new)
-        domains = self._filter(new, whole) if not few else whole.domains.select(slice(0, 0))
-        self._chunk = self._children_that_fit(new)
+        self._go_under(new)
+        domains = self._filter(whole) if not few else whole.domains.select(slice(0, 0))
         self._frontier = Frontier(domains, self._room[0], GRAIN)
         for moved, _ in carried:
-            self._bound_all(new, self._frontier, moved)
+            self._bound_all(moved, self._bound)
         frontier.discard()
-        return self._frontier
 
-    def _bound_root(self) -> tuple[Root, Frontier[Domains]] | None:
-        """Bound the whole input set (lines 2 and 3); None when there was no time."""
+    # --- where it begins ---
+
+    def _bound_root(self) -> bool:
+        """Bound the whole input set (lines 2 and 3); False when there was no time."""
         began = time.monotonic()
         self._report("root", float("-inf"), 0)
         targets = torch.arange(len(self._problem.disjuncts), device=self._device)
@@ -183,34 +161,45 @@ class Search:
         first = self._method.bounder.root(self._problem, threshold, self._device, self._deadline, self._clock)
         self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
         if first is None:
-            return None
+            return False
         root, bounds = first
-        self._ledger.under(root)
+        self._go_under(root)
         self._whole_bound = float(bounds.domains.bound.min()) if len(bounds.domains) else float("inf")
-        return root, self._opened(root, self._filter(root, bounds))
+        self._open(self._filter(bounds))
+        return True
 
-    def _opened(self, root: Root, domains: Domains) -> Frontier[Domains]:
-        """Open a frontier of sub-domains, for the memory that there is."""
-        self._chunk = self._children_that_fit(root)
-        self._room = domains_that_fit(domains.bytes_each, self._device)
-        self._frontier = Frontier(domains, self._room[0], GRAIN)
-        return self._frontier
-
-    def _take_up(self, root: Root, domains: Domains, bounded: bool = True) -> tuple[Root, Frontier[Domains]]:
+    def _take_up(self, root: Root, domains: Domains, bounded: bool = True) -> bool:
         """Begin with sub-domains of a root, which another search left open or nobody has bounded yet."""
-        self._ledger.under(root)
+        self._go_under(root)
         given = Cover(len(self._problem.disjuncts))
         given.close(domains.target, domains.level)
         self._asked = given.shares()
         if bounded:
-            return root, self._opened(root, domains)
+            self._open(domains)
+            return True
         width = max(1, min(CANDIDATES, root.count))
         domains = replace(domains, candidates=domains.target.new_full((len(domains), width), -1))
-        frontier = self._opened(root, domains.select(slice(0, 0)))
+        self._open(domains.select(slice(0, 0)))
         began, confirmed = time.monotonic(), self._clock.confirm
-        self._all_bounded = self._bound_all(root, frontier, domains) == len(domains)
+        self._all_bounded = self._bound_all(domains, self._bound) == len(domains)
         self._stats.seconds["search"] += time.monotonic() - began - (self._clock.confirm - confirmed)
-        return root, frontier
+        return True
+
+    def _go_under(self, root: Root) -> None:
+        """Take a root as that of all sub-domains from now on."""
+        self._root = root
+        self._ledger.under(root)
+        self._leaf = LeafLP(root, self._workers)
+        self._lp_turns = LpTurns(root, self._leaf, self._method.bounder, self._ledger, self._workers)
+        if self._method.leaf_lp:
+            self._effort.lp = lp_account(root, self._method.lp_threshold, self._method.patience)
+        most = self._method.batch if self._method.most is None else self._method.most
+        self._chunk = max(1, min(2 * most, self._method.bounder.domains_at_once(root)))
+
+    @property
+    def _under(self) -> Root:
+        assert self._root is not None
+        return self._root
 
     def still_open(self) -> Start | None:
         """Return what another search can go on with: the root, and the sub-domains that are open under it."""
@@ -219,129 +208,85 @@ class Search:
         parts = [part.map(lambda t: t.to(self._device)) for part in self._frontier.parts()]
         return Start(self._root, concatenate(parts), self._all_bounded)
 
-    def _full(self, frontier: Frontier[Domains]) -> bool:
-        """Say whether the device and the host together hold more sub-domains than they may."""
-        device, host = self._room
-        return len(frontier) > (device or 0) + host
+    # --- what a round is made of ---
 
-    def _round(self, root: Root, frontier: Frontier[Domains], leaf: LeafLP, few: int) -> None:
-        """Pick, split, bound, filter: lines 5 to 10."""
-        picked = self._pick(frontier, few)
-        splittable = (picked.candidates >= 0).any(1)
-        self._decide_leaves(picked.select(~splittable), leaf)
-        picked = picked.select(splittable)
-        if self._ledger.done:
-            frontier.push(picked)  # still open, as it was
-        if len(picked) == 0 or self._ledger.done:
-            return
-        self._stats.rounds += 1
-        candidates = self._method.brancher.reorder(root, picked)
-        children = split_on(root, picked, candidates[:, : self._neurons_at_once(len(picked) + len(frontier))])
-        self._bound_all(root, frontier, children)
-
-    def _bound_all(self, root: Root, frontier: Frontier[Domains], children: Domains) -> int:
-        """Bound sub-domains, as many at a time as fit, and push what is not proved; return how many were bounded."""
-        done = 0
-        while done < len(children) and not self._ledger.done and not self._deadline.expired:
-            part = torch.arange(done, min(done + self._chunk, len(children)), device=self._device)
-            try:
-                bounded = self._bound(root, children.select(part))
-            except torch.OutOfMemoryError:
-                self._halve()
-                continue
-            frontier.push(bounded)
-            done += len(part)
-        # What was not bounded is still open.
-        frontier.push(children.select(torch.arange(done, len(children), device=self._device)))
-        return done
-
-    def _pick(self, frontier: Frontier[Domains], few: int) -> Domains:
+    def _pick(self, frontier: Frontier[Domains]) -> Domains:
         """Pop the worst; where memory runs out those nearest to a proof, so that the frontier shrinks."""
         eta = self._method.lp_threshold
         crowded = eta is not None and self._method.leaf_lp and len(frontier) > CROWDED * eta
         batch = self._method.batch
         if self._method.most is not None:
             batch = max(batch, min(self._method.most, len(frontier) // SHARE))
-        return frontier.pop(min(batch, few) if crowded else batch, best=self._full(frontier))
+        return frontier.pop(min(batch, self._lp_turns.batch) if crowded else batch, best=self._full)
 
-    def _neurons_at_once(self, available: int) -> int:
-        """Return how many neurons to split: several while the frontier is small, to fill the device (section 3.3)."""
-        if self._effort.off:
-            return 1
+    def _without_leaves(self, picked: Domains) -> Domains:
+        splittable = (picked.candidates >= 0).any(1)
+        self._decide_leaves(picked.select(~splittable))
+        return picked.select(splittable)
+
+    def _split(self, picked: Domains, waiting: int) -> Domains:
+        """Split on several neurons at once while few sub-domains are open, to fill the device (section 3.3)."""
         fill = self._method.batch if self._method.fill is None else self._method.fill
-        return max(1, min(CANDIDATES, (fill // available).bit_length()))
+        neurons = 1 if self._effort.off else max(1, min(CANDIDATES, (fill // (len(picked) + waiting)).bit_length()))
+        candidates = self._method.brancher.reorder(self._under, picked)
+        return split_on(self._under, picked, candidates[:, :neurons])
 
-    def _bound(self, root: Root, children: Domains) -> Domains:
-        threshold = self._goal.thresholds(children.target)
-        self._effort.pay(len(children))
-        children = self._rebounded(root, children, threshold)
-        bounds = self._method.bounder.bound(root, children, threshold, self._deadline, self._clock)
-        self._stats.domains += len(children)
-        return self._filter(root, bounds)
+    def _after_round(self, frontier: Frontier[Domains]) -> None:
+        if self._goal.moves:  # a smaller minimum seen proves more
+            frontier.keep(self._ledger.settle(frontier.domains))
 
-    def _rebounded(self, root: Root, children: Domains, threshold: Tensor) -> Domains:
+    def _bound(self, parts: Domains) -> Domains:
+        threshold = self._goal.thresholds(parts.target)
+        self._effort.pay(len(parts))
+        parts = self._rebounded(parts, threshold)
+        bounds = self._method.bounder.bound(self._under, parts, threshold, self._deadline, self._clock)
+        self._stats.domains += len(parts)
+        return self._filter(bounds)
+
+    def _rebounded(self, children: Domains, threshold: Tensor) -> Domains:
         """Return the children with the neurons of those bounded again whose turn it is, if that pays here."""
-        bounder, account = self._method.bounder, self._effort.rebounding
+        root, bounder, account = self._under, self._method.bounder, self._effort.rebounding
         due = self._effort.rebounds_due(children, bounder.rebound_rows(root))
         if len(due) == 0:
             return children
         stale = children.select(due)
         fresh = bounder.rebounded(root, stale, self._deadline, self._clock)
         if account.pays is None:
-            account.judge(self._gain(root, stale, fresh, threshold[due]))
+            account.judge(self._gain(stale, fresh, threshold[due]))
         return children.put(due, fresh)
 
-    def _gain(self, root: Root, stale: Domains, fresh: Domains, threshold: Tensor) -> float:
+    def _gain(self, stale: Domains, fresh: Domains, threshold: Tensor) -> float:
         """Return what bounding neurons again gains of the distance to a proof."""
-        given = threshold, self._deadline, self._clock
-        before, after = (self._method.bounder.bound(root, domains, *given).domains for domains in (stale, fresh))
+        bound, given = self._method.bounder.bound, (threshold, self._deadline, self._clock)
+        before, after = (bound(self._under, domains, *given).domains for domains in (stale, fresh))
         missing, left = ((threshold - domains.bound).clamp(min=0) for domains in (before, after))
         return float(1 - left.sum() / missing.sum().clamp(min=1e-12))
 
-    def _filter(self, root: Root, bounds: Bounds) -> Domains:
+    def _filter(self, bounds: Bounds) -> Domains:
         """Try the bounds' minimisers as witnesses, drop what is proved, rank the neurons of the rest."""
         worst = bounds.domains.bound.topk(min(POINTS, len(bounds.domains)), largest=False).indices
         self._ledger.try_points(bounds.point[worst], bounds.domains.target[worst])
         rest = bounds.select(self._ledger.is_open(bounds.domains).nonzero()[:, 0])
-        candidates = self._method.brancher.choose(root, rest, CANDIDATES)
+        candidates = self._method.brancher.choose(self._under, rest, CANDIDATES)
         self._ledger.settle(bounds.domains)  # last: if memory runs out before, the same ones are bounded again
         return replace(rest.domains, candidates=candidates)
 
-    def _decide_leaves(self, leaves: Domains, leaf: LeafLP) -> None:
+    def _decide_leaves(self, leaves: Domains) -> None:
         """Decide sub-domains with nothing left to split by LP, which is exact there; keep the others as undecided."""
         if not self._method.leaf_lp or len(leaves) == 0:
             self._ledger.leave_undecided(leaves)
             return
         began = time.monotonic()
         self._report("leaf", float(self.target_bounds().min()), len(leaves))
-        outcomes = leaf.decide(leaves, self._deadline)
+        outcomes = self._leaf.decide(leaves, self._deadline)
         self._stats.leaf_lps += len(leaves)
         self._ledger.try_points(outcomes.point, leaves.target)
         leaves = with_bounds(leaves, outcomes.bound)
         self._ledger.leave_undecided(leaves.select(self._ledger.settle(leaves, by="lp")))
         self._stats.seconds["leaf"] += time.monotonic() - began
 
-    def _children_that_fit(self, root: Root) -> int:
-        """Return how many children are bounded at once: twice the batch, or what memory allows."""
-        most = self._method.batch if self._method.most is None else self._method.most
-        return max(1, min(2 * most, self._method.bounder.domains_at_once(root)))
-
-    def _halve(self) -> None:
-        """Bound half as many sub-domains at a time once the device's memory is full; raises DeviceError at one."""
-        if self._chunk == 1:
-            raise DeviceError("out of memory with one sub-domain at a time", remedy="use --device cpu or a larger GPU")
-        torch.cuda.empty_cache()
-        self._chunk //= 2
-
-    def target_bounds(self) -> Tensor:
-        """Return what is proved of each target on the whole input set, (target,)."""
-        return self._ledger.target_bounds([] if self._frontier is None else self._frontier.parts())
-
-    def _other_seconds(self) -> float:
-        return self._clock.confirm + self._stats.seconds["leaf"]
-
     def _outcome(self, reason: str = "") -> Outcome:
-        undecided, waiting = self._ledger.undecided, 0 if self._frontier is None else len(self._frontier)
+        undecided, waiting = self._ledger.undecided, self._waiting
         stopped = bool(reason) or waiting > 0 or (undecided > 0 and self._deadline.expired)
         if not reason and stopped:
             reason = f"{waiting + undecided} sub-domains still open"

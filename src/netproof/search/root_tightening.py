@@ -46,7 +46,7 @@ def _deepen(
     neurons = bounder.of_neurons()
     if paid.rung < 2 or neurons is None:
         return None
-    a_round = 4 * sum(layer.count for layer in root.layers[1:])  # two sides, two children
+    a_round = 4 * root.later  # two sides, two children
     rounds = max(1, paid.price // max(1, a_round))
     width = max(1, rounds // ROUNDS)
     return NeuronSearch(neurons, brancher, min(rounds, ROUNDS), width, deadline, clock)

@@ -7,7 +7,7 @@ gets, one layer after the other, loses nothing against doing all at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 
@@ -33,7 +33,7 @@ from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine, Nonlinear
 from netproof.numerics import float32_down, float32_up
-from netproof.problem.problem import Problem, Rows
+from netproof.problem.problem import Own, Problem, Rows
 from netproof.relax import relaxation_of
 
 # Better bounds of a layer's neurons, given them as targets of sub-domains of what comes before.
@@ -55,6 +55,7 @@ class Root:
     slopes: list[Tensor]  # per layer (2, U_k or 1, U') float16: what its neurons' lower and upper bounds were got with
     sources: list[Tensor]  # per layer (2, U_k) int8: the `Source` of each neuron's lower and upper bound
     condenser: Condenser
+    members: tuple[Intervals, ...] = ()  # of joined problems, what holds on each one's own box
     _bias: list[Tensor] = field(default_factory=list)  # per layer (U_k,)
 
     def take_in(self, layer: Layer) -> None:
@@ -74,6 +75,40 @@ class Root:
         """Return the bounds of the packed neurons, (U,) each."""
         none = torch.zeros(0, device=self.device)
         return Interval(torch.cat([none, *self.lower]), torch.cat([none, *self.upper]))
+
+    @property
+    def known(self) -> tuple[Intervals, ...]:
+        """Return the bounds of all nodes, on the input set or on the box of each member."""
+        return self.members or (self.intervals,)
+
+    def bounds_of(self, target: Tensor) -> Interval:
+        """Return the bounds of the packed neurons on the targets' own sets: (n, U), or (1, U) where all share one."""
+        if self.own is None:
+            lower, upper = self.packed_bounds
+            return Interval(lower[None], upper[None])
+        home = self.own.home[target]
+        return Interval(*(side[home] for side in self._own_bounds))
+
+    @cached_property
+    def own(self) -> Own | None:
+        """Return the boxes that targets have for themselves, on the device."""
+        return None if self.problem.own is None else self.problem.own.to(self.device)
+
+    @cached_property
+    def _own_bounds(self) -> Interval:
+        """Return by member the bounds of the packed neurons, (member, U)."""
+        none = torch.zeros(0, dtype=torch.float64, device=self.device)
+        sides = [
+            [torch.cat([none, *(of[at.pre].flat[side][at.index] for at in self.layers)]) for side in (0, 1)]
+            for of in (member.of for member in self.members)
+        ]
+        lower, upper = (torch.stack(each) for each in zip(*sides, strict=True))
+        return Interval(float32_down(lower), float32_up(upper))
+
+    @property
+    def later(self) -> int:
+        """Return how many neurons a tighter root bounds again: those after the first layer, for every member."""
+        return max(1, len(self.members)) * sum(layer.count for layer in self.layers[1:])
 
     @property
     def bias(self) -> Tensor:
@@ -138,13 +173,20 @@ def build_root(
     device: torch.device,
     schedule: Schedule,
     deadline: Deadline,
-    known: Root | None = None,
+    known: Sequence[Intervals] = (),
     deepen: Deepen | None = None,
 ) -> Root | None:
     """Bound all neurons; `known` gives bounds that hold already, `deepen` may improve on what slopes alone give.
 
-    None when the deadline came first: from half a root nothing may be concluded.
+    Of joined problems, on the box of each; what is linear on all of them stays unpacked. None when the deadline came
+    first: from half a root nothing may be concluded.
     """
+    members = []
+    for i, part in enumerate([] if problem.own is None else problem.apart()):
+        member = build_root(part, device, schedule, deadline, known[i : i + 1], deepen)
+        if member is None:
+            return None
+        members.append(member.intervals)
     region = Region.of(problem.input_set, device, torch.float64)
     graph = problem.graph.to(device, torch.float64)
     intervals = Intervals(graph, region)
@@ -152,13 +194,13 @@ def build_root(
     narrow = Region.of(problem.input_set, device, torch.float32)
     search = LinedGraph(problem.graph.to(device, torch.float32), narrow, None)
     rows, condenser = problem.rows.to(device), Condenser(proof)
-    root = Root(problem, device, rows, search, proof, intervals, [], [], [], [], condenser)
+    root = Root(problem, device, rows, search, proof, intervals, [], [], [], [], condenser, tuple(members))
     found: dict[int, _Refined] = {}  # by the node refined; two nonlinear nodes may read one
     for node in graph.nodes:
         if isinstance(node.op, Nonlinear):
             (pre,) = node.inputs
             if pre not in found:
-                found[pre] = _refine(root, pre, schedule, deadline, known, deepen)
+                found[pre] = _joined(root, pre) if members else _refine(root, pre, schedule, deadline, known, deepen)
             layers = len(search.layers)
             for relaxed in (search, proof):
                 relaxed.add(node.index, pre, intervals.of[pre])
@@ -197,14 +239,14 @@ def _record(root: Root, pre: int, found: _Refined) -> None:
 
 
 def _refine(
-    root: Root, pre: int, schedule: Schedule, deadline: Deadline, known: Root | None, deepen: Deepen | None
+    root: Root, pre: int, schedule: Schedule, deadline: Deadline, known: Sequence[Intervals], deepen: Deepen | None
 ) -> _Refined:
     """Tighten the interval of node `pre` by backward bounds of its unstable neurons."""
     intervals = root.intervals
     found = intervals.of[pre]
     sources = torch.zeros(2, found.lower.numel(), dtype=torch.int8, device=root.device)
-    if known is not None and len(known.intervals.of) > pre:
-        better = known.intervals.of[pre]
+    if known:
+        better = known[0].of[pre]
         gained = torch.stack([(better.lower > found.lower).flatten(), (better.upper < found.upper).flatten()])
         sources[gained] = Source.EARLIER
         found = Interval(found.lower.maximum(better.lower), found.upper.minimum(better.upper))
@@ -226,6 +268,14 @@ def _refine(
         kept.append(slopes.view(2, len(places), -1).half())
     intervals.tighten(pre, Interval(lower.view_as(found.lower), upper.view_as(found.upper)))
     return _Refined(sources) if deadline.expired else _Refined(sources, unstable, torch.cat(kept, 1))
+
+
+def _joined(root: Root, pre: int) -> _Refined:
+    """Replace the interval of node `pre` by the smallest one that holds on the box of every member."""
+    lower = torch.stack([member.of[pre].lower for member in root.members]).amin(0)
+    upper = torch.stack([member.of[pre].upper for member in root.members]).amax(0)
+    root.intervals.tighten(pre, Interval(lower, upper))
+    return _Refined(torch.full((2, lower.numel()), Source.EARLIER, dtype=torch.int8, device=root.device))
 
 
 def _intervals_are_tight(root: Root, pre: int) -> bool:

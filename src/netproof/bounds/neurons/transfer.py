@@ -25,7 +25,7 @@ def repack(domains: Domains, old: Root, new: Root) -> tuple[Domains, Domains]:
     against = (domains.splits.sign() * known)[:, gone] < 0
     dropped = against.any(1)
     left = domains.select(~dropped)
-    lower, upper = new.packed_bounds
+    lower, upper = new.bounds_of(left.target)
     moved = replace(
         left,
         splits=left.splits[:, places],

@@ -24,8 +24,9 @@ from netproof.programs.condensed import CondensedLP
 from netproof.programs.model import Floats
 from netproof.search.evidence import Cover, Outcome
 from netproof.search.goals import Goal, Judge
-from netproof.search.loop import REPORT_EVERY, Search
+from netproof.search.loop import Search
 from netproof.search.method import Method, SecondLook, Work
+from netproof.search.rounds import REPORT_EVERY
 
 CLAIMS = {
     "holds": "the MIP solver says that it holds",

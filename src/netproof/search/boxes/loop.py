@@ -1,14 +1,14 @@
 """Input splitting: branch and bound over boxes of the input set, for networks of few inputs.
 
-Several problems on one graph (the boxes of a disjunction) are searched at once, all their boxes in one batch. Every
-bound is a proof as it is computed, so a box whose bound is positive is done with. Splitting alone need not end: boxes
-that it cannot decide are returned, for splits of neurons to finish (`remainder.hand_over`).
+Its rounds are those of `search/rounds.py`. Several problems on one graph (the boxes of a disjunction) are searched at
+once, all their boxes in one batch. Every bound is a proof as it is computed, so a box whose bound is positive is done
+with. Splitting alone need not end: boxes that it cannot decide are returned, for splits of neurons to finish
+(`remainder.hand_over`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,19 +16,17 @@ from torch import Tensor
 
 from netproof.bounds.boxes.bounder import BoxBounder, BoxBounds
 from netproof.bounds.boxes.clip import clip
-from netproof.bounds.linear.memory import domains_that_fit
 from netproof.branching.inputs import scores, split, too_thin
 from netproof.core.batch import concatenate
-from netproof.core.deadline import DeadlineExpired
-from netproof.errors import DeviceError, UsageError
 from netproof.numerics import generator
-from netproof.problem.problem import InputSet, Problem
+from netproof.problem.problem import Problem
 from netproof.search.boxes.ledger import BoxLedger
 from netproof.search.boxes.parts import Boxes, OpenBoxes, SplitResult
 from netproof.search.evidence import Outcome
 from netproof.search.frontier import Frontier
 from netproof.search.goals import Goal
 from netproof.search.method import Work
+from netproof.search.rounds import Rounds
 
 BATCH = {"cpu": 64, "cuda": 4096}
 AT_ONCE = 12  # halvings of a box in one round, at most
@@ -45,105 +43,79 @@ class SplitOptions:
     seed: int = 0
 
 
-def applies(problems: Sequence[Problem]) -> bool:
-    """Say whether these can be searched together: boxes, no balls, and one network."""
-    return all(p.input_set.centre is None and p.graph is problems[0].graph for p in problems)
+class InputSplit(Rounds[Boxes]):
+    """The search of problems that share a graph, over boxes."""
 
+    _ledger: BoxLedger
 
-class InputSplit:
-    """The search of problems that share a graph. `run` is the loop; everything it does is a method of a few lines."""
-
-    def __init__(
-        self,
-        problems: Sequence[Problem],
-        goals: Sequence[Goal],
-        work: Work,
-        options: SplitOptions | None = None,
-    ) -> None:
-        if not applies(problems):
-            raise UsageError("input splitting needs input sets that are boxes", remedy="use another --method")
-        self._problems, self._device, self._deadline = problems, work.device, work.deadline
-        self._stats, self._report, device = work.stats, work.report, work.device
+    def __init__(self, problem: Problem, goal: Goal, work: Work, options: SplitOptions | None = None) -> None:
+        super().__init__(work, BoxLedger(problem, goal, work.device))
         self._options = SplitOptions() if options is None else options
-        self._batch = self._options.batch or BATCH[device.type]
-        self._ledger = BoxLedger(problems, goals, device)
-        sides = ([getattr(p.input_set, side).flatten() for p in problems] for side in ("lower", "upper"))
-        self._lower, self._upper = (torch.stack(side).to(device) for side in sides)  # (problem, input)
-        self._shape = problems[0].graph.input.shape
+        self._batch = self._options.batch or BATCH[work.device.type]
+        self._problem, own = problem, problem.boxes.to(work.device)
+        self._home, (self._lower, self._upper) = own.home, own.sides.unbind(1)
         self._bounded = 0
 
     def run(self) -> SplitResult:
         began = time.monotonic()
         self._report("root", float("-inf"), 0)
-        frontier, left = self._bound_whole_sets()
+        self._bound_whole_sets()
         self._stats.seconds["root"] += time.monotonic() - began
         began = time.monotonic()
         if self._options.samples and self._may_go_on():
-            self._sample(frontier.domains)
-        while len(frontier) and self._may_go_on():
-            self._round(frontier)
-            self._report("search", float(self._ledger.target_bounds(frontier.domains).min()), len(frontier))
+            self._sample(self._opened.domains)
         self._stats.seconds["search"] += time.monotonic() - began
-        frontier.push(left)
-        self._ledger.tell_goals()
-        return self._result(frontier)
+        self._run_rounds()
+        self._ledger.tell_goal()
+        return self._result()
+
+    @property
+    def _over(self) -> bool:
+        return self._ledger.goal.witness is not None
 
     def _may_go_on(self) -> bool:
         spent = self._options.limit is not None and self._bounded >= self._options.limit
-        return self._ledger.witness is None and not self._deadline.expired and not spent
+        return super()._may_go_on() and not spent
 
-    def _bound_whole_sets(self) -> tuple[Frontier[Boxes], Boxes]:
-        """Bound every target on its problem's whole set; return the open ones, and those the deadline left out."""
-        hull = InputSet(self._lower.amin(0).view(self._shape).cpu(), self._upper.amax(0).view(self._shape).cpu())
-        self._bounder = BoxBounder(self._problems[0].graph, self._ledger.rows, hull, self._device)
+    def _bound_whole_sets(self) -> None:
+        """Bound every target on its problem's whole set."""
+        self._bounder = BoxBounder(self._problem.graph, self._ledger.rows, self._problem.input_set, self._device)
         self._chunk = self._bounder.boxes_that_fit()
-        target = torch.arange(len(self._ledger.owner), device=self._device)
-        lower, upper = self._lower[self._ledger.owner], self._upper[self._ledger.owner]
+        target = torch.arange(len(self._home), device=self._device)
+        lower, upper = self._lower[self._home], self._upper[self._home]
         unbounded = torch.full_like(self._ledger.tau, -torch.inf)
         score, signs = torch.zeros_like(lower), self._bounder.unknown(len(target))
         whole = Boxes(target, lower, upper, unbounded, score, signs, torch.zeros_like(target))
-        device, host = domains_that_fit(whole.bytes_each, self._device)
-        self._room = host if device is None else device
-        frontier = Frontier(whole.select(target[:0]))
-        left = self._in_parts(whole, frontier, shared=True)
-        return frontier, left
+        self._open(whole.select(target[:0]))
+        self._bound_all(whole, self._bound_whole)
 
-    def _round(self, frontier: Frontier[Boxes]) -> None:
-        """Pick, split, bound, filter. Where memory runs out the boxes nearest to a proof are picked."""
-        self._stats.rounds += 1
-        picked = frontier.pop(max(1, self._batch // 2), best=len(frontier) > self._room)
-        times = max(1, min(AT_ONCE, (self._batch // (len(picked) + len(frontier))).bit_length() - 1))
-        lower, upper, parent = split(picked.lower, picked.upper, picked.score, times)
-        children = replace(picked.select(parent), lower=lower, upper=upper, level=picked.level[parent] + times)
-        before = self._bounded
-        frontier.push(self._in_parts(children, frontier))  # what was not bounded is still open
-        self._stats.domains += self._bounded - before
-
-    def _in_parts(self, boxes: Boxes, frontier: Frontier[Boxes], *, shared: bool = False) -> Boxes:
-        """Bound boxes, as many at once as fit, and push those that stay open; returns those not reached."""
-        done = 0
-        while done < len(boxes) and self._ledger.witness is None and not self._deadline.expired:
-            part = boxes.select(slice(done, done + self._chunk))
-            try:
-                rest = self._bound(part, shared)
-            except torch.OutOfMemoryError:
-                self._halve()
-                continue
-            except DeadlineExpired:
-                break
-            frontier.push(rest)
-            done += len(part)
-        return boxes.select(slice(done, None))
-
-    def _bound(self, boxes: Boxes, shared: bool) -> Boxes:
-        """Bound boxes; return those that stay open. `shared`: they are whole sets, one for all targets of a problem."""
-        lower, upper, signs, box = boxes.lower, boxes.upper, boxes.signs, None
-        if shared:
-            owner, box = self._ledger.owner[boxes.target].unique(return_inverse=True)
-            lower, upper, signs = self._lower[owner], self._upper[owner], self._bounder.unknown(len(owner))
+    def _bound_whole(self, boxes: Boxes) -> Boxes:
+        """Bound whole sets, each once for all targets of its problem; return those that stay open."""
+        home, box = self._home[boxes.target].unique(return_inverse=True)
+        lower, upper, unknown = self._lower[home], self._upper[home], self._bounder.unknown(len(home))
         more = self._options.limit != 0
-        found = self._bounder.bound(lower, upper, boxes.target, signs, self._deadline, box=box, blame=more)
-        self._bounded += 0 if shared else len(boxes)
+        found = self._bounder.bound(lower, upper, boxes.target, unknown, self._deadline, box=box, blame=more)
+        return self._settle(boxes, found)
+
+    # --- what a round is made of ---
+
+    def _pick(self, frontier: Frontier[Boxes]) -> Boxes:
+        """Pop the worst; where memory runs out the boxes nearest to a proof."""
+        return frontier.pop(max(1, self._batch // 2), best=self._full)
+
+    def _split(self, picked: Boxes, waiting: int) -> Boxes:
+        times = max(1, min(AT_ONCE, (self._batch // (len(picked) + waiting)).bit_length() - 1))
+        lower, upper, parent = split(picked.lower, picked.upper, picked.score, times)
+        return replace(picked.select(parent), lower=lower, upper=upper, level=picked.level[parent] + times)
+
+    def _bound(self, parts: Boxes) -> Boxes:
+        found = self._bounder.bound(parts.lower, parts.upper, parts.target, parts.signs, self._deadline)
+        self._bounded += len(parts)
+        self._stats.domains += len(parts)
+        return self._settle(parts, found)
+
+    def _settle(self, boxes: Boxes, found: BoxBounds) -> Boxes:
+        """Settle boxes by what was found of them; return those that go on."""
         boxes = replace(boxes, bound=boxes.bound.fmax(found.bound), signs=found.signs)
         proved = self._ledger.decided(found.least, boxes.target)
         index = (~proved).nonzero()[:, 0]
@@ -155,7 +127,7 @@ class InputSplit:
             done = concatenate([done, empty])
         # Booked last: if memory runs out before, the same boxes are bounded again.
         self._ledger.book(boxes.target, bound)
-        self._ledger.give_up(stuck)
+        self._ledger.leave_undecided(stuck)
         self._ledger.close(done)
         return rest
 
@@ -165,8 +137,8 @@ class InputSplit:
         Returns those that go on, those of which nothing is left, and the hopeless.
         """
         suspect = self._try_points(boxes, found)
-        owner = self._ledger.owner[boxes.target]
-        whole = self._upper[owner] - self._lower[owner]
+        home = self._home[boxes.target]
+        whole = self._upper[home] - self._lower[home]
         boxes = replace(boxes, score=scores(found, boxes.lower, boxes.upper, whole))
         if self._options.sweeps:
             tau = self._ledger.tau[boxes.target]
@@ -209,31 +181,27 @@ class InputSplit:
         if len(targets) == 0 or self._options.samples < len(targets):
             return
         target = targets.repeat_interleave(self._options.samples // len(targets))
-        lower, upper = self._lower[self._ledger.owner[target]], self._upper[self._ledger.owner[target]]
+        lower, upper = self._lower[self._home[target]], self._upper[self._home[target]]
         share = torch.rand(lower.shape, generator=generator(self._options.seed), dtype=torch.float64)
         share = (2 * share - 0.5).clamp(0, 1).to(self._device)
         self._ledger.offer(lower + share * (upper - lower), target)
 
     def _halve(self) -> None:
-        """Bound half as many boxes at a time once the device's memory is full; raises DeviceError at one box."""
-        if self._chunk == 1:
-            raise DeviceError("out of memory with one box at a time", remedy="use --device cpu or a larger GPU")
-        torch.cuda.empty_cache()
-        self._chunk //= 2
+        super()._halve()
         self._bounder.shrink()
 
-    def _result(self, frontier: Frontier[Boxes]) -> SplitResult:
-        ledger = self._ledger
-        rest = ledger.open(frontier.domains)
+    def _result(self) -> SplitResult:
+        ledger, witness = self._ledger, self._ledger.goal.witness
+        rest = concatenate([part.map(lambda t: t.cpu()) for part in (*self._opened.parts(), *ledger.undecided_parts)])
         stopped = len(rest) > 0 and self._deadline.expired
-        why = "left at the limit" if len(frontier) else "left that input splitting cannot decide"
+        why = "left at the limit" if self._waiting else "left that input splitting cannot decide"
         outcome = Outcome(
-            ledger.shares(),
-            tuple(ledger.target_bounds(frontier.domains).tolist()),
-            ledger.witness,
+            ledger.proved(),
+            tuple(self.target_bounds().tolist()),
+            witness,
             "" if len(rest) == 0 else f"{len(rest)} boxes {'still open' if stopped else why}",
             stopped,
-            "search" if self._stats.rounds or ledger.witness is not None else "root",
+            "search" if self._stats.rounds or witness is not None else "root",
         )
-        opened = OpenBoxes.of(rest, ledger.owner, ledger.first)
-        return SplitResult(outcome, opened, ledger.proved(), self._bounder)
+        opened = OpenBoxes.of(rest, self._home.cpu())
+        return SplitResult(outcome, opened, ledger.least(), self._bounder)

@@ -6,10 +6,9 @@ holds them all, each with its own box and with what input splitting learnt of th
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -38,38 +37,37 @@ AGAIN = 2
 
 
 def hand_over(
-    problems: Sequence[Problem],
+    problem: Problem,
     left: SplitResult,
     method: Method,
     goal_of: Callable[[Problem], G],
     seen: Callable[[Problem, G], None],
     work: Work,
 ) -> Outcome:
-    """Search every open box; return the outcome of all problems together.
+    """Search every open box of a joined problem; return the outcome of all of it.
 
     goal_of: makes the goal of a problem; `seen` is given both once it is searched.
     """
     boxes = left.open
-    first = torch.tensor([0, *itertools.accumulate(len(p.disjuncts) for p in problems)])
     shares, bounds = list(left.outcome.proved), torch.tensor(left.parts, dtype=torch.float64)
     waiting = boxes.bound.clone()  # by box, what is proved on it; inf once it is searched
     witness, reason, stopped, decided_by = None, "", False, "search"
-    groups = deque((index, places, AGAIN) for index, places in boxes.together())
+    groups = deque((places, AGAIN) for places in boxes.together())
     while groups:
-        index, places, again = groups.popleft()
+        places, again = groups.popleft()
         some = boxes.select(places)
         waiting[places] = torch.inf
         which, given = some.target.unique(return_inverse=True)
-        part = replace(problems[index].select(which), input_set=_hull(some, problems[index].graph.input.shape))
+        part = replace(problem.select(which), input_set=_hull(some, problem.graph.input.shape), own=None)
         goal, others = goal_of(part), float(torch.cat([bounds, waiting]).min())
         telling = replace(work, report=_with_others(work.report, others))
         outcome = _search(part, replace(some, target=given), method, goal, telling, left.bounder)
         seen(part, goal)
         if outcome.status == "undecided" and again and len(places) > 1:
             waiting[places] = some.bound
-            groups.extendleft((index, places[half], again - 1) for half in _halves(some))
+            groups.extendleft((places[half], again - 1) for half in _halves(some))
             continue
-        for target, share, bound in zip((first[index] + which).tolist(), outcome.proved, outcome.bounds, strict=True):
+        for target, share, bound in zip(which.tolist(), outcome.proved, outcome.bounds, strict=True):
             shares[target] += share
             bounds[target] = min(float(bounds[target]), bound)
         witness, stopped = outcome.witness, outcome.status == "timeout"
@@ -79,7 +77,7 @@ def hand_over(
             break
         reason = reason or outcome.reason
         decided_by = max(decided_by, outcome.decided_by, key=RANKS.index)
-    bounds = bounds.scatter_reduce(0, first[boxes.problem] + boxes.target, waiting, "amin")
+    bounds = bounds.scatter_reduce(0, boxes.target, waiting, "amin")
     return Outcome(tuple(shares), tuple(bounds.tolist()), witness, reason, stopped, decided_by)
 
 

@@ -1,0 +1,160 @@
+"""Lines 4 to 10 of Algorithm 1, the same for sub-domains of any kind: pick, split, bound, filter, until all is settled.
+
+What a sub-domain is, how it is split and bounded and what is due besides is said by a search that derives from this.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Generic
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.linear.memory import domains_that_fit
+from netproof.core.batch import P
+from netproof.core.deadline import DeadlineExpired
+from netproof.errors import DeviceError
+from netproof.search.frontier import Frontier
+from netproof.search.ledger import Tally
+from netproof.search.method import Work
+
+REPORT_EVERY = 0.05  # seconds between two reports of the search
+
+
+class Rounds(ABC, Generic[P]):
+    """The plain loop, with as many sub-domains at a time as fit; its frontier never loses what is not settled."""
+
+    grain = 0.0  # of the frontier
+
+    def __init__(self, work: Work, ledger: Tally[P]) -> None:
+        self._device, self._deadline, self._stats, self._report = work.device, work.deadline, work.stats, work.report
+        self._ledger = ledger
+        self._last: int | None = None  # the round after which to stop; None: there is no such
+        self._frontier: Frontier[P] | None = None
+        self._chunk = 1  # sub-domains bounded at once
+        self._room: tuple[int | None, int] = (None, 1)  # sub-domains that the device and the host may hold
+
+    # --- what a search says of itself ---
+
+    @property
+    @abstractmethod
+    def _over(self) -> bool:
+        """Say whether the goal is reached, after which nothing more is bounded."""
+
+    @abstractmethod
+    def _pick(self, frontier: Frontier[P]) -> P:
+        """Pop what this round splits."""
+
+    @abstractmethod
+    def _split(self, picked: P, waiting: int) -> P:
+        """Return the children of what was picked; so many sub-domains wait beside it."""
+
+    @abstractmethod
+    def _bound(self, parts: P) -> P:
+        """Bound sub-domains and settle what is proved; return those that stay open."""
+
+    def _without_leaves(self, picked: P) -> P:
+        """Settle what cannot be split, or give it up; return the rest."""
+        return picked
+
+    def _do_what_is_due(self, frontier: Frontier[P]) -> bool:
+        """Do what has its turn before the round; False where no round is to follow at once."""
+        return True
+
+    def _after_round(self, frontier: Frontier[P]) -> None:
+        """Settle what the round's points prove."""
+
+    def _other_seconds(self) -> float:
+        """Return the seconds that count elsewhere than as those of the search."""
+        return 0.0
+
+    # --- the loop ---
+
+    def _run_rounds(self) -> None:
+        """Go on until nothing is open, the goal is reached, time is up or the last round is done."""
+        reported = float("-inf")
+        while self._waiting and self._may_go_on():
+            began, other = time.monotonic(), self._other_seconds()
+            if self._do_what_is_due(self._opened):
+                self._round(self._opened)
+            spent = time.monotonic() - began - (self._other_seconds() - other)
+            self._stats.seconds["search"] += max(0.0, spent)
+            if time.monotonic() - reported > REPORT_EVERY:  # telling the bound waits for the device
+                reported = time.monotonic()
+                self._tell("search")
+        if self._stats.rounds:
+            self._tell("search")
+
+    def _may_go_on(self) -> bool:
+        return not self._over and not self._deadline.expired and self._stats.rounds != self._last
+
+    def _round(self, frontier: Frontier[P]) -> None:
+        picked = self._without_leaves(self._pick(frontier))
+        if self._over:
+            frontier.push(picked)  # still open, as it was
+            return
+        if len(picked):
+            self._stats.rounds += 1
+            self._bound_all(self._split(picked, len(frontier)), self._bound)
+        self._after_round(frontier)
+
+    def _bound_all(self, parts: P, bound: Callable[[P], P]) -> int:
+        """Bound sub-domains, as many at a time as fit, and push what is not proved; return how many were bounded."""
+        frontier, done = self._opened, 0
+        while done < len(parts) and not self._over and not self._deadline.expired:
+            some = parts.select(slice(done, done + self._chunk))
+            try:
+                still_open = bound(some)
+            except torch.OutOfMemoryError:
+                self._halve()
+                continue
+            except DeadlineExpired:
+                break
+            frontier.push(still_open)
+            done += len(some)
+        frontier.push(parts.select(slice(done, None)))  # what was not bounded is still open
+        return done
+
+    # --- what is open ---
+
+    def _open(self, parts: P) -> None:
+        """Open a frontier of sub-domains, for the memory that there is."""
+        self._room = domains_that_fit(parts.bytes_each, self._device)
+        self._frontier = Frontier(parts, self._room[0], self.grain)
+
+    @property
+    def _opened(self) -> Frontier[P]:
+        assert self._frontier is not None
+        return self._frontier
+
+    @property
+    def _waiting(self) -> int:
+        return 0 if self._frontier is None else len(self._frontier)
+
+    @property
+    def _full(self) -> bool:
+        """Say whether the device and the host together hold more sub-domains than they may."""
+        device, host = self._room
+        return self._waiting > (device or 0) + host
+
+    def _halve(self) -> None:
+        """Bound half as many sub-domains at a time once the device's memory is full; raises DeviceError at one."""
+        if self._chunk == 1:
+            raise DeviceError("out of memory with one sub-domain at a time", remedy="use --device cpu or a larger GPU")
+        torch.cuda.empty_cache()
+        self._chunk //= 2
+
+    def target_bounds(self) -> Tensor:
+        """Return what is proved of each target on the whole input set, (target,)."""
+        return self._ledger.target_bounds([] if self._frontier is None else self._frontier.parts())
+
+    def _tell(self, phase: str) -> None:
+        self._report(phase, float(self.target_bounds().min()), self._waiting)
+
+    def discard(self) -> None:
+        """Let go of what is open, once nothing more is asked."""
+        if self._frontier is not None:
+            self._frontier.discard()
