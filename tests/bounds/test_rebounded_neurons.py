@@ -106,7 +106,8 @@ def test_the_search_puts_rebounded_bounds_where_they_belong() -> None:
     search._effort.rebounding = Rebounding(after=0, pays=True)
     search._effort.bounded = 10**6
     never = torch.full((4,), torch.inf, dtype=torch.float64)
-    found = search._rebounded(root, domains, never)
+    search._root = root
+    found = search._rebounded(domains, never)
     assert torch.equal(found.splits, domains.splits)
     assert bool((found.upper[1] < domains.upper[1])[1:].all())
     assert_holds(root, found)
