@@ -42,7 +42,7 @@ _EXTRAS = {
     field.name: field
     for field in (
         Field("rebound_after", int, None, "splits before a sub-domain's neurons are bounded again, at least", 1, 64),
-        Field("rebound_gain", float, None, "share of the way to a proof that this must gain in a trial", 0.0, 1.0),
+        Field("rebound_gain", float, None, "share of the way to proof that rebounding must gain in a trial", 0.0, 1.0),
         Field("tighter_roots", int, None, "times that the root is tightened, 0: never (none: while it pays)", 0),
         Field("probes", int, None, "neurons tried per sub-domain before it is split, 0: none", 0, 12),
         Field("lp_turns", bool, None, "turns of the LP where bounds are stuck (without η: on small networks only)"),
@@ -56,6 +56,7 @@ def extras(**defaults: float | bool | None) -> tuple[Field, ...]:
     return tuple(replace(_EXTRAS[name], default=value) for name, value in defaults.items())
 
 
+# What proves; a second attack is no part of it, and there is none on boxes or beside a MIP solver.
 PROOF = (
     batch(),
     *steps(20, 20, 5),
@@ -66,8 +67,10 @@ PROOF = (
     *extras(lp_turns=True),
 )
 BETA = (*PROOF, *extras(attack_after=None))
-_FIRST = "batches of boxes tried first, where up to 100 inputs vary and there is one layer, 0: none"
-AUTO = (*BETA, Field("box_batches", int, 64, _FIRST, 0))
+AUTO = (
+    *BETA,
+    Field("box_batches", int, 64, "batches of boxes tried first, on one layer and up to 100 inputs, 0: none", 0),
+)
 
 
 def lirpa(n: int | None = None, root: int = 100, neuron: int = 20, below: int = 10) -> tuple[Field, ...]:
