@@ -33,7 +33,7 @@ from netproof.numerics import generator, use_strict_float32
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
 from netproof.problem.specs import output_constraint
-from netproof.search.loop import CANDIDATES
+from netproof.search.effort import CANDIDATES
 from netproof.search.method import Method
 
 INPUTS = 32
@@ -91,6 +91,7 @@ class Bench:
 
     def __init__(self, method: Method, device: torch.device) -> None:
         self._bounder, self._brancher, self._device = method.bounder, method.brancher, device
+        self._probes = method.extras.probes
 
     def root(self, problem: Problem) -> tuple[Root, Bounds]:
         never = torch.full((len(problem.disjuncts),), torch.inf, dtype=torch.float64, device=self._device)
@@ -117,7 +118,7 @@ class Bench:
         self._round(root, domains.select(slice(0, len(domains) // 2)))
 
     def _round(self, root: Root, domains: Domains) -> Domains:
-        candidates = self._brancher.reorder(root, domains)
+        candidates = self._brancher.reorder(root, domains, self._probes)
         children = split(domains, candidates[:, :1])
         parts = []
         for index in torch.arange(len(children), device=self._device).split(self._bounder.domains_at_once(root)):

@@ -31,7 +31,7 @@ from netproof.methods.registry import method_info
 from netproof.numerics import generator, use_strict_float32
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
-from netproof.search.loop import CANDIDATES
+from netproof.search.effort import CANDIDATES
 from netproof.search.method import Method
 
 COLUMNS = ["instance", "unstable", "open targets", "root bound", "depth", "sub-domains", "of one batch: least", "most"]
@@ -43,6 +43,7 @@ class Tree:
 
     bounder: Bounder
     brancher: Brancher
+    probes: int
     root: Root
     whole: Bounds  # one domain a target
 
@@ -53,7 +54,8 @@ class Tree:
         first = bounder.root(problem, zero, device, Deadline(), Clock())
         assert first is not None  # there is no deadline
         root = bounder.tighter(first[0], None, Deadline()) or first[0]
-        return cls(bounder, method.brancher, root, bounder.whole(root, zero, Deadline(), Clock()))
+        whole = bounder.whole(root, zero, Deadline(), Clock())
+        return cls(bounder, method.brancher, method.extras.probes, root, whole)
 
     @property
     def open_targets(self) -> Tensor:
@@ -64,7 +66,7 @@ class Tree:
 
     def children(self, domains: Domains) -> tuple[Bounds, Tensor]:
         """Both of each, bounded, and which are open (domain, 2). What cannot be split is left out by the caller."""
-        halves = split(domains, self.brancher.reorder(self.root, domains)[:, :1])
+        halves = split(domains, self.brancher.reorder(self.root, domains, self.probes)[:, :1])
         zero = torch.zeros(len(halves), dtype=torch.float64, device=halves.bound.device)
         bounds = self.bounder.bound(self.root, halves, zero, Deadline(), Clock())
         return bounds, (bounds.domains.bound <= 0).view(-1, 2)

@@ -14,6 +14,7 @@ import pytest
 
 import netproof
 from netproof.demo import copy_data
+from netproof.methods.registry import METHODS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -63,6 +64,24 @@ def test_benchmarking_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(names["results"]) == 20
     assert names["slowest"].verdict in ("unsat", "sat")
     assert "(X_0 " in next(result.witness for result in names["results"] if result.verdict == "sat")
+
+
+def options() -> list[str]:
+    """Return the rows of a table of all options: the defaults by method, the help of the first method that has it."""
+    found: dict[str, dict[str, list[str]]] = {}
+    help_of: dict[str, str] = {}
+    for method in METHODS.values():
+        for field in method.fields:
+            default = "none" if field.default is None else str(field.default).lower()
+            found.setdefault(field.name, {}).setdefault(default, []).append(f"`{method.name}`")
+            help_of.setdefault(field.name, field.help)
+    defaults = {name: "; ".join(f"{value}: {', '.join(by[value])}" for value in by) for name, by in found.items()}
+    return [f"| `{name}` | {defaults[name]} | {help_of[name]} |" for name in found]
+
+
+def test_options_page_lists_every_option_with_its_defaults() -> None:
+    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    assert [line for line in page.splitlines() if line.startswith("| `")] == options()
 
 
 def test_quickstart_proves_and_breaks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 import torch
 
 from netproof.bounds.lirpa import Lirpa
 from netproof.errors import DeviceError, UsageError
-from netproof.methods.build import BATCH, build_method
+from netproof.methods.build import BATCH, build_method, with_fields
+from netproof.methods.declared import extras, steps
 from netproof.methods.device import resolve_device
 from netproof.methods.options import Field
-from netproof.methods.registry import METHODS, method_info
+from netproof.methods.plan import TRY
+from netproof.methods.registry import METHODS, MethodInfo, method_info
 from netproof.paper.rivals.bdd import Bdd
+from netproof.search.effort import Extras
 
 CPU = torch.device("cpu")
 
@@ -63,11 +68,14 @@ def test_every_field_reaches_the_search() -> None:
         "child_rate": "0.75",
         "patience": "6",
         "leaf_lp": "no",
+        "lp_turns": "no",
+        "attack_after": "8",
     }
     assert set(given) == {field.name for field in METHODS["lirpa"].fields}
     bounder, method = built("lirpa", **given)
     assert bounder == Lirpa(root_steps=3, neuron_steps=4, steps=2, rebound=9, rate=0.5, child_rate=0.75)
     assert (method.batch, method.lp_threshold, method.patience, method.leaf_lp) == (7, 5, 6, False)
+    assert method.extras == Extras(lp_turns=False, attack_after=8)
 
 
 def test_every_field_of_bdd_reaches_the_search() -> None:
@@ -81,6 +89,8 @@ def test_every_field_of_bdd_reaches_the_search() -> None:
         "child_rate": "0.75",
         "proximal": "yes",
         "leaf_lp": "no",
+        "lp_turns": "no",
+        "attack_after": "8",
     }
     assert set(given) == {field.name for field in METHODS["bdd"].fields}
     method = build_method("bdd", method_info("bdd").options(given), CPU)
@@ -88,7 +98,39 @@ def test_every_field_of_bdd_reaches_the_search() -> None:
         root_steps=3, neuron_steps=4, steps=2, rebound=9, rate=0.5, child_rate=0.75, proximal=True
     )
     assert (method.batch, method.lp_threshold, method.leaf_lp) == (7, None, False)
+    assert method.extras == Extras(lp_turns=False, attack_after=8)
     assert build_method("bdd", method_info("bdd").options(), CPU).bounder == Bdd()
+
+
+def test_every_extra_of_beta_reaches_the_search() -> None:
+    given = {
+        "probes": "3",
+        "tighter_roots": "2",
+        "rebound_after": "9",
+        "rebound_gain": "0.5",
+        "lp_turns": "no",
+        "attack_after": "0",
+    }
+    assert set(given) == {field.name for field in fields(Extras)}
+    method = build_method("beta", method_info("beta").options(given), CPU)
+    assert method.extras == Extras(3, 2, 9, 0.5, lp_turns=False, attack_after=0)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_a_method_declares_no_extra_for_is_as_it_is_by_default(name: str) -> None:
+    never = {"lp_turns": False} if name == "babsr-lp" else {}  # its every bound is an LP
+    assert build_method(name, method_info(name).options(), CPU).extras == Extras(**never)
+
+
+def test_an_extra_is_switched_off_by_a_word_of_the_declaration() -> None:
+    off = MethodInfo("plain", "", (*steps(1, 0, 1), *extras(probes=0, lp_turns=False)), "")
+    assert with_fields(Extras, off.options()) == Extras(probes=0, lp_turns=False)
+    with pytest.raises(KeyError):
+        extras(prob=0)
+
+
+def test_boxes_are_tried_first_as_long_whatever_method_has_no_field_for_it() -> None:
+    assert method_info("auto").options()["box_batches"] == TRY
 
 
 def test_zero_is_a_value_and_not_a_missing_one() -> None:

@@ -232,7 +232,7 @@ def taught(online: bool) -> Gnn:
     root, bounds = situation()
     for _ in range(FEWEST):
         domains = replace(bounds.domains, candidates=rule.choose(root, bounds, 3))
-    rule.reorder(root, domains)
+    rule.reorder(root, domains, 0)
     return rule
 
 

@@ -112,6 +112,20 @@ def test_useless_coefficients_leave_no_unstable_neuron_out(brancher: Brancher, p
         check(brancher.choose(root, bad, 4), bad, 4)
 
 
+@every_brancher
+def test_trying_some_first_changes_no_more_than_their_order(brancher: Brancher) -> None:
+    changed = 0
+    for root, bounds in situations(3):
+        domains = replace(bounds.domains, candidates=brancher.choose(root, bounds, 5))
+        assert torch.equal(brancher.reorder(root, domains, 0), domains.candidates)
+        for probes in (1, 3, 12):
+            tried = brancher.reorder(root, domains, probes)
+            assert torch.equal(tried[:, :probes].sort(1).values, domains.candidates[:, :probes].sort(1).values)
+            assert torch.equal(tried[:, probes:], domains.candidates[:, probes:])
+            changed += not torch.equal(tried, domains.candidates)
+    assert (changed > 0) == isinstance(brancher, Filtered)
+
+
 def test_the_original_rule_takes_the_first_layer_only_where_no_other_neuron_loses_anything() -> None:
     later = first = 0
     for root, bounds in situations():

@@ -10,7 +10,19 @@ from netproof.methods.registry import METHODS
 from netproof.run.ranges import RANGE_METHODS
 
 BRIEF = {"root_steps": "20", "neuron_steps": "5", "steps": "5"}
-ODD = {"batch": ("1", "2", "4"), "lp_threshold": ("1", "4"), "patience": ("1",), "rebound": ("0",), "probes": ("0",)}
+ODD = {
+    "batch": ("1", "2", "4"),
+    "lp_threshold": ("1", "4"),
+    "patience": ("1",),
+    "lp_turns": ("false",),
+    "rebound": ("0",),
+    "rebound_after": ("1",),
+    "rebound_gain": ("0",),
+    "tighter_roots": ("0", "1"),
+    "probes": ("0",),
+    "attack_after": ("0", "1"),
+    "box_batches": ("0", "1"),
+}
 
 
 def runs_of(case: Case, count: int = 4, timeout: float = 3.0) -> list[Run]:

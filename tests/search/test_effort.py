@@ -6,7 +6,18 @@ import torch
 
 from netproof.bounds.base import root_domains
 from netproof.bounds.beta import Beta
-from netproof.search.effort import Effort, LpTurn, Rebounding, Tightening
+from netproof.methods.registry import METHODS
+from netproof.search.effort import (
+    CANDIDATES,
+    FEW_NEURONS,
+    LONG_SEARCH,
+    NEURON_PROBES,
+    Effort,
+    Extras,
+    LpTurn,
+    Rebounding,
+    Tightening,
+)
 from netproof.search.frontier import Frontier
 from support.asking import CPU, first_problem, knotted, root_of
 
@@ -36,7 +47,7 @@ def test_neurons_are_bounded_again_once_tried_and_only_as_far_as_the_search_has_
     root, _ = root_of(BETA, first_problem(knotted(0, (3, 6, 5, 4, 2))))
     domains = root_domains(root).select(torch.zeros(10, dtype=torch.int64))
     domains.splits[:, 0] = 20  # twenty decisions since they were last bounded
-    account = Rebounding(after=2)
+    account = Rebounding(levels=1)  # twice what one costs
     assert len(account.due(domains, rows=5, bounded=9)) == 0
     assert account.due(domains, rows=5, bounded=10).tolist() == [0, 1, 2, 3]  # the trial
     account.judge(0.5)
@@ -50,6 +61,43 @@ def test_young_sub_domains_keep_their_bounds() -> None:
     assert len(Rebounding().due(root_domains(root), rows=1, bounded=10**6)) == 0
 
 
+def test_neurons_are_bounded_again_after_as_many_decisions_as_is_said() -> None:
+    root, _ = root_of(BETA, first_problem(knotted(0, (3, 6, 5, 4, 2))))
+    domains = root_domains(root).select(torch.zeros(2, dtype=torch.int64))
+    domains.splits[:, 0] = torch.tensor([8, 9])
+    assert Rebounding(levels=9).due(domains, rows=5, bounded=5 << 9).tolist() == [1]
+    assert len(Rebounding(levels=9).due(domains, rows=5, bounded=(5 << 9) - 1)) == 0
+    assert Rebounding(levels=1).due(domains, rows=255, bounded=10**6).tolist() == [0, 1]  # 8 decisions make 256
+    assert Rebounding(levels=1).due(domains, rows=256, bounded=10**6).tolist() == [1]
+
+
+def test_what_a_trial_must_gain_is_said() -> None:
+    for worth, pays in ((0.1, True), (0.3, False)):
+        account = Rebounding(worth=worth)
+        account.judge(0.2)
+        assert account.pays is pays
+
+
+def test_no_more_roots_are_tightened_than_is_said() -> None:
+    account = Tightening(first=0, overhead=0, most=2)
+    for _ in range(2):
+        assert account.is_due(cost=1, bounded=10**6)
+        account.pay(cost=1, bounded=1)
+    assert not account.is_due(cost=1, bounded=10**9)
+    assert not Tightening(first=0, overhead=0, most=0).is_due(cost=1, bounded=10**9)
+
+
+def test_a_tighter_root_branches_on_neurons_as_long_as_its_price_lasts() -> None:
+    account = Tightening(first=0, overhead=0)
+    account.pay(cost=100, bounded=1000)
+    assert account.branching(neurons=10) is None  # slopes only
+    account.pay(cost=100, bounded=100)  # a price of 200
+    assert account.branching(neurons=10) == (5, 1)
+    assert account.branching(neurons=1000) == (1, 1)
+    account.pay(cost=100, bounded=1000)
+    assert account.branching(neurons=10) == (16, 3)  # 50 rounds' worth: wider, not longer
+
+
 def test_the_lp_has_a_turn_when_bounds_are_stuck_or_there_are_too_many() -> None:
     _, bounds = root_of(BETA, first_problem(knotted(0, (3, 6, 5, 4, 2))))
     frontier = Frontier(bounds.domains)
@@ -61,9 +109,55 @@ def test_the_lp_has_a_turn_when_bounds_are_stuck_or_there_are_too_many() -> None
     assert [paused.is_due(frontier) for _ in range(4)] == [True, False, False, True]
 
 
-def test_the_second_attack_comes_once() -> None:
+def test_the_lp_has_turns_where_bounds_are_stuck_unless_it_is_told_not_to() -> None:
+    _, bounds = root_of(BETA, first_problem(knotted(0, (3, 6, 5, 4, 2))))
+    frontier = Frontier(bounds.domains)
+
+    def turns(extras: Extras, neurons: int, eta: int | None) -> int:
+        effort = Effort.on(CPU, extras)
+        effort.with_lp(neurons, eta, patience=1)
+        return sum(effort.lp_is_due(frontier) for _ in range(20))
+
+    assert turns(Extras(), FEW_NEURONS, None) > 0
+    assert turns(Extras(), FEW_NEURONS + 1, None) == 0
+    assert turns(Extras(), FEW_NEURONS + 1, 10**6) > 0
+    never = Extras(lp_turns=False)
+    assert turns(never, FEW_NEURONS, None) == turns(never, FEW_NEURONS, 10**6) == 0
+    assert turns(never, FEW_NEURONS, 0) > 0  # past η
+
+
+def test_rounds_are_smaller_only_where_the_lp_cannot_keep_up() -> None:
     effort = Effort.on(CPU)
-    effort.attack_after = 10
+    assert not effort.lp_is_behind(10**9)  # there is no LP
+    effort.with_lp(10, 4, patience=1)
+    assert not effort.lp_is_behind(40)
+    assert effort.lp_is_behind(41)
+    effort.with_lp(10, None, patience=1)
+    assert not effort.lp_is_behind(10**9)
+
+
+def test_probes_are_what_is_said_and_fewer_for_the_neurons_own() -> None:
+    assert [Effort.on(CPU, Extras(probes=n)).probes_due() for n in (0, 3, 12)] == [0, 3, 12]
+    assert [Effort.on(CPU, Extras(probes=n)).probes_due(of_neurons=True) for n in (0, 3, 12)] == [0, 3, NEURON_PROBES]
+    (field,) = (field for field in METHODS["beta"].fields if field.name == "probes")
+    assert field.high == CANDIDATES  # no more are remembered
+
+
+def test_several_neurons_are_split_while_sub_domains_are_few() -> None:
+    effort = Effort.on(CPU)
+    assert [effort.neurons_at_once(64, n) for n in (1, 2, 32, 64, 65)] == [7, 6, 2, 1, 1]
+    assert effort.neurons_at_once(10**9, 1) == CANDIDATES
+
+
+def test_the_second_attack_comes_when_is_said_or_by_device_or_never() -> None:
+    assert Effort.on(CPU).attack_after == LONG_SEARCH["cpu"]
+    never = Effort.on(CPU, Extras(attack_after=0))
+    never.pay(10**9)
+    assert not never.attack_is_due()
+
+
+def test_the_second_attack_comes_once() -> None:
+    effort = Effort.on(CPU, Extras(attack_after=10))
     effort.pay(9)
     assert not effort.attack_is_due()
     effort.pay(1)
@@ -75,10 +169,13 @@ def test_nothing_is_due_where_it_is_switched_off() -> None:
     root, _ = root_of(BETA, first_problem(knotted(0, (3, 6, 5, 4, 2))))
     domains = root_domains(root)
     domains.splits[:, 0] = 20
-    effort = Effort.on(CPU, off=True)
-    effort.lp, effort.attack_after = LpTurn(0, allowed=True, pause=0, patience=1), 0
+    effort = Effort.on(CPU, Extras(attack_after=1), off=True)
+    effort.with_lp(1, 0, patience=1)
     effort.pay(10**9)
     assert not effort.tightening_is_due(1)
     assert len(effort.rebounds_due(domains, 1)) == 0
     assert not effort.lp_is_due(Frontier(domains))
+    assert not effort.lp_is_behind(10**9)
+    assert effort.probes_due() == effort.probes_due(of_neurons=True) == 0
+    assert effort.neurons_at_once(64, 1) == 1
     assert not effort.attack_is_due()

@@ -14,10 +14,11 @@ import torch
 
 import netproof
 from netproof.bounds.ascent import Schedule
-from netproof.bounds.base import Clock
+from netproof.bounds.base import Clock, root_domains
 from netproof.bounds.beta import Beta
 from netproof.bounds.condensed import condenser
 from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.neurons.transfer import repack
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
 from netproof.methods.build import build_method
@@ -148,6 +149,18 @@ def test_a_tighter_root_is_one_for_every_box(rungs: int, monkeypatch: pytest.Mon
         for layer in after.layers:
             at = shared[layer.node].start + torch.searchsorted(shared[layer.node].index, layer.index)
             assert bool((after.bounds_of(target).lower[:, layer.packed] >= before.bounds_of(target).lower[:, at]).all())
+
+
+def test_sub_domains_get_the_tighter_bounds_of_their_own_boxes() -> None:
+    problems = near(seed=1)
+    old = root_of(join(problems))
+    new = build_root(old.problem, CPU, Schedule(20), Deadline(), old.known)
+    assert new is not None
+    moved, dropped = repack(root_domains(old), old, new)
+    assert len(dropped) == 0
+    assert torch.equal(moved.lower, new.bounds_of(moved.target).lower)
+    assert torch.equal(moved.upper, new.bounds_of(moved.target).upper)
+    assert not torch.equal(moved.lower[0], moved.lower[1])
 
 
 def test_a_joined_root_travels() -> None:

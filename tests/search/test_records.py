@@ -26,13 +26,14 @@ from netproof.branching.babsr import Babsr
 from netproof.branching.filtered import Filtered
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
+from netproof.search.effort import Extras
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Method, Work
 from support.asking import CPU, nearly_broken, root_of
 
 METHODS = (
-    Method(Beta(root_steps=4, neuron_steps=3, steps=3), Filtered(3), batch=8, lp_threshold=None),
+    Method(Beta(root_steps=4, neuron_steps=3, steps=3), Filtered(), 8, lp_threshold=None, extras=Extras(probes=3)),
     Method(Lirpa(root_steps=8, neuron_steps=4, steps=4, rebound=4), Babsr(), batch=8, lp_threshold=64),
 )
 

@@ -30,7 +30,7 @@ def deep(seed: int) -> Problem:
 
 
 def tightened(root: Root, rounds: int = 12, width: int = 3) -> Root:
-    search = NeuronSearch(BETA, Babsr(), rounds, width, FOREVER, Clock())
+    search = NeuronSearch(BETA, Babsr(), rounds, width, 0, FOREVER, Clock())
     better = BETA.tighter(root, search, FOREVER)
     assert better is not None
     return better

@@ -14,7 +14,7 @@ from netproof.bounds.lirpa import Lirpa
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
-from netproof.search.effort import Tightening
+from netproof.search.effort import Effort
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Method, Work
@@ -36,11 +36,11 @@ def test_a_bounder_without_tighter_roots_is_never_asked_for_one() -> None:
 def test_the_first_costs_what_slopes_of_their_own_cost_and_the_next_are_branched() -> None:
     root, _ = root_of(BETA, first_problem(knotted(0, (3, 6, 5, 4, 2))))
     assert tightening_cost(BETA, root) == 2 * sum(layer.count for layer in root.layers[1:])
-    paid = Tightening(0, 0)
+    effort = Effort.on(CPU)
     bounds = []
     for _ in range(3):
-        paid.pay(100, 1000)
-        tighter = tighter_root(BETA, Babsr(), root, paid, FOREVER, Clock())
+        effort.tightening.pay(100, 1000)
+        tighter = tighter_root(BETA, Babsr(), root, effort, FOREVER, Clock())
         assert tighter is not None
         root = tighter
         bounds.append(float(root.intervals.of[-1].lower.sum()))

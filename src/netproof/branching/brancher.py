@@ -30,6 +30,9 @@ class Brancher(ABC):
         best, neurons = scores.topk(k, dim=1)
         return torch.where(best > -torch.inf, neurons, -1)
 
-    def reorder(self, scope: Scope, domains: Domains) -> Tensor:
-        """Return the candidates (domain, k) of sub-domains about to be split, best first; here as they were ranked."""
+    def reorder(self, scope: Scope, domains: Domains, probes: int) -> Tensor:
+        """Return the candidates (domain, k) of sub-domains about to be split, best first; here as they were ranked.
+
+        probes: how many of each a rule may try first that tries any.
+        """
         return domains.candidates

@@ -12,6 +12,7 @@ from netproof.bounds.lirpa import Lirpa
 from netproof.branching.babsr import Babsr
 from netproof.branching.filtered import Filtered
 from netproof.methods.registry import Options, method_info
+from netproof.search.effort import Extras
 from netproof.search.method import Method
 
 BATCH = {"cpu": 32, "cuda": 400}
@@ -41,12 +42,13 @@ def beta(options: Options, device: torch.device) -> Method:
     batch = int(BETA_BATCH[device.type] if given is None else given)
     return Method(
         with_fields(Beta, options),
-        with_fields(Filtered, options),
+        Filtered(),
         batch=batch,
         lp_threshold=None,
         leaf_lp=bool(options["leaf_lp"]),
         most=BETA_MOST[device.type] if given is None else None,
         fill=min(BETA_FILL[device.type], batch),
+        extras=with_fields(Extras, options),
     )
 
 
@@ -60,4 +62,5 @@ def lirpa(options: Options, device: torch.device) -> Method:
         lp_threshold=int(options["lp_threshold"] or 1),
         patience=int(options["patience"] or 0),
         leaf_lp=bool(options["leaf_lp"]),
+        extras=with_fields(Extras, options),
     )

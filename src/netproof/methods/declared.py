@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from netproof.methods.options import Field
 from netproof.methods.registry import MethodInfo
 
@@ -36,13 +38,38 @@ def rebound(default: int, after: str = "a split") -> Field:
 
 
 LEAF_LP = Field("leaf_lp", bool, True, "decide by LP what cannot be split; without it the search is incomplete")
-BETA = (
+_EXTRAS = {
+    field.name: field
+    for field in (
+        Field("rebound_after", int, None, "splits before a sub-domain's neurons are bounded again, at least", 1, 64),
+        Field("rebound_gain", float, None, "share of the way to proof that rebounding must gain in a trial", 0.0, 1.0),
+        Field("tighter_roots", int, None, "times that the root is tightened, 0: never (none: while it pays)", 0),
+        Field("probes", int, None, "neurons tried per sub-domain before it is split, 0: none", 0, 12),
+        Field("lp_turns", bool, None, "turns of the LP where bounds are stuck (without η: on small networks only)"),
+        Field("attack_after", int, None, "sub-domains before a second, longer attack, 0: none (none: by device)", 0),
+    )
+}
+
+
+def extras(**defaults: float | bool | None) -> tuple[Field, ...]:
+    """Declare what a method may do beside plain rounds, each with its default; 0 or False: only where it is asked."""
+    return tuple(replace(_EXTRAS[name], default=value) for name, value in defaults.items())
+
+
+# What proves; a second attack is no part of it, and there is none on boxes or beside a MIP solver.
+PROOF = (
     batch(),
     *steps(20, 20, 5),
     rebound(32, "many splits"),
-    Field("probes", int, 6, "neurons tried per sub-domain before it is split", 0, 12),
+    *extras(rebound_after=6, rebound_gain=0.2, tighter_roots=None, probes=6),
     *rates(),
     LEAF_LP,
+    *extras(lp_turns=True),
+)
+BETA = (*PROOF, *extras(attack_after=None))
+AUTO = (
+    *BETA,
+    Field("box_batches", int, 64, "batches of boxes tried first, on one layer and up to 100 inputs, 0: none", 0),
 )
 
 
@@ -56,15 +83,16 @@ def lirpa(n: int | None = None, root: int = 100, neuron: int = 20, below: int = 
         *rates(),
         Field("patience", int, 0, "rounds without a better global bound before the LP has a turn, 0: by size", 0),
         LEAF_LP,
+        *extras(lp_turns=True, attack_after=None),
     )
 
 
 _BETA, _LIRPA = "netproof.methods.build:beta", "netproof.methods.build:lirpa"
 
 METHODS = (
-    MethodInfo("auto", "the strongest method for the problem", BETA, _BETA, "few"),
+    MethodInfo("auto", "the strongest method for the problem", AUTO, _BETA, "few"),
     MethodInfo("beta", "slopes and a multiplier per split, filtered branching", BETA, _BETA),
-    MethodInfo("input-split", "boxes of the input, in batches; then beta on what is left", BETA, _BETA, "always"),
+    MethodInfo("input-split", "boxes of the input, in batches; then beta on what is left", PROOF, _BETA, "always"),
     MethodInfo("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed", lirpa(), _LIRPA),
     MethodInfo("lirpa-single", "the same, one sub-domain at a time", lirpa(1), _LIRPA),
     MethodInfo("lirpa-fixed", "the same, slopes not optimised", lirpa(None, 0, 0, 0), _LIRPA),

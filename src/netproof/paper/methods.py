@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netproof.methods.declared import BETA, LEAF_LP, batch, lirpa, rates, rebound, steps
+from netproof.methods.declared import LEAF_LP, PROOF, batch, extras, lirpa, rates, rebound, steps
 from netproof.methods.options import Field
 from netproof.methods.registry import MethodInfo
 
@@ -14,17 +14,21 @@ _BDD = (
     *rates(0.2, 0.1, ", of the size of a layer's coefficients"),
     Field("proximal", bool, False, "proximal steps (Frank-Wolfe) instead of supergradients (Adam)"),
     LEAF_LP,
+    *extras(lp_turns=True, attack_after=None),
 )
 _GNN = (
     *lirpa(),
     Field("weak", float, 0.2, "a choice of the network worth less is compared with BaBSR's, 0: none", 0.0, 1.0),
 )
-_BABSR_LP = (Field("rebound", bool, True, "bound the neurons after a split again, by fixed slopes"),)
+_BABSR_LP = (
+    Field("rebound", bool, True, "bound the neurons after a split again, by fixed slopes"),
+    *extras(attack_after=None),
+)
 
 METHODS = (
     MethodInfo("bdd", "Lagrangian decomposition, batched, with BaBSR", _BDD, f"{_BUILD}:bdd"),
     MethodInfo("gnn", "as lirpa, branching by a graph network trained on strong branching", _GNN, f"{_BUILD}:gnn"),
     MethodInfo("gnn-online", "the same, and it goes on learning during the run", _GNN, f"{_BUILD}:gnn_online"),
     MethodInfo("babsr-lp", "one sub-domain at a time, each bounded by its LP", _BABSR_LP, f"{_BUILD}:babsr_lp"),
-    MethodInfo("mip", "a MIP solver; what it claims is then proved by beta, or is unknown", BETA, f"{_BUILD}:mip"),
+    MethodInfo("mip", "a MIP solver; what it claims is then proved by beta, or is unknown", PROOF, f"{_BUILD}:mip"),
 )

@@ -30,8 +30,6 @@ from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Report, SecondLook, Work
 
-LONG_SEARCH = {"cpu": 512, "cuda": 4096}  # sub-domains after which a second, longer attack has its turn
-
 
 class Setting(Protocol):
     """What a run was asked for, its clock and its counters."""
@@ -86,8 +84,9 @@ class Gather:
             return
         if how is Strategy.INPUTS:
             return self._over_inputs(problems)
-        if how is Strategy.INPUTS_FIRST:
-            problems = self._first_look(problems, limit=TRY * BATCH[self._run.device.type])
+        batches = int(self._run.options.get("box_batches", TRY) or 0)
+        if how is Strategy.INPUTS_FIRST and batches > 0:
+            problems = self._first_look(problems, limit=batches * BATCH[self._run.device.type])
         if not self._evidence.is_settled:
             self._search_all(problems, attack)
 
@@ -162,7 +161,7 @@ class Gather:
         def find(targets: list[int]) -> bool:
             return Pgd().find(problem, goal, self._run.device, self._run.seed + 1, self._run.deadline, targets)
 
-        return SecondLook(find, LONG_SEARCH[self._run.device.type])
+        return find
 
     def _goal(self, problem: Problem) -> Decide:
         return Decide(problem, Replay(self._network, self._property, problem.disjuncts))

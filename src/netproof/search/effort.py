@@ -2,6 +2,9 @@
 
 Cost is counted in sub-domains, not in seconds, so that the same seed gives the same search. An easy problem never pays
 for what only hard ones need, and a hard one pays for each technique about as much as for the search itself.
+
+Every number that steers this effort is here. Those of `Extras` are options of the methods. The others say what they
+follow from, or are prices of the machine, or sizes that shape work without adding to it.
 """
 
 from __future__ import annotations
@@ -14,26 +17,64 @@ from torch import Tensor
 from netproof.bounds.domains import Domains
 from netproof.search.frontier import Frontier
 
+# Prices of the machine, by device. On a GPU a small batch takes as long as thousands of sub-domains in large ones.
+FIRST = {"cpu": 0, "cuda": 4_096}  # sub-domains that the first tighter root costs at least
+OVERHEAD = {"cpu": 0, "cuda": 60_000}  # and each later one: branching on neurons comes in many small batches
+LONG_SEARCH = {"cpu": 512, "cuda": 4_096}  # sub-domains that take as long as the second attack
+
+# What an LP costs, measured: 0.2 ms per neuron, against 40 ms per round. So on a small network the LP may come every
+# round and take many sub-domains, on a large one rarely and few.
+NEURONS_A_ROUND = 150  # neurons of a network whose LP takes about as long as a round
+NEURONS_A_TURN = 20 * NEURONS_A_ROUND  # of all LPs together that a worker solves in one turn
+MOST_A_TURN = 8  # a size: sub-domains per worker and turn, however small the network is
+WAIT = 4  # a better bound is waited for as long as so many LPs take
+FEW_NEURONS = WAIT * NEURONS_A_ROUND  # up to so many, an LP takes no more than as many rounds, and needs no η
+STILL = 1e-6  # a global bound that rises by a smaller share of itself has not risen but for rounding
+CROWDED = 10  # a size: past so many η a round splits no more sub-domains than the LP takes, so that it can keep up
+
+# Branching on neurons for a tighter root.
+GAIN = 0.01  # a bound that rises by a smaller share of itself stands still
+PATIENCE = 3  # rounds that a neuron's bound may stand still before the neuron is left as it is
+WORTH = PATIENCE * GAIN  # of its bound that a root must gain for another to follow: what is asked of each neuron
+GROWTH = 2  # a neuron lies behind half of the layers on average: two of its sub-domains cost as much as one of ours
+ROUNDS = 16  # a size: more than fit into so many rounds make each round wider
+NEURON_PROBES = 4  # a size: candidates of a neuron's sub-domain, of which there are two for every neuron
+
+CANDIDATES = 12  # a size: neurons remembered per sub-domain, the most that can be tried or split at once
+TRIALS = 4  # a size: sub-domains that a trial takes, with `rebound_after` 6 a sixteenth of what the search has cost
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What a search may do beside plain rounds: options of a method, by the same names. 0 or False: never."""
+
+    probes: int = 6  # neurons tried per sub-domain before it is split
+    tighter_roots: int | None = None  # at most; None: as long as they pay
+    rebound_after: int = 6  # decisions since a sub-domain's neurons were last bounded, at least
+    rebound_gain: float = 0.2  # share of the distance to a proof that bounding them again must gain in a trial
+    lp_turns: bool = True  # whether the LP has turns where bounds are stuck; past η it has them anyway
+    attack_after: int | None = None  # sub-domains in all before the second attack; None: by device
+
 
 @dataclass
 class Rebounding:
     """Neurons of a sub-domain bounded again, once many of its decisions are newer than their bounds."""
 
-    levels: int = 6  # decisions since they were last bounded, at least
-    after: int = 64  # the first is tried once the search has cost so many times as much as one
-    trials: int = 4  # sub-domains that it is tried on
-    worth: float = 0.2  # share of the distance to a proof that it must gain there for others to follow
+    levels: int = Extras.rebound_after
+    worth: float = Extras.rebound_gain
     pays: bool | None = None  # None: not tried yet
     done: int = 0  # sub-domains so far
 
     def due(self, domains: Domains, rows: int, bounded: int) -> Tensor:
         """Return the places of the sub-domains whose turn it is; rows: the bounds that one takes."""
         none = torch.zeros(0, dtype=torch.int64, device=domains.target.device)
-        if rows == 0 or self.pays is False or bounded < self.after * rows:
+        # A trial waits until the search has cost as much as this would on all 2^levels that the decisions make.
+        if rows == 0 or self.pays is False or bounded < rows << self.levels:
             return none
+        # Past log2(rows) decisions one costs no more than its descendants, and all of them profit.
         old = domains.depth - domains.rebounded >= max(self.levels, rows.bit_length())
         affordable = bounded // rows - self.done  # all together cost no more than the search itself
-        places = old.nonzero()[:, 0][: self.trials if self.pays is None else max(0, affordable)]
+        places = old.nonzero()[:, 0][: TRIALS if self.pays is None else max(0, affordable)]
         self.done += len(places)
         return places
 
@@ -47,37 +88,47 @@ class Tightening:
     """A tighter root: slopes of their own for the neurons, then branch and bound on them, with more each time."""
 
     first: int  # sub-domains that the first costs at least
-    overhead: int  # sub-domains that each later one costs at least: branching on neurons comes in many small batches
-    growth: int = 2  # sub-domains of neurons that a later one may bound for each of the search's own
-    worth: float = 0.03  # share of the root's bound that a later one must gain for another to follow
+    overhead: int  # sub-domains that each later one costs at least
+    most: int | None = None  # how many there may be; None: as long as they pay
     rung: int = 0  # how many so far
     price: int = 0  # what the last one cost, in sub-domains
     over: bool = False
 
     def is_due(self, cost: int, bounded: int) -> bool:
         """Say whether as many sub-domains were bounded under this root as the first costs, or as the last did."""
-        return not self.over and bounded >= self._next(cost)
+        return not self.over and self.rung != self.most and bounded >= self._next(cost)
 
     def _next(self, cost: int) -> int:
         return max(cost, self.first) if self.rung == 0 else max(self.price, self.overhead)
 
     def pay(self, cost: int, bounded: int) -> None:
         """Count the next one as begun and set its price."""
-        self.price = self._next(cost) if self.rung == 0 else self.growth * bounded
+        self.price = self._next(cost) if self.rung == 0 else GROWTH * bounded
         self.rung += 1
+
+    def branching(self, neurons: int) -> tuple[int, int] | None:
+        """Return for how many rounds the price lasts, and the sub-domains split per neuron and round.
+
+        None for the first tighter root, which branches on no neuron.
+        """
+        if self.rung < 2:
+            return None
+        a_round = 4 * neurons  # two sides, two children
+        rounds = max(1, self.price // max(1, a_round))
+        return min(rounds, ROUNDS), max(1, rounds // ROUNDS)
 
     def judge(self, before: float, after: float) -> None:
         """Take note of the root's least bound before and after: branching on the neurons must go on paying."""
-        if self.rung > 1 and after - before < self.worth * abs(before):
+        if self.rung > 1 and after - before < WORTH * abs(before):
             self.over = True
 
 
 @dataclass
 class LpTurn:
-    """The LP on the worst sub-domains, when bounds are stuck."""
+    """The LP on the worst sub-domains, past η or when bounds are stuck."""
 
     threshold: int | None  # η: open sub-domains past which it is due; None: their number never makes it due
-    allowed: bool  # whether it may be due without an η
+    allowed: bool  # whether it may be due because bounds are stuck
     pause: int  # rounds between two turns
     patience: int  # rounds without a better global bound before it is due
     best: float = float("-inf")
@@ -92,38 +143,46 @@ class LpTurn:
         if self.threshold is None and not self.allowed:
             return False
         bound = frontier.lower_bound
-        better = self.best == float("-inf") or bound > self.best + 1e-6 * abs(self.best)
+        better = self.best == float("-inf") or bound > self.best + STILL * abs(self.best)
         self.stalled = 0 if better else self.stalled + 1
         self.best = max(self.best, bound)
         self.since += 1
-        full = self.threshold is not None and len(frontier) > self.threshold
-        if not (full or self.stalled >= self.patience) or self.since <= self.pause:
+        stuck = self.allowed and self.stalled >= self.patience
+        if not (stuck or self.is_passed(len(frontier))) or self.since <= self.pause:
             return False
         self.since = self.stalled = 0
         return True
 
+    def is_passed(self, waiting: int, times: int = 1) -> bool:
+        """Say whether more sub-domains are open than so many times η."""
+        return self.threshold is not None and waiting > times * self.threshold
 
-# On a GPU a small batch of neurons takes as long as many sub-domains in large batches: the least price of a tightening.
-FIRST = {"cpu": 0, "cuda": 4_096}  # of the first one, in sub-domains
-OVERHEAD = {"cpu": 0, "cuda": 60_000}  # of each later one, in sub-domains
+
+def lps_a_turn(neurons: int) -> int:
+    """Return how many sub-domains a worker takes in one turn of the LP, on a network of so many neurons."""
+    return max(1, min(MOST_A_TURN, NEURONS_A_TURN // max(1, neurons)))
 
 
 @dataclass
 class Effort:
     """What is spent under the present root, and what is due."""
 
+    extras: Extras
     tightening: Tightening
-    rebounding: Rebounding = field(default_factory=Rebounding)
+    rebounding: Rebounding
+    attack_after: int | None  # sub-domains in all before the second attack; None: there is none
     lp: LpTurn | None = None  # None: no LP has turns
-    attack_after: int | None = None  # sub-domains in all before the second attack; None: there is none
     bounded: int = 0  # sub-domains bounded under this root
     total: int = 0  # sub-domains bounded under all roots
     off: bool = False  # whether nothing but plain rounds is due
 
     @classmethod
-    def on(cls, device: torch.device, *, off: bool = False) -> Effort:
+    def on(cls, device: torch.device, extras: Extras | None = None, *, off: bool = False) -> Effort:
         """Open an account for a search on a device."""
-        return cls(Tightening(FIRST.get(device.type, 0), OVERHEAD.get(device.type, 0)), off=off)
+        extras, kind = extras or Extras(), device.type
+        tightening = Tightening(FIRST[kind], OVERHEAD[kind], extras.tighter_roots)
+        after = LONG_SEARCH[kind] if extras.attack_after is None else extras.attack_after
+        return cls(extras, tightening, _rebounding(extras), after or None, off=off)
 
     def pay(self, domains: int) -> None:
         """Count sub-domains that are bounded."""
@@ -132,7 +191,13 @@ class Effort:
 
     def under_new_root(self) -> None:
         """Start again what is counted per root."""
-        self.bounded, self.rebounding = 0, Rebounding()
+        self.bounded, self.rebounding = 0, _rebounding(self.extras)
+
+    def with_lp(self, neurons: int, threshold: int | None, patience: int) -> None:
+        """Let the LP have turns on a network of so many neurons; threshold: η. patience: in rounds, 0 by size."""
+        pause = neurons // NEURONS_A_ROUND
+        allowed = self.extras.lp_turns and (threshold is not None or neurons <= FEW_NEURONS)
+        self.lp = LpTurn(threshold, allowed, pause, patience or max(1, WAIT * pause))
 
     def tightening_is_due(self, cost: int) -> bool:
         """Say whether a tighter root is due that costs so many sub-domains."""
@@ -142,9 +207,22 @@ class Effort:
         """Return the places of the sub-domains whose neurons are due to be bounded again."""
         return self.rebounding.due(domains, 0 if self.off else rows, self.bounded)
 
+    def probes_due(self, *, of_neurons: bool = False) -> int:
+        """Return how many neurons to try in every sub-domain about to be split, of the search or of neurons."""
+        probes = 0 if self.off else self.extras.probes
+        return min(probes, NEURON_PROBES) if of_neurons else probes
+
+    def neurons_at_once(self, fill: int, available: int) -> int:
+        """Return how many neurons to split: several while sub-domains are few, to fill the device (section 3.3)."""
+        return 1 if self.off else max(1, min(CANDIDATES, (fill // available).bit_length()))
+
     def lp_is_due(self, frontier: Frontier[Domains]) -> bool:
         """Say whether the LP has a turn."""
         return not self.off and self.lp is not None and self.lp.is_due(frontier)
+
+    def lp_is_behind(self, waiting: int) -> bool:
+        """Say whether so many open sub-domains are more than turns of the LP keep up with."""
+        return not self.off and self.lp is not None and self.lp.is_passed(waiting, CROWDED)
 
     def attack_is_due(self) -> bool:
         """Say whether the second look for a counterexample is due; it comes once."""
@@ -152,3 +230,7 @@ class Effort:
         if due:
             self.attack_after = None
         return due
+
+
+def _rebounding(extras: Extras) -> Rebounding:
+    return Rebounding(extras.rebound_after, extras.rebound_gain)

@@ -21,22 +21,21 @@ from netproof.bounds.scope import split_on
 from netproof.core.batch import concatenate
 from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
-from netproof.search.effort import Effort
+from netproof.search.effort import CANDIDATES, Effort
 from netproof.search.evidence import Cover, Outcome
 from netproof.search.frontier import Frontier
 from netproof.search.goals import Goal
 from netproof.search.leaf import LeafLP, with_bounds
 from netproof.search.ledger import Ledger
-from netproof.search.lp_turns import LpTurns, lp_account
+from netproof.search.lp_turns import LpTurns, neurons_of
 from netproof.search.method import Method, SecondLook, Start, Work
 from netproof.search.root_tightening import tightening_cost, tighter_root
 from netproof.search.rounds import Rounds
 
-CANDIDATES = 12  # neurons remembered per sub-domain, and the most that are split at once
-CROWDED = 10  # past so many η, a round splits no more sub-domains than an LP turn takes, so that the LP can keep up
+# Sizes: they shape a round, and make nothing due.
 SHARE = 8  # past n sub-domains, a round takes at most one in so many of the open ones
 GRAIN = 1e-2  # bounds in the same step of this size count as equal, and the deeper sub-domain goes first
-POINTS = 64  # minimisers tried per batch, those of the worst bounds
+POINTS = 64  # minimisers tried per batch, those of the worst bounds: far cheaper than bounding it
 
 
 class Search(Rounds[Domains]):
@@ -60,8 +59,7 @@ class Search(Rounds[Domains]):
         self._no_lp = without_lp_form(problem.graph)
         self._problem, self._goal, self._workers = problem, goal, work.workers
         self._method = method if self._no_lp is None else replace(method, leaf_lp=False)
-        self._effort = Effort.on(work.device, off=not method.effort)
-        self._effort.attack_after = None if second_look is None else second_look.after
+        self._effort = Effort.on(work.device, method.extras, off=not method.effort)
         self._root: Root | None = None
         self._asked: tuple[Fraction, ...] | None = None  # by target, the share that was given; None: all
         self._all_bounded = True  # whether all that is open was bounded under the present root
@@ -95,20 +93,21 @@ class Search(Rounds[Domains]):
         if cost is not None and self._effort.tightening_is_due(cost):
             self._tighten(self._under, frontier, cost)
             return False
-        if self._effort.attack_is_due() and self._attack_again(frontier):
+        if self._attacked_again(frontier):
             return False
         if self._effort.lp_is_due(frontier):
             self._tell("leaf")
             self._lp_turns.turn(frontier, self._deadline, self._stats, self._clock)
         return not self._over
 
-    def _attack_again(self, frontier: Frontier[Domains]) -> bool:
-        """Look for a counterexample again; say whether there is one."""
+    def _attacked_again(self, frontier: Frontier[Domains]) -> bool:
+        """Look for a counterexample again if that is due; say whether there is one."""
         look = self._second_look
-        assert look is not None
+        if look is None or not self._effort.attack_is_due():
+            return False
         began = time.monotonic()
         self._tell("attack")
-        found = look.find(torch.cat([part.target.cpu() for part in frontier.parts()]).unique().tolist())
+        found = look(torch.cat([part.target.cpu() for part in frontier.parts()]).unique().tolist())
         self._stats.seconds["attack"] += time.monotonic() - began
         self._found_by = "attack" if found else "search"
         return found
@@ -119,7 +118,7 @@ class Search(Rounds[Domains]):
         self._tell("root")
         bounder, account = self._method.bounder, self._effort.tightening
         account.pay(cost, self._effort.bounded)
-        new = tighter_root(bounder, self._method.brancher, root, account, self._deadline, self._clock)
+        new = tighter_root(bounder, self._method.brancher, root, self._effort, self._deadline, self._clock)
         if new is not None:
             self._effort.under_new_root()
             self._carry_over(root, new, frontier)
@@ -192,7 +191,7 @@ class Search(Rounds[Domains]):
         self._leaf = LeafLP(root, self._workers)
         self._lp_turns = LpTurns(root, self._leaf, self._method.bounder, self._ledger, self._workers)
         if self._method.leaf_lp:
-            self._effort.lp = lp_account(root, self._method.lp_threshold, self._method.patience)
+            self._effort.with_lp(neurons_of(root), self._method.lp_threshold, self._method.patience)
         most = self._method.batch if self._method.most is None else self._method.most
         self._chunk = max(1, min(2 * most, self._method.bounder.domains_at_once(root)))
 
@@ -212,12 +211,11 @@ class Search(Rounds[Domains]):
 
     def _pick(self, frontier: Frontier[Domains]) -> Domains:
         """Pop the worst; where memory runs out those nearest to a proof, so that the frontier shrinks."""
-        eta = self._method.lp_threshold
-        crowded = eta is not None and self._method.leaf_lp and len(frontier) > CROWDED * eta
         batch = self._method.batch
         if self._method.most is not None:
             batch = max(batch, min(self._method.most, len(frontier) // SHARE))
-        return frontier.pop(min(batch, self._lp_turns.batch) if crowded else batch, best=self._full)
+        behind = self._effort.lp_is_behind(len(frontier))
+        return frontier.pop(min(batch, self._lp_turns.batch) if behind else batch, best=self._full)
 
     def _without_leaves(self, picked: Domains) -> Domains:
         splittable = (picked.candidates >= 0).any(1)
@@ -227,9 +225,9 @@ class Search(Rounds[Domains]):
     def _split(self, picked: Domains, waiting: int) -> Domains:
         """Split on several neurons at once while few sub-domains are open, to fill the device (section 3.3)."""
         fill = self._method.batch if self._method.fill is None else self._method.fill
-        neurons = 1 if self._effort.off else max(1, min(CANDIDATES, (fill // (len(picked) + waiting)).bit_length()))
-        candidates = self._method.brancher.reorder(self._under, picked)
-        return split_on(self._under, picked, candidates[:, :neurons])
+        at_once = self._effort.neurons_at_once(fill, len(picked) + waiting)
+        candidates = self._method.brancher.reorder(self._under, picked, self._effort.probes_due())
+        return split_on(self._under, picked, candidates[:, :at_once])
 
     def _after_round(self, frontier: Frontier[Domains]) -> None:
         if self._goal.moves:  # a smaller minimum seen proves more

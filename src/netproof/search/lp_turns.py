@@ -18,27 +18,14 @@ from netproof.bounds.domains import Domains, parents
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
-from netproof.search.effort import LpTurn
+from netproof.search.effort import lps_a_turn
 from netproof.search.frontier import Frontier
 from netproof.search.leaf import LeafLP, with_bounds
 from netproof.search.ledger import Ledger
 
-# An LP costs about as much as so many neurons' worth of rounds (measured: 0.2 ms per neuron against 40 ms per round),
-# so on a small network the LP may come every round and take many sub-domains, on a large one rarely and few.
-NEURONS_A_ROUND = 150
-NEURONS_A_TURN = 3000
-FEW_NEURONS = 600  # up to so many the LP has turns without an η too: it costs no more than a round
-MOST_A_TURN = 8  # sub-domains per worker
 
-
-def lp_account(root: Root, threshold: int | None, patience: int) -> LpTurn:
-    """Open the account of the LP's turns under a root; threshold: η. patience: in rounds, 0 by the network's size."""
-    neurons = _neurons(root)
-    pause = neurons // NEURONS_A_ROUND
-    return LpTurn(threshold, neurons <= FEW_NEURONS, pause, patience or max(1, 4 * pause))
-
-
-def _neurons(root: Root) -> int:
+def neurons_of(root: Root) -> int:
+    """Return how many neurons the root's network has, by which an LP costs."""
     graph = root.graph32.graph
     return sum(graph.nodes[i].size for i in graph.nonlinear)
 
@@ -48,7 +35,7 @@ class LpTurns:
 
     def __init__(self, root: Root, leaf: LeafLP, bounder: Bounder, ledger: Ledger, workers: int) -> None:
         self._root, self._leaf, self._bounder, self._ledger = root, leaf, bounder, ledger
-        self.batch = workers * max(1, min(MOST_A_TURN, NEURONS_A_TURN // max(1, _neurons(root))))
+        self.batch = workers * lps_a_turn(neurons_of(root))
 
     def turn(self, frontier: Frontier[Domains], deadline: Deadline, stats: Stats, clock: Clock) -> None:
         """Decide the worst sub-domains by LP on their optimised intermediate bounds, then go upwards."""

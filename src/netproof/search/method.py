@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import torch
@@ -15,9 +15,13 @@ from netproof.bounds.record import NOTHING, Recorder
 from netproof.branching.brancher import Brancher
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
+from netproof.search.effort import Extras
 from netproof.search.evidence import Outcome
 
 Report = Callable[[str, float, int], None]  # phase, proved bound, open sub-domains
+
+# A longer attack for when the search turns out not to be quick, on the targets that are open; True: the goal is reached
+SecondLook = Callable[[list[int]], bool]
 
 
 class Searching(Protocol):
@@ -43,7 +47,8 @@ class Method:
     patience: int = 0  # rounds without a better global bound before the LP has a turn; 0: by the network's size
     leaf_lp: bool = True  # without it the search is incomplete (Theorem 3.1)
     needs_lp_form: bool = False  # whether it cannot do without an LP, a MIP or a decomposition of the network
-    effort: bool = True  # whether anything is ever due besides leaves and plain rounds that split one neuron each
+    extras: Extras = field(default_factory=Extras)  # what may be due besides leaves and plain rounds, and when
+    effort: bool = True  # False: nothing ever is, and a round splits one neuron each, untried
     search: Callable[..., Searching] | None = None  # another program, called as `Search` is; None: Algorithm 1
 
 
@@ -65,11 +70,3 @@ class Start(NamedTuple):
     root: Root
     domains: Domains
     bounded: bool = True  # whether they were bounded under this root, and their neurons ranked
-
-
-@dataclass(frozen=True)
-class SecondLook:
-    """An attack for when the search turns out not to be quick."""
-
-    find: Callable[[list[int]], bool]  # on the targets that are open; True when the goal is reached
-    after: int  # sub-domains bounded before it

@@ -19,11 +19,7 @@ from netproof.bounds.scope import LayerScope, split_on
 from netproof.branching.brancher import Brancher
 from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
-from netproof.search.effort import Tightening
-
-GAIN = 0.01  # a round that raises a neuron's bound by a smaller share of it counts as fruitless
-PATIENCE = 3  # fruitless rounds in a row after which a neuron is left as it is
-ROUNDS = 16  # rounds of branching on a neuron, at most
+from netproof.search.effort import GAIN, PATIENCE, Effort
 
 
 def tightening_cost(bounder: Bounder, root: Root) -> int | None:
@@ -33,23 +29,20 @@ def tightening_cost(bounder: Bounder, root: Root) -> int | None:
 
 
 def tighter_root(
-    bounder: Bounder, brancher: Brancher, root: Root, paid: Tightening, deadline: Deadline, clock: Clock
+    bounder: Bounder, brancher: Brancher, root: Root, effort: Effort, deadline: Deadline, clock: Clock
 ) -> Root | None:
     """Return the next root, for the price that was paid; None where there is none that is better."""
-    return bounder.tighter(root, _deepen(bounder, brancher, root, paid, deadline, clock), deadline)
+    return bounder.tighter(root, _deepen(bounder, brancher, root, effort, deadline, clock), deadline)
 
 
 def _deepen(
-    bounder: Bounder, brancher: Brancher, root: Root, paid: Tightening, deadline: Deadline, clock: Clock
+    bounder: Bounder, brancher: Brancher, root: Root, effort: Effort, deadline: Deadline, clock: Clock
 ) -> Deepen | None:
-    """Return the search that branches on neurons; None for the first tighter root, or where neurons are not bounded."""
-    neurons = bounder.of_neurons()
-    if paid.rung < 2 or neurons is None:
+    """Return the search that branches on neurons; None where none is paid for, or where neurons are not bounded."""
+    neurons, paid = bounder.of_neurons(), effort.tightening.branching(root.later)
+    if paid is None or neurons is None:
         return None
-    a_round = 4 * root.later  # two sides, two children
-    rounds = max(1, paid.price // max(1, a_round))
-    width = max(1, rounds // ROUNDS)
-    return NeuronSearch(neurons, brancher, min(rounds, ROUNDS), width, deadline, clock)
+    return NeuronSearch(neurons, brancher, *paid, effort.probes_due(of_neurons=True), deadline, clock)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +53,7 @@ class NeuronSearch:
     brancher: Brancher
     rounds: int
     width: int  # sub-domains of a neuron that are split per round
+    probes: int  # neurons tried in each before it is
     deadline: Deadline
     clock: Clock
 
@@ -76,7 +70,7 @@ class NeuronSearch:
             picked = _worst(leaves, open_ & self._splittable(leaves, count), part.settled, self.width)
             if len(picked) == 0:
                 break
-            chosen = self.brancher.reorder(part, leaves.select(picked))
+            chosen = self.brancher.reorder(part, leaves.select(picked), self.probes)
             children = self._in_chunks(part, split_on(part, leaves.select(picked), chosen[:, :1]))
             rest = torch.ones(len(leaves), dtype=torch.bool, device=part.device)
             rest[picked] = False
@@ -90,7 +84,7 @@ class NeuronSearch:
     def _bound(self, part: LayerScope, domains: Domains) -> Domains:
         threshold = part.settled[domains.target]
         bounds = self.bounder.bound_part(part, domains, threshold, self.deadline, self.clock)
-        return replace(bounds.domains, candidates=self.brancher.choose(part, bounds, 4))
+        return replace(bounds.domains, candidates=self.brancher.choose(part, bounds, max(1, self.probes)))
 
     def _in_chunks(self, part: LayerScope, domains: Domains) -> Domains:
         size = part.net32.climbs_that_fit()

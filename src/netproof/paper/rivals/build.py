@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import torch
@@ -14,6 +13,7 @@ from netproof.paper.rivals.babsr_lp import BabsrLP
 from netproof.paper.rivals.bdd import Bdd
 from netproof.paper.rivals.gnn import Gnn
 from netproof.paper.rivals.mip import MipSearch
+from netproof.search.effort import Extras
 from netproof.search.method import Method
 
 BDD_FILL = {"cpu": 4, "cuda": 128}
@@ -31,6 +31,7 @@ def bdd(options: Options, device: torch.device) -> Method:
         lp_threshold=None,
         leaf_lp=leaf_lp,
         fill=fill,
+        extras=build.with_fields(Extras, options),
         needs_lp_form=True,
     )
 
@@ -47,9 +48,8 @@ def gnn_online(options: Options, device: torch.device) -> Method:
 
 def babsr_lp(options: Options, device: torch.device) -> Method:
     """Build the search by LPs: every bound is one already, so none takes turns besides."""
-    never = sys.maxsize
-    bounder = build.with_fields(BabsrLP, options)
-    return Method(bounder, BabsrOriginal(), 1, lp_threshold=never, patience=never, needs_lp_form=True)
+    bounder, extras = build.with_fields(BabsrLP, options), build.with_fields(Extras, {**options, "lp_turns": False})
+    return Method(bounder, BabsrOriginal(), 1, lp_threshold=None, extras=extras, needs_lp_form=True)
 
 
 def mip(options: Options, device: torch.device) -> Method:

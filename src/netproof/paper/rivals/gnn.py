@@ -124,7 +124,7 @@ class Gnn(Brancher):
         memory.failures = [*memory.failures, *(Failure(*one) for one in every)][-MOST:]
         memory.fresh += len(told)
 
-    def reorder(self, scope: Scope, domains: Domains) -> Tensor:
+    def reorder(self, scope: Scope, domains: Domains, probes: int) -> Tensor:
         """As they were ranked; a round is also when there is time for a lesson."""
         if self.online and self.memory.fresh >= FEWEST and self.memory.failures:
             self._learn(self.memory.failures)
