@@ -30,7 +30,6 @@ from netproof.problem.problem import InputSet
 from netproof.programs.check import lagrangian_bound
 from netproof.programs.model import Entries, LinearProgram
 from netproof.programs.triangle import row_range
-from netproof.search.goals import Decide
 from support.asking import CPU
 from support.awkward import GraphBuilder
 from support.boxes import Run, deaf
@@ -108,7 +107,7 @@ def test_what_vanishes_on_the_way_is_not_proved_away(composed: bool, monkeypatch
     if not composed:
         monkeypatch.setattr(blocks, "COMPOSED", 0)
     problem = box_problem(chain(1e300, 1e-200, -1e-200, relu=True), -1.0, 1.0, targets_of([[[1.0]]], [[-1e-105]]))
-    assert Run([problem], [Decide(problem, deaf)], limit=64).status == "undecided"
+    assert Run([problem], replay=deaf, limit=64).status == "undecided"
 
 
 def test_composing_pays_for_coefficients_that_vanish() -> None:

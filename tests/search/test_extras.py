@@ -131,9 +131,9 @@ def test_boxes_are_tried_first_for_as_many_batches_as_is_said(
     network, box = gaussian(0, (12, 9, 1)), whole_box([-1] * 12, [1] * 12)
     tried: list[int | None] = []
 
-    def noted(problems: Any, goals: Any, work: Work, options: SplitOptions) -> InputSplit:
+    def noted(problem: Any, goal: Any, work: Work, options: SplitOptions) -> InputSplit:
         tried.append(options.limit)
-        return InputSplit(problems, goals, work, options)
+        return InputSplit(problem, goal, work, options)
 
     monkeypatch.setattr(gather, "InputSplit", noted)
     options = {} if batches is None else {"box_batches": batches}
