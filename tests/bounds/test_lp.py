@@ -174,6 +174,18 @@ def test_the_leafs_value_is_over_the_leaf_not_over_the_box(solver: str) -> None:
     assert lp.solve(LPTask(one_row([1.0]), 0, active)).bound == pytest.approx(0.0, abs=1e-9)
 
 
+def test_a_claim_of_presolve_that_no_ray_proves_is_not_the_last_word() -> None:
+    """Presolve calls this LP infeasible, whose rows a zero weight and intervals around it leave without room."""
+    build = NetworkBuilder(1)
+    hidden = build.relu(build.linear(0, np.array([[1.0], [0.0]]), np.zeros(2)))
+    build.linear(hidden, np.array([[0.25, 0.25], [0.25, 0.0]]), np.zeros(2))
+    graph = build.finish().graph
+    lp, _ = triangle(graph, input_set(np.array([0.0]), np.array([0.25]), graph.input.shape))
+    outcome = lp.solve(LPTask(one_row([0.0, -1.0]), 0, {}))
+    assert outcome.bound == pytest.approx(-0.0625, abs=1e-9)
+    assert outcome.bound <= -0.0625
+
+
 def test_an_empty_domain_is_proved_by_a_ray(solver: str) -> None:
     build = NetworkBuilder(2)
     h = build.linear(0, np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([0.0, -0.5]))

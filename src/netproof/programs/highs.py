@@ -57,7 +57,7 @@ def solve(program: LinearProgram, layout: Layout, time_limit: float) -> Answer:
     if solver is None:
         return NOTHING
     if solver.getModelStatus() in INFEASIBLE:
-        return _ray(program, layout, solver if simplex else None, end - time.monotonic())
+        return _if_infeasible(program, layout, solver if simplex else None, end - time.monotonic())
     return claimed(solver)
 
 
@@ -87,7 +87,7 @@ def solve_from(
         interrupt_at(callback, deadline)
     solver.run()
     if solver.getModelStatus() in INFEASIBLE:
-        return _ray(program, layout, solver if simplex else None, deadline.remaining()), None
+        return _if_infeasible(program, layout, solver if simplex else None, deadline.remaining()), None
     found = solver.getBasis()
     return claimed(solver), found if found.valid else None
 
@@ -116,10 +116,13 @@ def new_solver(time_limit: float, options: Mapping[str, str | float]) -> highspy
     return solver
 
 
-def _run(program: LinearProgram, layout: Layout, simplex: bool, time_limit: float) -> highspy.Highs | None:
+def _run(
+    program: LinearProgram, layout: Layout, simplex: bool, time_limit: float, presolve: str = "choose"
+) -> highspy.Highs | None:
     if time_limit <= 0:
         return None
-    solver = new_solver(time_limit, {"solver": "simplex" if simplex else "ipm", "run_crossover": "on"})
+    how = {"solver": "simplex" if simplex else "ipm", "run_crossover": "on", "presolve": presolve}
+    solver = new_solver(time_limit, how)
     if solver.passModel(highs_lp(program, layout)) == highspy.HighsStatus.kError:
         return None
     solver.run()
@@ -138,15 +141,24 @@ def highs_lp(program: LinearProgram, layout: Layout) -> highspy.HighsLp:
     return lp
 
 
-def _ray(program: LinearProgram, layout: Layout, solver: highspy.Highs | None, time_limit: float) -> Answer:
-    """Find duals that prove the program infeasible: simplex has them; for interior point another program is solved."""
-    feasibility = replace(program, cost=np.zeros_like(program.cost))
+def _if_infeasible(program: LinearProgram, layout: Layout, solver: highspy.Highs | None, time_limit: float) -> Answer:
+    """Prove a program infeasible by a ray. Where there is none, ask again without presolve, whose word may be wrong."""
+    end, feasibility = time.monotonic() + time_limit, replace(program, cost=np.zeros_like(program.cost))
+    ray = _ray(feasibility, solver, time_limit)
+    if ray.duals is None or lagrangian_bound(feasibility, ray.duals) > 0:
+        return ray
+    second = _run(program, layout, True, end - time.monotonic(), presolve="off")
+    return ray if second is None or second.getModelStatus() in INFEASIBLE else claimed(second)
+
+
+def _ray(program: LinearProgram, solver: highspy.Highs | None, time_limit: float) -> Answer:
+    """Find duals that prove a program without costs infeasible: simplex has them, else another program is solved."""
     if solver is not None:
         _, found, ray = solver.getDualRay()
         for duals in (ray, -ray) if found else ():  # solvers differ in the sign of a ray
-            if lagrangian_bound(feasibility, duals) > 0:
+            if lagrangian_bound(program, duals) > 0:
                 return Answer(True, None, duals)
-    return _least_violation(feasibility, time_limit)
+    return _least_violation(program, time_limit)
 
 
 def _least_violation(program: LinearProgram, time_limit: float) -> Answer:
