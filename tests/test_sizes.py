@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def functions(tree: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:
         yield from functions(node, inner)
 
 
+@functools.cache
 def in_package() -> list[tuple[str, Function]]:
     found: list[tuple[str, Function]] = []
     for path in sorted(PACKAGE.rglob("*.py")):

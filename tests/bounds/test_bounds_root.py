@@ -31,7 +31,7 @@ either_net = pytest.mark.parametrize("fits", [True, False], ids=["condensed", "g
 
 
 def built(problem: Problem, schedule: Schedule = CLIMB, known: Root | None = None) -> Root:
-    root = build_root(problem, CPU, schedule, Deadline(), () if known is None else known.known)
+    root = build_root(problem, CPU, schedule, Deadline(), () if known is None else known.confirmed)
     assert root is not None
     return root
 

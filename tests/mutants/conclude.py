@@ -189,9 +189,17 @@ MUTANTS = (
     Mutant(
         "goal-witness-overwritten",
         "search/goals.py",
-        "            found = self._replay(points[i], int(target[i]))\n            if found is not None:\n",
-        "            found = self.witness = self._replay(points[i], int(target[i]))\n            if False:\n",
+        "            found = self._replay(points[i], which)\n            if found is not None:\n",
+        "            found = self.witness = self._replay(points[i], which)\n            if False:\n",
         "a point that is refused does not undo a witness",
+        GOALS,
+    ),
+    Mutant(
+        "goal-one-target-starves-another",
+        "search/goals.py",
+        "sorted(of_target, key=lambda pair: self._refused[pair[1]])[:TRIES]",
+        "of_target[:TRIES]",
+        "near ties of one target do not keep a violation of another from being replayed",
         GOALS,
     ),
     Mutant(

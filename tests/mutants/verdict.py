@@ -157,7 +157,7 @@ MUTANTS = (
     ),
     Mutant(
         "split-hull-of-one-set",
-        "problem/joined.py",
+        "problem/problem.py",
         "InputSet(sides[:, 0].amin(0).view(shape), sides[:, 1].amax(0).view(shape))",
         "InputSet(sides[0, 0].view(shape), sides[0, 1].view(shape))",
         "rounding is charged by intervals that hold on every set",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from netproof.errors import UsageError
 from netproof.problem.joined import join
 from netproof.problem.problem import Problem
 from support.problems import box_problem, random_relus, targets_of
@@ -55,5 +54,5 @@ def test_targets_are_asked_on_their_sets() -> None:
 
 def test_problems_of_two_networks_are_not_joined() -> None:
     other = box_problem(random_relus(1, (4,), 2), -1.0, 1.0)
-    with pytest.raises(UsageError, match="boxes"):
+    with pytest.raises(ValueError, match="different graphs"):
         join([three()[0], other])

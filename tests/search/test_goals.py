@@ -419,3 +419,13 @@ def test_the_attack_stays_in_the_ball(p: int) -> None:
     region = Region.of(inputs, CPU, torch.float64)
     least = float((coef * region.minimiser(coef)).sum())
     assert float(goal.upper) == pytest.approx(least, abs=1e-3)
+
+
+def test_a_target_whose_points_are_refused_leaves_others_their_turn() -> None:
+    """The first target's points look worse each time, and are refused; the second's is a violation."""
+    problem = box_problem(identity(), -1.0, 1.0, targets_of([[[1.0]], [[1.0]]]))
+    goal = Decide(problem, lambda point, target: accept(point, target) if target == 1 else None)
+    points, target = column(*[-0.5] * (2 * TRIES), -0.25), torch.tensor([0] * (2 * TRIES) + [1])
+    assert not goal.offer(judge_of(problem), points, target)
+    assert goal.offer(judge_of(problem), points, target)
+    assert goal.witness is not None

@@ -178,11 +178,11 @@ def test_a_first_pass_bounds_all_boxes_and_splits_none() -> None:
     problems, _ = several()
     run = Run(problems, limit=0)
     assert run.stats.domains == run.stats.rounds == 0
-    assert set(run.result.open.home.tolist()) == {0, 2, 3}
-    assert 0 <= min(run.result.parts) <= float(run.bounds[1].min())  # 0 is what clipping proves of its cuts
+    assert set(run.homes) == {0, 2, 3}
+    assert 0 <= min(run.result.least) <= float(run.bounds[1].min())  # 0 is what clipping proves of its cuts
     assert bool((run.bounds[1] > 0).all())
     left = run.result.open
-    for i, (home, target) in enumerate(zip(left.home.tolist(), left.target.tolist(), strict=True)):
+    for i, (home, target) in enumerate(zip(run.homes, left.target.tolist(), strict=True)):
         inputs = problems[home].input_set
         assert bool((left.lower[i] >= inputs.lower.flatten()).all())
         assert bool((left.upper[i] <= inputs.upper.flatten()).all())

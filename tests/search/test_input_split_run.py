@@ -16,6 +16,8 @@ from netproof.errors import DeviceError, UsageError
 from netproof.problem.joined import joinable
 from netproof.problem.problem import InputSet, Problem
 from netproof.search.boxes.ledger import BoxLedger
+from netproof.search.boxes.parts import Boxes
+from netproof.search.frontier import Frontier
 from netproof.search.goals import Decide
 from support.asking import knotted, sharpened
 from support.awkward import GraphBuilder
@@ -79,9 +81,41 @@ def test_a_device_too_small_for_one_box_is_an_error(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_crowded_frontier_is_searched_depth_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its frontier stays small, which it does not where there is room."""
+    longest = 0
+
+    def pop(self: Frontier[Boxes], n: int, *, best: bool = False) -> Boxes:
+        nonlocal longest
+        longest = max(longest, len(self))
+        return real(self, n, best=best)
+
+    real = Frontier.pop
+    monkeypatch.setattr(Frontier, "pop", pop)
+    problems = problems_of(sharpened(knotted(3), [Fraction(1, 50)]))
+    assert Run(problems, batch=2).status == "proved"
+    roomy, longest = longest, 0
     monkeypatch.setattr("netproof.search.rounds.domains_that_fit", lambda each, device: (None, 2))
-    question = sharpened(knotted(3), [Fraction(1, 50)])
-    assert Run(problems_of(question), batch=2).status == "proved"
+    assert Run(problems, batch=2).status == "proved"
+    assert 2 < longest < roomy
+
+
+@pytest.mark.parametrize("limit", [None, 8])
+def test_boxes_that_the_device_has_no_room_for_wait_on_the_host(
+    limit: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spilled: list[int] = []
+    real = Frontier._spill
+
+    def spill(self: Frontier[Boxes]) -> None:
+        real(self)
+        spilled.append(self.waiting)
+
+    monkeypatch.setattr("netproof.search.rounds.domains_that_fit", lambda each, device: (2, 10**6))
+    monkeypatch.setattr(Frontier, "_spill", spill)
+    run = Run(problems_of(sharpened(knotted(3), [Fraction(1, 50)])), limit=limit, batch=4)
+    assert max(spilled) > 0
+    assert run.status == ("proved" if limit is None else "undecided")
+    assert set(run.finish().proved) == {1}
 
 
 def test_balls_and_other_networks_are_refused() -> None:
@@ -93,7 +127,7 @@ def test_balls_and_other_networks_are_refused() -> None:
     assert joinable(problems)
     for bad in ([round_set], [problems[0], other]):
         assert not joinable(bad)
-        with pytest.raises(UsageError):
+        with pytest.raises((UsageError, ValueError)):
             Run(bad)
 
 

@@ -6,6 +6,7 @@ import itertools
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,11 @@ from netproof.methods.registry import method_info
 from netproof.problem.joined import join
 from netproof.problem.problem import Problem
 from netproof.search.attack import Pgd
-from netproof.search.boxes.parts import OpenBoxes
+from netproof.search.boxes import parts
+from netproof.search.boxes.parts import Boxes, alike
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
+from netproof.search.leaf import LeafLP
 from netproof.search.loop import Search
 from netproof.search.method import Method, Work
 from support.asking import CPU
@@ -154,13 +157,50 @@ def test_a_tighter_root_is_one_for_every_box(rungs: int, monkeypatch: pytest.Mon
 def test_sub_domains_get_the_tighter_bounds_of_their_own_boxes() -> None:
     problems = near(seed=1)
     old = root_of(join(problems))
-    new = build_root(old.problem, CPU, Schedule(20), Deadline(), old.known)
+    new = build_root(old.problem, CPU, Schedule(20), Deadline(), old.confirmed)
     assert new is not None
     moved, dropped = repack(root_domains(old), old, new)
     assert len(dropped) == 0
     assert torch.equal(moved.lower, new.bounds_of(moved.target).lower)
     assert torch.equal(moved.upper, new.bounds_of(moved.target).upper)
     assert not torch.equal(moved.lower[0], moved.lower[1])
+
+
+def test_some_targets_of_joined_problems_keep_their_boxes() -> None:
+    """The first problem is left out, so that its box is no member of the root any more."""
+    problems = near(seed=1)
+    some = join(problems).select(torch.tensor([1, 2]))
+    root = root_of(some)
+    assert len(root.members) == 2
+    for target in (0, 1):
+        mine, alone = root.bounds_of(torch.tensor([target])).lower[0], root_of(problems[target + 1])
+        for layer in root.layers:
+            there = alone.intervals.of[layer.pre].flat.lower[layer.index]
+            assert torch.allclose(mine[layer.packed].double(), there, rtol=1e-6, atol=1e-30)
+    assert torch.equal(some.input_set.lower, torch.minimum(*(p.input_set.lower for p in problems[1:])))
+
+
+def test_leaves_are_decided_on_their_own_boxes() -> None:
+    problems = near(seed=1)
+    joined, alone = root_of(join(problems)), [root_of(p) for p in problems]
+    together = LeafLP(joined, 1).decide(root_domains(joined), Deadline()).bound
+    each = torch.cat([LeafLP(root, 1).decide(root_domains(root), Deadline()).bound for root in alone])
+    assert torch.allclose(together, each, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("after", [1, 2, 4])
+def test_what_the_deadline_leaves_is_open(after: int) -> None:
+    """Of every target: the share that is proved and the shares that are open are 1."""
+    joined = join(near(seed=1))
+    search = Search(joined, method_of("beta"), Decide(joined, deaf), Work(CPU, 1, Deadline(), Stats()))
+    outcome, left = search.run(rounds=after), search.still_open()
+    assert left is not None
+    shares = list(outcome.proved)
+    for target, level in zip(left.domains.target.tolist(), left.domains.level.tolist(), strict=True):
+        shares[target] += Fraction(1, 2**level)
+    assert shares == [1, 1, 1]
+    rest = Search(joined, method_of("beta"), Decide(joined, deaf), Work(CPU, 1, Deadline(), Stats()), start=left)
+    assert [a + b for a, b in zip(outcome.proved, rest.run().proved, strict=True)] == [1, 1, 1]
 
 
 def test_a_joined_root_travels() -> None:
@@ -191,23 +231,29 @@ def test_an_attack_stays_in_each_box() -> None:
 # --- which are searched at once ---
 
 
-def some_boxes(homes: list[int], signs: list[list[int]]) -> OpenBoxes:
+def groups(homes: list[int], signs: list[list[int]]) -> list[list[int]]:
+    """Group one open box per target, by the set of each target and the signs that are known of its neurons."""
     count, zero = len(homes), torch.zeros(len(homes), 1, dtype=torch.float64)
-    home, level = torch.tensor(homes), torch.zeros(count, dtype=torch.int64)
-    return OpenBoxes(torch.arange(count), home, zero, zero, zero[:, 0], level, torch.tensor(signs, dtype=torch.int8))
+    level = torch.zeros(count, dtype=torch.int64)
+    known = torch.tensor(signs, dtype=torch.int8)
+    boxes = Boxes(torch.arange(count), zero, zero, zero[:, 0], zero, known, level)
+    return [group.tolist() for group in alike(boxes, torch.tensor(homes))]
 
 
-def test_problems_that_leave_the_same_neurons_open_are_searched_at_once() -> None:
-    alike = [[0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1]]
-    assert [g.tolist() for g in some_boxes([0, 1, 2], alike).alike()] == [[0, 1, 2]]
-    apart = [[0, 0, 1, 1], [1, 1, 0, 0], [1, 1, 0, 0]]
-    assert [g.tolist() for g in some_boxes([0, 1, 2], apart).alike()] == [[0], [1, 2]]
+def test_sets_that_leave_the_same_neurons_open_are_searched_at_once() -> None:
+    assert groups([0, 1, 2], [[0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1]]) == [[0, 1, 2]]
+    assert groups([0, 1, 2], [[0, 0, 1, 1], [1, 1, 0, 0], [1, 1, 0, 0]]) == [[0], [1, 2]]
 
 
 def test_a_neuron_that_has_two_signs_is_open_where_they_meet() -> None:
     contrary = [[0, 1, 1, 1], [0, -1, -1, -1]]
-    assert [g.tolist() for g in some_boxes([0, 1], contrary).alike()] == [[0], [1]]
-    assert [g.tolist() for g in some_boxes([0, 0], contrary).alike()] == [[0, 1]]
+    assert groups([0, 1], contrary) == [[0], [1]]
+    assert groups([0, 0], contrary) == [[0, 1]]
+
+
+def test_no_more_sets_are_searched_at_once_than_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "MEMBERS", 2)
+    assert groups([0, 1, 2, 2, 3, 4], [[0, 1]] * 6) == [[0, 1], [2, 3, 4], [5]]
 
 
 def test_a_property_on_several_boxes_is_answered_in_one_search(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

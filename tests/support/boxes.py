@@ -92,6 +92,12 @@ class Run:
         self.result: SplitResult = self.search.run()
 
     @property
+    def homes(self) -> list[int]:
+        """The problem of each box that is open."""
+        homes: list[int] = self.joined.boxes.home[self.result.open.target].tolist()
+        return homes
+
+    @property
     def status(self) -> str:
         return self.result.outcome.status
 

@@ -53,7 +53,7 @@ class Beta(Bounder):
         if self.neuron_steps == 0 or len(root.graph32.layers) < 2:
             return None
         return build_root(
-            root.problem, root.device, Schedule(self.neuron_steps, self.rate), deadline, root.known, deepen
+            root.problem, root.device, Schedule(self.neuron_steps, self.rate), deadline, root.confirmed, deepen
         )
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:

@@ -45,7 +45,7 @@ class Lirpa(Bounder):
         proved = bool((bounds.domains.bound > threshold).all())
         if proved or self.neuron_steps == 0 or len(quick.layers) < 2:
             return quick, bounds
-        root = build_root(problem, device, Schedule(self.neuron_steps, self.rate), deadline, quick.known)
+        root = build_root(problem, device, Schedule(self.neuron_steps, self.rate), deadline, quick.confirmed)
         if root is None:
             return quick, bounds
         return root, self.whole(root, threshold, deadline, clock)

@@ -9,25 +9,26 @@ import torch
 from torch.nn.functional import pad
 
 from netproof.errors import UsageError
-from netproof.problem.problem import InputSet, Own, Problem, Rows
+from netproof.problem.problem import Problem, Rows, TargetBoxes, hull
 
 
 def join(problems: Sequence[Problem]) -> Problem:
-    """Make one problem of all their targets, each on its own box; UsageError unless they are `joinable`."""
-    if not joinable(problems):
+    """Make one problem of all their targets, each on its own box; UsageError for balls."""
+    if any(p.input_set.centre is not None for p in problems):
         raise UsageError("input splitting needs input sets that are boxes", remedy="use another --method")
+    if not joinable(problems):
+        raise ValueError("these problems are on different graphs")
     problems = [part for problem in problems for part in problem.apart()]
     if len(problems) == 1:
         return problems[0]
-    shape = problems[0].graph.input.shape
     sides = torch.cat([problem.boxes.sides for problem in problems])
     counts = torch.tensor([len(problem.disjuncts) for problem in problems])
     return replace(
         problems[0],
-        input_set=InputSet(sides[:, 0].amin(0).view(shape), sides[:, 1].amax(0).view(shape)),
+        input_set=hull(sides, problems[0].graph.input.shape),
         rows=_rows([p.rows for p in problems]),
         disjuncts=tuple(disjunct for p in problems for disjunct in p.disjuncts),
-        own=Own(torch.arange(len(problems)).repeat_interleave(counts), sides),
+        own=TargetBoxes(torch.arange(len(problems)).repeat_interleave(counts), sides),
     )
 
 

@@ -1,4 +1,4 @@
-"""The question a search answers: a graph, one input set, and the targets to exclude on it.
+"""The question a search answers: a graph, an input set, and the targets to exclude on it or on boxes inside it.
 
 A target is one disjunct of the property: a conjunction of rows r_j(x) = C_j·f(x) − d_j, violated when every
 r_j <= 0. It holds when at every x some row is positive; a domain is proved when Σ λ_j r_j > 0 on it for some
@@ -66,8 +66,8 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Own:
-    """Boxes that targets have for themselves, inside a problem's input set: those of the problems that were joined."""
+class TargetBoxes:
+    """The box on which each target is asked; several may share one."""
 
     home: Tensor  # (target,) int64: the box of each target
     sides: Tensor  # (box, 2, input) float64: lower and upper, with the input flattened
@@ -76,46 +76,56 @@ class Own:
         """Return the boxes of targets (n,): (n, 2, input)."""
         return self.sides[self.home[target]]
 
-    def to(self, device: torch.device) -> Own:
-        return Own(self.home.to(device), self.sides.to(device))
+    def to(self, device: torch.device) -> TargetBoxes:
+        return TargetBoxes(self.home.to(device), self.sides.to(device))
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
     graph: Graph  # float64, on the CPU: the network's, with the inputs that rows read after its output
-    input_set: InputSet
+    input_set: InputSet  # the smallest box that holds all, where targets have boxes of their own
     rows: Rows
     disjuncts: tuple[int, ...]  # which disjunct of the property each target is
-    own: Own | None = None  # None: every target is asked on the whole input set
+    own: TargetBoxes | None = None  # of problems that were joined; None: every target is asked on the whole input set
 
     def select(self, targets: Tensor) -> Problem:
         """Return the problem of some of its targets (n,)."""
         disjuncts = tuple(self.disjuncts[t] for t in targets.tolist())
-        own = None if self.own is None else Own(self.own.home[targets], self.own.sides)
-        return replace(self, rows=self.rows.select(targets), disjuncts=disjuncts, own=own)
+        inputs, own = self.input_set, None
+        if self.own is not None:
+            used, home = self.own.home[targets].unique(return_inverse=True)
+            sides = self.own.sides[used]
+            inputs = hull(sides, self.graph.input.shape)
+            own = TargetBoxes(home, sides) if len(used) > 1 else None
+        return replace(self, input_set=inputs, rows=self.rows.select(targets), disjuncts=disjuncts, own=own)
 
     @property
-    def boxes(self) -> Own:
+    def boxes(self) -> TargetBoxes:
         """Return the box of each target, be it its own or that of all."""
         if self.own is not None:
             return self.own
         sides = torch.stack([self.input_set.lower, self.input_set.upper]).flatten(1)
-        return Own(torch.zeros(len(self.disjuncts), dtype=torch.int64), sides[None])
+        return TargetBoxes(torch.zeros(len(self.disjuncts), dtype=torch.int64), sides[None])
 
     def by_set(self, targets: Sequence[int]) -> list[tuple[InputSet, list[int]]]:
         """Return the sets on which some targets are asked, each with those asked on it."""
         if self.own is None:
             return [(self.input_set, list(targets))]
-        homes = self.own.home.tolist()
-        sets = ((home, InputSet(*self.own.sides[home].view(2, *self.graph.input.shape))) for home in sorted(set(homes)))
-        found = ((inputs, [t for t in targets if homes[t] == home]) for home, inputs in sets)
-        return [(inputs, some) for inputs, some in found if some]
+        asked: dict[int, list[int]] = {}
+        for target in targets:
+            asked.setdefault(int(self.own.home[target]), []).append(target)
+        shape = self.graph.input.shape
+        return [(hull(self.own.sides[home : home + 1], shape), asked[home]) for home in sorted(asked)]
 
     def apart(self) -> list[Problem]:
         """Return one problem for each set, with the targets that are asked on it."""
-        if self.own is None:
-            return [self]
-        return [
-            replace(self.select(torch.tensor(some)), input_set=inputs, own=None)
-            for inputs, some in self.by_set(range(len(self.disjuncts)))
-        ]
+        return (
+            [self]
+            if self.own is None
+            else [self.select(torch.tensor(some)) for _, some in self.by_set(range(len(self.disjuncts)))]
+        )
+
+
+def hull(sides: Tensor, shape: tuple[int, ...]) -> InputSet:
+    """Return the smallest box that holds all of some (box, 2, input)."""
+    return InputSet(sides[:, 0].amin(0).view(shape), sides[:, 1].amax(0).view(shape))

@@ -23,7 +23,7 @@ from netproof.relax import without_lp_form
 from netproof.run.conclude import Evidence
 from netproof.search.attack import QUICK, Pgd
 from netproof.search.boxes.loop import BATCH, InputSplit, SplitOptions
-from netproof.search.boxes.parts import SplitResult
+from netproof.search.boxes.parts import SplitResult, alike
 from netproof.search.boxes.remainder import hand_over
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
@@ -76,7 +76,7 @@ class Gather:
                 self._evidence.add(problem, nothing)
             return
         how = choose_strategy(self._run.info, problems)
-        if how is not Strategy.NEURONS and (how is Strategy.TOGETHER or len(problems) > 1):
+        if how is not Strategy.NEURONS and len(problems) > 1:
             problems = self._first_look(problems, limit=0)
         if attack and not self._evidence.is_settled:
             self._attack_all(problems)
@@ -106,7 +106,7 @@ class Gather:
         self._evidence.add_whole(joined, result.outcome)
         if result.outcome.stopped:
             self._evidence.stop(result.outcome.reason)
-        return [join(joined.select(targets).apart()) for targets in result.open.alike()]
+        return [joined.select(targets) for targets in alike(result.open, joined.boxes.home)]
 
     def _over_inputs(self, problems: Sequence[Problem]) -> None:
         """Split boxes of the input until that decides no more, then the neurons on those that are left."""

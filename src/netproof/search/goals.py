@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -62,6 +63,7 @@ class Decide(Goal):
         self._strict = (rows.strict | ~rows.valid).all(1)  # then Σ λ r = 0 excludes a violation too
         self.upper = torch.full((len(rows.valid),), torch.inf, dtype=torch.float64)
         self.lowest: dict[int, Lowest] = {}  # by target
+        self._refused: Counter[int] = Counter()  # by target, the replays that were no violation
 
     def thresholds(self, target: Tensor) -> Tensor:
         return torch.zeros(target.shape, dtype=torch.float64, device=target.device)
@@ -85,15 +87,21 @@ class Decide(Goal):
         value, noise = judge.judge(y, target)
         device = value.device
         self.upper = self.upper.to(device).scatter_reduce(0, target, value.double(), "amin")
-        order = (value - noise).argsort()[:TRIES]
-        for i in order.tolist():
-            self.see(float(value[i]), points[i], int(target[i]))
-            if float(value[i]) > float(noise[i]):
-                break
-            found = self._replay(points[i], int(target[i]))
+        order = (value - noise).argsort()
+        best = int(order[0])
+        self.see(float(value[best]), points[best], int(target[best]))
+        if float(value[best]) > float(noise[best]):
+            return False
+        likely = order[(value <= noise)[order]]
+        # Those of targets that were refused least go first: near ties of one must not keep others from being tried.
+        of_target = list(zip(likely.tolist(), target[likely].tolist(), strict=True))
+        for i, which in sorted(of_target, key=lambda pair: self._refused[pair[1]])[:TRIES]:
+            self.see(float(value[i]), points[i], which)
+            found = self._replay(points[i], which)
             if found is not None:
                 self.witness = found
                 return True
+            self._refused[which] += 1
         return False
 
     def learn(self, upper: Tensor) -> None:
@@ -131,7 +139,8 @@ class Minimise(Goal):
 
     def _try(self, point: Tensor, target: int) -> None:
         """Lower the upper bound to a point's value in float64 plus its error: it holds in real arithmetic."""
-        inside = _into(self._problem.input_set, point)
+        ((inputs, _),) = self._problem.by_set([target])
+        inside = _into(inputs, point)
         if inside is None:
             return
         y, error = evaluate(self._problem.graph, inside[None])

@@ -20,11 +20,17 @@ from netproof.search.goals import Goal, Judge
 class Tally(Generic[P]):
     """Counts parts of input sets as proved or undecided; what is neither is in the frontier."""
 
-    def __init__(self, targets: int, device: torch.device) -> None:
+    def __init__(self, goal: Goal, targets: int, device: torch.device) -> None:
+        self.goal = goal
         self._cover = Cover(targets)
         self._undecided: list[P] = []
         # By target, the least bound among the parts that were proved.
         self._proved = torch.full((targets,), torch.inf, dtype=torch.float64, device=device)
+
+    @property
+    def done(self) -> bool:
+        """Say whether the goal holds a witness, after which nothing is searched."""
+        return self.goal.witness is not None
 
     def book(self, target: Tensor, bound: Tensor) -> None:
         """Book what is proved on parts of the targets' sets; target, bound: (n,). It gives them no share yet."""
@@ -70,8 +76,7 @@ class Ledger(Tally[Domains]):
     """What a search over neurons has established, shared by its parts."""
 
     def __init__(self, goal: Goal, targets: int, device: torch.device, recorder: Recorder = NOTHING) -> None:
-        super().__init__(targets, device)
-        self.goal = goal
+        super().__init__(goal, targets, device)
         self._root: Root | None = None
         self._judge: Judge | None = None
         self._recorder = recorder
@@ -79,11 +84,6 @@ class Ledger(Tally[Domains]):
     def under(self, root: Root) -> None:
         """Take note of the root that sub-domains are parts of from now on."""
         self._root, self._judge = root, Judge(root.graph32.graph, root.rows)
-
-    @property
-    def done(self) -> bool:
-        """Say whether the goal holds a witness, after which nothing is searched."""
-        return self.goal.witness is not None
 
     def try_points(self, points: Tensor, target: Tensor) -> None:
         """Offer points (n, *input) to the goal; rows with a NaN are no points."""

@@ -78,10 +78,6 @@ class Search(Rounds[Domains]):
         self._stats.seconds["confirm"] += self._clock.confirm
         return self._outcome()
 
-    @property
-    def _over(self) -> bool:
-        return self._ledger.done
-
     def _other_seconds(self) -> float:
         seconds = self._stats.seconds
         return self._clock.confirm + seconds["leaf"] + seconds["root"] + seconds["attack"]
@@ -98,7 +94,7 @@ class Search(Rounds[Domains]):
         if self._effort.lp_is_due(frontier):
             self._tell("leaf")
             self._lp_turns.turn(frontier, self._deadline, self._stats, self._clock)
-        return not self._over
+        return not self._ledger.done
 
     def _attacked_again(self, frontier: Frontier[Domains]) -> bool:
         """Look for a counterexample again if that is due; say whether there is one."""
@@ -146,7 +142,7 @@ class Search(Rounds[Domains]):
         domains = self._filter(whole) if not few else whole.domains.select(slice(0, 0))
         self._frontier = Frontier(domains, self._room[0], GRAIN)
         for moved, _ in carried:
-            self._bound_all(moved, self._bound)
+            self._all_bounded &= self._bound_all(moved, self._bound) == len(moved)
         frontier.discard()
 
     # --- where it begins ---
@@ -222,10 +218,10 @@ class Search(Rounds[Domains]):
         self._decide_leaves(picked.select(~splittable))
         return picked.select(splittable)
 
-    def _split(self, picked: Domains, waiting: int) -> Domains:
+    def _split(self, picked: Domains, others: int) -> Domains:
         """Split on several neurons at once while few sub-domains are open, to fill the device (section 3.3)."""
         fill = self._method.batch if self._method.fill is None else self._method.fill
-        at_once = self._effort.neurons_at_once(fill, len(picked) + waiting)
+        at_once = self._effort.neurons_at_once(fill, len(picked) + others)
         candidates = self._method.brancher.reorder(self._under, picked, self._effort.probes_due())
         return split_on(self._under, picked, candidates[:, :at_once])
 
@@ -284,7 +280,7 @@ class Search(Rounds[Domains]):
         self._stats.seconds["leaf"] += time.monotonic() - began
 
     def _outcome(self, reason: str = "") -> Outcome:
-        undecided, waiting = self._ledger.undecided, self._waiting
+        undecided, waiting = self._ledger.undecided, self._open_count
         stopped = bool(reason) or waiting > 0 or (undecided > 0 and self._deadline.expired)
         if not reason and stopped:
             reason = f"{waiting + undecided} sub-domains still open"

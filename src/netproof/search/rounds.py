@@ -27,7 +27,7 @@ REPORT_EVERY = 0.05  # seconds between two reports of the search
 class Rounds(ABC, Generic[P]):
     """The plain loop, with as many sub-domains at a time as fit; its frontier never loses what is not settled."""
 
-    grain = 0.0  # of the frontier
+    grain = 0.0  # of the frontier: bounds that differ by less count as equal
 
     def __init__(self, work: Work, ledger: Tally[P]) -> None:
         self._device, self._deadline, self._stats, self._report = work.device, work.deadline, work.stats, work.report
@@ -39,18 +39,13 @@ class Rounds(ABC, Generic[P]):
 
     # --- what a search says of itself ---
 
-    @property
-    @abstractmethod
-    def _over(self) -> bool:
-        """Say whether the goal is reached, after which nothing more is bounded."""
-
     @abstractmethod
     def _pick(self, frontier: Frontier[P]) -> P:
         """Pop what this round splits."""
 
     @abstractmethod
-    def _split(self, picked: P, waiting: int) -> P:
-        """Return the children of what was picked; so many sub-domains wait beside it."""
+    def _split(self, picked: P, others: int) -> P:
+        """Return the children of what was picked; so many other sub-domains are open."""
 
     @abstractmethod
     def _bound(self, parts: P) -> P:
@@ -76,7 +71,7 @@ class Rounds(ABC, Generic[P]):
     def _run_rounds(self) -> None:
         """Go on until nothing is open, the goal is reached, time is up or the last round is done."""
         reported = float("-inf")
-        while self._waiting and self._may_go_on():
+        while self._open_count and self._may_go_on():
             began, other = time.monotonic(), self._other_seconds()
             if self._do_what_is_due(self._opened):
                 self._round(self._opened)
@@ -89,11 +84,11 @@ class Rounds(ABC, Generic[P]):
             self._tell("search")
 
     def _may_go_on(self) -> bool:
-        return not self._over and not self._deadline.expired and self._stats.rounds != self._last
+        return not self._ledger.done and not self._deadline.expired and self._stats.rounds != self._last
 
     def _round(self, frontier: Frontier[P]) -> None:
         picked = self._without_leaves(self._pick(frontier))
-        if self._over:
+        if self._ledger.done:
             frontier.push(picked)  # still open, as it was
             return
         if len(picked):
@@ -104,7 +99,7 @@ class Rounds(ABC, Generic[P]):
     def _bound_all(self, parts: P, bound: Callable[[P], P]) -> int:
         """Bound sub-domains, as many at a time as fit, and push what is not proved; return how many were bounded."""
         frontier, done = self._opened, 0
-        while done < len(parts) and not self._over and not self._deadline.expired:
+        while done < len(parts) and not self._ledger.done and not self._deadline.expired:
             some = parts.select(slice(done, done + self._chunk))
             try:
                 still_open = bound(some)
@@ -131,14 +126,14 @@ class Rounds(ABC, Generic[P]):
         return self._frontier
 
     @property
-    def _waiting(self) -> int:
+    def _open_count(self) -> int:
         return 0 if self._frontier is None else len(self._frontier)
 
     @property
     def _full(self) -> bool:
         """Say whether the device and the host together hold more sub-domains than they may."""
         device, host = self._room
-        return self._waiting > (device or 0) + host
+        return self._open_count > (device or 0) + host
 
     def _halve(self) -> None:
         """Bound half as many sub-domains at a time once the device's memory is full; raises DeviceError at one."""
@@ -152,7 +147,7 @@ class Rounds(ABC, Generic[P]):
         return self._ledger.target_bounds([] if self._frontier is None else self._frontier.parts())
 
     def _tell(self, phase: str) -> None:
-        self._report(phase, float(self.target_bounds().min()), self._waiting)
+        self._report(phase, float(self.target_bounds().min()), self._open_count)
 
     def discard(self) -> None:
         """Let go of what is open, once nothing more is asked."""

@@ -33,7 +33,7 @@ from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine, Nonlinear
 from netproof.numerics import float32_down, float32_up
-from netproof.problem.problem import Own, Problem, Rows
+from netproof.problem.problem import Problem, Rows, TargetBoxes
 from netproof.relax import relaxation_of
 
 # Better bounds of a layer's neurons, given them as targets of sub-domains of what comes before.
@@ -77,7 +77,7 @@ class Root:
         return Interval(torch.cat([none, *self.lower]), torch.cat([none, *self.upper]))
 
     @property
-    def known(self) -> tuple[Intervals, ...]:
+    def confirmed(self) -> tuple[Intervals, ...]:
         """Return the bounds of all nodes, on the input set or on the box of each member."""
         return self.members or (self.intervals,)
 
@@ -90,20 +90,17 @@ class Root:
         return Interval(*(side[home] for side in self._own_bounds))
 
     @cached_property
-    def own(self) -> Own | None:
+    def own(self) -> TargetBoxes | None:
         """Return the boxes that targets have for themselves, on the device."""
         return None if self.problem.own is None else self.problem.own.to(self.device)
 
     @cached_property
     def _own_bounds(self) -> Interval:
         """Return by member the bounds of the packed neurons, (member, U)."""
-        none = torch.zeros(0, dtype=torch.float64, device=self.device)
-        sides = [
-            [torch.cat([none, *(of[at.pre].flat[side][at.index] for at in self.layers)]) for side in (0, 1)]
-            for of in (member.of for member in self.members)
-        ]
-        lower, upper = (torch.stack(each) for each in zip(*sides, strict=True))
-        return Interval(float32_down(lower), float32_up(upper))
+        none = torch.zeros(0, device=self.device)
+        each = [[_packed(member.of[layer.pre], layer) for layer in self.layers] for member in self.members]
+        lower = torch.stack([torch.cat([none, *(own.lower for own in member)]) for member in each])
+        return Interval(lower, torch.stack([torch.cat([none, *(own.upper for own in member)]) for member in each]))
 
     @property
     def later(self) -> int:
@@ -173,17 +170,17 @@ def build_root(
     device: torch.device,
     schedule: Schedule,
     deadline: Deadline,
-    known: Sequence[Intervals] = (),
+    earlier: Sequence[Intervals] = (),
     deepen: Deepen | None = None,
 ) -> Root | None:
-    """Bound all neurons; `known` gives bounds that hold already, `deepen` may improve on what slopes alone give.
+    """Bound all neurons; `earlier` gives bounds that hold already, `deepen` may improve on what slopes alone give.
 
     Of joined problems, on the box of each; what is linear on all of them stays unpacked. None when the deadline came
     first: from half a root nothing may be concluded.
     """
     members = []
     for i, part in enumerate([] if problem.own is None else problem.apart()):
-        member = build_root(part, device, schedule, deadline, known[i : i + 1], deepen)
+        member = build_root(part, device, schedule, deadline, earlier[i : i + 1], deepen)
         if member is None:
             return None
         members.append(member.intervals)
@@ -200,7 +197,7 @@ def build_root(
         if isinstance(node.op, Nonlinear):
             (pre,) = node.inputs
             if pre not in found:
-                found[pre] = _joined(root, pre) if members else _refine(root, pre, schedule, deadline, known, deepen)
+                found[pre] = _joined(root, pre) if members else _refine(root, pre, schedule, deadline, earlier, deepen)
             layers = len(search.layers)
             for relaxed in (search, proof):
                 relaxed.add(node.index, pre, intervals.of[pre])
@@ -233,20 +230,27 @@ def _record(root: Root, pre: int, found: _Refined) -> None:
         # Of two nonlinear nodes that read one, the second comes after neurons that its own do not depend on.
         rest = _initial(root, layer.start)[own.shape[2] :].half().expand(2, layer.count, -1)
         root.slopes.append(torch.cat([own, rest], 2))
-    root.lower.append(float32_down(bounds.lower.flatten()[layer.index]))
-    root.upper.append(float32_up(bounds.upper.flatten()[layer.index]))
+    packed = _packed(bounds, layer)
+    root.lower.append(packed.lower)
+    root.upper.append(packed.upper)
     root.take_in(layer)
 
 
+def _packed(bounds: Interval, layer: Layer) -> Interval:
+    """Return the bounds of a layer's neurons (U_k,) out of those of its node, rounded outward to what is kept."""
+    lower, upper = (side[layer.index] for side in bounds.flat)
+    return Interval(float32_down(lower), float32_up(upper))
+
+
 def _refine(
-    root: Root, pre: int, schedule: Schedule, deadline: Deadline, known: Sequence[Intervals], deepen: Deepen | None
+    root: Root, pre: int, schedule: Schedule, deadline: Deadline, earlier: Sequence[Intervals], deepen: Deepen | None
 ) -> _Refined:
     """Tighten the interval of node `pre` by backward bounds of its unstable neurons."""
     intervals = root.intervals
     found = intervals.of[pre]
     sources = torch.zeros(2, found.lower.numel(), dtype=torch.int8, device=root.device)
-    if known:
-        better = known[0].of[pre]
+    if earlier:
+        better = earlier[0].of[pre]
         gained = torch.stack([(better.lower > found.lower).flatten(), (better.upper < found.upper).flatten()])
         sources[gained] = Source.EARLIER
         found = Interval(found.lower.maximum(better.lower), found.upper.minimum(better.upper))

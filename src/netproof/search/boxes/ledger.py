@@ -17,8 +17,7 @@ class BoxLedger(Tally[Boxes]):
     """Shared by the parts of one search."""
 
     def __init__(self, problem: Problem, goal: Goal, device: torch.device) -> None:
-        super().__init__(len(problem.disjuncts), device)
-        self.goal = goal
+        super().__init__(goal, len(problem.disjuncts), device)
         self.rows = problem.rows.to(device)
         self._every = torch.arange(len(problem.disjuncts), device=device)
         self.tau = goal.thresholds(self._every)  # (target,): a bound above proves
@@ -26,7 +25,6 @@ class BoxLedger(Tally[Boxes]):
         self._shape = problem.graph.input.shape
         self._judge = Judge(problem.graph.to(device, torch.float32), self.rows)
         self._upper = torch.full_like(self.tau, torch.inf)
-        self._lowest: tuple[float, Tensor, int] | None = None  # the least value seen, its point and its target
 
     def decided(self, least: Tensor, target: Tensor) -> Tensor:
         """Say which boxes (box,) are proved: a row of least (box, row) is above the threshold, or strict and on it."""
@@ -43,24 +41,17 @@ class BoxLedger(Tally[Boxes]):
         x = points.float().view(-1, *self._shape)
         value, noise = self._judge.judge(self._judge.outputs(x), target)
         self._upper = self._upper.scatter_reduce(0, target, value.double(), "amin")
-        self._see(value, x, target)
+        if len(value):
+            best = int(value.nan_to_num(nan=torch.inf).argmin())
+            self.goal.see(float(value[best]), x[best], int(target[best]))
         likely = value - noise <= self.tau[target]
         good = likely.nonzero()[:, 0]
-        if len(good) and self.goal.witness is None:
+        if len(good) and not self.done:
             good = good[(value - noise)[good].argsort(stable=True)[:TRIES]]
             self.goal.offer(self._judge, x[good], target[good])
             self.tau = self.goal.thresholds(self._every)
         return likely
 
-    def _see(self, value: Tensor, x: Tensor, target: Tensor) -> None:
-        if len(value):
-            at = int(value.nan_to_num(nan=torch.inf).argmin())
-            least = float(value[at])
-            if self._lowest is None or least < self._lowest[0]:
-                self._lowest = least, x[at], int(target[at])
-
     def tell_goal(self) -> None:
         """Let the goal know the least values seen."""
         self.goal.learn(self._upper.cpu())
-        if self._lowest is not None:
-            self.goal.see(*self._lowest)

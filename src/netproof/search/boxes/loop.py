@@ -21,7 +21,7 @@ from netproof.core.batch import concatenate
 from netproof.numerics import generator
 from netproof.problem.problem import Problem
 from netproof.search.boxes.ledger import BoxLedger
-from netproof.search.boxes.parts import Boxes, OpenBoxes, SplitResult
+from netproof.search.boxes.parts import Boxes, SplitResult
 from netproof.search.evidence import Outcome
 from netproof.search.frontier import Frontier
 from netproof.search.goals import Goal
@@ -69,10 +69,6 @@ class InputSplit(Rounds[Boxes]):
         self._ledger.tell_goal()
         return self._result()
 
-    @property
-    def _over(self) -> bool:
-        return self._ledger.goal.witness is not None
-
     def _may_go_on(self) -> bool:
         spent = self._options.limit is not None and self._bounded >= self._options.limit
         return super()._may_go_on() and not spent
@@ -103,8 +99,8 @@ class InputSplit(Rounds[Boxes]):
         """Pop the worst; where memory runs out the boxes nearest to a proof."""
         return frontier.pop(max(1, self._batch // 2), best=self._full)
 
-    def _split(self, picked: Boxes, waiting: int) -> Boxes:
-        times = max(1, min(AT_ONCE, (self._batch // (len(picked) + waiting)).bit_length() - 1))
+    def _split(self, picked: Boxes, others: int) -> Boxes:
+        times = max(1, min(AT_ONCE, (self._batch // (len(picked) + others)).bit_length() - 1))
         lower, upper, parent = split(picked.lower, picked.upper, picked.score, times)
         return replace(picked.select(parent), lower=lower, upper=upper, level=picked.level[parent] + times)
 
@@ -127,8 +123,8 @@ class InputSplit(Rounds[Boxes]):
             done = concatenate([done, empty])
         # Booked last: if memory runs out before, the same boxes are bounded again.
         self._ledger.book(boxes.target, bound)
-        self._ledger.leave_undecided(stuck)
         self._ledger.close(done)
+        self._ledger.leave_undecided(stuck)
         return rest
 
     def _filter(self, boxes: Boxes, found: BoxBounds) -> tuple[Boxes, Boxes, Boxes]:
@@ -194,7 +190,7 @@ class InputSplit(Rounds[Boxes]):
         ledger, witness = self._ledger, self._ledger.goal.witness
         rest = concatenate([part.map(lambda t: t.cpu()) for part in (*self._opened.parts(), *ledger.undecided_parts)])
         stopped = len(rest) > 0 and self._deadline.expired
-        why = "left at the limit" if self._waiting else "left that input splitting cannot decide"
+        why = "left at the limit" if self._open_count else "left that input splitting cannot decide"
         outcome = Outcome(
             ledger.proved(),
             tuple(self.target_bounds().tolist()),
@@ -203,5 +199,5 @@ class InputSplit(Rounds[Boxes]):
             stopped,
             "search" if self._stats.rounds or witness is not None else "root",
         )
-        opened = OpenBoxes.of(rest, self._home.cpu())
-        return SplitResult(outcome, opened, ledger.least(), self._bounder)
+        worst_first = rest.select(rest.bound.argsort(stable=True))
+        return SplitResult(outcome, worst_first, ledger.least(), self._bounder)

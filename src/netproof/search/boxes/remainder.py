@@ -22,8 +22,8 @@ from netproof.bounds.linear.layers import initial_slopes
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import DeadlineExpired
 from netproof.numerics import float32_down, float32_up
-from netproof.problem.problem import InputSet, Problem
-from netproof.search.boxes.parts import OpenBoxes, SplitResult
+from netproof.problem.problem import Problem, hull
+from netproof.search.boxes.parts import Boxes, SplitResult, together
 from netproof.search.evidence import RANKS, Outcome
 from netproof.search.goals import Goal
 from netproof.search.loop import Search
@@ -49,16 +49,18 @@ def hand_over(
     goal_of: makes the goal of a problem; `seen` is given both once it is searched.
     """
     boxes = left.open
-    shares, bounds = list(left.outcome.proved), torch.tensor(left.parts, dtype=torch.float64)
+    shares, bounds = list(left.outcome.proved), torch.tensor(left.least, dtype=torch.float64)
     waiting = boxes.bound.clone()  # by box, what is proved on it; inf once it is searched
     witness, reason, stopped, decided_by = None, "", False, "search"
-    groups = deque((places, AGAIN) for places in boxes.together())
+    groups = deque((places, AGAIN) for places in together(boxes, problem.boxes.home))
     while groups:
         places, again = groups.popleft()
         some = boxes.select(places)
         waiting[places] = torch.inf
         which, given = some.target.unique(return_inverse=True)
-        part = replace(problem.select(which), input_set=_hull(some, problem.graph.input.shape), own=None)
+        sides = torch.stack([some.lower, some.upper], 1)
+        inputs = hull(sides, problem.graph.input.shape)
+        part = replace(problem.select(which), input_set=inputs, own=None)
         goal, others = goal_of(part), float(torch.cat([bounds, waiting]).min())
         telling = replace(work, report=_with_others(work.report, others))
         outcome = _search(part, replace(some, target=given), method, goal, telling, left.bounder)
@@ -81,7 +83,7 @@ def hand_over(
     return Outcome(tuple(shares), tuple(bounds.tolist()), witness, reason, stopped, decided_by)
 
 
-def _halves(boxes: OpenBoxes) -> tuple[Tensor, Tensor]:
+def _halves(boxes: Boxes) -> tuple[Tensor, Tensor]:
     """Return the places (n,) of those on either side of the middle of the widest direction in which they lie apart."""
     centre = boxes.lower / 2 + boxes.upper / 2
     widest = (centre.amax(0) - centre.amin(0)).argmax()
@@ -89,12 +91,7 @@ def _halves(boxes: OpenBoxes) -> tuple[Tensor, Tensor]:
     return order[: len(order) // 2], order[len(order) // 2 :]
 
 
-def _hull(boxes: OpenBoxes, shape: tuple[int, ...]) -> InputSet:
-    """Return the smallest box that holds all."""
-    return InputSet(boxes.lower.amin(0).view(shape), boxes.upper.amax(0).view(shape))
-
-
-def _search(problem: Problem, boxes: OpenBoxes, method: Method, goal: Goal, work: Work, bounder: BoxBounder) -> Outcome:
+def _search(problem: Problem, boxes: Boxes, method: Method, goal: Goal, work: Work, bounder: BoxBounder) -> Outcome:
     """Search boxes as sub-domains of one root; their targets are those of the problem."""
     began, clock, every = time.monotonic(), Clock(recorder=work.recorder), torch.arange(len(problem.disjuncts))
     work.report("root", float(boxes.bound.min()), len(boxes))
@@ -117,7 +114,7 @@ def _search(problem: Problem, boxes: OpenBoxes, method: Method, goal: Goal, work
     return outcome
 
 
-def _start(root: Root, boxes: OpenBoxes, whole: Tensor, bounder: BoxBounder, work: Work) -> Start | None:
+def _start(root: Root, boxes: Boxes, whole: Tensor, bounder: BoxBounder, work: Work) -> Start | None:
     """Begin with boxes under a root; whole (target,): what is proved on all of its set. None past the deadline."""
     try:
         domains = as_domains(root, boxes, bounder, work)
@@ -127,7 +124,7 @@ def _start(root: Root, boxes: OpenBoxes, whole: Tensor, bounder: BoxBounder, wor
     return Start(root, replace(domains, bound=better), bounded=False)
 
 
-def as_domains(root: Root, boxes: OpenBoxes, bounder: BoxBounder, work: Work) -> Domains:
+def as_domains(root: Root, boxes: Boxes, bounder: BoxBounder, work: Work) -> Domains:
     """Make sub-domains of a root of boxes, with what is known of the neurons on each. Raises DeadlineExpired."""
     device = work.device
     here = boxes.map(lambda t: t.to(device))
