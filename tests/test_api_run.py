@@ -161,9 +161,11 @@ def test_the_clock_is_accounted_for(demo: dict[str, tuple[Path, Path, Instance]]
 
 
 def test_the_batch_of_input_splitting_is_the_field() -> None:
-    """Boxes are sub-domains too: picked one at a time, they take more rounds."""
+    """Boxes are sub-domains too: picked one at a time, they take more rounds; none is as many as by default."""
     net = module(2, 16, 16, 2)
     property = constant_property((below(0, least_of(net, -1, 1, 2) - 0.01),), n=2)
     network = load_network(net, example_shape=(1, 2))
-    rounds = [ask(network, property, method="input-split", options={"batch": b}).stats.rounds for b in ("1", "64")]
+    given: list[dict[str, Any]] = [{"batch": "1"}, {"batch": "64"}, {}, {"batch": "none"}, {"batch": None}]
+    rounds = [ask(network, property, method="input-split", options=options).stats.rounds for options in given]
     assert rounds[0] > rounds[1] > 0
+    assert rounds[2] == rounds[3] == rounds[4]

@@ -64,6 +64,13 @@ def test_no_witness_file_without_a_witness(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["m.onnx", "p.vnnlib"]
 
 
+@pytest.mark.parametrize(("setting", "code"), [("tighter_roots=None", 0), ("batch=none", 0), ("probes=none", 2)])
+def test_none_can_be_set_where_netproof_chooses(folder: Path, setting: str, code: int) -> None:
+    done = run("verify", "m.onnx", "p.vnnlib", "--method", "beta", "--set", setting, cwd=folder)
+    assert done.returncode == code
+    assert ("probes=none: not an int" in done.stderr) == (code == 2)
+
+
 def test_json_has_the_keys_of_the_contract(folder: Path) -> None:
     run("verify", "m.onnx", "p.vnnlib", "--json", "j.json", "--seed", "7", "--method", "lirpa", cwd=folder)
     found = json.loads((folder / "j.json").read_text())

@@ -22,8 +22,13 @@ class Field:
     low: float | None = None
     high: float | None = None
 
-    def parse(self, given: Any) -> int | float | bool:
-        """Read the value from a text or from a value of this type; UsageError if it is neither, or out of range."""
+    def parse(self, given: Any) -> int | float | bool | None:
+        """Read the value from a text or from a value of this type; UsageError if it is neither, or out of range.
+
+        None, or the word, is a value where it is the default: netproof chooses.
+        """
+        if self.default is None and (given is None or (isinstance(given, str) and given.lower() == "none")):
+            return None
         try:
             value = _parse(self.type, given)
         except ValueError:
