@@ -67,16 +67,21 @@ def test_benchmarking_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def options() -> list[str]:
-    """Return the rows of a table of all options: the defaults by method, the help of the first method that has it."""
-    found: dict[str, dict[str, list[str]]] = {}
-    help_of: dict[str, str] = {}
+    """Return the rows of a table of all options: defaults by method, help, and by method every other help."""
+    defaults: dict[str, dict[str, list[str]]] = {}
+    helps: dict[str, dict[str, list[str]]] = {}
     for method in METHODS.values():
         for field in method.fields:
             default = "none" if field.default is None else str(field.default).lower()
-            found.setdefault(field.name, {}).setdefault(default, []).append(f"`{method.name}`")
-            help_of.setdefault(field.name, field.help)
-    defaults = {name: "; ".join(f"{value}: {', '.join(by[value])}" for value in by) for name, by in found.items()}
-    return [f"| `{name}` | {defaults[name]} | {help_of[name]} |" for name in found]
+            defaults.setdefault(field.name, {}).setdefault(default, []).append(f"`{method.name}`")
+            helps.setdefault(field.name, {}).setdefault(field.help, []).append(f"`{method.name}`")
+    rows = []
+    for name in defaults:
+        values = "; ".join(f"{value}: {', '.join(methods)}" for value, methods in defaults[name].items())
+        first, *others = helps[name]
+        texts = "; ".join([first, *(f"{', '.join(helps[name][text])}: {text}" for text in others)])
+        rows.append(f"| `{name}` | {values} | {texts} |")
+    return rows
 
 
 def test_options_page_lists_every_option_with_its_defaults() -> None:

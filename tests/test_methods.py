@@ -9,14 +9,14 @@ import torch
 
 from netproof.bounds.lirpa import Lirpa
 from netproof.errors import DeviceError, UsageError
-from netproof.methods.build import BATCH, build_method, with_fields
-from netproof.methods.declared import extras, steps
+from netproof.methods.build import BATCH, build_method
+from netproof.methods.declared import BOX_BATCHES
 from netproof.methods.device import resolve_device
 from netproof.methods.options import Field
-from netproof.methods.plan import TRY
-from netproof.methods.registry import METHODS, MethodInfo, method_info
+from netproof.methods.plan import FEW_INPUTS, SOME_INPUTS
+from netproof.methods.registry import METHODS, method_info
 from netproof.paper.rivals.bdd import Bdd
-from netproof.search.effort import Extras
+from netproof.search.extras import CANDIDATES, Extras
 
 CPU = torch.device("cpu")
 
@@ -37,8 +37,7 @@ def test_every_method_can_be_built_with_its_defaults(name: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_defaults_lie_in_their_own_ranges(name: str) -> None:
     for field in METHODS[name].fields:
-        if field.default is not None:
-            assert field.parse(str(field.default)) == field.default
+        assert field.parse(field.default) == field.parse(str(field.default)) == field.default
         assert field.help
 
 
@@ -116,21 +115,27 @@ def test_every_extra_of_beta_reaches_the_search() -> None:
     assert method.extras == Extras(3, 2, 9, 0.5, lp_turns=False, attack_after=0)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_what_a_method_declares_no_extra_for_is_as_it_is_by_default(name: str) -> None:
-    never = {"lp_turns": False} if name == "babsr-lp" else {}  # its every bound is an LP
-    assert build_method(name, method_info(name).options(), CPU).extras == Extras(**never)
+def test_what_a_method_does_not_declare_it_does_not_do() -> None:
+    def asked(name: str) -> set[str]:
+        extras = build_method(name, method_info(name).options(), CPU).extras
+        return {field.name for field in fields(Extras) if getattr(extras, field.name) != field.default}
+
+    every = {field.name for field in fields(Extras)}
+    assert asked("auto") == asked("beta") == every
+    assert asked("input-split") == asked("mip") == every - {"attack_after"}
+    for name in ("lirpa", "lirpa-single", "lirpa-fixed", "bdd", "gnn", "gnn-online"):
+        assert asked(name) == {"lp_turns", "attack_after"}
+    assert asked("babsr-lp") == {"attack_after"}  # its every bound is an LP
 
 
-def test_an_extra_is_switched_off_by_a_word_of_the_declaration() -> None:
-    off = MethodInfo("plain", "", (*steps(1, 0, 1), *extras(probes=0, lp_turns=False)), "")
-    assert with_fields(Extras, off.options()) == Extras(probes=0, lp_turns=False)
-    with pytest.raises(KeyError):
-        extras(prob=0)
+def test_as_many_neurons_are_tried_as_are_remembered_at_most() -> None:
+    assert method_info("beta").options({"probes": CANDIDATES})["probes"] == CANDIDATES
+    with pytest.raises(UsageError, match="outside"):
+        method_info("beta").options({"probes": CANDIDATES + 1})
 
 
-def test_boxes_are_tried_first_as_long_whatever_method_has_no_field_for_it() -> None:
-    assert method_info("auto").options()["box_batches"] == TRY
+def test_the_help_says_where_boxes_are_tried_first() -> None:
+    assert f"more than {FEW_INPUTS} and up to {SOME_INPUTS} inputs" in BOX_BATCHES.help
 
 
 def test_zero_is_a_value_and_not_a_missing_one() -> None:
@@ -148,6 +153,7 @@ def test_zero_is_a_value_and_not_a_missing_one() -> None:
         ("rate", "nan", "outside"),
         ("rate", "-1", "outside"),
         ("steps", "10001", r"outside \[0, 10000\]"),
+        ("steps", "none", "not an int"),
         ("leaf_lp", "maybe", "not a bool"),
         ("colour", "red", "no such field"),
     ],
@@ -163,6 +169,13 @@ def test_bad_options_are_refused_by_name(name: str, text: str, words: str) -> No
 )
 def test_words_for_yes_and_no(text: str, value: bool) -> None:
     assert Field("x", bool, True, "help").parse(text) is value
+
+
+@pytest.mark.parametrize("given", ["none", "None", "NONE", None])
+def test_none_lets_netproof_choose_where_it_does_by_default(given: str | None) -> None:
+    assert Field("x", int, None, "help", 1).parse(given) is None
+    with pytest.raises(UsageError, match="not an int"):
+        Field("x", int, 1, "help").parse(given)
 
 
 def test_unknown_names_are_refused_with_the_known_ones() -> None:

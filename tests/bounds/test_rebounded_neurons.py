@@ -103,7 +103,7 @@ def test_the_search_puts_rebounded_bounds_where_they_belong() -> None:
     problem, bounder, domains = root.problem, Beta(rebound=40), halves(root)
     goal = Decide(problem, lambda point, target: None)
     search = Search(problem, Method(bounder, Babsr(), 4, None), goal, Work(CPU, 1, Deadline(None), Stats()))
-    search._effort.rebounding = Rebounding(pays=True)
+    search._effort.rebounding = Rebounding(levels=6, worth=0.2, pays=True)
     search._effort.bounded = 10**6
     never = torch.full((4,), torch.inf, dtype=torch.float64)
     search._root = root

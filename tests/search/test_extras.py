@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,15 @@ from netproof.bounds.scope import Scope
 from netproof.branching.filtered import Filtered
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Status
-from netproof.methods.plan import TRY
+from netproof.methods.declared import BOX_BATCHES
 from netproof.run import gather
 from netproof.search.boxes.loop import BATCH, InputSplit, SplitOptions
-from netproof.search.effort import NEURON_PROBES, TRIALS, Extras
+from netproof.search.effort import NEURON_PROBES, TRIALS
+from netproof.search.extras import Extras
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Method, Work
-from support.asking import CPU, ask, at_most, gaussian, nearly_broken, whole_box
+from support.asking import CPU, EVERY_EXTRA, ask, at_most, gaussian, nearly_broken, whole_box
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,11 @@ class Seen:
 ONE_ROOT: dict[str, Any] = {"tighter_roots": 0, "lp_turns": False}  # where the search goes on
 
 
-def seen(*, effort: bool = True, **extras: Any) -> Seen:
+def seen(start: Extras = EVERY_EXTRA, fill: int | None = None, **changed: Any) -> Seen:
     """Search a problem that just holds, with a bounder so weak that all of the extras come."""
     brancher, bounder = Noting(), Counting(root_steps=2, neuron_steps=2, steps=1)
     problem = nearly_broken(2, (3, 10, 9, 8, 2), room=0.02)
-    method = Method(bounder, brancher, 4, lp_threshold=None, extras=Extras(**extras), effort=effort)
+    method = Method(bounder, brancher, 4, lp_threshold=None, fill=fill, extras=replace(start, **changed))
     phases: list[str] = []
     looks: list[int] = []
     stats, goal = Stats(), Decide(problem, lambda point, target: None)
@@ -118,14 +119,21 @@ def test_as_many_neurons_are_tried_as_is_said(probes: int) -> None:
     assert found.of_neurons == {min(probes, NEURON_PROBES)}
 
 
-def test_without_effort_nothing_comes_but_plain_rounds() -> None:
-    plain = seen(effort=False, rebound_after=1, rebound_gain=0.0, attack_after=1, probes=6)
-    assert plain == Seen(roots=1, lps=0, looks=[], rebounds=[], own={0}, of_neurons=set())
+def test_without_extras_nothing_comes_but_plain_rounds() -> None:
+    assert seen(Extras(), fill=1) == Seen(roots=1, lps=0, looks=[], rebounds=[], own={0}, of_neurons=set())
 
 
-@pytest.mark.parametrize(("batches", "limits"), [(0, []), (3, [3 * BATCH["cpu"]]), (None, [TRY * BATCH["cpu"]])])
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        ({}, [BOX_BATCHES.default * BATCH["cpu"]]),
+        ({"box_batches": 0}, []),
+        ({"box_batches": 3}, [3 * BATCH["cpu"]]),
+        ({"box_batches": 3, "batch": 5}, [3 * 10]),  # both halves of five
+    ],
+)
 def test_boxes_are_tried_first_for_as_many_batches_as_is_said(
-    batches: int | None, limits: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, int], limits: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twelve inputs and one layer of neurons, with a margin that the root does not prove."""
     network, box = gaussian(0, (12, 9, 1)), whole_box([-1] * 12, [1] * 12)
@@ -136,6 +144,5 @@ def test_boxes_are_tried_first_for_as_many_batches_as_is_said(
         return InputSplit(problem, goal, work, options)
 
     monkeypatch.setattr(gather, "InputSplit", noted)
-    options = {} if batches is None else {"box_batches": batches}
     assert ask(network, at_most(box, network, -100), tmp_path, options=options, attack=False).status == Status.UNSAT
     assert tried == limits

@@ -22,6 +22,7 @@ from netproof.errors import DeviceError
 from netproof.model.graph import Graph
 from netproof.problem.problem import Problem
 from netproof.search.evidence import Outcome
+from netproof.search.extras import Extras
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Method, Work
@@ -237,7 +238,7 @@ def test_small_frontiers_are_split_on_several_neurons_at_once() -> None:
 
 def test_the_lp_has_its_turn_when_the_bound_is_stuck() -> None:
     problem, _ = asked(dense(4, 5, 4), 1e-4)
-    patient, eager = run(problem, batch=2), run(problem, batch=2, patience=1)
+    patient, eager = (run(problem, batch=2, patience=rounds, extras=Extras(lp_turns=True)) for rounds in (10**6, 1))
     assert patient.stats.lps == 0
     assert eager.stats.lps > 0
     assert eager.outcome.status == patient.outcome.status == "proved"

@@ -26,15 +26,15 @@ from netproof.branching.babsr import Babsr
 from netproof.branching.filtered import Filtered
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
-from netproof.search.effort import Extras
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Method, Work
-from support.asking import CPU, nearly_broken, root_of
+from support.asking import CPU, EVERY_EXTRA, nearly_broken, root_of
 
+EXTRAS = replace(EVERY_EXTRA, probes=3)
 METHODS = (
-    Method(Beta(root_steps=4, neuron_steps=3, steps=3), Filtered(), 8, lp_threshold=None, extras=Extras(probes=3)),
-    Method(Lirpa(root_steps=8, neuron_steps=4, steps=4, rebound=4), Babsr(), batch=8, lp_threshold=64),
+    Method(Beta(root_steps=4, neuron_steps=3, steps=3), Filtered(), 8, lp_threshold=None, extras=EXTRAS),
+    Method(Lirpa(root_steps=8, neuron_steps=4, steps=4, rebound=4), Babsr(), batch=8, lp_threshold=64, extras=EXTRAS),
 )
 
 
@@ -161,7 +161,9 @@ def lower_bounds(told: Told) -> Tensor:
     return torch.stack(found, 1)
 
 
-FIXED = Method(Lirpa(root_steps=0, neuron_steps=0, steps=0, rebound=4), Babsr(), batch=8, lp_threshold=64)
+FIXED = Method(
+    Lirpa(root_steps=0, neuron_steps=0, steps=0, rebound=4), Babsr(), batch=8, lp_threshold=64, extras=EXTRAS
+)
 
 
 @pytest.mark.parametrize("fits", [True, False], ids=["condensed", "graph"])

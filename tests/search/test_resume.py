@@ -22,12 +22,14 @@ from netproof.core.verdict import Stats, Witness
 from netproof.problem.problem import Problem
 from netproof.search.effort import Effort
 from netproof.search.evidence import Outcome
+from netproof.search.extras import Extras
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Method, Start, Work
-from support.asking import CPU, nearly_broken
+from support.asking import CPU, EVERY_EXTRA, nearly_broken
 
-METHOD = Method(Beta(root_steps=2, neuron_steps=2, steps=1), Babsr(), batch=4, lp_threshold=None)
+METHOD = Method(Beta(root_steps=2, neuron_steps=2, steps=1), Babsr(), batch=4, lp_threshold=None, extras=EVERY_EXTRA)
+PLAIN = replace(METHOD, fill=1, extras=Extras())  # rounds that split one neuron each, and nothing else
 
 
 @dataclass
@@ -86,10 +88,10 @@ def pool() -> Iterator[Pool]:
 
 
 @pytest.mark.parametrize(
-    ("seed", "effort", "rounds"), [(1, True, 4), (5, True, 6), (1, False, 4), (5, False, 6), (8, False, 4)]
+    ("seed", "method", "rounds"), [(1, METHOD, 4), (5, METHOD, 6), (1, PLAIN, 4), (5, PLAIN, 6), (8, PLAIN, 4)]
 )
-def test_four_processes_prove_together_what_one_does(pool: Pool, seed: int, effort: bool, rounds: int) -> None:
-    problem, method = nearly_broken(seed, room=0.2), replace(METHOD, effort=effort)
+def test_four_processes_prove_together_what_one_does(pool: Pool, seed: int, method: Method, rounds: int) -> None:
+    problem = nearly_broken(seed, room=0.2)
     alone, goal = Paths(), Decide(problem, no_witness)
     whole = Search(problem, method, goal, Work(CPU, 1, Deadline(60.0), Stats(), recorder=alone)).run()
     assert whole.status == "proved"
@@ -99,7 +101,7 @@ def test_four_processes_prove_together_what_one_does(pool: Pool, seed: int, effo
     shares = [sum(share) for share in zip(first.proved, *(outcome.proved for outcome, _ in parts), strict=True)]
     assert all(outcome.status == "proved" for outcome, _ in parts)
     assert shares == [1] * len(shares)  # every leaf once: twice would be more, one lost less
-    if not effort:  # then all of them are parts of one root, and named by the way they were split
+    if method is PLAIN:  # then all of them are parts of one root, and named by the way they were split
         together = [*paths.leaves, *(path for _, more in parts for path in more.leaves)]
         assert len(set(together)) == len(together)
         assert sorted(together) == sorted(alone.leaves)

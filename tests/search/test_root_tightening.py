@@ -15,11 +15,12 @@ from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
 from netproof.search.effort import Effort
+from netproof.search.extras import Extras
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Method, Work
 from netproof.search.root_tightening import tightening_cost, tighter_root
-from support.asking import CPU, first_problem, knotted, problem_of, root_of, sharpened
+from support.asking import CPU, EVERY_EXTRA, first_problem, knotted, problem_of, root_of, sharpened
 from support.exact import rows_of
 from support.problems import targets_of
 
@@ -36,7 +37,7 @@ def test_a_bounder_without_tighter_roots_is_never_asked_for_one() -> None:
 def test_the_first_costs_what_slopes_of_their_own_cost_and_the_next_are_branched() -> None:
     root, _ = root_of(BETA, first_problem(knotted(0, (3, 6, 5, 4, 2))))
     assert tightening_cost(BETA, root) == 2 * sum(layer.count for layer in root.layers[1:])
-    effort = Effort.on(CPU)
+    effort = Effort.on(CPU, Extras())
     bounds = []
     for _ in range(3):
         effort.tightening.pay(100, 1000)
@@ -59,7 +60,7 @@ def test_a_search_with_tighter_roots_says_what_is_true_and_repeats_itself(seed: 
         for _ in range(2):
             goal = Decide(problem, lambda point, target: point)  # type: ignore[arg-type,return-value]
             stats = Stats()
-            method = Method(BETA, Babsr(), batch=batch, lp_threshold=None)
+            method = Method(BETA, Babsr(), batch=batch, lp_threshold=None, extras=EVERY_EXTRA)
             outcome = Search(problem, method, goal, Work(CPU, 1, FOREVER, stats)).run()
             outcomes.append((outcome.status, stats.domains, stats.rounds))
         assert outcomes[0] == outcomes[1]
@@ -80,7 +81,7 @@ def test_under_a_tighter_root_every_open_target_is_searched_again(second: Fracti
     rows = targets_of([list(coef) for coef, _ in each], [list(offset) for _, offset in each])
     problem = problem_of(question.graph, question.box, rows)
     phases: list[str] = []
-    method = Method(BETA, Babsr(), batch=2, lp_threshold=None)
+    method = Method(BETA, Babsr(), batch=2, lp_threshold=None, extras=EVERY_EXTRA)
     goal = Decide(problem, lambda point, target: None)
     outcome = Search(problem, method, goal, Work(CPU, 1, FOREVER, Stats(), partial(_note_phase, phases))).run()
     assert (outcome.status == "proved") == proved

@@ -12,7 +12,7 @@ from netproof.bounds.lirpa import Lirpa
 from netproof.branching.babsr import Babsr
 from netproof.branching.filtered import Filtered
 from netproof.methods.registry import Options, method_info
-from netproof.search.effort import Extras
+from netproof.search.extras import Extras
 from netproof.search.method import Method
 
 BATCH = {"cpu": 32, "cuda": 400}

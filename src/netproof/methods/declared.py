@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from netproof.methods.options import Field
 from netproof.methods.registry import MethodInfo
+from netproof.search.extras import CANDIDATES
 
 MAX_STEPS = 10_000
 
 
 def batch(default: int | None = None) -> Field:
     """Declare n, which fits the device unless it is given."""
-    return Field("batch", int, default, "n: sub-domains picked per round (none: by device)", 1, 1 << 20)
+    fits = " (none: by device)" if default is None else ""
+    return Field("batch", int, default, f"n: sub-domains picked per round{fits}", 1, 1 << 20)
 
 
 def steps(root: int, neuron: int, below: int) -> tuple[Field, ...]:
@@ -38,39 +38,36 @@ def rebound(default: int, after: str = "a split") -> Field:
 
 
 LEAF_LP = Field("leaf_lp", bool, True, "decide by LP what cannot be split; without it the search is incomplete")
-_EXTRAS = {
-    field.name: field
-    for field in (
-        Field("rebound_after", int, None, "splits before a sub-domain's neurons are bounded again, at least", 1, 64),
-        Field("rebound_gain", float, None, "share of the way to proof that rebounding must gain in a trial", 0.0, 1.0),
-        Field("tighter_roots", int, None, "times that the root is tightened, 0: never (none: while it pays)", 0),
-        Field("probes", int, None, "neurons tried per sub-domain before it is split, 0: none", 0, 12),
-        Field("lp_turns", bool, None, "turns of the LP where bounds are stuck (without η: on small networks only)"),
-        Field("attack_after", int, None, "sub-domains before a second, longer attack, 0: none (none: by device)", 0),
-    )
-}
 
-
-def extras(**defaults: float | bool | None) -> tuple[Field, ...]:
-    """Declare what a method may do beside plain rounds, each with its default; 0 or False: only where it is asked."""
-    return tuple(replace(_EXTRAS[name], default=value) for name, value in defaults.items())
-
+# What a method may do beside plain rounds, each with its one default. A method that does not declare it leaves it out.
+REBOUNDING = (
+    Field("rebound_after", int, 6, "splits before a sub-domain's neurons are bounded again, at least", 1, 64),
+    Field("rebound_gain", float, 0.2, "share of the way to proof that rebounding must gain in a trial", 0.0, 1.0),
+)
+TIGHTER_ROOTS = Field("tighter_roots", int, None, "times that the root is tightened, 0: never (none: while it pays)", 0)
+PROBES = Field("probes", int, 6, "neurons tried per sub-domain before it is split, 0: none", 0, CANDIDATES)
+LP_TURNS = Field("lp_turns", bool, True, "turns of the LP where bounds are stuck (without η: on small networks only)")
+ATTACK_AFTER = Field(
+    "attack_after", int, None, "sub-domains before a second, longer attack, 0: none (none: by device)", 0
+)
+BOX_BATCHES = Field(
+    "box_batches", int, 64, "batches of boxes tried first, on one layer, more than 10 and up to 100 inputs, 0: none", 0
+)
 
 # What proves; a second attack is no part of it, and there is none on boxes or beside a MIP solver.
 PROOF = (
     batch(),
     *steps(20, 20, 5),
     rebound(32, "many splits"),
-    *extras(rebound_after=6, rebound_gain=0.2, tighter_roots=None, probes=6),
+    *REBOUNDING,
+    TIGHTER_ROOTS,
+    PROBES,
     *rates(),
     LEAF_LP,
-    *extras(lp_turns=True),
+    LP_TURNS,
 )
-BETA = (*PROOF, *extras(attack_after=None))
-AUTO = (
-    *BETA,
-    Field("box_batches", int, 64, "batches of boxes tried first, on one layer and up to 100 inputs, 0: none", 0),
-)
+BETA = (*PROOF, ATTACK_AFTER)
+AUTO = (*BETA, BOX_BATCHES)
 
 
 def lirpa(n: int | None = None, root: int = 100, neuron: int = 20, below: int = 10) -> tuple[Field, ...]:
@@ -83,7 +80,8 @@ def lirpa(n: int | None = None, root: int = 100, neuron: int = 20, below: int = 
         *rates(),
         Field("patience", int, 0, "rounds without a better global bound before the LP has a turn, 0: by size", 0),
         LEAF_LP,
-        *extras(lp_turns=True, attack_after=None),
+        LP_TURNS,
+        ATTACK_AFTER,
     )
 
 

@@ -13,7 +13,6 @@ from netproof.relax import without_lp_form
 FEW_INPUTS = 10  # where no more inputs vary, splitting them decides nearly everything
 SOME_INPUTS = 100  # where no more inputs vary, splitting them is worth a try if there is one layer of neurons
 MANY_NEURONS = 20_000  # past so many neurons a box costs too much for splitting inputs to be cheap
-TRY = 64  # batches of boxes that a try may take, unless the method's option `box_batches` says
 
 
 class Strategy(Enum):

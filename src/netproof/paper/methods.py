@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netproof.methods.declared import LEAF_LP, PROOF, batch, extras, lirpa, rates, rebound, steps
+from netproof.methods.declared import ATTACK_AFTER, LEAF_LP, LP_TURNS, PROOF, batch, lirpa, rates, rebound, steps
 from netproof.methods.options import Field
 from netproof.methods.registry import MethodInfo
 
@@ -14,7 +14,8 @@ _BDD = (
     *rates(0.2, 0.1, ", of the size of a layer's coefficients"),
     Field("proximal", bool, False, "proximal steps (Frank-Wolfe) instead of supergradients (Adam)"),
     LEAF_LP,
-    *extras(lp_turns=True, attack_after=None),
+    LP_TURNS,
+    ATTACK_AFTER,
 )
 _GNN = (
     *lirpa(),
@@ -22,7 +23,7 @@ _GNN = (
 )
 _BABSR_LP = (
     Field("rebound", bool, True, "bound the neurons after a split again, by fixed slopes"),
-    *extras(attack_after=None),
+    ATTACK_AFTER,
 )
 
 METHODS = (

@@ -12,7 +12,8 @@ import torch
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Witness
 from netproof.methods.build import build_method
-from netproof.methods.plan import TRY, Strategy, choose_strategy
+from netproof.methods.declared import BOX_BATCHES
+from netproof.methods.plan import Strategy, choose_strategy
 from netproof.methods.registry import MethodInfo, Options
 from netproof.model.network import Network
 from netproof.problem.joined import join
@@ -84,17 +85,23 @@ class Gather:
             return
         if how is Strategy.INPUTS:
             return self._over_inputs(problems)
-        batches = int(self._run.options.get("box_batches", TRY) or 0)
+        # A method without the option comes here where there is no LP form: splitting neurons alone need not end there.
+        batches = int(self._run.options.get(BOX_BATCHES.name, BOX_BATCHES.default) or 0)
         if how is Strategy.INPUTS_FIRST and batches > 0:
-            problems = self._first_look(problems, limit=batches * BATCH[self._run.device.type])
+            problems = self._first_look(problems, limit=batches * self._boxes_at_once)
         if not self._evidence.is_settled:
             self._search_all(problems, attack)
+
+    @property
+    def _boxes_at_once(self) -> int:
+        """Return how many boxes a batch is: of n picked, both halves."""
+        picked = self._run.options.get("batch")
+        return BATCH[self._run.device.type] if picked is None else 2 * int(picked)
 
     def _over_boxes(self, joined: Problem, limit: int | None) -> SplitResult:
         """Search boxes of all input sets in one batch."""
         goal = self._goal(joined)
-        picked = self._run.options.get("batch")  # of n boxes picked, 2n halves are bounded
-        options = SplitOptions(batch=None if picked is None else 2 * int(picked), limit=limit, seed=self._run.seed)
+        options = SplitOptions(batch=self._boxes_at_once, limit=limit, seed=self._run.seed)
         result = InputSplit(joined, goal, self._work(self._run.report(0, 1)), options).run()
         self._evidence.see(joined, goal)
         return result

@@ -3,8 +3,8 @@
 Cost is counted in sub-domains, not in seconds, so that the same seed gives the same search. An easy problem never pays
 for what only hard ones need, and a hard one pays for each technique about as much as for the search itself.
 
-Every number that steers this effort is here. Those of `Extras` are options of the methods. The others say what they
-follow from, or are prices of the machine, or sizes that shape work without adding to it.
+What a method asks for is its `Extras`. The other numbers that decide what is due are here. They say what they follow
+from, or are prices of the machine, or sizes that shape work without adding to it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains
+from netproof.search.extras import CANDIDATES, Extras
 from netproof.search.frontier import Frontier
 
 # Prices of the machine, by device. On a GPU a small batch takes as long as thousands of sub-domains in large ones.
@@ -40,28 +41,15 @@ GROWTH = 2  # a neuron lies behind half of the layers on average: two of its sub
 ROUNDS = 16  # a size: more than fit into so many rounds make each round wider
 NEURON_PROBES = 4  # a size: candidates of a neuron's sub-domain, of which there are two for every neuron
 
-CANDIDATES = 12  # a size: neurons remembered per sub-domain, the most that can be tried or split at once
 TRIALS = 4  # a size: sub-domains that a trial takes, with `rebound_after` 6 a sixteenth of what the search has cost
-
-
-@dataclass(frozen=True)
-class Extras:
-    """What a search may do beside plain rounds: options of a method, by the same names. 0 or False: never."""
-
-    probes: int = 6  # neurons tried per sub-domain before it is split
-    tighter_roots: int | None = None  # at most; None: as long as they pay
-    rebound_after: int = 6  # decisions since a sub-domain's neurons were last bounded, at least
-    rebound_gain: float = 0.2  # share of the distance to a proof that bounding them again must gain in a trial
-    lp_turns: bool = True  # whether the LP has turns where bounds are stuck; past η it has them anyway
-    attack_after: int | None = None  # sub-domains in all before the second attack; None: by device
 
 
 @dataclass
 class Rebounding:
     """Neurons of a sub-domain bounded again, once many of its decisions are newer than their bounds."""
 
-    levels: int = Extras.rebound_after
-    worth: float = Extras.rebound_gain
+    levels: int  # decisions since they were last bounded, at least; 0: they are not bounded again
+    worth: float  # share of the distance to a proof that the trial must gain
     pays: bool | None = None  # None: not tried yet
     done: int = 0  # sub-domains so far
 
@@ -69,14 +57,16 @@ class Rebounding:
         """Return the places of the sub-domains whose turn it is; rows: the bounds that one takes."""
         none = torch.zeros(0, dtype=torch.int64, device=domains.target.device)
         # A trial waits until the search has cost as much as this would on all 2^levels that the decisions make.
-        if rows == 0 or self.pays is False or bounded < rows << self.levels:
+        if 0 in (rows, self.levels) or self.pays is False or bounded < rows << self.levels:
             return none
         # Past log2(rows) decisions one costs no more than its descendants, and all of them profit.
         old = domains.depth - domains.rebounded >= max(self.levels, rows.bit_length())
         affordable = bounded // rows - self.done  # all together cost no more than the search itself
-        places = old.nonzero()[:, 0][: TRIALS if self.pays is None else max(0, affordable)]
-        self.done += len(places)
-        return places
+        return old.nonzero()[:, 0][: TRIALS if self.pays is None else max(0, affordable)]
+
+    def pay(self, domains: int) -> None:
+        """Count sub-domains whose neurons are bounded again."""
+        self.done += domains
 
     def judge(self, gain: float) -> None:
         """Take note of what the trial gained of the distance to a proof."""
@@ -127,10 +117,10 @@ class Tightening:
 class LpTurn:
     """The LP on the worst sub-domains, past η or when bounds are stuck."""
 
-    threshold: int | None  # η: open sub-domains past which it is due; None: their number never makes it due
-    allowed: bool  # whether it may be due because bounds are stuck
-    pause: int  # rounds between two turns
-    patience: int  # rounds without a better global bound before it is due
+    threshold: int | None = None  # η: open sub-domains past which it is due; None: their number never makes it due
+    allowed: bool = False  # whether it may be due because bounds are stuck
+    pause: int = 0  # rounds between two turns
+    patience: int = 0  # rounds without a better global bound before it is due
     best: float = float("-inf")
     stalled: int = 0
     since: int = field(init=False)
@@ -138,29 +128,40 @@ class LpTurn:
     def __post_init__(self) -> None:
         self.since = self.pause
 
-    def is_due(self, frontier: Frontier[Domains]) -> bool:
-        """Say whether the frontier has passed η, or the global bound has stopped improving; asked once per round."""
-        if self.threshold is None and not self.allowed:
-            return False
-        bound = frontier.lower_bound
-        better = self.best == float("-inf") or bound > self.best + STILL * abs(self.best)
-        self.stalled = 0 if better else self.stalled + 1
-        self.best = max(self.best, bound)
+    def watch(self, frontier: Frontier[Domains]) -> None:
+        """Take note of a round that begins, and of whether the global bound is better than before."""
         self.since += 1
-        stuck = self.allowed and self.stalled >= self.patience
-        if not (stuck or self.is_passed(len(frontier))) or self.since <= self.pause:
-            return False
-        self.since = self.stalled = 0
-        return True
+        if self.allowed:  # else nothing asks for the bound, and reading it waits for the device
+            bound = frontier.lower_bound
+            better = self.best == float("-inf") or bound > self.best + STILL * abs(self.best)
+            self.stalled = 0 if better else self.stalled + 1
+            self.best = max(self.best, bound)
 
-    def is_passed(self, waiting: int, times: int = 1) -> bool:
-        """Say whether more sub-domains are open than so many times η."""
+    def is_due(self, waiting: int) -> bool:
+        """Say whether so many open sub-domains are more than η, or the global bound has stopped improving."""
+        stuck = self.allowed and self.stalled >= self.patience
+        return (stuck or self._is_passed(waiting)) and self.since > self.pause
+
+    def pay(self) -> None:
+        """Count a turn as begun: the pause and the wait for a better bound start again."""
+        self.since = self.stalled = 0
+
+    def is_behind(self, waiting: int) -> bool:
+        """Say whether so many open sub-domains are more than its turns keep up with."""
+        return self._is_passed(waiting, CROWDED)
+
+    def _is_passed(self, waiting: int, times: int = 1) -> bool:
         return self.threshold is not None and waiting > times * self.threshold
 
 
 def lps_a_turn(neurons: int) -> int:
     """Return how many sub-domains a worker takes in one turn of the LP, on a network of so many neurons."""
     return max(1, min(MOST_A_TURN, NEURONS_A_TURN // max(1, neurons)))
+
+
+def neurons_at_once(fill: int, available: int) -> int:
+    """Return how many neurons to split: several while sub-domains are few, to fill the device (section 3.3)."""
+    return max(1, min(CANDIDATES, (fill // available).bit_length()))
 
 
 @dataclass
@@ -170,19 +171,18 @@ class Effort:
     extras: Extras
     tightening: Tightening
     rebounding: Rebounding
-    attack_after: int | None  # sub-domains in all before the second attack; None: there is none
-    lp: LpTurn | None = None  # None: no LP has turns
+    attack_after: int | None  # sub-domains in all before the second attack; None: none is to come
+    lp: LpTurn = field(default_factory=LpTurn)  # never due until `with_lp`
     bounded: int = 0  # sub-domains bounded under this root
     total: int = 0  # sub-domains bounded under all roots
-    off: bool = False  # whether nothing but plain rounds is due
 
     @classmethod
-    def on(cls, device: torch.device, extras: Extras | None = None, *, off: bool = False) -> Effort:
+    def on(cls, device: torch.device, extras: Extras) -> Effort:
         """Open an account for a search on a device."""
-        extras, kind = extras or Extras(), device.type
+        kind = device.type
         tightening = Tightening(FIRST[kind], OVERHEAD[kind], extras.tighter_roots)
         after = LONG_SEARCH[kind] if extras.attack_after is None else extras.attack_after
-        return cls(extras, tightening, _rebounding(extras), after or None, off=off)
+        return cls(extras, tightening, _rebounding(extras), after or None)
 
     def pay(self, domains: int) -> None:
         """Count sub-domains that are bounded."""
@@ -201,35 +201,23 @@ class Effort:
 
     def tightening_is_due(self, cost: int) -> bool:
         """Say whether a tighter root is due that costs so many sub-domains."""
-        return not self.off and self.tightening.is_due(cost, self.bounded)
+        return self.tightening.is_due(cost, self.bounded)
 
     def rebounds_due(self, domains: Domains, rows: int) -> Tensor:
         """Return the places of the sub-domains whose neurons are due to be bounded again."""
-        return self.rebounding.due(domains, 0 if self.off else rows, self.bounded)
+        return self.rebounding.due(domains, rows, self.bounded)
 
     def probes_due(self, *, of_neurons: bool = False) -> int:
         """Return how many neurons to try in every sub-domain about to be split, of the search or of neurons."""
-        probes = 0 if self.off else self.extras.probes
-        return min(probes, NEURON_PROBES) if of_neurons else probes
-
-    def neurons_at_once(self, fill: int, available: int) -> int:
-        """Return how many neurons to split: several while sub-domains are few, to fill the device (section 3.3)."""
-        return 1 if self.off else max(1, min(CANDIDATES, (fill // available).bit_length()))
-
-    def lp_is_due(self, frontier: Frontier[Domains]) -> bool:
-        """Say whether the LP has a turn."""
-        return not self.off and self.lp is not None and self.lp.is_due(frontier)
-
-    def lp_is_behind(self, waiting: int) -> bool:
-        """Say whether so many open sub-domains are more than turns of the LP keep up with."""
-        return not self.off and self.lp is not None and self.lp.is_passed(waiting, CROWDED)
+        return min(self.extras.probes, NEURON_PROBES) if of_neurons else self.extras.probes
 
     def attack_is_due(self) -> bool:
-        """Say whether the second look for a counterexample is due; it comes once."""
-        due = not self.off and self.attack_after is not None and self.total >= self.attack_after
-        if due:
-            self.attack_after = None
-        return due
+        """Say whether the second look for a counterexample is due."""
+        return self.attack_after is not None and self.total >= self.attack_after
+
+    def pay_attack(self) -> None:
+        """Count the second look as done: there is no third."""
+        self.attack_after = None
 
 
 def _rebounding(extras: Extras) -> Rebounding:

@@ -21,8 +21,9 @@ from netproof.bounds.scope import split_on
 from netproof.core.batch import concatenate
 from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
-from netproof.search.effort import CANDIDATES, Effort
+from netproof.search.effort import Effort, neurons_at_once
 from netproof.search.evidence import Cover, Outcome
+from netproof.search.extras import CANDIDATES
 from netproof.search.frontier import Frontier
 from netproof.search.goals import Goal
 from netproof.search.leaf import LeafLP, with_bounds
@@ -59,7 +60,7 @@ class Search(Rounds[Domains]):
         self._no_lp = without_lp_form(problem.graph)
         self._problem, self._goal, self._workers = problem, goal, work.workers
         self._method = method if self._no_lp is None else replace(method, leaf_lp=False)
-        self._effort = Effort.on(work.device, method.extras, off=not method.effort)
+        self._effort = Effort.on(work.device, method.extras)
         self._root: Root | None = None
         self._asked: tuple[Fraction, ...] | None = None  # by target, the share that was given; None: all
         self._all_bounded = True  # whether all that is open was bounded under the present root
@@ -91,7 +92,9 @@ class Search(Rounds[Domains]):
             return False
         if self._attacked_again(frontier):
             return False
-        if self._effort.lp_is_due(frontier):
+        self._effort.lp.watch(frontier)
+        if self._effort.lp.is_due(len(frontier)):
+            self._effort.lp.pay()
             self._tell("leaf")
             self._lp_turns.turn(frontier, self._deadline, self._stats, self._clock)
         return not self._ledger.done
@@ -101,6 +104,7 @@ class Search(Rounds[Domains]):
         look = self._second_look
         if look is None or not self._effort.attack_is_due():
             return False
+        self._effort.pay_attack()
         began = time.monotonic()
         self._tell("attack")
         found = look(torch.cat([part.target.cpu() for part in frontier.parts()]).unique().tolist())
@@ -210,7 +214,7 @@ class Search(Rounds[Domains]):
         batch = self._method.batch
         if self._method.most is not None:
             batch = max(batch, min(self._method.most, len(frontier) // SHARE))
-        behind = self._effort.lp_is_behind(len(frontier))
+        behind = self._effort.lp.is_behind(len(frontier))
         return frontier.pop(min(batch, self._lp_turns.batch) if behind else batch, best=self._full)
 
     def _without_leaves(self, picked: Domains) -> Domains:
@@ -221,7 +225,7 @@ class Search(Rounds[Domains]):
     def _split(self, picked: Domains, others: int) -> Domains:
         """Split on several neurons at once while few sub-domains are open, to fill the device (section 3.3)."""
         fill = self._method.batch if self._method.fill is None else self._method.fill
-        at_once = self._effort.neurons_at_once(fill, len(picked) + others)
+        at_once = neurons_at_once(fill, len(picked) + others)
         candidates = self._method.brancher.reorder(self._under, picked, self._effort.probes_due())
         return split_on(self._under, picked, candidates[:, :at_once])
 
@@ -243,6 +247,7 @@ class Search(Rounds[Domains]):
         due = self._effort.rebounds_due(children, bounder.rebound_rows(root))
         if len(due) == 0:
             return children
+        account.pay(len(due))
         stale = children.select(due)
         fresh = bounder.rebounded(root, stale, self._deadline, self._clock)
         if account.pays is None:

@@ -15,8 +15,8 @@ from netproof.bounds.record import NOTHING, Recorder
 from netproof.branching.brancher import Brancher
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
-from netproof.search.effort import Extras
 from netproof.search.evidence import Outcome
+from netproof.search.extras import Extras
 
 Report = Callable[[str, float, int], None]  # phase, proved bound, open sub-domains
 
@@ -43,12 +43,11 @@ class Method:
     batch: int  # n
     lp_threshold: int | None  # η; None: the LP decides leaves, and has turns on small networks only
     most: int | None = None  # sub-domains picked per round at most, once they are few among those open; None: n
-    fill: int | None = None  # how many children the first rounds make at least, by splitting several neurons; None: n
+    fill: int | None = None  # children that the first rounds make at least, by splitting several neurons; None: n
     patience: int = 0  # rounds without a better global bound before the LP has a turn; 0: by the network's size
     leaf_lp: bool = True  # without it the search is incomplete (Theorem 3.1)
     needs_lp_form: bool = False  # whether it cannot do without an LP, a MIP or a decomposition of the network
     extras: Extras = field(default_factory=Extras)  # what may be due besides leaves and plain rounds, and when
-    effort: bool = True  # False: nothing ever is, and a round splits one neuron each, untried
     search: Callable[..., Searching] | None = None  # another program, called as `Search` is; None: Algorithm 1
 
 

@@ -13,7 +13,7 @@ from netproof.paper.rivals.babsr_lp import BabsrLP
 from netproof.paper.rivals.bdd import Bdd
 from netproof.paper.rivals.gnn import Gnn
 from netproof.paper.rivals.mip import MipSearch
-from netproof.search.effort import Extras
+from netproof.search.extras import Extras
 from netproof.search.method import Method
 
 BDD_FILL = {"cpu": 4, "cuda": 128}
@@ -47,8 +47,8 @@ def gnn_online(options: Options, device: torch.device) -> Method:
 
 
 def babsr_lp(options: Options, device: torch.device) -> Method:
-    """Build the search by LPs: every bound is one already, so none takes turns besides."""
-    bounder, extras = build.with_fields(BabsrLP, options), build.with_fields(Extras, {**options, "lp_turns": False})
+    """Build the search by LPs: every bound is one already, so it declares no turns of the LP."""
+    bounder, extras = build.with_fields(BabsrLP, options), build.with_fields(Extras, options)
     return Method(bounder, BabsrOriginal(), 1, lp_threshold=None, extras=extras, needs_lp_form=True)
 
 
