@@ -1,7 +1,8 @@
 """The search for a counterexample by projected gradient descent, on every target at once.
 
 `QUICK` runs before the root is bounded: it finds most counterexamples that exist within a few steps.
-`Pgd()` runs on what the root leaves open, with another seed, so that it does not repeat the same steps.
+`Pgd()` runs once the search has bounded `attack_after` sub-domains, on the targets that are open then. It has another
+seed, so that it does not repeat the same steps.
 """
 
 from __future__ import annotations
