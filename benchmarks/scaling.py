@@ -33,7 +33,7 @@ from netproof.numerics import generator, use_strict_float32
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
 from netproof.problem.specs import output_constraint
-from netproof.search.extras import CANDIDATES
+from netproof.core.extras import CANDIDATES
 from netproof.search.method import Method
 
 INPUTS = 32

@@ -31,7 +31,7 @@ from netproof.methods.registry import method_info
 from netproof.numerics import generator, use_strict_float32
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
-from netproof.search.extras import CANDIDATES
+from netproof.core.extras import CANDIDATES
 from netproof.search.method import Method
 
 COLUMNS = ["instance", "unstable", "open targets", "root bound", "depth", "sub-domains", "of one batch: least", "most"]

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from netproof.bounds.lirpa import Lirpa
+from netproof.core.extras import CANDIDATES, Extras
 from netproof.errors import DeviceError, UsageError
 from netproof.methods.build import BATCH, build_method
 from netproof.methods.declared import BOX_BATCHES
@@ -16,7 +17,6 @@ from netproof.methods.options import Field
 from netproof.methods.plan import FEW_INPUTS, SOME_INPUTS
 from netproof.methods.registry import METHODS, method_info
 from netproof.paper.rivals.bdd import Bdd
-from netproof.search.extras import CANDIDATES, Extras
 
 CPU = torch.device("cpu")
 

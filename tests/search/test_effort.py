@@ -9,6 +9,7 @@ import torch
 from netproof.bounds.base import root_domains
 from netproof.bounds.beta import Beta
 from netproof.bounds.domains import Domains
+from netproof.core.extras import CANDIDATES, Extras
 from netproof.search.effort import (
     FEW_NEURONS,
     LONG_SEARCH,
@@ -19,7 +20,6 @@ from netproof.search.effort import (
     Tightening,
     neurons_at_once,
 )
-from netproof.search.extras import CANDIDATES, Extras
 from netproof.search.frontier import Frontier
 from support.asking import CPU, EVERY_EXTRA, first_problem, knotted, root_of
 

@@ -15,12 +15,12 @@ from netproof.bounds.neurons.root import Root
 from netproof.bounds.scope import Scope
 from netproof.branching.filtered import Filtered
 from netproof.core.deadline import Deadline
+from netproof.core.extras import Extras
 from netproof.core.verdict import Stats, Status
 from netproof.methods.declared import BOX_BATCHES
 from netproof.run import gather
 from netproof.search.boxes.loop import BATCH, InputSplit, SplitOptions
 from netproof.search.effort import NEURON_PROBES, TRIALS
-from netproof.search.extras import Extras
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Method, Work

@@ -17,12 +17,12 @@ from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
+from netproof.core.extras import Extras
 from netproof.core.verdict import Stats, Witness
 from netproof.errors import DeviceError
 from netproof.model.graph import Graph
 from netproof.problem.problem import Problem
 from netproof.search.evidence import Outcome
-from netproof.search.extras import Extras
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Method, Work

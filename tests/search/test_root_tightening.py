@@ -13,9 +13,9 @@ from netproof.bounds.beta import Beta
 from netproof.bounds.lirpa import Lirpa
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
+from netproof.core.extras import Extras
 from netproof.core.verdict import Stats
 from netproof.search.effort import Effort
-from netproof.search.extras import Extras
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Method, Work

@@ -19,13 +19,13 @@ from netproof.bounds.base import Bounder, Bounds, Clock
 from netproof.bounds.domains import Domains
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
+from netproof.core.extras import Extras
 from netproof.core.verdict import Status, Verdict
 from netproof.methods.build import with_fields
 from netproof.methods.registry import method_info
 from netproof.model.graph import Graph
 from netproof.problem.problem import Problem, Rows
 from netproof.problem.property import Box, Disjunct, Property, Row
-from netproof.search.extras import Extras
 from support.exact import milp_minimum, rows_of
 from support.problems import random_points
 from support.random_graphs import NetworkBuilder, Question, TinyNetwork, input_set, rows_tensor, seeded

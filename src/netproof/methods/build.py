@@ -11,8 +11,8 @@ from netproof.bounds.beta import Beta
 from netproof.bounds.lirpa import Lirpa
 from netproof.branching.babsr import Babsr
 from netproof.branching.filtered import Filtered
+from netproof.core.extras import Extras
 from netproof.methods.registry import Options, method_info
-from netproof.search.extras import Extras
 from netproof.search.method import Method
 
 BATCH = {"cpu": 32, "cuda": 400}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from netproof.core.extras import CANDIDATES
 from netproof.methods.options import Field
 from netproof.methods.registry import MethodInfo
-from netproof.search.extras import CANDIDATES
 
 MAX_STEPS = 10_000
 

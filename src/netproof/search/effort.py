@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains
-from netproof.search.extras import CANDIDATES, Extras
+from netproof.core.extras import CANDIDATES, Extras
 from netproof.search.frontier import Frontier
 
 # Prices of the machine, by device. On a GPU a small batch takes as long as thousands of sub-domains in large ones.

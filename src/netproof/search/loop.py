@@ -19,11 +19,11 @@ from netproof.bounds.neurons.root import Root
 from netproof.bounds.neurons.transfer import repack
 from netproof.bounds.scope import split_on
 from netproof.core.batch import concatenate
+from netproof.core.extras import CANDIDATES
 from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
 from netproof.search.effort import Effort, neurons_at_once
 from netproof.search.evidence import Cover, Outcome
-from netproof.search.extras import CANDIDATES
 from netproof.search.frontier import Frontier
 from netproof.search.goals import Goal
 from netproof.search.leaf import LeafLP, with_bounds

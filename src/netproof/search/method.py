@@ -14,9 +14,9 @@ from netproof.bounds.neurons.root import Root
 from netproof.bounds.record import NOTHING, Recorder
 from netproof.branching.brancher import Brancher
 from netproof.core.deadline import Deadline
+from netproof.core.extras import Extras
 from netproof.core.verdict import Stats
 from netproof.search.evidence import Outcome
-from netproof.search.extras import Extras
 
 Report = Callable[[str, float, int], None]  # phase, proved bound, open sub-domains
 

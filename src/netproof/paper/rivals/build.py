@@ -7,13 +7,13 @@ from dataclasses import replace
 import torch
 
 from netproof.branching.babsr import Babsr, BabsrOriginal
+from netproof.core.extras import Extras
 from netproof.methods import build
 from netproof.methods.registry import Options
 from netproof.paper.rivals.babsr_lp import BabsrLP
 from netproof.paper.rivals.bdd import Bdd
 from netproof.paper.rivals.gnn import Gnn
 from netproof.paper.rivals.mip import MipSearch
-from netproof.search.extras import Extras
 from netproof.search.method import Method
 
 BDD_FILL = {"cpu": 4, "cuda": 128}
