@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 import torch
@@ -152,16 +153,23 @@ def test_zero_is_a_value_and_not_a_missing_one() -> None:
         ("rate", "fast", "not a float"),
         ("rate", "nan", "outside"),
         ("rate", "-1", "outside"),
+        ("rate", "1e300", "outside"),
+        ("rate", 10**400, "outside"),
+        ("lp_threshold", "0" * 9, "outside"),
         ("steps", "10001", r"outside \[0, 10000\]"),
         ("steps", "none", "not an int"),
         ("leaf_lp", "maybe", "not a bool"),
         ("colour", "red", "no such field"),
     ],
 )
-def test_bad_options_are_refused_by_name(name: str, text: str, words: str) -> None:
+def test_bad_options_are_refused_by_name(name: str, text: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words) as error:
         method_info("lirpa").options({name: text})
     assert name in str(error.value)
+
+
+def test_a_whole_number_may_have_any_size_where_nothing_limits_it() -> None:
+    assert Field("x", int, 1, "help", 0).parse("1" + "0" * 400) == 10**400
 
 
 @pytest.mark.parametrize(

@@ -362,3 +362,18 @@ def test_climbing_by_the_whole_gradient_gets_further() -> None:
         gains.append(float((full - cut).mean()))
     assert sum(gain > 0.1 for gain in gains) >= 5
     assert min(gains) > -0.01
+
+
+def test_new_bounds_are_kept_in_float32_and_rounded_outward() -> None:
+    root = rooted(dense(2))
+    children = split(all_candidates(root, root_domains(root)), torch.tensor([[0]]))
+    rebound = moved_neurons(root, children, 16)
+    assert rebound
+    theta = DualPoint(children.slopes, None, children.weights)
+    lower, upper = Joint.of(root, children, rebound, proof=True).neurons(theta)
+    kept = confirm_jointly(root, children, rebound, theta, Clock()).domains
+    for exact, stored, side in ((lower, kept.lower, -1.0), (upper, kept.upper, 1.0)):
+        beyond = side * (stored.double() - exact)
+        assert stored.dtype == torch.float32
+        assert float(beyond.min()) >= 0
+        assert float(beyond.max()) > 0

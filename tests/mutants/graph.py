@@ -400,7 +400,7 @@ MUTANTS = (
         "lower=float32_down(lower)",
         "lower=lower.float()",
         "a neuron's bounds are kept in float32, rounded outward",
-        ("bounds/test_rebounded_neurons.py",),
+        ("bounds/test_joint.py",),
     ),
     Mutant(
         "confirm-upper-nearest",
@@ -408,7 +408,7 @@ MUTANTS = (
         "upper=float32_up(upper)",
         "upper=upper.float()",
         "a neuron's bounds are kept in float32, rounded outward",
-        ("bounds/test_rebounded_neurons.py",),
+        ("bounds/test_joint.py",),
     ),
     # --- the root ---
     Mutant(

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from netproof.bounds.boxes import bounder
 from netproof.bounds.boxes.bounder import BoxBounder
 from netproof.core.deadline import Deadline
 from netproof.errors import DeviceError, UsageError
@@ -155,3 +156,19 @@ def test_a_graph_without_neurons_is_decided_at_the_root() -> None:
     run = Run([box_problem(build.finish(), -1.0, 1.0)])
     assert (run.status, run.result.outcome.decided_by) == ("proved", "root")
     assert run.result.outcome.lower_bound == pytest.approx(0.5)
+
+
+def test_on_many_inputs_nobody_asks_whose_width_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bounds without the shares of inputs in the neurons' widths; few boxes at once."""
+    problem = several()[0][0]
+    few = BoxBounder(problem.graph, problem.rows, problem.input_set, CPU)
+    lower, upper = (side.flatten()[None] for side in (problem.input_set.lower, problem.input_set.upper))
+    given = lower, upper, torch.zeros(1, dtype=torch.int64), few.unknown(1), Deadline()
+    with_shares = few.bound(*given)
+    monkeypatch.setattr(bounder, "FEW_INPUTS", 1)
+    monkeypatch.setattr(bounder, "Share", None)
+    many = few.bound(*given)
+    assert torch.equal(many.least, with_shares.least)
+    assert not bool(many.blame.any())
+    assert bool(with_shares.blame.any())
+    assert few.boxes_that_fit() == bounder.WIDE["cpu"]

@@ -282,3 +282,21 @@ def test_a_property_on_several_boxes_is_answered_in_one_search(tmp_path: Any, mo
     assert len(searches) == 1
     broken = replace(asked, disjuncts=(*asked.disjuncts[:2], at_most(boxes[2], network, 100.0).disjuncts[0]))
     assert str(netproof.verify(path, broken, method="auto", device="cpu", threads=1, attack=False).status) == "sat"
+
+
+def test_a_few_sets_are_attacked_before_all_are_bounded(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To bound them may take all the time there is, and one witness is enough."""
+    from netproof.problem.property import Property
+    from netproof.run import gather
+    from support.asking import at_most, gaussian, whole_box
+
+    network = gaussian(3, (2, 12, 10, 1))
+    path = network.save(tmp_path / "net.onnx")
+    boxes = [whole_box([low, -0.5], [low + 0.6, 0.5]) for low in (-0.5, -0.3)]
+    asked = Property(tuple(at_most(b, network, 100.0).disjuncts[0] for b in boxes), 2, 1, "two boxes")
+
+    def never(*given: Any) -> None:
+        raise AssertionError("bounded first")
+
+    monkeypatch.setattr(gather, "InputSplit", never)
+    assert str(netproof.verify(path, asked, method="auto", device="cpu", threads=1).status) == "sat"

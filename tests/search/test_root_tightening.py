@@ -5,24 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
+import numpy as np
 import pytest
 
-from netproof.bounds.base import Clock
+from netproof.bounds.base import Bounds, Clock
 from netproof.bounds.beta import Beta
 from netproof.bounds.lirpa import Lirpa
+from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
-from netproof.core.extras import Extras
+from netproof.core.extras import CANDIDATES, Extras
 from netproof.core.verdict import Stats
+from netproof.methods.build import build_method
+from netproof.methods.registry import method_info
 from netproof.search.effort import Effort
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Method, Work
 from netproof.search.root_tightening import tightening_cost, tighter_root
 from support.asking import CPU, EVERY_EXTRA, first_problem, knotted, problem_of, root_of, sharpened
-from support.exact import rows_of
-from support.problems import targets_of
+from support.boxes import deaf
+from support.exact import enumerate_minimum, rows_of
+from support.problems import box_problem, random_relus, targets_of
 
 BETA = Beta(root_steps=5, neuron_steps=4, steps=2)
 FOREVER = Deadline(None)
@@ -90,3 +96,33 @@ def test_under_a_tighter_root_every_open_target_is_searched_again(second: Fracti
 
 def _note_phase(phases: list[str], phase: str, bound: float, frontier: int) -> None:
     phases.append(phase)
+
+
+def test_what_is_not_carried_over_in_time_waits_beside_what_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tighter root packs fewer neurons, so that fewer are ranked; the deadline comes between two chunks."""
+    graph = random_relus(124, (6, 5), 1)
+    ends = np.full(2, -1.0), np.full(2, 1.0)
+    least = enumerate_minimum(graph, *ends, np.ones((1, 1)), np.zeros(1)).value
+    problem = box_problem(graph, *ends, targets_of([[np.ones(1)]], [[least - 0.01]]))
+    method = build_method("beta", method_info("beta").options({"batch": "4", "tighter_roots": "0"}), CPU)
+    first = Search(problem, method, Decide(problem, deaf), Work(CPU, 1, Deadline(), Stats()))
+    proved, start = first.run(rounds=2).proved, first.still_open()
+    assert start is not None
+    deadline, counts = Deadline(), []
+    real = Beta.bound
+
+    def bound(self: Beta, root: Root, *given: Any) -> Bounds:
+        counts.append(root.count)
+        if root.count < start.root.count:
+            deadline.cancel()
+        return real(self, root, *given)
+
+    monkeypatch.setattr(Beta, "bound", bound)
+    monkeypatch.setattr(Effort, "tightening_is_due", lambda self, cost: not counts)
+    search = Search(problem, method, Decide(problem, deaf), Work(CPU, 1, deadline, Stats()), start=start)
+    outcome, left = search.run(), search.still_open()
+    assert counts[-1] < min(CANDIDATES, start.root.count)
+    assert left is not None
+    assert not left.bounded
+    shares = sum(Fraction(1, 2**level) for level in left.domains.level.tolist())
+    assert proved[0] + outcome.proved[0] + shares == 1

@@ -7,6 +7,7 @@ from netproof.methods.options import Field
 from netproof.methods.registry import MethodInfo
 
 MAX_STEPS = 10_000
+MAX_RATE = 1e6
 
 
 def batch(default: int | None = None) -> Field:
@@ -27,8 +28,8 @@ def steps(root: int, neuron: int, below: int) -> tuple[Field, ...]:
 def rates(root: float = 0.25, below: float = 0.1, of: str = "") -> tuple[Field, ...]:
     """Declare the sizes of these steps."""
     return (
-        Field("rate", float, root, f"step size at the root{of}", 0.0),
-        Field("child_rate", float, below, "step size below the root", 0.0),
+        Field("rate", float, root, f"step size at the root{of}", 0.0, MAX_RATE),
+        Field("child_rate", float, below, "step size below the root", 0.0, MAX_RATE),
     )
 
 

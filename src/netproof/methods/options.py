@@ -31,12 +31,14 @@ class Field:
             return None
         try:
             value = _parse(self.type, given)
+        except OverflowError:  # an int or a fraction that no float holds
+            raise UsageError(f"{self.name}: outside {self.range}", remedy=f"{self.name}: {self.help}") from None
         except ValueError:
             kind = "an int" if self.type is int else f"a {self.type.__name__}"
             text = given if isinstance(given, str) else shown(given)
             raise UsageError(f"{self.name}={text}: not {kind}", remedy=f"{self.name}: {self.help}") from None
         inside = (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
-        if not inside or not math.isfinite(value):
+        if not inside or (isinstance(value, float) and not math.isfinite(value)):
             raise UsageError(f"{self.name}={value}: outside {self.range}", remedy=f"{self.name}: {self.help}")
         return value
 

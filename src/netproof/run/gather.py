@@ -31,6 +31,8 @@ from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Report, SecondLook, Work
 
+AHEAD = 8  # input sets that are attacked before all of them are bounded: that may take long, and one witness is enough
+
 
 class Setting(Protocol):
     """What a run was asked for, its clock and its counters."""
@@ -78,7 +80,10 @@ class Gather:
             return
         how = choose_strategy(self._run.info, problems)
         if how is not Strategy.NEURONS and len(problems) > 1:
-            problems = self._first_look(problems, limit=0)
+            if attack:
+                self._attack_all(problems[:AHEAD])
+            if not self._evidence.is_settled:
+                problems = self._first_look(problems, limit=0)
         if attack and not self._evidence.is_settled:
             self._attack_all(problems)
         if self._evidence.is_settled:
@@ -131,13 +136,14 @@ class Gather:
         return Work(run.device, run.threads, run.deadline, run.stats, report)
 
     def _attack_all(self, problems: Sequence[Problem]) -> None:
-        began = time.monotonic()
+        seconds = self._run.stats.seconds
+        began = time.monotonic() - seconds["attack"]
         for i, problem in enumerate(problems):
             self._run.tell("attack", problem=i, problems=len(problems))
             goal = self._goal(problem)
             QUICK.find(problem, goal, self._run.device, self._run.seed, self._run.deadline)
             self._evidence.see(problem, goal)
-            self._run.stats.seconds["attack"] = time.monotonic() - began
+            seconds["attack"] = time.monotonic() - began
             if goal.witness is not None:
                 self._evidence.found(goal.witness, "attack")
             if self._evidence.is_over or self._run.deadline.expired:

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from netproof.bounds.base import Bounds, Clock
 from netproof.bounds.domains import Domains
@@ -146,7 +147,7 @@ class Search(Rounds[Domains]):
         domains = self._filter(whole) if not few else whole.domains.select(slice(0, 0))
         self._frontier = Frontier(domains, self._room[0], GRAIN)
         for moved, _ in carried:
-            self._all_bounded &= self._bound_all(moved, self._bound) == len(moved)
+            self._bound_again(moved)
         frontier.discard()
 
     # --- where it begins ---
@@ -176,13 +177,18 @@ class Search(Rounds[Domains]):
         if bounded:
             self._open(domains)
             return True
-        width = max(1, min(CANDIDATES, root.count))
-        domains = replace(domains, candidates=domains.target.new_full((len(domains), width), -1))
         self._open(domains.select(slice(0, 0)))
         began, confirmed = time.monotonic(), self._clock.confirm
-        self._all_bounded = self._bound_all(domains, self._bound) == len(domains)
+        self._bound_again(domains)
         self._stats.seconds["search"] += time.monotonic() - began - (self._clock.confirm - confirmed)
         return True
+
+    def _bound_again(self, domains: Domains) -> None:
+        """Bound sub-domains that were bounded under another root, or not at all; what has no turn is open as it was."""
+        width = max(1, min(CANDIDATES, self._under.count))  # of all that is ranked under this root
+        named = domains.candidates[:, :width]
+        domains = replace(domains, candidates=pad(named, (0, width - named.shape[1]), value=-1))
+        self._all_bounded &= self._bound_all(domains, self._bound) == len(domains)
 
     def _go_under(self, root: Root) -> None:
         """Take a root as that of all sub-domains from now on."""

@@ -32,6 +32,7 @@ from netproof.relax import Relaxation, relaxation_of
 CACHE = 1 << 19  # bytes: on a CPU a part of the pairs whose coefficients stay in the cache is twice as fast
 LEAST_ROWS = 64  # and one of fewer rows is all overhead
 FEW_INPUTS = 256  # beyond so many, nobody asks which coordinate to split
+WIDE = {"cpu": 8, "cuda": 256}  # and no more boxes are bounded at once: one takes long, and half a pass proves nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ class _Layers:
 
     h: dict[int, Interval]  # by the node that is read: (box, m)
     lines: dict[int, Tensor]  # by nonlinear node: (box, 3, m)
-    shares: dict[int, Share]  # by the node that is read
+    shares: dict[int, Share] | None  # by the node that is read; None: nobody asks
 
 
 class BoxBounder:
@@ -101,7 +102,8 @@ class BoxBounder:
         entries = 8 * self.graph.entries + 8 * self.rows.valid.shape[1] * widest
         if self.graph.input.size <= FEW_INPUTS:
             entries += 2 * self.graph.input.size * self.neurons
-        return max(1, budget(self.device) // (8 * entries))
+        fit = max(1, budget(self.device) // (8 * entries))
+        return fit if self.graph.input.size <= FEW_INPUTS else min(fit, WIDE[self.device.type])
 
     def _pairs_that_fit(self, pre: int) -> int:
         fit = rows_that_fit(self.graph, pre, self.device, torch.float64, grad=False) // 4  # both sides, and their lines
@@ -132,7 +134,8 @@ class BoxBounder:
         Raises DeadlineExpired: from half a pass nothing may be concluded.
         """
         region = BoxRegion.of(lower, upper)
-        layers = self._layers(Interval(lower, upper), region, signs, deadline)
+        blame = blame and self.graph.input.size <= FEW_INPUTS
+        layers = self._layers(Interval(lower, upper), region, signs, deadline, blame=blame)
         deadline.check()
         lines, found = (
             layers.lines,
@@ -144,9 +147,10 @@ class BoxBounder:
         keep: dict[int, Tensor] = {}
         form, least = self._rows(target, region, lines, keep)
         total = torch.zeros_like(lower)
-        if blame and self.graph.input.size <= FEW_INPUTS:
+        if blame:
             for index, coef in keep.items():
                 node = self.graph.nodes[index]
+                assert layers.shares is not None
                 share = layers.shares.get(node.inputs[0])
                 if share is not None:
                     total = total + blamed(node, coef, layers.h[node.inputs[0]], layers.lines[index], share, box)
@@ -163,8 +167,11 @@ class BoxBounder:
 
     # --- layers ---
 
-    def _layers(self, inputs: Interval, region: BoxRegion, signs: Tensor, deadline: Deadline) -> _Layers:
-        layers = _Layers({}, {}, {})
+    def _layers(
+        self, inputs: Interval, region: BoxRegion, signs: Tensor, deadline: Deadline, *, blame: bool = False
+    ) -> _Layers:
+        """Bound the neurons of boxes; with `blame`, also whose width makes theirs: large where inputs are many."""
+        layers = _Layers({}, {}, {} if blame else None)
         known = {0: inputs}
         for index in self.graph.nonlinear:
             node = self.graph.nodes[index]
@@ -207,9 +214,10 @@ class BoxBounder:
         step = self._pairs_at_once[pre]
         for some, these in zip(box.split(step), neuron.split(step), strict=True):
             deadline.check()
-            parts.append(self._pairs(pre, some, these, region, layers.lines))
+            parts.append(self._pairs(pre, some, these, region, layers))
         below, above, share = parts[0] if len(parts) == 1 else (torch.cat(c) for c in zip(*parts, strict=True))
-        layers.shares[pre] = Share(box, neuron, share)
+        if layers.shares is not None:
+            layers.shares[pre] = Share(box, neuron, share)
         flat = box * h.lower.shape[1] + neuron
         lower, upper = h.lower.flatten(), h.upper.flatten()
         lower = lower.scatter(0, flat, below.fmax(lower[flat])).view_as(h.lower)
@@ -217,12 +225,14 @@ class BoxBounder:
         return Interval(lower, upper)
 
     def _pairs(
-        self, pre: int, box: Tensor, neuron: Tensor, region: BoxRegion, lines: Mapping[int, Tensor]
+        self, pre: int, box: Tensor, neuron: Tensor, region: BoxRegion, layers: _Layers
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Lower and upper bounds (pair,) of h, and the share of every coordinate in its width (pair, input)."""
+        """Return lower and upper bounds (pair,) of h, and each coordinate's share in its width (pair, input or 0)."""
         here = region.select(box.repeat(2))
-        form = self._net.neurons(pre, neuron, box, lines)
+        form = self._net.neurons(pre, neuron, box, layers.lines)
         least = here.least(form)
+        if layers.shares is None:
+            return least[: len(box)], -least[len(box) :], least.new_zeros(len(box), 0)
         width = (form.coef.abs() * here.radius).view(2, len(box), -1).sum(0)
         share = width / width.sum(1, keepdim=True).clamp(min=1e-300)
         return least[: len(box)], -least[len(box) :], share
