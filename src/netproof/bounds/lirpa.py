@@ -19,7 +19,7 @@ from netproof.bounds.linear.layers import initial_slopes
 from netproof.bounds.neurons.affected import moved_neurons
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
-from netproof.numerics import float32_down, float32_up, with_margin
+from netproof.numerics import with_margin
 from netproof.problem.problem import Problem
 
 
@@ -102,7 +102,7 @@ def confirm_jointly(
     inherits from its parent is confirmed already, and an infeasible sub-domain (lower > upper) is empty for certain.
     """
     lower, upper = Joint.of(root, domains, rebound, proof=True).neurons(theta)
-    domains = replace(domains, lower=float32_down(lower), upper=float32_up(upper))
+    domains = replace(domains, lower=lower.float(), upper=upper.float())  # as they are: rounded to these already
     for depth, which in rebound.items():
         shared = theta.slopes[:, None, None, : root.layers[depth].start]
         clock.recorder.neurons(root, domains, depth, which, theta.neurons.get(depth, shared), None)
