@@ -300,3 +300,18 @@ def test_a_few_sets_are_attacked_before_all_are_bounded(tmp_path: Any, monkeypat
 
     monkeypatch.setattr(gather, "InputSplit", never)
     assert str(netproof.verify(path, asked, method="auto", device="cpu", threads=1).status) == "sat"
+
+
+def test_open_sub_domains_do_not_hold_the_boxes_of_their_targets() -> None:
+    joined = join(near(seed=1))
+    search = Search(joined, method_of("beta"), Decide(joined, deaf), Work(CPU, 1, Deadline(), Stats()))
+    search.run(rounds=2)
+    left = search.still_open()
+    assert left is not None
+    assert len(left.domains) > 0
+    assert left.domains.inside.numel() == 0
+    again = Search(joined, method_of("beta"), Decide(joined, deaf), Work(CPU, 1, Deadline(), Stats()), start=left)
+    again.run(rounds=0)
+    picked = again._opened.pop(4)
+    assert joined.own is not None
+    assert torch.equal(picked.inside, joined.own.of(picked.target))

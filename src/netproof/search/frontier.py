@@ -22,11 +22,20 @@ DEEPEST = 65536.0  # more than any sub-domain's depth
 class Frontier(Generic[P]):
     """Worst bound first; bounds in the same step of `grain` count as equal, and the most urgent of those goes first.
 
-    `room`: how many sub-domains the device may hold; None: as many as there are.
+    `room`: how many sub-domains the device may hold; None: as many as there are. They are held as `pack` makes them,
+    and `unpack` gives back what it left out.
     """
 
-    def __init__(self, domains: P, room: int | None = None, grain: float = 0.0) -> None:
-        self._store = domains.map(torch.clone)  # it is written to, the caller's is not
+    def __init__(
+        self,
+        domains: P,
+        room: int | None = None,
+        grain: float = 0.0,
+        pack: Callable[[P], P] = lambda domains: domains,
+        unpack: Callable[[P], P] = lambda domains: domains,
+    ) -> None:
+        self._pack, self._unpack = pack, unpack
+        self._store = pack(domains).map(torch.clone)  # it is written to, the caller's is not
         self._count = len(domains)
         self._room, self._grain = room, grain
         self._waiting: list[P] = []  # on the host, each at least as good as what is on the device was
@@ -57,6 +66,7 @@ class Frontier(Generic[P]):
         added = len(domains)
         if added == 0:
             return
+        domains = self._pack(domains)
         if self._count == 0:
             self._store, self._count = domains.map(torch.clone), added  # it is written to, the caller's is not
             return
@@ -76,7 +86,7 @@ class Frontier(Generic[P]):
         if n == self._count:
             taken = self.domains
             self._store, self._count = taken.select(slice(0, 0)), 0
-            return taken
+            return self._unpack(taken)
         bound = self._store.bound[: self._count]
         key = bound
         if self._grain:
@@ -84,7 +94,7 @@ class Frontier(Generic[P]):
         index = key.topk(n, largest=best, sorted=False).indices
         taken = self._store.select(index)
         self._remove(index)
-        return taken
+        return self._unpack(taken)
 
     def take_out(self, which: Callable[[P], Tensor]) -> list[P]:
         """Remove every sub-domain that `which` names by a mask (domain,), wherever it is, and return them."""

@@ -145,7 +145,7 @@ class Search(Rounds[Domains]):
             self._ledger.restart(open_targets)
         self._go_under(new)
         domains = self._filter(whole) if not few else whole.domains.select(slice(0, 0))
-        self._frontier = Frontier(domains, self._room[0], GRAIN)
+        self._begin_with(domains)
         for moved, _ in carried:
             self._bound_again(moved)
         frontier.discard()
@@ -188,7 +188,16 @@ class Search(Rounds[Domains]):
         width = max(1, min(CANDIDATES, self._under.count))  # of all that is ranked under this root
         named = domains.candidates[:, :width]
         domains = replace(domains, candidates=pad(named, (0, width - named.shape[1]), value=-1))
+        domains = self._unpacked(domains)
         self._all_bounded &= self._bound_all(domains, self._bound) == len(domains)
+
+    def _packed(self, parts: Domains) -> Domains:
+        """Leave out the boxes that targets have of their own: many inputs are more than all the rest."""
+        return parts if self._under.own is None else replace(parts, inside=parts.inside[:, :0, :0])
+
+    def _unpacked(self, parts: Domains) -> Domains:
+        own = self._under.own
+        return parts if own is None else replace(parts, inside=own.of(parts.target))
 
     def _go_under(self, root: Root) -> None:
         """Take a root as that of all sub-domains from now on."""

@@ -117,8 +117,20 @@ class Rounds(ABC, Generic[P]):
 
     def _open(self, parts: P) -> None:
         """Open a frontier of sub-domains, for the memory that there is."""
-        self._room = domains_that_fit(parts.bytes_each, self._device)
-        self._frontier = Frontier(parts, self._room[0], self.grain)
+        self._room = domains_that_fit(self._packed(parts).bytes_each, self._device)
+        self._begin_with(parts)
+
+    def _begin_with(self, parts: P) -> None:
+        """Open a frontier as large as the one before."""
+        self._frontier = Frontier(parts, self._room[0], self.grain, self._packed, self._unpacked)
+
+    def _packed(self, parts: P) -> P:
+        """Return what is held of open sub-domains."""
+        return parts
+
+    def _unpacked(self, parts: P) -> P:
+        """Return open sub-domains with all that is known of them."""
+        return parts
 
     @property
     def _opened(self) -> Frontier[P]:
