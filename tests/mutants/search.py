@@ -232,4 +232,12 @@ MUTANTS = (
         "an LP that failed proves nothing",
         LEAF,
     ),
+    Mutant(
+        "babsr-lp-root-by-other-slopes",
+        "paper/rivals/babsr_lp.py",
+        "deadline, parallel=self.parallel)",
+        "deadline)",
+        "the original bounds the root's neurons by parallel lines",
+        ("reproduce/test_babsr_counts.py",),
+    ),
 )

@@ -94,6 +94,6 @@ def root_domains(root: Root) -> Domains:
     """Return one unsplit domain per target, nothing known of it yet."""
     target = torch.arange(root.rows.coef.shape[0], device=root.device)
     lower, upper = root.bounds_of(target)
-    slopes = initial_slopes(root.layers, lower, upper)
+    slopes = initial_slopes(root.layers, lower, upper, parallel=root.parallel)
     domains = Domains.unsplit(target, lower, upper, root.points, slopes, root.valid)
     return domains if root.own is None else replace(domains, inside=root.own.of(target))

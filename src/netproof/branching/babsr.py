@@ -73,7 +73,7 @@ class BabsrOriginal(Brancher):
     """The rule as first published, for LPs: the score's absolute value, and seldom the first layer.
 
     A loss counts as much as a gain. Where the best neuron is of the first layer, or weak, the one whose intercept loses
-    most is taken instead, in the last layer that has one; where there is none, any of the last layer.
+    most is taken instead, in the last layer that has one; where there is none, the widest of the last layer.
 
     An LP profits from splits that a linear bound cannot use, so that this rule does not stall with LPs. `Babsr` needs a
     half to a seventh of the branches, but this rule comes nearer to the published counts. Measured on three properties
@@ -92,5 +92,5 @@ class BabsrOriginal(Brancher):
         best, at = change.max(1)
         last = torch.where(lost > LOSES, layer, -1).amax(1, keepdim=True)
         instead = torch.where(layer == last, lost, -1.0)
-        instead = torch.where(last >= 0, instead, layer + 1e-12 * chord.width)
+        instead = torch.where(last >= 0, instead, layer + 0.5 * chord.width / (1.0 + chord.width))
         return torch.where(((best > STRONG) & (layer[at] > 0))[:, None], change, instead)

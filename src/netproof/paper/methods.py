@@ -23,6 +23,7 @@ _GNN = (
 )
 _BABSR_LP = (
     Field("rebound", bool, True, "bound the neurons after a split again, by fixed slopes"),
+    Field("parallel", bool, True, "bound the root's neurons by parallel slopes, as the original does, not by CROWN's"),
     ATTACK_AFTER,
 )
 

@@ -55,6 +55,11 @@ class HingeRelaxation(Relaxation):
         """Return CROWN's choice: 1 where u > |l|, else a."""
         return (h.upper > -h.lower).to(h.lower.dtype)
 
+    def parallel(self, h: Interval) -> Tensor:
+        """Return u / (u − l), Wong and Kolter's choice, whatever a is; anything where g is linear."""
+        low, high = h.lower.clamp(max=0.0), h.upper.clamp(min=0.0)
+        return (high / (high - low).clamp(min=torch.finfo(low.dtype).tiny)).clamp(0.0, 1.0)
+
     def value(self, x: Tensor) -> Tensor:
         """Return g(x), with one rounding where a is neither 0 nor 1."""
         return x.relu() if self.leak == 0.0 else F.leaky_relu(x, self.leak)

@@ -44,6 +44,10 @@ class Relaxation(ABC):
     def initial(self, h: Interval) -> Tensor:
         """Return the parameters to start from, in [0, 1]."""
 
+    def parallel(self, h: Interval) -> Tensor:
+        """Return the parameters whose lower line is parallel to the upper one; where there are none, `initial`."""
+        return self.initial(h)
+
     @abstractmethod
     def range(self, h: Interval) -> Interval:
         """Return bounds of g(h), rounded outward."""

@@ -88,9 +88,12 @@ def split_at_zero(layers: Sequence[Layer]) -> bool:
     return all(layer.relaxation.kink == 0.0 for layer in layers)
 
 
-def initial_slopes(layers: Sequence[Layer], lower: Tensor, upper: Tensor) -> Tensor:
-    """Return the parameters (domain, U) to start from, for bounds (domain, U) of h."""
-    parts = [layer.relaxation.initial(Interval(lower[:, layer.packed], upper[:, layer.packed])) for layer in layers]
+def initial_slopes(layers: Sequence[Layer], lower: Tensor, upper: Tensor, *, parallel: bool = False) -> Tensor:
+    """Return the parameters (domain, U) to start from, for bounds (domain, U) of h: CROWN's, or parallel lines."""
+    parts = []
+    for layer in layers:
+        h = Interval(lower[:, layer.packed], upper[:, layer.packed])
+        parts.append(layer.relaxation.parallel(h) if parallel else layer.relaxation.initial(h))
     return torch.cat([lower[:, :0], *parts], 1)
 
 

@@ -55,6 +55,7 @@ class Root:
     slopes: list[Tensor]  # per layer (2, U_k or 1, U') float16: what its neurons' lower and upper bounds were got with
     sources: list[Tensor]  # per layer (2, U_k) int8: the `Source` of each neuron's lower and upper bound
     condenser: Condenser
+    parallel: bool = False  # whether slopes start parallel to the upper lines
     members: tuple[Intervals, ...] = ()  # of joined problems, what holds on each one's own box
     _bias: list[Tensor] = field(default_factory=list)  # per layer (U_k,)
 
@@ -172,6 +173,8 @@ def build_root(
     deadline: Deadline,
     earlier: Sequence[Intervals] = (),
     deepen: Deepen | None = None,
+    *,
+    parallel: bool = False,
 ) -> Root | None:
     """Bound all neurons; `earlier` gives bounds that hold already, `deepen` may improve on what slopes alone give.
 
@@ -180,7 +183,7 @@ def build_root(
     """
     members = []
     for i, part in enumerate([] if problem.own is None else problem.apart()):
-        member = build_root(part, device, schedule, deadline, earlier[i : i + 1], deepen)
+        member = build_root(part, device, schedule, deadline, earlier[i : i + 1], deepen, parallel=parallel)
         if member is None:
             return None
         members.append(member.intervals)
@@ -191,7 +194,7 @@ def build_root(
     narrow = Region.of(problem.input_set, device, torch.float32)
     search = LinedGraph(problem.graph.to(device, torch.float32), narrow, None)
     rows, condenser = problem.rows.to(device), Condenser(proof)
-    root = Root(problem, device, rows, search, proof, intervals, [], [], [], [], condenser, tuple(members))
+    root = Root(problem, device, rows, search, proof, intervals, [], [], [], [], condenser, parallel, tuple(members))
     found: dict[int, _Refined] = {}  # by the node refined; two nonlinear nodes may read one
     for node in graph.nodes:
         if isinstance(node.op, Nonlinear):
@@ -298,7 +301,8 @@ def _intervals_are_tight(root: Root, pre: int) -> bool:
 def _initial(root: Root, count: int) -> Tensor:
     """Return the starting slopes (U',) of the first `count` packed neurons."""
     known = root.layers[: len(root.lower)]  # the bounds of the last layer may not be there yet
-    return initial_slopes(known, *(side[None] for side in root.packed_bounds))[0, :count]
+    lower, upper = root.packed_bounds
+    return initial_slopes(known, lower[None], upper[None], parallel=root.parallel)[0, :count]
 
 
 class _Neurons:

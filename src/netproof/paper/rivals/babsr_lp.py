@@ -21,10 +21,11 @@ from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.confirm import confirm
 from netproof.bounds.domains import Domains, parents
 from netproof.bounds.dual import DualPoint
+from netproof.bounds.linear.layers import initial_slopes
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.numerics import SEARCH_MARGIN
-from netproof.paper.rivals.rebound import parallel_slopes, rebound_all
+from netproof.paper.rivals.rebound import rebound_all
 from netproof.problem.problem import Problem
 from netproof.programs.ball import solve_in_ball
 from netproof.programs.check import clip_signs, proved_by
@@ -57,12 +58,13 @@ class BabsrLP(Bounder):
     """The triangle LP on bounds of the neurons by fixed slopes."""
 
     rebound: bool = True  # bound neurons again after a split
+    parallel: bool = True  # the root's neurons by parallel slopes, as the original; else by CROWN's
     _open: WeakKeyDictionary[Root, _Open] = field(default_factory=WeakKeyDictionary, repr=False, compare=False)
 
     def root(
         self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
     ) -> tuple[Root, Bounds] | None:
-        root = build_root(problem, device, Schedule(0), deadline)
+        root = build_root(problem, device, Schedule(0), deadline, parallel=self.parallel)
         return None if root is None else (root, self.whole(root, threshold, deadline, clock))
 
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
@@ -81,7 +83,7 @@ class BabsrLP(Bounder):
     def _bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Backward with fixed slopes first; the LP where that is not enough."""
         began = time.monotonic()
-        slopes = parallel_slopes(domains.lower, domains.upper)
+        slopes = initial_slopes(root.layers, domains.lower, domains.upper, parallel=True)
         bounds = confirm(root, domains, DualPoint(slopes, None, domains.weights.clamp(min=1e-6)))
         clock.confirm += time.monotonic() - began
         empty = (domains.lower > domains.upper).any(1)

@@ -9,20 +9,10 @@ from torch import Tensor
 
 from netproof.bounds.domains import Domains, Known
 from netproof.bounds.dual import Dual, DualPoint
-from netproof.bounds.linear.layers import splittable
+from netproof.bounds.linear.layers import initial_slopes, splittable
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
 from netproof.numerics import float32_down, float32_up
-
-
-def parallel_slopes(lower: Tensor, upper: Tensor) -> Tensor:
-    """Return the parameters (domain, U) that make each lower line parallel to its upper one, as Wong and Kolter's.
-
-    Of a hinge; any where it is linear.
-    """
-    low = lower.clamp(max=0.0)
-    high = upper.clamp(min=0.0)
-    return (high / (high - low).clamp(min=torch.finfo(lower.dtype).tiny)).clamp(0.0, 1.0)
 
 
 @torch.no_grad()
@@ -60,7 +50,8 @@ def _bounds(
     """Bound a layer's neurons (n,): float32, rounded outward."""
     proof, start = root.net64.upto(depth), root.layers[depth].start
     known = Known(lower, upper, splits, None).upto(start)
-    theta = DualPoint(parallel_slopes(known.lower, known.upper), None, torch.ones(1, 1, device=lower.device))
+    slopes = initial_slopes(root.layers[:depth], known.lower, known.upper, parallel=True)
+    theta = DualPoint(slopes, None, torch.ones(1, 1, device=lower.device))
     found = []
     for some in neurons.split(max(1, proof.climbs_that_fit() // 2)):
         forms, error = root.net64.neurons(depth, some)
