@@ -163,10 +163,15 @@ def test_bounds_of_one_instance_and_of_a_set(tmp_path: Path, capsys: pytest.Capt
     assert all(float(row["bound"]) <= float(row["lp_optimised"]) + 1e-4 for row in steps)
     whole = ["reproduce", "bounds", "--data", str(tmp_path / "data"), "--all", "--out", str(tmp_path / "all"), *common]
     assert obey(whole) == 0
-    capsys.readouterr()
+    assert "Boxes x ± ε" in capsys.readouterr().err
     summary = rows_of(tmp_path / "all" / "bounds-summary.csv")
+    assert [row["boxes"] for row in summary] == ["unclipped"]
     assert obey(whole) == 0  # kept, so the seconds are the same to the last digit
     assert rows_of(tmp_path / "all" / "bounds-summary.csv") == summary
+    spec.write_text(spec.read_text().replace("(<= X_1 0.5)", "(<= X_1 0.25)"))
+    assert obey(["reproduce", "bounds", *files, "--out", str(tmp_path / "one"), *common]) == 0
+    assert "Boxes clipped, less wide in some inputs than in others: 1 of 1." in capsys.readouterr().err
+    assert "Boxes clipped" in (tmp_path / "one" / "bounds.html").read_text(encoding="utf-8")
 
 
 def test_an_interrupted_figure_says_so(

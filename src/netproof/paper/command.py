@@ -208,6 +208,7 @@ def bounds(
         ),
     ] = None,
     set_name: Annotated[str, typer.Option(metavar="NAME", help="A set in --data.")] = "oval_base_easy",
+    boxes: Boxes = None,
     index: Annotated[int, typer.Option(metavar="K", help="Which property of the set, from 0.")] = 0,
     every: Annotated[
         bool, typer.Option("--all", help="Every property of the set, and the number of crossings.")
@@ -230,7 +231,7 @@ def bounds(
     engine = options.engine(method="auto", device=device, threads=threads, timeout=timeout, settings=None)
     if steps < 1:
         raise UsageError(f"--steps: {steps} is too few", remedy="give 1 or more")
-    questions = _questions(data, set_name, index, every, model, spec)
+    questions = _questions(data, set_name, boxes, index if not every else None, model, spec)
     output = Output.at(out, "bounds")
     from netproof.paper.tables import bounds as page
 
@@ -245,9 +246,10 @@ def bounds(
         kept = f"{len(curves)} of {len(questions)} curves are kept in {out}"
         print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
         return EXIT_INTERRUPTED
-    path = page.write(output, curves)
+    kinds = [page.kind_of(question) for question in questions]
+    path = page.write(output, curves, kinds)
     print_out(f"{page.said(curves)}\n")
-    return _done(path, quiet)
+    return _done(path, quiet, [page.boxes_said(kinds)])
 
 
 @app.command()
@@ -294,24 +296,28 @@ def _done(path: Path, quiet: bool, said: Sequence[str] = ()) -> int:
 
 
 def _questions(
-    data: str | None, set_name: str, index: int, every: bool, model: str | None, spec: str | None
+    data: str | None, set_name: str, boxes: str | None, index: int | None, model: str | None, spec: str | None
 ) -> list[Question]:
+    """Return what is asked: one property of a set, or without an index all of it, or files of one's own."""
     from netproof.paper.tables.bounds import Question
     from netproof.paper.tables.sets import find_sets
 
     if model is not None or spec is not None:
-        if data is not None or every:
+        if data is not None or index is None:
             raise UsageError("--model and --spec name one instance", remedy="leave out --data and --all, or them")
         files = options.model_and_spec([path for path in (model, spec) if path is not None])
         return [Question(Path(files[1]).name, *map(Path, files))]
     if data is None:
         raise UsageError("no instance was given", remedy="give --data DIR, or --model M.onnx --spec P.vnnlib")
-    (found,) = find_sets(data, [set_name], published=False).values()
-    instances = found.instances
-    if not every and not 0 <= index < len(instances):
-        raise UsageError(f"--index: {index} is not within 0 to {len(instances) - 1}", remedy="choose one of the set")
-    wanted = instances if every else instances[index : index + 1]
-    return [Question(i.names[1], *(Path(options.existing(str(path))) for path in (i.onnx, i.vnnlib))) for i in wanted]
+    found: list[Question] = []
+    for one in find_sets(data, [set_name], boxes=boxes, published=False).values():
+        if index is not None and not 0 <= index < len(one.instances):
+            last = len(one.instances) - 1
+            raise UsageError(f"--index: {index} is not within 0 to {last}", remedy="choose one of the set")
+        for i in one.instances if index is None else one.instances[index : index + 1]:
+            paths = (Path(options.existing(str(path))) for path in (i.onnx, i.vnnlib))
+            found.append(Question(f"{one.name}/{i.names[1]}" if boxes == "both" else i.names[1], *paths))
+    return found
 
 
 def _curve(output: Any, question: Question, steps: int, engine: options.Engine, title: str, quiet: bool) -> Curve:

@@ -144,10 +144,14 @@ def _folders(data: Path, name: str, boxes: str | None) -> list[str]:
 
 def boxes_of(instances: Sequence[Instance]) -> Boxes:
     """Read every property and count the boxes that are not as wide in every input."""
+    return Boxes(len(instances), sum(is_clipped(instance.vnnlib) for instance in instances))
+
+
+def is_clipped(spec: Path) -> bool:
+    """Say whether a property has a box that is not as wide in every input."""
     from netproof.problem.vnnlib.reader import load_property
 
-    properties = (load_property(instance.vnnlib) for instance in instances)
-    return Boxes(len(instances), sum(any(_is_clipped(d.box) for d in one.disjuncts) for one in properties))
+    return any(_is_clipped(disjunct.box) for disjunct in load_property(spec).disjuncts)
 
 
 def _is_clipped(box: Box) -> bool:
