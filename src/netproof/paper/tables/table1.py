@@ -167,7 +167,7 @@ def _panel(title: str, unit: str, rows: Sequence[Row], sets: Mapping[str, PaperS
         f"Mean {unit} by set on a logarithm: solid what was measured here, dashed published, dotted the paper's; hollow"
         " marks where not all was solved"
     )
-    return Panel(title, words, partial(draw_figures, rows=shown_in_plot(rows), sets=sets, what=what), 5.4)
+    return Panel(title, words, partial(draw_figures, rows=shown_in_plot(rows), sets=sets, what=what), 6.0)
 
 
 def draw_figures(axes: Axes, rows: Sequence[Row], sets: Mapping[str, PaperSet], what: str) -> None:
