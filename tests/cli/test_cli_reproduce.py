@@ -160,6 +160,7 @@ def test_bounds_of_one_instance_and_of_a_set(tmp_path: Path, capsys: pytest.Capt
     assert all((tmp_path / "one" / f"bounds.{suffix}").is_file() for suffix in SUFFIXES)
     steps = rows_of(tmp_path / "one" / "bounds.csv")
     assert [int(row["step"]) for row in steps] == list(range(31))
+    assert {row["boxes"] for row in steps} == {"unclipped"}
     assert all(float(row["bound"]) <= float(row["lp_optimised"]) + 1e-4 for row in steps)
     whole = ["reproduce", "bounds", "--data", str(tmp_path / "data"), "--all", "--out", str(tmp_path / "all"), *common]
     assert obey(whole) == 0

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 EARLY = 100  # steps: a crossing later than this is not an early one
-HEADER = ("instance", "step", "bound", "best_so_far", "bound_fixed", "lp_unoptimised", "lp_optimised")
+HEADER = ("instance", "boxes", "step", "bound", "best_so_far", "bound_fixed", "lp_unoptimised", "lp_optimised")
 SUMMARY = (
     "instance",
     "boxes",
@@ -109,8 +109,8 @@ def summary_row(curve: Curve, kind: str) -> list[Any]:
 def write(output: Output, curves: Sequence[Curve], kinds: Sequence[str]) -> Path:
     """Write bounds.{csv,png,pdf,html} and bounds-summary.csv; return the path of the page. kinds: of the boxes."""
     rows = [
-        (c.name, step, joint, best, fixed, c.lp_first, c.lp_best)
-        for c in curves
+        (c.name, kind, step, joint, best, fixed, c.lp_first, c.lp_best)
+        for c, kind in zip(curves, kinds, strict=True)
         for step, (joint, best, fixed) in enumerate(zip(c.joint, c.best_so_far, c.fixed, strict=True))
     ]
     output.csv(HEADER, rows)
