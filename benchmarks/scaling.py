@@ -25,6 +25,7 @@ from netproof.bounds.neurons.root import Root
 from netproof.core.batch import concatenate
 from netproof.core.cpu import available_cpus
 from netproof.core.deadline import Deadline
+from netproof.core.extras import CANDIDATES
 from netproof.errors import UsageError
 from netproof.methods.build import build_method
 from netproof.methods.device import resolve_device
@@ -33,7 +34,6 @@ from netproof.numerics import generator, use_strict_float32
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
 from netproof.problem.specs import output_constraint
-from netproof.core.extras import CANDIDATES
 from netproof.search.method import Method
 
 INPUTS = 32

@@ -25,13 +25,13 @@ from netproof.bounds.domains import Domains, split
 from netproof.bounds.neurons.root import Root
 from netproof.branching.brancher import Brancher
 from netproof.core.deadline import Deadline
+from netproof.core.extras import CANDIDATES
 from netproof.methods.build import build_method
 from netproof.methods.device import resolve_device
 from netproof.methods.registry import method_info
 from netproof.numerics import generator, use_strict_float32
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
-from netproof.core.extras import CANDIDATES
 from netproof.search.method import Method
 
 COLUMNS = ["instance", "unstable", "open targets", "root bound", "depth", "sub-domains", "of one batch: least", "most"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from test_cli_start import commands_that_import
 
+from netproof.campaign.store import NAME, Store
 from netproof.cli.app import run as obey
 from support.asking import gaussian
 from support.campaign import calls, environment
@@ -59,10 +61,11 @@ def test_table1_and_again(tmp_path: Path) -> None:
     assert code == 0, err
     assert "4/4" in err
     assert all((tmp_path / "out" / f"table1.{suffix}").is_file() for suffix in SUFFIXES)
-    assert [line.split()[1:3] for line in out.splitlines() if line.startswith("oval_deep")][:2] == [
-        ["ours", "lirpa"],
-        ["ours", "auto"],
+    assert [line.split()[1:4] for line in out.splitlines() if line.startswith("oval_deep")][:2] == [
+        ["unclipped", "ours", "lirpa"],
+        ["unclipped", "ours", "auto"],
     ]
+    assert "Boxes x ± ε, as in equation (10) and as published: oval_deep." in err
     (ours, *_) = rows_of(tmp_path / "out" / "table1.csv")
     assert (ours["source"], ours["mean_branches"], ours["timed_out_percent"]) == ("ours", "40", "50")
     assert float(ours["mean_s"]) >= 0.25  # the second one at its limit
@@ -91,13 +94,44 @@ def test_an_interrupted_table_goes_on(tmp_path: Path) -> None:
     assert calls(tmp_path) == ["0-unsat.vnnlib", "1-hang.vnnlib", "1-hang.vnnlib"]
 
 
-def test_table2_takes_two_properties_and_says_the_order(tmp_path: Path) -> None:
+def test_table2_takes_all_properties_and_a_baseline(tmp_path: Path) -> None:
     make_sets(tmp_path / "data", "unsat", "unsat", "unsat", names=("oval_wide",))
-    code, out, err = run("table2", "--data", "data", "--set-name", "oval_wide", "--out", "out", *CPU, cwd=tmp_path)
+    command = ("table2", "--data", "data", "--set-name", "oval_wide", "--out", "out", *CPU)
+    code, out, err = run(*command, cwd=tmp_path)
     assert code == 0, err
-    assert len(calls(tmp_path)) == 6
-    assert [line.split()[1] for line in out.splitlines()[1:]] == ["published", *["ours"] * 3, *["paper"] * 4]
+    assert len(calls(tmp_path)) == 9
+    source = [re.search("published|ours|paper", line) for line in out.splitlines()[1:]]
+    assert [found and found[0] for found in source] == ["published", *["ours"] * 3, *["paper"] * 4]
     assert all((tmp_path / "out" / f"table2.{suffix}").is_file() for suffix in SUFFIXES)
+    code, out, err = run(*command, "--baseline", "--first", "2", cwd=tmp_path)
+    assert code == 0, err
+    assert len(calls(tmp_path)) == 11
+    (baseline, *_) = rows_of(tmp_path / "out" / "table2.csv")
+    assert (baseline["source"], baseline["method"], baseline["properties"]) == ("ours", "BaBSR", "2")
+
+
+def options_of(folder: Path) -> set[tuple[str, str, str]]:
+    """Set, method and n of every run that is kept, and whether it attacked."""
+    with Store(folder / NAME) as store:
+        return {(r.benchmark, r.method, f"{r.options.get('batch')} {r.attack}") for r in store.results()}
+
+
+def test_every_network_has_the_papers_n(tmp_path: Path) -> None:
+    make_sets(tmp_path / "data", "unsat", names=("oval_base_hard", "oval_wide"))
+    which = ("--set-name", "oval_base_hard", "--set-name", "oval_wide", "--method", "lirpa", "--method", "bdd")
+    command = ("table1", "--data", "data", *which, *CPU)
+    assert run(*command, "--out", "a", cwd=tmp_path)[0] == 0
+    base, wide = "oval_base_hard", "oval_wide"
+    assert options_of(tmp_path / "a") == {
+        *((base, "lirpa", "400 True"), (base, "bdd", "None True")),
+        *((wide, "lirpa", "200 True"), (wide, "bdd", "None True")),
+    }
+    assert run(*command, "--out", "b", "--n", "32", "--set", "bdd:batch=7", "--no-attack", cwd=tmp_path)[0] == 0
+    assert options_of(tmp_path / "b") == {
+        (name, *run) for name in (base, wide) for run in (("lirpa", "32 False"), ("bdd", "7 False"))
+    }
+    assert run(*command, "--out", "c", "--set", "batch=8", cwd=tmp_path)[0] == 0
+    assert {n for *_, n in options_of(tmp_path / "c")} == {"8 True"}
 
 
 def test_cpu_on_the_cores_that_are_asked_for(tmp_path: Path) -> None:
@@ -126,13 +160,19 @@ def test_bounds_of_one_instance_and_of_a_set(tmp_path: Path, capsys: pytest.Capt
     assert all((tmp_path / "one" / f"bounds.{suffix}").is_file() for suffix in SUFFIXES)
     steps = rows_of(tmp_path / "one" / "bounds.csv")
     assert [int(row["step"]) for row in steps] == list(range(31))
+    assert {row["boxes"] for row in steps} == {"unclipped"}
     assert all(float(row["bound"]) <= float(row["lp_optimised"]) + 1e-4 for row in steps)
     whole = ["reproduce", "bounds", "--data", str(tmp_path / "data"), "--all", "--out", str(tmp_path / "all"), *common]
     assert obey(whole) == 0
-    capsys.readouterr()
+    assert "Boxes x ± ε" in capsys.readouterr().err
     summary = rows_of(tmp_path / "all" / "bounds-summary.csv")
+    assert [row["boxes"] for row in summary] == ["unclipped"]
     assert obey(whole) == 0  # kept, so the seconds are the same to the last digit
     assert rows_of(tmp_path / "all" / "bounds-summary.csv") == summary
+    spec.write_text(spec.read_text().replace("(<= X_1 0.5)", "(<= X_1 0.25)"))
+    assert obey(["reproduce", "bounds", *files, "--out", str(tmp_path / "one"), *common]) == 0
+    assert "Boxes clipped, less wide in some inputs than in others: 1 of 1." in capsys.readouterr().err
+    assert "Boxes clipped" in (tmp_path / "one" / "bounds.html").read_text(encoding="utf-8")
 
 
 def test_an_interrupted_figure_says_so(
@@ -170,6 +210,10 @@ def test_interrupted_bounds_say_what_is_kept(
         (("table1", "--data", ".", "--out", "o", "--method", "lirpq"), "did you mean 'lirpa'"),
         (("table1", "--data", ".", "--out", "o", "--first", "0"), "--first"),
         (("table1", "--data", ".", "--out", "o", "--timeout", "-1"), "--timeout"),
+        (("table1", "--data", ".", "--out", "o", "--set", "btach=2"), "did you mean 'batch'"),
+        (("table1", "--data", ".", "--out", "o", "--n", "400,200"), "--n"),
+        (("table1", "--data", ".", "--out", "o", "--n", "0"), "--n"),
+        (("cpu", "--data", "data", "--out", "o", "--set-name", "oval_wide", "--boxes", "round"), "'round'"),
         (("table2", "--data", ".", "--out", "o", "--published"), "--published"),
         (("cpu", "--data", ".", "--out", "o", "--threads", "many"), "--threads"),
         (("bounds", "--out", "o"), "--data"),

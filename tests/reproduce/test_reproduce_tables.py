@@ -3,52 +3,46 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
-from netproof.campaign.instances import Instance
 from netproof.campaign.store import Result
 from netproof.core.cpu import available_cpus
 from netproof.errors import UsageError
 from netproof.methods.registry import METHODS
 from netproof.paper.tables import cpu, table1, table2
+from netproof.paper.tables.drawing import style
 from netproof.paper.tables.output import Output
-from netproof.paper.tables.rows import (
-    SETS,
-    Published,
-    find_sets,
-    our_row,
-    paper_rows,
-    paper_speedups,
-    published_row,
-    read_published,
-)
+from netproof.paper.tables.rows import our_row, paper_rows, paper_speedups, published_row
+from netproof.paper.tables.sets import LIMIT, SETS, Boxes, PaperSet, find_sets
 from support.campaign import a_result
 from support.paper_sets import make_sets
 
 NAMES = ("oval_wide", "oval_deep")
-SLOW = {"lirpa-fixed": 12.0, "lirpa-single": 8.0, "lirpa": 2.0, "auto": 1.0}
+SLOW = {"babsr-lp": 30.0, "lirpa-fixed": 12.0, "lirpa-single": 8.0, "lirpa": 2.0, "auto": 1.0}
 
 
 @pytest.fixture
-def sets(tmp_path: Path) -> dict[str, list[Instance]]:
-    return find_sets(make_sets(tmp_path / "data", "unsat", "unsat", names=NAMES), NAMES, None)
+def sets(tmp_path: Path) -> dict[str, PaperSet]:
+    return find_sets(make_sets(tmp_path / "data", "unsat", "unsat", names=NAMES), NAMES)
 
 
-def results_of(sets: dict[str, list[Instance]], methods: list[str], **by_set: float) -> list[Result]:
+@pytest.fixture
+def clipped(tmp_path: Path) -> dict[str, PaperSet]:
+    return find_sets(make_sets(tmp_path / "clipped", "unsat", "unsat", names=NAMES, widths=(0.2, 0.15)), NAMES)
+
+
+def results_of(sets: dict[str, PaperSet], methods: list[str], **by_set: float) -> list[Result]:
     """Every method on every instance, in `SLOW` seconds times the factor given for the set."""
     return [
         a_result(i.names[1], method=method, benchmark=name, total=SLOW[method] * by_set.get(name, 1.0), truth="unsat")
-        for name, instances in sets.items()
+        for name, one in sets.items()
         for method in methods
-        for i in instances
+        for i in one.instances
     ]
-
-
-def published_of(sets: dict[str, list[Instance]]) -> dict[str, dict[str, list[Published]]]:
-    return {name: read_published(instances) for name, instances in sets.items()}
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -64,6 +58,8 @@ def cells_of(page: str) -> list[list[str]]:
 
 # --- rows ---
 
+WIDE = PaperSet("oval_wide_unclipped", (), Boxes(4, 0))
+
 
 def test_what_was_not_solved_counts_at_its_limit() -> None:
     runs = [
@@ -72,48 +68,124 @@ def test_what_was_not_solved_counts_at_its_limit() -> None:
         a_result(verdict="error", total=0.5, timeout=20.0, domains=0),
         a_result(verdict="unknown", total=3.0, timeout=20.0, domains=40),
     ]
-    row = our_row("lirpa", "oval_wide", runs)
+    row = our_row("lirpa", WIDE, runs)
     assert row.mean_s == pytest.approx((2.0 + 20.0 + 20.0 + 20.0) / 4)
     assert (row.branches, row.timed_out, row.solved, row.limit) == (20.0, 25.0, 25.0, 20.0)
-    assert our_row("lirpa", "oval_wide", []).mean_s is None
+    assert not row.all_solved
+    assert our_row("lirpa", WIDE, []).mean_s is None
 
 
-def test_published_figures_are_read_as_they_are(sets: dict[str, list[Instance]]) -> None:
-    found = published_of(sets)["oval_wide"]
-    assert list(found) == ["BaBSR", "MIPplanet", "GNN", "GNN-online"]
-    babsr = published_row("BaBSR", "oval_wide", found["BaBSR"])
+@pytest.mark.parametrize(
+    ("domains", "rounds", "expected"),
+    [
+        (512, 1, (1022, 1022)),  # nine neurons at once: a tree of 511 splits
+        (476, 238, (476, 476)),  # one neuron at a time
+        (600, 3, (600, 1194)),
+        (0, 0, (0, 0)),
+        (30, 0, (30, 58)),  # stopped from outside, which leaves no number of rounds
+    ],
+)
+def test_branches_with_two_for_a_split(domains: int, rounds: int, expected: tuple[int, int]) -> None:
+    run = dataclasses.replace(a_result(domains=domains), rounds=rounds)
+    assert our_row("lirpa", WIDE, [run]).tree == expected
+    under_roots = dataclasses.replace(run, options={"tighter_roots": None})  # bounds what it has again
+    assert our_row("auto", WIDE, [under_roots]).tree is None
+
+
+def test_published_figures_are_read_as_they_are(sets: dict[str, PaperSet]) -> None:
+    wide = sets["oval_wide"]
+    assert list(wide.published) == ["BaBSR", "MIPplanet", "GNN", "GNN-online"]
+    babsr = published_row("BaBSR", wide, wide.published["BaBSR"])
     assert (babsr.mean_s, babsr.branches, babsr.timed_out, babsr.solved) == (200.0, 40.0, 50.0, 50.0)
-    mip = published_row("MIPplanet", "oval_wide", found["MIPplanet"])
+    mip = published_row("MIPplanet", wide, wide.published["MIPplanet"])
     assert (mip.branches, mip.timed_out) == (None, 100.0)
-    assert published_row("GNN", "oval_wide", found["GNN"]).branches == 25.0
+    assert published_row("GNN", wide, wide.published["GNN"]).branches == 25.0
+
+
+def test_published_figures_end_at_the_papers_limit(tmp_path: Path) -> None:
+    """What was solved after 3600 s is timed out, has no branches and counts 3600 s, as in the paper's tables."""
+    data = make_sets(tmp_path, "unsat", "unsat", names=("oval_deep",))
+    file = data / "oval_deep" / "published.csv"
+    file.write_text(file.read_text().replace("False,40,100.0", "False,40,5000.0").replace("3600.1", "7200.0"))
+    (deep,) = find_sets(data, ["oval_deep"]).values()
+    babsr = published_row("BaBSR", deep, deep.published["BaBSR"])
+    assert (babsr.mean_s, babsr.branches, babsr.timed_out, babsr.limit) == ((LIMIT + 300.0) / 2, None, 100.0, LIMIT)
+    assert published_row("MIPplanet", deep, deep.published["MIPplanet"]).mean_s == LIMIT
+
+
+# --- boxes ---
+
+
+def test_boxes_are_told_by_themselves(sets: dict[str, PaperSet], clipped: dict[str, PaperSet]) -> None:
+    """The folder's name is the same."""
+    assert sets["oval_wide"].boxes == Boxes(2, 0)
+    assert sets["oval_wide"].title == "Wide, boxes x ± ε"
+    assert clipped["oval_wide"].boxes == Boxes(2, 2)
+    assert clipped["oval_wide"].title == "Wide, boxes clipped in 2 of 2"
+
+
+def test_digits_lost_in_a_file_are_no_clipping(tmp_path: Path) -> None:
+    make_sets(tmp_path, "unsat", names=("oval_wide",), widths=(0.2, 0.2000002))
+    assert find_sets(tmp_path, ["oval_wide"])["oval_wide"].boxes.clipped == 0
+
+
+def test_no_published_row_beside_clipped_boxes(clipped: dict[str, PaperSet], tmp_path: Path) -> None:
+    rows = table1.rows_of(results_of(clipped, ["lirpa"]), ["lirpa"], clipped)
+    assert {row.source for row in rows} == {"ours", "paper"}
+    lines = table2.lines_of(results_of(clipped, list(table2.ROWS.values())), clipped)
+    assert {line.row.source for line in lines} == {"ours", "paper"}
+    assert all(line.published is None for line in lines)
+    points = cpu.points_of({cpu.Place("cpu", 1): results_of(clipped, ["lirpa"])}, "lirpa", clipped)
+    assert {point.place for point in points} == {"1 core", "paper"}
+    page = table1.write(Output.at(tmp_path, "table1"), results_of(clipped, ["lirpa"]), ["lirpa"], clipped)
+    assert "oval_wide (2 of 2 boxes are smaller)" in page.read_text(encoding="utf-8")
+    boxes = {(row["source"], row["boxes"]) for row in rows_of(tmp_path / "table1.csv")}
+    assert boxes == {("ours", "clipped in 2 of 2"), ("paper", "not said")}
+
+
+def test_which_boxes_are_taken(tmp_path: Path) -> None:
+    make_sets(tmp_path, "unsat", names=("oval_wide",), widths=(0.2, 0.1))
+    only = {"data": tmp_path, "names": ["oval_wide"]}
+    assert list(find_sets(**only)) == ["oval_wide"]
+    with pytest.raises(UsageError, match=r"oval_wide_unclipped/instances\.csv"):
+        find_sets(**only, boxes="unclipped")
+    make_sets(tmp_path, "unsat", names=("oval_wide_unclipped",))
+    assert list(find_sets(**only)) == ["oval_wide_unclipped"]
+    assert list(find_sets(**only, boxes="clipped")) == ["oval_wide"]
+    assert list(find_sets(**only, boxes="both")) == ["oval_wide_unclipped", "oval_wide"]
+    assert list(find_sets(tmp_path, ["oval_wide_unclipped", "oval_wide"], boxes="clipped")) == ["oval_wide"]
+    with pytest.raises(UsageError, match="unknown kind 'round'"):
+        find_sets(**only, boxes="round")
 
 
 @pytest.mark.parametrize(
     ("text", "word"),
     [("vnnlib\n0-unsat.vnnlib\n", "babsr"), ("", "0-unsat"), ("vnnlib,babsr_result\nother,False\n", "0-unsat")],
 )
-def test_published_figures_of_something_else(sets: dict[str, list[Instance]], text: str, word: str) -> None:
-    instances = sets["oval_wide"]
-    assert instances[0].folder is not None
-    file = instances[0].folder / "published.csv"
+def test_published_figures_of_something_else(sets: dict[str, PaperSet], text: str, word: str) -> None:
+    folder = sets["oval_wide"].instances[0].folder
+    assert folder is not None
+    file = folder / "published.csv"
     file.write_text(text)
     with pytest.raises(UsageError, match=word) as caught:
-        read_published(instances)
+        find_sets(folder.parent, ["oval_wide"])
     assert str(file) in str(caught.value)
 
 
-def test_without_published_figures(sets: dict[str, list[Instance]]) -> None:
-    instances = sets["oval_wide"]
-    assert instances[0].folder is not None
-    (instances[0].folder / "published.csv").unlink()
+def test_without_published_figures(sets: dict[str, PaperSet]) -> None:
+    folder = sets["oval_wide"].instances[0].folder
+    assert folder is not None
+    (folder / "published.csv").unlink()
     with pytest.raises(UsageError, match=r"published\.csv"):
-        read_published(instances)
+        find_sets(folder.parent, ["oval_wide"])
+    assert find_sets(folder.parent, ["oval_wide"], published=False)["oval_wide"].published == {}
 
 
 def test_the_papers_tables_hold_together() -> None:
     """Two tables of one paper: BaBSR and its own rows agree, and the speed-ups are about the ratios of the times."""
-    first = {(row.method, row.set): row for row in paper_rows(1)}
-    second = {(row.method, row.set): row for row in paper_rows(2)}
+    every = [PaperSet(name, (), Boxes(0, 0)) for name in SETS]
+    first = {(row.method, row.set): row for one in every for row in paper_rows(1, one)}
+    second = {(row.method, row.set): row for one in every for row in paper_rows(2, one)}
     printed = paper_speedups()
     assert len(first) == 30
     assert len(second) == 20
@@ -131,24 +203,46 @@ def test_the_papers_tables_hold_together() -> None:
     assert first["BDD+ BaBSR", "oval_base_hard"].branches == 91880
 
 
+def test_printed_speedups_that_are_not_the_quotients() -> None:
+    """The six that docs/paper.md names."""
+    every = [PaperSet(name, (), Boxes(0, 0)) for name in SETS]
+    seconds = {(row.method, row.set): row.mean_s or 0.0 for one in every for row in paper_rows(2, one)}
+    found = {
+        (name.removeprefix("oval_"), method): (value, f"{seconds['BaBSR', name] / seconds[method, name]:.3f}")
+        for (method, name), value in paper_speedups().items()
+        if value is not None and round(seconds["BaBSR", name] / seconds[method, name], 2) != value
+    }
+    assert found == {
+        ("base_easy", "optimised only"): (5.58, "5.554"),
+        ("base_med", "optimised only"): (3.70, "3.694"),
+        ("base_med", "both"): (31.80, "31.765"),
+        ("base_hard", "optimised only"): (2.07, "2.077"),
+        ("base_hard", "both"): (4.53, "4.536"),
+        ("wide", "optimised only"): (4.51, "4.515"),
+    }
+
+
 def test_sets_that_are_not_there(tmp_path: Path) -> None:
     make_sets(tmp_path, "unsat", names=("oval_wide",))
     with pytest.raises(UsageError, match=r"oval_deep/instances\.csv"):
-        find_sets(tmp_path, ("oval_wide", "oval_deep"), None)
+        find_sets(tmp_path, ("oval_wide", "oval_deep"))
     with pytest.raises(UsageError, match="unknown set 'oval'"):
-        find_sets(tmp_path, ("oval",), None)
+        find_sets(tmp_path, ("oval",))
     with pytest.raises(UsageError, match="no such folder"):
-        find_sets(tmp_path / "gone", ("oval_wide",), None)
-    assert len(find_sets(tmp_path, ("oval_wide",), 1)["oval_wide"]) == 1
+        find_sets(tmp_path / "gone", ("oval_wide",))
+    with pytest.raises(UsageError, match="--first: 0"):
+        find_sets(tmp_path, ("oval_wide",), 0)
+    make_sets(tmp_path, "unsat", "unsat", names=("oval_wide",))
+    assert len(find_sets(tmp_path, ("oval_wide",), 1)["oval_wide"].instances) == 1
 
 
 # --- table 1 ---
 
 
-def test_table1_keeps_its_sources_apart(sets: dict[str, list[Instance]], tmp_path: Path) -> None:
+def test_table1_keeps_its_sources_apart(sets: dict[str, PaperSet], tmp_path: Path) -> None:
     methods = ["lirpa", "auto"]
     output = Output.at(tmp_path / "out", "table1")
-    page = table1.write(output, results_of(sets, methods), methods, sets, published_of(sets))
+    page = table1.write(output, results_of(sets, methods), methods, sets)
     rows = rows_of(tmp_path / "out" / "table1.csv")
     wide = [(row["source"], row["method"], row["mean_s"]) for row in rows if row["set"] == "oval_wide"]
     assert wide[:2] == [("ours", "lirpa", "2"), ("ours", "auto", "1")]
@@ -157,9 +251,10 @@ def test_table1_keeps_its_sources_apart(sets: dict[str, list[Instance]], tmp_pat
     assert ("paper", "Fast and Complete", "375.23") in wide
     text = page.read_text(encoding="utf-8")
     cells = cells_of(text)
-    assert ["lirpa", "measured here", "2.00", "10", "0.0", "100.0", "2", "20"] in cells
-    assert ["BaBSR", "published", "200.00", "40", "50.0", "50.0", "2", "–"] in cells
-    assert ["Fast and Complete", "paper", "375.23", "53481", "8.5", "91.5", "–", "3600"] in cells
+    assert ["lirpa", "measured here", "unclipped", "2.00", "10", "10 to 18", "0.0", "100.0", "2", "20"] in cells
+    assert ["BaBSR", "published", "unclipped", "200.00", "40", "40", "50.0", "50.0", "2", "3600"] in cells
+    assert ["Fast and Complete", "paper", "not said", "375.23", "53481", "–", "8.5", "91.5", "–", "3600"] in cells
+    assert "Boxes x ± ε, as in equation (10) and as published: oval_wide; oval_deep." in text
     assert "lirpa, measured here: 2 of 2" in text
     assert "BaBSR, published: 1 of 2" in text
     for name in ("table1", *(f"table1-cactus-{name}" for name in NAMES)):
@@ -167,9 +262,33 @@ def test_table1_keeps_its_sources_apart(sets: dict[str, list[Instance]], tmp_pat
         assert (tmp_path / "out" / f"{name}.pdf").stat().st_size > 1000
 
 
-def test_table1_without_published_rows(sets: dict[str, list[Instance]]) -> None:
-    rows = table1.rows_of(results_of(sets, ["lirpa"]), ["lirpa"], sets, {})
-    assert {row.source for row in rows} == {"ours", "paper"}
+def test_every_page_says_that_gnn_is_not_the_papers(sets: dict[str, PaperSet], tmp_path: Path) -> None:
+    runs = [dataclasses.replace(r, method="gnn") for r in results_of(sets, ["lirpa"])]
+    said = {}
+    for methods in (["lirpa"], ["gnn"]):
+        page = table1.write(Output.at(tmp_path, "table1"), runs, methods, sets)
+        said[methods[0]] = "one sub-domain at a time: they are other methods" in page.read_text(encoding="utf-8")
+    assert said == {"lirpa": False, "gnn": True}
+
+
+def test_a_method_has_one_look_in_every_figure() -> None:
+    assert style("lirpa", "ours")[::2] == style("Fast and Complete", "paper")[::2] == style("both", "ours")[::2]
+    assert style("gnn", "ours")[0] != style("GNN", "published")[0]
+    methods = {*table1.WANTED, "babsr-lp", "mip", *table2.ROWS.values()}
+    assert len({style(method, "ours") for method in methods}) == len(methods)
+
+
+def test_means_over_unsolved_are_hollow(sets: dict[str, PaperSet]) -> None:
+    from matplotlib.figure import Figure
+
+    runs = results_of(sets, ["lirpa"])
+    late = [dataclasses.replace(r, verdict="timeout") if r.benchmark == "oval_deep" else r for r in runs]
+    axes = Figure().add_subplot()
+    rows = [row for row in table1.rows_of(late, ["lirpa"], sets) if row.source == "ours"]
+    table1.draw_figures(axes, rows, sets, "mean_s")
+    whole, hollow = axes.lines
+    assert list(whole.get_xdata()) == [0, 1]
+    assert (list(hollow.get_xdata()), hollow.get_markerfacecolor()) == ([1], "white")
 
 
 def test_table1_says_what_is_wrong() -> None:
@@ -190,28 +309,58 @@ def test_the_methods_by_default_exist_and_end() -> None:
 # --- table 2 ---
 
 
-def test_table2_has_four_rows_and_their_speedups(sets: dict[str, list[Instance]], tmp_path: Path) -> None:
+def test_table2_has_four_rows_and_their_speedups(sets: dict[str, PaperSet], tmp_path: Path) -> None:
+    """BaBSR has solved the first of two properties in 100 s as published."""
     runs = results_of(sets, list(table2.ROWS.values()))
-    page = table2.write(Output.at(tmp_path / "out", "table2"), runs, sets, published_of(sets))
+    page = table2.write(Output.at(tmp_path / "out", "table2"), runs, sets)
     rows = [row for row in rows_of(tmp_path / "out" / "table2.csv") if row["set"] == "oval_deep"]
-    ours = {(row["source"], row["method"]): row["speedup"] for row in rows}
-    assert ours == {
-        ("published", "BaBSR"): "",
-        ("ours", "batch only"): f"{200 / 12:.10g}",
-        ("ours", "optimised only"): "25",
-        ("ours", "both"): "100",
-        ("paper", "BaBSR"): "",
-        ("paper", "batch only"): "0.95",
-        ("paper", "optimised only"): "9.94",
-        ("paper", "both"): "35.01",
+    ours = {
+        (row["source"], row["method"]): (row["speedup_published"], row["speedup_published_over"])
+        for row in rows
+        if row["source"] != "paper"
     }
-    text = page.read_text(encoding="utf-8")
-    assert ["both", "measured here", "2.00", "100.00", "10", "100.0", "2", "20"] in cells_of(text)
-    assert ["both", "paper", "81.55", "35.01", "–", "–", "–", "3600"] in cells_of(text)
-    assert "The order of the three is the paper" in text
+    assert ours == {
+        ("published", "BaBSR"): ("", ""),
+        ("ours", "batch only"): (f"{100 / 12:.10g}", "1"),
+        ("ours", "optimised only"): ("12.5", "1"),
+        ("ours", "both"): ("50", "1"),
+    }
+    printed = {row["method"]: row["speedup_measured"] for row in rows if row["source"] == "paper"}
+    assert printed == {"BaBSR": "", "batch only": "0.95", "optimised only": "9.94", "both": "35.01"}
+    cells = cells_of(page.read_text(encoding="utf-8"))
+    measured = ["both", "measured here", "unclipped", "2.00", "–", "50.00 (over 1)"]
+    assert [*measured, "10", "10 to 18", "100.0", "2", "20"] in cells
+    assert ["both", "paper", "not said", "81.55", "35.01", "–", "–", "–", "–", "–", "3600"] in cells
+    assert "The order of the three is the paper" in page.read_text(encoding="utf-8")
 
 
-def test_another_order_is_said(sets: dict[str, list[Instance]]) -> None:
+def test_a_baseline_that_was_run_here(sets: dict[str, PaperSet], tmp_path: Path) -> None:
+    """Over what both sides solved: babsr-lp the second property only, lirpa both, lirpa-fixed the first only."""
+    runs = []
+    for r in results_of({"oval_deep": sets["oval_deep"]}, ["babsr-lp", "lirpa", "lirpa-fixed"]):
+        late = (r.method, r.vnnlib[0]) in (("babsr-lp", "0"), ("lirpa-fixed", "1"))
+        runs.append(dataclasses.replace(r, verdict="timeout", total=20.0) if late else r)
+    lines = table2.lines_of(runs, {"oval_deep": sets["oval_deep"]})
+    found = {line.row.method: line for line in lines if line.row.source == "ours"}
+    assert list(found) == ["BaBSR", "batch only", "optimised only", "both"]
+    assert found["BaBSR"].row.mean_s == (20.0 + 30.0) / 2
+    assert found["both"].measured == table2.Speedup(30.0 / 2.0, 1)
+    assert found["batch only"].measured == table2.Speedup(None, 0)
+    assert found["optimised only"].measured == table2.Speedup(None, 0)
+    assert (found["batch only"].published, found["both"].published) == (
+        table2.Speedup(100.0 / 12.0, 1),
+        table2.Speedup(100.0 / 2.0, 1),
+    )
+    page = table2.write(Output.at(tmp_path, "table2"), runs, {"oval_deep": sets["oval_deep"]})
+    assert "Speed-up over BaBSR, measured" in page.read_text(encoding="utf-8")
+
+
+def test_without_a_baseline_there_is_no_measured_speedup(sets: dict[str, PaperSet]) -> None:
+    lines = table2.lines_of(results_of(sets, ["lirpa"]), sets)
+    assert all(line.measured is None for line in lines)
+
+
+def test_another_order_is_said(sets: dict[str, PaperSet]) -> None:
     runs = results_of(sets, list(table2.ROWS.values()))
     fast = [
         a_result(r.vnnlib, method=r.method, benchmark=r.benchmark, total=0.5)
@@ -219,21 +368,22 @@ def test_another_order_is_said(sets: dict[str, list[Instance]]) -> None:
         else r
         for r in runs
     ]
-    lines = table2.lines_of(fast, sets, published_of(sets))
-    (said,) = table2.differences(lines)
-    assert said.startswith("Deep: here batch only < both < optimised only; in the paper both < optimised only")
+    (said,) = table2.differences(table2.lines_of(fast, sets), sets)
+    assert said.startswith(
+        "Deep, boxes x ± ε: here batch only < both < optimised only; in the paper both < optimised only"
+    )
 
 
 # --- cpu ---
 
 
-def test_cpu_has_a_column_for_each_place(sets: dict[str, list[Instance]], tmp_path: Path) -> None:
+def test_cpu_has_a_column_for_each_place(sets: dict[str, PaperSet], tmp_path: Path) -> None:
     places = {cpu.Place("cpu", 1): 4.0, cpu.Place("cpu", 2): 2.5, cpu.Place("cuda", None): 0.25}
     assert [str(place) for place in places] == ["1 core", "2 cores", "GPU"]
     results = {
         place: results_of(sets, ["lirpa"], **dict.fromkeys(sets, factor / 2.0)) for place, factor in places.items()
     }
-    page = cpu.write(Output.at(tmp_path / "out", "cpu"), results, "lirpa", sets, published_of(sets))
+    page = cpu.write(Output.at(tmp_path / "out", "cpu"), results, "lirpa", sets)
     deep = [row for row in rows_of(tmp_path / "out" / "cpu.csv") if row["set"] == "oval_deep"]
     found = [(row["source"], row["method"], row["place"], float(row["mean_s"])) for row in deep]
     assert found[:5] == [
@@ -245,8 +395,8 @@ def test_cpu_has_a_column_for_each_place(sets: dict[str, list[Instance]], tmp_pa
     ]
     assert ("paper", "Fast and Complete", "paper", 81.55) in found
     text = page.read_text(encoding="utf-8")
-    assert ["2 cores", "lirpa", "measured here", "2.50", "100.0", "2", "20"] in cells_of(text)
-    assert ["–", "GNN-online", "published", "55.00", "100.0", "2", "–"] in cells_of(text)
+    assert ["2 cores", "lirpa", "measured here", "unclipped", "2.50", "100.0", "2", "20"] in cells_of(text)
+    assert ["–", "GNN-online", "published", "unclipped", "55.00", "100.0", "2", "3600"] in cells_of(text)
 
 
 def test_numbers_of_cores() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from netproof.paper.tables.rows import SETS
+from netproof.paper.tables.sets import SETS
 from support.campaign import make_set
 
 HEADER = (
@@ -21,9 +21,25 @@ def make_published(folder: Path, names: list[str]) -> None:
     (folder / "published.csv").write_text("\n".join([HEADER, *lines]) + "\n")
 
 
-def make_sets(data: Path, *words: str, names: tuple[str, ...] = tuple(SETS)) -> Path:
-    """A folder with a set for each name; `words` say what the stand-in engine does (see support/campaign.py)."""
+def box(widths: tuple[float, ...]) -> str:
+    """A property over a box around 0."""
+    inputs = [
+        f"(declare-const X_{i} Real)\n(assert (>= X_{i} {-w / 2}))\n(assert (<= X_{i} {w / 2}))\n"
+        for i, w in enumerate(widths)
+    ]
+    return "".join(inputs) + "(declare-const Y_0 Real)\n(assert (<= Y_0 0.0))\n"
+
+
+def make_sets(
+    data: Path, *words: str, names: tuple[str, ...] = tuple(SETS), widths: tuple[float, ...] = (0.2, 0.2)
+) -> Path:
+    """A folder with a set for each name; `words` say what the stand-in engine does (see support/campaign.py).
+
+    widths: of the boxes; not all the same for clipped ones.
+    """
     for name in names:
         folder = make_set(data / name, *words)
+        for file in folder.glob("*.vnnlib"):
+            file.write_text(file.read_text() + box(widths))
         make_published(folder, [line.split(",")[1] for line in (folder / "instances.csv").read_text().split()])
     return data

@@ -75,9 +75,8 @@ class BabsrOriginal(Brancher):
     A loss counts as much as a gain. Where the best neuron is of the first layer, or weak, the one whose intercept loses
     most is taken instead, in the last layer that has one; where there is none, the widest of the last layer.
 
-    An LP profits from splits that a linear bound cannot use, so that this rule does not stall with LPs. `Babsr` needs a
-    half to a seventh of the branches, but this rule comes nearer to the published counts. Measured on three properties
-    of oval_base_easy, published, this, `Babsr`: 440, 220, 98; 470, 212, 44; 486, 590, 86.
+    An LP profits from splits that a linear bound cannot use, so that this rule does not stall with LPs. With `babsr-lp`
+    on boxes x ± ε it makes the published branches: see "BaBSR's published counts" in docs/paper.md.
     """
 
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +16,6 @@ from netproof.cli.show.output import print_err, print_out, text_table
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
-    from netproof.campaign.instances import Instance
-    from netproof.campaign.jobs import Job
-    from netproof.campaign.store import Result
     from netproof.paper.tables.bounds import Question
     from netproof.paper.tables.curve import Curve
 
@@ -48,10 +45,25 @@ SetNames = Annotated[
     list[str] | None,
     typer.Option("--set-name", metavar="NAME", help="Only this set; repeatable.", show_default=False),
 ]
+Boxes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="unclipped|clipped|both",
+        help="x ± ε (folders NAME_unclipped) or clipped to pixels (NAME). [unclipped where there]",
+        show_default=False,
+    ),
+]
 First = Annotated[int | None, typer.Option(metavar="N", help="Only the first N properties of each set.")]
 Limit = Annotated[
     float | None,
     typer.Option(metavar="S", help="For each property, instead of that in instances.csv.", show_default=False),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="[METHOD:]FIELD=VALUE", help="A field of one method, or of all that have it."),
+]
+BatchSizes = Annotated[
+    str, typer.Option("--n", metavar="N|N,N,N", help="n of lirpa and gnn: one for all, or for base, wide and deep.")
 ]
 
 
@@ -63,7 +75,10 @@ def table1(
         list[str] | None,
         typer.Option(metavar="NAME", help="Repeatable; babsr-lp and mip only when asked for.", show_default=False),
     ] = None,
+    settings: Settings = None,
+    n: BatchSizes = "400,200,200",
     set_name: SetNames = None,
+    boxes: Boxes = None,
     first: First = None,
     timeout: Limit = None,
     device: options.Device = "auto",
@@ -72,63 +87,68 @@ def table1(
         bool, typer.Option("--published", help="Add the figures of published.csv as rows of their own.")
     ] = False,
     seed: options.Seed = 0,
+    no_attack: options.NoAttack = False,
     quiet: options.Quiet = False,
 ) -> int:
     """Methods against sets: mean time, mean branches, % timed out, cactus plots; beside them the paper's Table 1."""
+    from netproof.paper.runs import Asked, chosen, read_n, run_jobs
     from netproof.paper.tables import table1 as page
     from netproof.paper.tables.output import Output
-    from netproof.paper.tables.rows import find_sets, read_published
+    from netproof.paper.tables.sets import find_sets
 
     methods = list(dict.fromkeys(method or page.default_methods()))
-    _check(methods, first, timeout, device, threads, seed)
-    sets = find_sets(data, set_name or SETS, first)
-    found = {name: read_published(instances) for name, instances in sets.items()} if published else {}
+    asked = Asked(chosen(methods, settings), read_n(n), timeout, device, threads, seed, not no_attack)
+    sets = find_sets(data, set_name or SETS, first, boxes=boxes, published=published)
     output = Output.at(out, "table1")
-    jobs = _jobs(sets, methods, timeout, device, threads, seed)
-    results = _run({"": jobs}, out, methods, quiet)
+    results = run_jobs({"": asked.jobs(sets)}, out, methods, quiet)
     if results is None:
         return EXIT_INTERRUPTED
-    path = page.write(output, results[""], methods, sets, found)
-    rows = page.rows_of(results[""], methods, sets, found)
-    print_out(
-        text_table(("set", "source", "method", "mean s", "branches", "% timed out"), [_row(row) for row in rows], 3)
-    )
-    return _done(path, quiet)
+    path = page.write(output, results[""], methods, sets)
+    rows = page.rows_of(results[""], methods, sets)
+    header = ("set", "boxes", "source", "method", "mean s", "branches", "two a split", "% timed out")
+    print_out(text_table(header, [_row(row, "mean_s", "branches", "tree", "timed_out") for row in rows], 4))
+    return _done(path, quiet, page.boxes_said(sets) if published else ())
 
 
 @app.command()
 def table2(
     data: Data,
     out: Out,
+    settings: Settings = None,
+    n: BatchSizes = "400,200,200",
     set_name: SetNames = None,
-    first: Annotated[int, typer.Option(metavar="N", help="The first N properties of each set.")] = 2,
-    timeout: Annotated[float, typer.Option(metavar="S", help="For each property.")] = 15.0,
+    boxes: Boxes = None,
+    first: First = None,
+    timeout: Limit = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
+    baseline: Annotated[
+        bool, typer.Option("--baseline", help="Run babsr-lp too, so that speed-ups are measured on one machine.")
+    ] = False,
     seed: options.Seed = 0,
+    no_attack: options.NoAttack = False,
     quiet: options.Quiet = False,
 ) -> int:
-    """The ablation: BaBSR (published), batches alone, optimised slopes alone, both; with speed-ups, and the paper's."""
+    """The ablation: BaBSR, batches alone, optimised slopes alone, both; with speed-ups, and the paper's."""
+    from netproof.paper.runs import Asked, chosen, read_n, run_jobs
     from netproof.paper.tables import table2 as page
-    from netproof.paper.tables.output import Output, shown
-    from netproof.paper.tables.rows import figures, find_sets, read_published
+    from netproof.paper.tables.output import Output
+    from netproof.paper.tables.sets import find_sets
+    from netproof.paper.tables.table1 import boxes_said
 
-    methods = list(page.ROWS.values())
-    _check(methods, first, timeout, device, threads, seed)
-    sets = find_sets(data, set_name or SETS, first)
-    found = {name: read_published(instances) for name, instances in sets.items()}
+    methods = [*([page.MEASURED] if baseline else []), *page.ROWS.values()]
+    asked = Asked(chosen(methods, settings), read_n(n), timeout, device, threads, seed, not no_attack)
+    sets = find_sets(data, set_name or SETS, first, boxes=boxes)
     output = Output.at(out, "table2")
-    results = _run({"": _jobs(sets, methods, timeout, device, threads, seed)}, out, methods, quiet)
+    results = run_jobs({"": asked.jobs(sets)}, out, methods, quiet)
     if results is None:
         return EXIT_INTERRUPTED
-    path = page.write(output, results[""], sets, found)
-    lines = page.lines_of(results[""], sets, found)
-    header = ("set", "source", "row", "mean s", "speed-up", "branches", "% solved")
-    rows = [(*_row(line.row)[:4], shown(line.speedup), *figures(line.row, "branches", "solved")) for line in lines]
-    print_out(text_table(header, rows, 3))
-    for difference in page.differences(lines):
+    path = page.write(output, results[""], sets)
+    lines = page.lines_of(results[""], sets)
+    print_out(text_table(page.TITLES, [page.shown_line(line) for line in lines], 4))
+    for difference in page.differences(lines, sets):
         print_err(f"netproof: order: {difference}")
-    return _done(path, quiet)
+    return _done(path, quiet, boxes_said(sets))
 
 
 @app.command()
@@ -136,7 +156,10 @@ def cpu(
     data: Data,
     out: Out,
     method: Annotated[str, typer.Option(metavar="NAME", help="Which method is timed.")] = "lirpa",
+    settings: Settings = None,
+    n: BatchSizes = "400,200,200",
     set_name: SetNames = None,
+    boxes: Boxes = None,
     first: First = None,
     timeout: Limit = None,
     device: options.Device = "auto",
@@ -145,32 +168,34 @@ def cpu(
         typer.Option(metavar="1,2,…", help="Numbers of cores. [those of 1, 2, 4, 8 that exist]", show_default=False),
     ] = None,
     seed: options.Seed = 0,
+    no_attack: options.NoAttack = False,
     quiet: options.Quiet = False,
 ) -> int:
     """Time on 1, 2, 4 and 8 cores and on a GPU (--device auto: if there is one), with the published lines."""
     from netproof.campaign.devices import resolve
+    from netproof.paper.runs import Asked, chosen, read_n, run_jobs
     from netproof.paper.tables import cpu as page
     from netproof.paper.tables.output import Output
-    from netproof.paper.tables.rows import figures, find_sets, read_published
+    from netproof.paper.tables.sets import find_sets
+    from netproof.paper.tables.table1 import boxes_said
 
     counts = page.read_threads(threads)
-    _check([method], first, timeout, device, None, seed)
-    sets = find_sets(data, set_name or page.CPU_SETS, first)
-    found = {name: read_published(instances) for name, instances in sets.items()}
+    asked = Asked(chosen([method], settings), read_n(n), timeout, device, None, seed, not no_attack)
+    sets = find_sets(data, set_name or page.CPU_SETS, first, boxes=boxes)
     output = Output.at(out, "cpu")
     places = [page.Place("cpu", count) for count in counts]
     if resolve(device) == "cuda":
         places.append(page.Place("cuda", None))
-    jobs = {str(place): _jobs(sets, [method], timeout, place.device, place.threads, seed) for place in places}
-    results = _run(jobs, out, [method], quiet)
+    jobs = {str(place): asked.jobs(sets, place.device, place.threads) for place in places}
+    results = run_jobs(jobs, out, [method], quiet)
     if results is None:
         return EXIT_INTERRUPTED
     by_place = {place: results[str(place)] for place in places}
-    path = page.write(output, by_place, method, sets, found)
-    points = page.points_of(by_place, method, sets, found)
-    header = ("set", "source", "method", "mean s", "where", "% solved")
-    print_out(text_table(header, [(*_row(p.row)[:4], p.place, *figures(p.row, "solved")) for p in points], 3))
-    return _done(path, quiet)
+    path = page.write(output, by_place, method, sets)
+    points = page.points_of(by_place, method, sets)
+    header = ("set", "boxes", "source", "method", "mean s", "% solved", "where")
+    print_out(text_table(header, [(*_row(p.row, "mean_s", "solved"), p.place) for p in points], 4))
+    return _done(path, quiet, boxes_said(sets))
 
 
 @app.command()
@@ -183,6 +208,7 @@ def bounds(
         ),
     ] = None,
     set_name: Annotated[str, typer.Option(metavar="NAME", help="A set in --data.")] = "oval_base_easy",
+    boxes: Boxes = None,
     index: Annotated[int, typer.Option(metavar="K", help="Which property of the set, from 0.")] = 0,
     every: Annotated[
         bool, typer.Option("--all", help="Every property of the set, and the number of crossings.")
@@ -205,7 +231,7 @@ def bounds(
     engine = options.engine(method="auto", device=device, threads=threads, timeout=timeout, settings=None)
     if steps < 1:
         raise UsageError(f"--steps: {steps} is too few", remedy="give 1 or more")
-    questions = _questions(data, set_name, index, every, model, spec)
+    questions = _questions(data, set_name, boxes, index if not every else None, model, spec)
     output = Output.at(out, "bounds")
     from netproof.paper.tables import bounds as page
 
@@ -220,9 +246,10 @@ def bounds(
         kept = f"{len(curves)} of {len(questions)} curves are kept in {out}"
         print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
         return EXIT_INTERRUPTED
-    path = page.write(output, curves)
+    kinds = [page.kind_of(question) for question in questions]
+    path = page.write(output, curves, kinds)
     print_out(f"{page.said(curves)}\n")
-    return _done(path, quiet)
+    return _done(path, quiet, [page.boxes_said(kinds)])
 
 
 @app.command()
@@ -250,67 +277,17 @@ def example(out: Out, data: NoData = None, quiet: options.Quiet = False) -> int:
 # --- what the tables share ---
 
 
-def _check(
-    methods: Sequence[str], first: int | None, timeout: float | None, device: str, threads: int | None, seed: int
-) -> None:
-    """What can be refused is refused before anything runs."""
-    if first is not None and first < 1:
-        raise UsageError(f"--first: {first} is too few", remedy="give 1 or more")
-    for name in methods:
-        options.engine(method=name, device=device, threads=threads, timeout=timeout, settings=(), seed=seed)
-
-
-def _jobs(
-    sets: Mapping[str, Sequence[Instance]],
-    methods: Sequence[str],
-    timeout: float | None,
-    device: str,
-    threads: int | None,
-    seed: int,
-) -> list[Job]:
-    from netproof.cli.commands.bench import make_jobs
-
-    instances = [instance for some in sets.values() for instance in some]
-    return make_jobs(instances, dict.fromkeys(methods, ()), timeout, device, threads, seed, True)
-
-
-def _run(groups: Mapping[str, list[Job]], out: str, methods: list[str], quiet: bool) -> dict[str, list[Result]] | None:
-    """The results of every group of jobs, one group after the other; None when they were interrupted.
-
-    One worker, so that no run slows another: these are times to be compared.
-    """
-    from netproof.campaign.lock import alone_in
-    from netproof.campaign.run import run
-    from netproof.campaign.store import NAME, Store
-    from netproof.cli.commands.bench import stop_on_signals
-    from netproof.cli.commands.campaign_view import View
-
-    total = sum(len(jobs) for jobs in groups.values())
-    view = View(total=total, methods=methods, quiet=quiet)
-    results: dict[str, list[Result]] = {}
-    with alone_in(Path(out)), Store(Path(out) / NAME) as store, stop_on_signals() as stop:
-        with view.live:
-            for name, jobs in groups.items():
-                results[name] = run(jobs, store, workers=1, on_event=view.on_event, stop=stop)
-        done = sum(map(len, results.values()))
-        if done < total:
-            kept = f"{done} of {total} runs are kept in {store.path}"
-            print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
-            return None
-    if view.kept and not quiet:
-        print_err(f"netproof: {view.kept} of {total} were there already")
-    return results
-
-
-def _row(row: Any) -> tuple[str, ...]:
+def _row(row: Any, *names: str) -> tuple[str, ...]:
     from netproof.paper.tables.rows import figures
 
-    return (row.set, row.source, row.method, *figures(row, "mean_s", "branches", "timed_out"))
+    return (row.set, row.boxes, row.source, row.method, *figures(row, *names))
 
 
-def _done(path: Path, quiet: bool) -> int:
-    """Where to look, for people on stderr."""
+def _done(path: Path, quiet: bool, said: Sequence[str] = ()) -> int:
+    """Say where to look, for people on stderr."""
     if not quiet:
+        for line in said:
+            print_err(f"netproof: {line}")
         print_err(f"netproof: page: {path}")
     return 0
 
@@ -319,23 +296,28 @@ def _done(path: Path, quiet: bool) -> int:
 
 
 def _questions(
-    data: str | None, set_name: str, index: int, every: bool, model: str | None, spec: str | None
+    data: str | None, set_name: str, boxes: str | None, index: int | None, model: str | None, spec: str | None
 ) -> list[Question]:
+    """Return what is asked: one property of a set, or without an index all of it, or files of one's own."""
     from netproof.paper.tables.bounds import Question
-    from netproof.paper.tables.rows import find_sets
+    from netproof.paper.tables.sets import find_sets
 
     if model is not None or spec is not None:
-        if data is not None or every:
+        if data is not None or index is None:
             raise UsageError("--model and --spec name one instance", remedy="leave out --data and --all, or them")
         files = options.model_and_spec([path for path in (model, spec) if path is not None])
         return [Question(Path(files[1]).name, *map(Path, files))]
     if data is None:
         raise UsageError("no instance was given", remedy="give --data DIR, or --model M.onnx --spec P.vnnlib")
-    instances = find_sets(data, [set_name], None)[set_name]
-    if not every and not 0 <= index < len(instances):
-        raise UsageError(f"--index: {index} is not within 0 to {len(instances) - 1}", remedy="choose one of the set")
-    wanted = instances if every else instances[index : index + 1]
-    return [Question(i.names[1], *(Path(options.existing(str(path))) for path in (i.onnx, i.vnnlib))) for i in wanted]
+    found: list[Question] = []
+    for one in find_sets(data, [set_name], boxes=boxes, published=False).values():
+        if index is not None and not 0 <= index < len(one.instances):
+            last = len(one.instances) - 1
+            raise UsageError(f"--index: {index} is not within 0 to {last}", remedy="choose one of the set")
+        for i in one.instances if index is None else one.instances[index : index + 1]:
+            paths = (Path(options.existing(str(path))) for path in (i.onnx, i.vnnlib))
+            found.append(Question(f"{one.name}/{i.names[1]}" if boxes == "both" else i.names[1], *paths))
+    return found
 
 
 def _curve(output: Any, question: Question, steps: int, engine: options.Engine, title: str, quiet: bool) -> Curve:

@@ -20,6 +20,7 @@ MARKERS = ("o", "s", "^", "D", "v", "x", "P", "*")
 KINDS = {"unsat": ("o", "#0072b2", "unsat"), "sat": ("^", "#d55e00", "sat"), "": ("x", "#555555", "solved by none")}
 LEAST = 0.001  # seconds: what is faster is drawn here, because a logarithm needs more than 0
 SHOWN = 12  # markers on a line at most
+Style = tuple[str, str | tuple[int, tuple[int, ...]], str]  # colour, dashes, marker
 SETTINGS: dict[Any, Any] = {"font.size": 10, "svg.fonttype": "path", "svg.hashsalt": "netproof", "axes.axisbelow": True}
 
 
@@ -31,18 +32,20 @@ def cactus(
     limit: float | None = None,
     percent: bool = False,
     x_label: str = "seconds for each instance",
+    styles: Mapping[str, Style] | None = None,
 ) -> Figure:
     """Draw instances solved (or their share) against the time that each may take; one line per method.
 
     series: by method, the seconds of the instances that it solved. total: how many there are. limit: the time limit;
-    where something was left unsolved, lines go on to it.
+    where something was left unsolved, lines go on to it. styles: by method; without them in the order of the series.
     """
     figure, axes = _figure(title)
     most = max((seconds for times in series.values() for seconds in times), default=1.0)
     unsolved = any(len(times) < total for times in series.values())
     end = max(limit if limit is not None and unsolved else 1.5 * most, LEAST * 10)
     scale = 100.0 / max(total, 1) if percent else 1.0
-    for (name, times), (colour, line, marker) in zip(series.items(), _styles(), strict=False):
+    for (name, times), free in zip(series.items(), _styles(), strict=False):
+        colour, line, marker = free if styles is None else styles[name]
         ordered = sorted(max(seconds, LEAST) for seconds in times)
         x = [*ordered, max(end, ordered[-1] if ordered else end)]
         y = [scale * count for count in (*range(1, len(ordered) + 1), len(ordered))]
@@ -130,7 +133,7 @@ def _figure(title: str, size: tuple[float, float] = (6.4, 4.2)) -> tuple[Figure,
     return figure, axes
 
 
-def _styles() -> Iterator[tuple[str, str | tuple[int, tuple[int, ...]], str]]:
+def _styles() -> Iterator[Style]:
     """Yield eight styles that differ in all three; then the same colours with other dashes and markers, without end."""
     index = 0
     while True:

@@ -17,6 +17,7 @@ from netproof.core.deadline import Deadline
 from netproof.paper.tables.curve import Curve, Progress, optimisation_curve
 from netproof.paper.tables.drawing import Panel
 from netproof.paper.tables.output import Output, shown
+from netproof.paper.tables.sets import is_clipped
 from netproof.report.files import write_text
 from netproof.report.page import Section, Table
 
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 EARLY = 100  # steps: a crossing later than this is not an early one
-HEADER = ("instance", "step", "bound", "best_so_far", "bound_fixed", "lp_unoptimised", "lp_optimised")
+HEADER = ("instance", "boxes", "step", "bound", "best_so_far", "bound_fixed", "lp_unoptimised", "lp_optimised")
 SUMMARY = (
     "instance",
+    "boxes",
     "steps",
     "unstable",
     "first_bound",
@@ -72,10 +74,24 @@ def compute(
     return optimisation_curve(question.name, problems[0], resolve_device(device), steps, deadline, progress)
 
 
-def summary_row(curve: Curve) -> list[Any]:
-    """Under SUMMARY."""
+def kind_of(question: Question) -> str:
+    """Return the kind of an instance's box."""
+    return "clipped" if is_clipped(question.spec) else "unclipped"
+
+
+def boxes_said(kinds: Sequence[str]) -> str:
+    """Return how many boxes are of which kind."""
+    clipped = sum(kind == "clipped" for kind in kinds)
+    if not clipped:
+        return "Boxes x ± ε, as in equation (10): as wide in every input."
+    return f"Boxes clipped, less wide in some inputs than in others: {clipped} of {len(kinds)}."
+
+
+def summary_row(curve: Curve, kind: str) -> list[Any]:
+    """Return what is under SUMMARY."""
     return [
         curve.name,
+        kind,
         len(curve.joint) - 1,
         curve.unstable,
         curve.joint[0],
@@ -90,21 +106,21 @@ def summary_row(curve: Curve) -> list[Any]:
     ]
 
 
-def write(output: Output, curves: Sequence[Curve]) -> Path:
-    """bounds.{csv,png,pdf,html} and bounds-summary.csv; the path of the page."""
+def write(output: Output, curves: Sequence[Curve], kinds: Sequence[str]) -> Path:
+    """Write bounds.{csv,png,pdf,html} and bounds-summary.csv; return the path of the page. kinds: of the boxes."""
     rows = [
-        (c.name, step, joint, best, fixed, c.lp_first, c.lp_best)
-        for c in curves
+        (c.name, kind, step, joint, best, fixed, c.lp_first, c.lp_best)
+        for c, kind in zip(curves, kinds, strict=True)
         for step, (joint, best, fixed) in enumerate(zip(c.joint, c.best_so_far, c.fixed, strict=True))
     ]
     output.csv(HEADER, rows)
-    output.csv(SUMMARY, [summary_row(curve) for curve in curves], "summary")
+    output.csv(SUMMARY, [summary_row(curve, kind) for curve, kind in zip(curves, kinds, strict=True)], "summary")
     panels = _panels_of_one(curves[0]) if len(curves) == 1 else _panels_of_many(curves)
     pictures = output.panels(panels, columns=len(panels))
     return output.page(
         "Optimised bounds against the LP",
         [
-            Section("What is shown", items=_about()),
+            Section("What is shown", items=[*_about(), boxes_said(kinds)]),
             Section("Result", said(curves), warnings=_warnings(curves), tables=[_table(curves)], pictures=pictures),
             Section("The paper's Figure 3", _paper()),
         ],
@@ -217,7 +233,8 @@ def _draw_joint(axes: Axes, curve: Curve) -> None:
     if curve.crossing is not None:
         at = curve.joint[curve.crossing]
         axes.plot([curve.crossing], [at], "o", color="black", markersize=6, label=f"crossed at step {curve.crossing}")
-    axes.set(xlabel="optimisation step", ylabel="lower bound of f (logits)", xlim=(-0.02 * len(steps), len(steps) - 1))
+    axes.set(ylabel="lower bound of f (logits)")
+    _step_axis(axes, len(steps) - 1)
     axes.legend(loc="lower right")
 
 
@@ -225,7 +242,8 @@ def _draw_fixed(axes: Axes, curve: Curve) -> None:
     steps = range(len(curve.fixed))
     axes.plot(steps, curve.fixed, color="#009e73", linestyle="-.", linewidth=2, label="slopes alone (ours)")
     axes.axhline(curve.lp_first, color="#d55e00", linestyle="--", label="LP, the same intermediate bounds")
-    axes.set(xlabel="optimisation step", ylabel="lower bound of f (logits)", xlim=(-0.02 * len(steps), len(steps) - 1))
+    axes.set(ylabel="lower bound of f (logits)")
+    _step_axis(axes, len(steps) - 1)
     axes.legend(loc="lower right")
 
 
@@ -236,8 +254,16 @@ def _draw_gap(axes: Axes, curve: Curve) -> None:
         (curve.fixed, curve.lp_first, "slopes alone, below the first LP", "-.", "#009e73"),
     ):
         axes.plot([max(lp - value, floor) for value in values], linestyle=style, color=colour, label=name)
-    axes.set(xlabel="optimisation step", ylabel="distance to the LP (logits)", yscale="log")
+    axes.set(ylabel="distance to the LP (logits)", yscale="log")
+    _step_axis(axes, len(curve.joint) - 1)
     axes.legend(loc="upper right")
+
+
+def _step_axis(axes: Axes, last: int) -> None:
+    """Show steps on a logarithm that begins at 0: most happens in the first few."""
+    axes.set_xscale("symlog", linthresh=1)
+    axes.set(xlabel="optimisation step (log)", xlim=(0, last))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
 
 def _panels_of_many(curves: Sequence[Curve]) -> list[Panel]:
@@ -265,10 +291,8 @@ def _draw_scaled(axes: Axes, curves: Sequence[Curve]) -> None:
             )
     axes.axhline(0, color="#d55e00", linestyle="--", label="LP, unoptimised intermediate bounds")
     axes.axhline(1, color="#555555", linestyle=":", linewidth=2, label="LP, optimised intermediate bounds")
-    axes.set(xlabel="optimisation step (log)", ylabel="bound, 0 and 1 at the two LPs", ylim=(-2.1, 1.15))
-    axes.set_xscale("symlog", linthresh=1)
-    axes.set_xlim(0, len(curves[0].joint) - 1)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set(ylabel="bound, 0 and 1 at the two LPs", ylim=(-2.1, 1.15))
+    _step_axis(axes, len(curves[0].joint) - 1)
     axes.legend(loc="lower right")
 
 

@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netproof.campaign.instances import Instance
 from netproof.campaign.store import Result
 from netproof.core.cpu import available_cpus
 from netproof.errors import UsageError
-from netproof.paper.tables.drawing import Panel
+from netproof.paper.tables.drawing import Panel, style
 from netproof.paper.tables.output import Output, shown
-from netproof.paper.tables.rows import SETS, SOURCES, Published, Row, figures, our_row, paper_rows, published_row
-from netproof.paper.tables.table1 import how, warnings
+from netproof.paper.tables.rows import SOURCES, Row, figures, our_row, paper_rows, published_row
+from netproof.paper.tables.sets import PaperSet
+from netproof.paper.tables.table1 import boxes_said, how, warnings
 from netproof.report.page import Section, Table
 
 if TYPE_CHECKING:
@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 CPU_SETS = ("oval_base_easy", "oval_wide", "oval_deep")
 CORES = (1, 2, 4, 8)
 LINES = ("GNN-online", "BaBSR")  # of published.csv
-HEADER = ("set", "source", "method", "place", "properties", "mean_s", "mean_branches", "solved_percent", "limit_s")
+HEADER = (
+    *("set", "boxes", "source", "method", "place", "properties"),
+    *("mean_s", "mean_branches", "solved_percent", "limit_s"),
+)
 NOTE = (
     "Measured here: one worker bound to so many cores, the same properties each time; what was not solved counts at its"
-    " time limit. GNN-online and BaBSR: what was published for these properties, on another machine (one core, and a"
-    " GPU for GNN-online). Paper: its own sets; the figure's bars for cores have no printed numbers, so only the values"
-    " that its Table 1 and captions print stand here."
+    " time limit. GNN-online and BaBSR: what was published for these properties with boxes x ± ε, on another machine"
+    " (one core, and a GPU for GNN-online), cut at 3600 s. Paper: its own sets; the figure's bars for cores have no"
+    " printed numbers, so only the values that its Table 1 and captions print stand here."
 )
 
 
@@ -67,68 +70,63 @@ def read_threads(text: str | None) -> list[int]:
     return counts
 
 
-def points_of(
-    results: Mapping[Place, Sequence[Result]],
-    method: str,
-    sets: Mapping[str, Sequence[Instance]],
-    published: Mapping[str, Mapping[str, Sequence[Published]]],
-) -> list[Point]:
+def points_of(results: Mapping[Place, Sequence[Result]], method: str, sets: Mapping[str, PaperSet]) -> list[Point]:
+    """Return by set what was measured in every place, published lines that are of these boxes, and the paper's."""
     points: list[Point] = []
-    paper = paper_rows(1)
-    for name in sets:
+    for name, one in sets.items():
         for place, runs in results.items():
             mine = [r for r in runs if r.benchmark == name]
-            points.append(Point(str(place), our_row(method, name, mine)))
-        points += [Point("published", published_row(line, name, published[name][line])) for line in LINES]
+            points.append(Point(str(place), our_row(method, one, mine)))
+        if one.published:
+            points += [Point("published", published_row(line, one, one.published[line])) for line in LINES]
         wanted = ("Fast and Complete", *LINES)
-        points += [Point("paper", row) for row in paper if row.set == name and row.method in wanted]
+        points += [Point("paper", row) for row in paper_rows(1, one) if row.method in wanted]
     return points
 
 
-def write(
-    output: Output,
-    results: Mapping[Place, Sequence[Result]],
-    method: str,
-    sets: Mapping[str, Sequence[Instance]],
-    published: Mapping[str, Mapping[str, Sequence[Published]]],
-) -> Path:
-    """cpu.{csv,png,pdf,html}; the path of the page."""
-    points = points_of(results, method, sets, published)
+def write(output: Output, results: Mapping[Place, Sequence[Result]], method: str, sets: Mapping[str, PaperSet]) -> Path:
+    """Write cpu.{csv,png,pdf,html}; return the path of the page."""
+    points = points_of(results, method, sets)
     output.csv(HEADER, [_cells(point) for point in points])
     places = [str(place) for place in results]
-    panels = [_panel(name, [p for p in points if p.row.set == name], places) for name in sets]
+    panels = [_panel(one, [p for p in points if p.row.set == one.name], places) for one in sets.values()]
     pictures = output.panels(panels, columns=len(panels))
     every = [r for runs in results.values() for r in runs]
-    tables = [_table(name, [p for p in points if p.row.set == name]) for name in sets]
-    sections = [Section("Time by cores", NOTE, warnings=warnings(every), tables=tables, pictures=pictures), how(every)]
+    tables = [_table(one, [p for p in points if p.row.set == one.name]) for one in sets.values()]
+    said = boxes_said(sets)
+    sections = [
+        Section("Time by cores", NOTE, items=said, warnings=warnings(every), tables=tables, pictures=pictures),
+        how(every),
+    ]
     return output.page("CPU and GPU", sections, f"{len(every)} runs of {method} on {', '.join(places)}.")
 
 
 def _cells(point: Point) -> tuple[object, ...]:
-    """Under HEADER."""
+    """Return a point under HEADER."""
     row = point.row
     figures = (row.properties, row.mean_s, row.branches, row.solved, row.limit)
-    return (row.set, row.source, row.method, point.place, *figures)
+    return (row.set, row.boxes, row.source, row.method, point.place, *figures)
 
 
-def _table(name: str, points: Sequence[Point]) -> Table:
-    header = ("where", "method", "source", "mean s", "% solved", "properties", "limit s")
+def _table(of: PaperSet, points: Sequence[Point]) -> Table:
+    header = ("where", "method", "source", "boxes", "mean s", "% solved", "properties", "limit s")
     rows = [
         (
             p.place if p.row.source == "ours" else "–",
             p.row.method,
             SOURCES[p.row.source],
+            p.row.boxes,
             *figures(p.row, "mean_s", "solved", "properties", "limit"),
         )
         for p in points
     ]
-    return Table(header, rows, names=3, caption=SETS[name])
+    return Table(header, rows, names=4, caption=of.title)
 
 
-def _panel(name: str, points: Sequence[Point], places: Sequence[str]) -> Panel:
+def _panel(of: PaperSet, points: Sequence[Point], places: Sequence[str]) -> Panel:
     ours = ", ".join(f"{p.place} {shown(p.row.mean_s)} s" for p in points if p.row.source == "ours")
-    words = f"{SETS[name]}: mean seconds on a logarithm: {ours}; beside them published and paper's values as lines"
-    return Panel(SETS[name], words, partial(_draw, points=points, places=places), 5.0)
+    words = f"{of.title}: mean seconds on a logarithm: {ours}; beside them published and paper's values as lines"
+    return Panel(of.short.replace("\n", " "), words, partial(_draw, points=points, places=places), 5.0)
 
 
 def _draw(axes: Axes, points: Sequence[Point], places: Sequence[str]) -> None:
@@ -140,20 +138,16 @@ def _draw(axes: Axes, points: Sequence[Point], places: Sequence[str]) -> None:
         label = None if at else next(p.row.label for p in points if p.row.source == "ours")
         axes.bar(at, seconds, width=0.6, color=shade, hatch=hatch, edgecolor="black", label=label)
         axes.annotate(f"{seconds:.2f}", (at, seconds), ha="center", va="bottom", fontsize=9.5)
-    styles = {
-        "GNN-online": ("--", "s", "#009e73"),
-        "BaBSR": ("-.", "^", "#d55e00"),
-        "Fast and Complete": ("-", "o", "#0072b2"),
-    }
     for p in points:
         if p.row.source == "ours" or p.row.mean_s is None:
             continue
-        line, marker, colour = styles[p.row.method]
+        colour, line, marker = style(p.row.method, p.row.source)
         label = f"{p.row.label}: {p.row.mean_s:.4g} s"
         if p.row.source == "published":
             axes.axhline(p.row.mean_s, linestyle=line, color=colour, linewidth=2, label=label)
         else:
-            axes.plot([len(places)], [p.row.mean_s], marker, color=colour, markeredgecolor="black", label=label)
+            fill = colour if p.row.all_solved else "white"
+            axes.plot([len(places)], [p.row.mean_s], marker, color=colour, markerfacecolor=fill, label=label)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xticks(range(len(places) + 1), [*places, "paper"])

@@ -16,6 +16,23 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 5.2, 4.0  # inches a panel; with type of 11 points it can be read where a phone shows it 9 cm wide
 GRID = "#dddddd"
+# A method has the same colour and marker in every figure; colour-blind readers tell them apart, grey print by markers.
+STYLES = {
+    "Fast and Complete": ("#0072b2", "o"),
+    "BaBSR": ("#d55e00", "s"),
+    "MIPplanet": ("#8c6d31", "v"),
+    "GNN": ("#009e73", "^"),
+    "GNN-online": ("#cc79a7", "D"),
+    "BDD+ BaBSR": ("#e69f00", "P"),
+    "auto": ("#000000", "*"),
+    "gnn": ("#56b4e9", "<"),
+    "gnn-online": ("#777777", ">"),
+    "lirpa-fixed": ("#999933", "h"),
+    "lirpa-single": ("#882255", "p"),
+}
+SAME = {"both": "Fast and Complete", "batch only": "lirpa-fixed", "optimised only": "lirpa-single"}  # rows of Table 2
+OTHER = ("#444444", "X")  # of a method that no table of the paper has
+LINES = {"ours": "-", "published": "--", "paper": ":"}
 
 
 @dataclass(frozen=True)
@@ -27,6 +44,14 @@ class Panel:
     draw: Callable[[Axes], None]
     height: float = HEIGHT
     grid: bool = True
+
+
+def style(method: str, source: str) -> tuple[str, str, str]:
+    """Return colour and dash and marker: the first and last of the method, the dash of who says it."""
+    from netproof.paper.tables.rows import COUNTERPART
+
+    colour, marker = STYLES.get({**COUNTERPART, **SAME}.get(method, method), OTHER)
+    return colour, LINES[source], marker
 
 
 def write_panels(panels: Sequence[Panel], path: Path, *, columns: int = 2) -> list[Picture]:

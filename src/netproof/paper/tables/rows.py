@@ -1,142 +1,130 @@
 """A line of a table: who says it, of which method on which set, and the figures.
 
-Three sources are kept apart everywhere: `ours` was measured here, `published` is what GNN_branching published for
-the very same properties (published.csv), `paper` is what the paper prints for its own, larger sets.
+Three sources are kept apart everywhere: `ours` was measured here, `published` is what GNN_branching published
+(published.csv) for these properties with the boxes x ± ε, `paper` is what the paper prints for its own, larger sets.
 """
 
 from __future__ import annotations
 
 import csv
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
+from statistics import fmean
 
-from netproof.campaign.instances import Instance, read_bytes
 from netproof.campaign.store import Result
-from netproof.errors import UsageError
 from netproof.paper.tables.output import shown
+from netproof.paper.tables.sets import LIMIT, PaperSet, Published
 
-SETS = {
-    "oval_base_easy": "Base, easy",
-    "oval_base_med": "Base, medium",
-    "oval_base_hard": "Base, hard",
-    "oval_wide": "Wide",
-    "oval_deep": "Deep",
-}
-# published.csv's columns by the paper's name of the method.
-PUBLISHED = {"BaBSR": "babsr", "MIPplanet": "mipplanet", "GNN": "gnn", "GNN-online": "gnn_online"}
-# The paper's name of what a method of ours stands for.
-COUNTERPART = {
-    "lirpa": "Fast and Complete",
-    "babsr-lp": "BaBSR",
-    "mip": "MIPplanet",
-    "gnn": "GNN",
-    "gnn-online": "GNN-online",
-    "bdd": "BDD+ BaBSR",
-}
+# The paper's name of what a method of ours stands for. `gnn` and `gnn-online` are not here: they are bounded by LiRPA,
+# in batches, and the paper's rows of these names by the LP, one sub-domain at a time.
+COUNTERPART = {"lirpa": "Fast and Complete", "babsr-lp": "BaBSR", "mip": "MIPplanet", "bdd": "BDD+ BaBSR"}
 DIGITS = {"properties": 0, "mean_s": 2, "branches": 0, "timed_out": 1, "solved": 1, "limit": 0}  # that a page shows
 SOURCES = {"ours": "measured here", "published": "published", "paper": "paper"}
+NOT_SAID = "not said"  # which boxes the paper's own rows are of
 
 
 @dataclass(frozen=True)
 class Row:
+    """Figures of one method on one set, as one source has them."""
+
     source: str  # a key of SOURCES
     method: str
-    set: str  # a key of SETS
+    set: str  # the name of the set's folder
+    boxes: str  # their kind
     properties: int | None  # None: the paper does not say
     mean_s: float | None  # what was not solved counts at its limit
     branches: float | None
     timed_out: float | None  # percent
     solved: float | None  # percent
     limit: float | None = None  # seconds
+    tree: tuple[float, float] | None = None  # branches with two for every split: at least, at most
 
     @property
     def label(self) -> str:
         return f"{self.method} ({SOURCES[self.source]})"
 
+    @property
+    def all_solved(self) -> bool:
+        """Say whether the mean time is one of answers alone; the paper's ablation does not say."""
+        return self.solved is None or self.solved == 100.0
 
-def our_row(method: str, name: str, results: Sequence[Result]) -> Row:
-    """A run that did not decide counts at its limit, whatever ended it."""
+
+def our_row(method: str, of: PaperSet, results: Sequence[Result]) -> Row:
+    """Make a row of runs; one that did not decide counts at its limit, whatever ended it."""
     if not results:
-        return Row("ours", method, name, 0, None, None, None, None)
-    seconds = [r.total if r.solved or r.timeout is None else max(r.timeout, r.total) for r in results]
+        return Row("ours", method, of.name, of.boxes.kind, 0, None, None, None, None)
     limits = {r.timeout for r in results}
+    trees = [tree for tree in map(tree_branches, results) if tree is not None]
     return Row(
         "ours",
         method,
-        name,
+        of.name,
+        of.boxes.kind,
         len(results),
-        statistics.fmean(seconds),
-        statistics.fmean(r.domains for r in results),
+        fmean(charged(r) for r in results),
+        fmean(r.domains for r in results),
         100.0 * sum(r.verdict == "timeout" for r in results) / len(results),
         100.0 * sum(r.solved for r in results) / len(results),
         limits.pop() if len(limits) == 1 else None,
+        (fmean(least for least, _ in trees), fmean(most for _, most in trees)) if trees else None,
     )
 
 
-@dataclass(frozen=True)
-class Published:
-    """One published run; branches are not known of one that timed out."""
-
-    solved: bool
-    seconds: float
-    branches: float | None
+def charged(result: Result) -> float:
+    """Return the seconds that a run counts with."""
+    return result.total if result.solved or result.timeout is None else max(result.timeout, result.total)
 
 
-def read_published(instances: Sequence[Instance]) -> dict[str, list[Published]]:
-    """By the paper's name of the method, the published runs of these instances, which share a folder."""
-    folder = instances[0].folder
-    assert folder is not None
-    file = folder / "published.csv"
-    try:
-        rows = {row["vnnlib"]: row for row in csv.DictReader(read_bytes(file).decode("utf-8-sig").splitlines())}
-        wanted = [rows[instance.names[1]] for instance in instances]
-        return {name: [_published(row, column) for row in wanted] for name, column in PUBLISHED.items()}
-    except (KeyError, ValueError, TypeError) as error:
-        raise UsageError(
-            f"not the published figures of these instances: {error} is missing or is no figure",
-            file=str(file),
-            remedy="its columns are vnnlib and, for babsr, mipplanet, gnn and gnn_online, result, branches and s",
-        ) from error
+def tree_branches(result: Result) -> tuple[int, int] | None:
+    """Return at least and at most how many branches there are when every split counts two, as published.
+
+    A sub-domain that is split on k neurons at once makes 2^k, which we count; split on one after the other it would
+    make 2^(k+1) − 2. So the number is 2 (ours − sub-domains split). How many were split a result does not tell, but at
+    least one in a round and at most one for every two children: exact with one round, or one sub-domain a round.
+    None for methods that bound sub-domains again under a tighter root: those are no splits.
+    """
+    if "tighter_roots" in result.options:
+        return None
+    if result.domains == 0:
+        return 0, 0
+    most = 2 * (result.domains - max(1, result.rounds))
+    return (most if result.rounds == 1 else min(result.domains, most)), most
 
 
-def _published(row: dict[str, str], column: str) -> Published:
-    branches = row.get(f"{column}_branches", "") if column != "mipplanet" else ""
-    solved = row[f"{column}_result"].lower() != "timeout"
-    return Published(solved, float(row[f"{column}_s"]), float(branches) if branches else None)
-
-
-def published_row(method: str, name: str, runs: Sequence[Published]) -> Row:
+def published_row(method: str, of: PaperSet, runs: Sequence[Published]) -> Row:
+    """Make a row of published runs, which are capped at the paper's limit."""
     known = [run.branches for run in runs if run.branches is not None]
     solved = 100.0 * sum(run.solved for run in runs) / len(runs)
-    mean = statistics.fmean(run.seconds for run in runs)
-    return Row(
-        "published", method, name, len(runs), mean, statistics.fmean(known) if known else None, 100 - solved, solved
-    )
+    mean = fmean(run.seconds for run in runs)
+    branches = fmean(known) if known else None
+    tree = None if branches is None else (branches, branches)
+    figures = (len(runs), mean, branches, 100 - solved, solved, LIMIT, tree)
+    return Row("published", method, of.name, of.boxes.kind, *figures)
 
 
-def paper_rows(table: int) -> list[Row]:
-    """Table 1 or 2 as the paper prints it."""
+def paper_rows(table: int, of: PaperSet) -> list[Row]:
+    """Return the rows of a set in Table 1 or 2 as the paper prints them."""
     return [
         Row(
             "paper",
             row["method"],
-            row["set"],
+            of.name,
+            NOT_SAID,
             None,
             _number(row["time_s"]),
             _number(row.get("branches")),
             _number(row.get("timed_out_percent")),
             None if not row.get("timed_out_percent") else 100 - float(row["timed_out_percent"]),
-            3600.0,
+            LIMIT,
         )
         for row in _paper_table(table)
+        if row["set"] == of.base
     ]
 
 
 def paper_speedups() -> dict[tuple[str, str], float | None]:
-    """(method, set) → the speed-up that Table 2 prints; not always the ratio of the times that it prints."""
+    """Return by method and set the speed-up that Table 2 prints; not always the ratio of the times that it prints."""
     return {(row["method"], row["set"]): _number(row["speedup"]) for row in _paper_table(2)}
 
 
@@ -149,30 +137,16 @@ def _number(cell: str | None) -> float | None:
     return float(cell) if cell else None
 
 
-def find_sets(data: str | Path, names: Sequence[str], first: int | None) -> dict[str, list[Instance]]:
-    """The (first) instances of each set in the folder `data`."""
-    from netproof.campaign.instances import read_folder
-    from netproof.core.files import find_file
-
-    data = Path(data)
-    if not data.is_dir():
-        raise UsageError("--data: no such folder", file=str(data), remedy="give the folder that holds oval_base_easy …")
-    for name in names:
-        if name not in SETS:
-            raise UsageError(f"--set-name: unknown set {name!r}", remedy="one of " + ", ".join(SETS))
-        if not find_file(data / name / "instances.csv"):
-            remedy = f"give a folder with {', '.join(SETS)} in it, or choose sets with --set-name"
-            raise UsageError(f"--data: no {name}/instances.csv in it", file=str(data), remedy=remedy)
-    return {name: read_folder(data / name)[:first] for name in names}
-
-
 HEADER = (
     "set",
+    "boxes",
     "source",
     "method",
     "properties",
     "mean_s",
     "mean_branches",
+    "mean_branches_two_a_split_least",
+    "mean_branches_two_a_split_most",
     "timed_out_percent",
     "solved_percent",
     "limit_s",
@@ -180,11 +154,22 @@ HEADER = (
 
 
 def figures(row: Row, *names: str) -> tuple[str, ...]:
-    """Figures of a row as a page has them."""
-    return tuple(shown(getattr(row, name), DIGITS[name]) for name in names)
+    """Return figures of a row as a page has them."""
+    return tuple(_tree(row) if name == "tree" else shown(getattr(row, name), DIGITS[name]) for name in names)
+
+
+def _tree(row: Row) -> str:
+    if row.tree is None:
+        return "–"
+    least, most = (f"{value:.0f}" for value in row.tree)
+    return least if least == most else f"{least} to {most}"
 
 
 def cells(row: Row) -> tuple[object, ...]:
-    """Under HEADER."""
-    figures = (row.properties, row.mean_s, row.branches, row.timed_out, row.solved, row.limit)
-    return (row.set, row.source, row.method, *figures)
+    """Return a row under HEADER."""
+    branches = (row.branches, *(row.tree or (None, None)))
+    return (
+        *(row.set, row.boxes, row.source, row.method, row.properties, row.mean_s),
+        *branches,
+        *(row.timed_out, row.solved, row.limit),
+    )

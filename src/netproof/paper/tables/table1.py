@@ -7,19 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netproof.campaign.instances import Instance
 from netproof.campaign.store import Result
 from netproof.campaign.summary import contradictions, latest
 from netproof.methods.registry import METHODS
-from netproof.paper.tables.drawing import Panel
+from netproof.paper.tables.drawing import Panel, style
 from netproof.paper.tables.output import Output
 from netproof.paper.tables.rows import (
     COUNTERPART,
     HEADER,
-    PUBLISHED,
-    SETS,
     SOURCES,
-    Published,
     Row,
     cells,
     figures,
@@ -27,6 +23,7 @@ from netproof.paper.tables.rows import (
     paper_rows,
     published_row,
 )
+from netproof.paper.tables.sets import PaperSet
 from netproof.report.page import Picture, Section, Table
 
 if TYPE_CHECKING:
@@ -34,143 +31,170 @@ if TYPE_CHECKING:
 
 WANTED = ("lirpa", "auto", "bdd", "gnn", "gnn-online")  # babsr-lp and mip take hours by design: only when asked for
 NOTE = (
-    "Measured here: seconds from the question to the answer, loading and float64 confirmation included, start-up of"
-    " the process not; what was not solved counts at its time limit. Branches are sub-domains bounded below the root,"
-    " two for a split. Published: what GNN_branching published for the same properties, on another machine, limits of"
-    " 3600 or 7200 s, branches over those solved. Paper: its Table 1, over its own, larger sets, limit 3600 s."
+    "Measured here: seconds from the question to the answer, loading, attacks and float64 confirmation included,"
+    " start-up of the process not; what was not solved counts at its time limit. Published: what GNN_branching"
+    " published for these properties with boxes x ± ε, on another machine, cut at the paper's limit of 3600 s, branches"
+    " over those solved. Paper: its Table 1, over its own, larger sets, limit 3600 s; it does not say which boxes."
+)
+BRANCHES = (
+    "Branches are sub-domains bounded below the root. One that is split on k neurons at once makes 2^k, which is"
+    " counted; the column 'two a split' counts 2^(k+1) − 2 for it, as published counts do, which split one neuron at a"
+    " time. What a run keeps gives it within limits, and exactly where there was one round or one sub-domain in each."
+)
+FLOOR = (
+    "The first round of lirpa and gnn has a floor: it splits the root on so many neurons at once that more than n"
+    " sub-domains come of it. With n = 400 a proof that needs any split takes 512 branches or more (1022 two a split),"
+    " with n = 200 256 or more (510)."
+)
+GNN = (
+    "gnn and gnn-online are bounded by LiRPA, in batches. The rows GNN and GNN-online of the paper and of published.csv"
+    " are bounded by the LP, one sub-domain at a time: they are other methods, and only the branching is alike."
 )
 
 
 def default_methods() -> list[str]:
-    """Those of the table that exist and end within minutes."""
+    """Return those of the table that exist and end within minutes."""
     return [name for name in WANTED if name in METHODS]
 
 
-def rows_of(
-    results: Sequence[Result],
-    methods: Sequence[str],
-    sets: Mapping[str, Sequence[Instance]],
-    published: Mapping[str, Mapping[str, Sequence[Published]]],
-) -> list[Row]:
-    """By set: ours, then what was published (if it was asked for), then the paper's."""
-    paper = paper_rows(1)
+def rows_of(results: Sequence[Result], methods: Sequence[str], sets: Mapping[str, PaperSet]) -> list[Row]:
+    """Return by set ours, then what was published (where it is of these boxes), then the paper's."""
     rows: list[Row] = []
-    for name in sets:
+    for name, one in sets.items():
         here = [r for r in results if r.benchmark == name]
-        rows += [our_row(method, name, [r for r in here if r.method == method]) for method in methods]
-        rows += [published_row(method, name, runs) for method, runs in published.get(name, {}).items()]
-        rows += [row for row in paper if row.set == name]
+        rows += [our_row(method, one, [r for r in here if r.method == method]) for method in methods]
+        rows += [published_row(method, one, runs) for method, runs in one.published.items()]
+        rows += paper_rows(1, one)
     return rows
 
 
-def write(
-    output: Output,
-    results: Sequence[Result],
-    methods: Sequence[str],
-    sets: Mapping[str, Sequence[Instance]],
-    published: Mapping[str, Mapping[str, Sequence[Published]]],
-) -> Path:
-    """table1.{csv,png,pdf,html} and a cactus plot for each set; the path of the page."""
-    rows = rows_of(results, methods, sets, published)
+def write(output: Output, results: Sequence[Result], methods: Sequence[str], sets: Mapping[str, PaperSet]) -> Path:
+    """Write table1.{csv,png,pdf,html} and a cactus plot for each set; return the path of the page."""
+    rows = rows_of(results, methods, sets)
     output.csv(HEADER, [cells(row) for row in rows])
     panels = (("Mean time", "seconds", "mean_s"), ("Mean branches", "branches", "branches"))
-    overview = output.panels([_panel(title, unit, rows, list(sets), what) for title, unit, what in panels])
-    sections = [Section("All sets", NOTE, warnings=warnings(results), pictures=overview)]
-    for name in sets:
-        here = [row for row in rows if row.set == name]
-        picture = _cactus(output, name, results, methods, published.get(name, {}), len(sets[name]))
-        sections.append(Section(SETS[name], tables=[table(here)], pictures=[picture]))
+    overview = output.panels([_panel(title, unit, rows, sets, what) for title, unit, what in panels])
+    notes = [*boxes_said(sets), BRANCHES, FLOOR, *([GNN] if {"gnn", "gnn-online"} & set(methods) else [])]
+    sections = [Section("All sets", NOTE, items=notes, warnings=warnings(results), pictures=overview)]
+    for one in sets.values():
+        here = [row for row in rows if row.set == one.name]
+        sections.append(Section(one.title, tables=[table(here)], pictures=[_cactus(output, one, results, methods)]))
     done = f"{len(results)} runs of {', '.join(methods)}."
     return output.page("Table 1", [*sections, how(results)], done)
 
 
+def boxes_said(sets: Mapping[str, PaperSet]) -> list[str]:
+    """Return which boxes each set has, and what that means for the published rows."""
+    clipped = [one for one in sets.values() if one.boxes.clipped]
+    whole = [one for one in sets.values() if not one.boxes.clipped]
+    said = []
+    if whole:
+        names = "; ".join(one.name for one in whole)
+        said.append(f"Boxes x ± ε, as in equation (10) and as published: {names}.")
+    if clipped:
+        names = "; ".join(f"{one.name} ({one.boxes.clipped} of {one.boxes.count} boxes are smaller)" for one in clipped)
+        said.append(
+            f"Boxes clipped to valid pixels, as in the authors' released code: {names}. They are smaller than those"
+            " that GNN_branching's figures are of, so no published row stands beside them."
+        )
+    return said
+
+
 def warnings(results: Sequence[Result]) -> list[str]:
-    """Answers that contradict each other or what is known, and runs that failed."""
+    """Return answers that contradict each other or what is known, and runs that failed."""
     found = [f"Contradiction: {line}" for line in contradictions(latest(results))]
     errors = [r for r in results if r.verdict == "error"]
     return found + [f"{r.benchmark}: {Path(r.vnnlib).name}, {r.method}: {r.error}" for r in errors[:5]]
 
 
 def how(results: Sequence[Result]) -> Section:
-    """What somebody else needs to run it again."""
-    items: dict[str, None] = {}
+    """Return what somebody else needs to run it again; where options differ from set to set, by set."""
+    asked: dict[str, dict[str, None]] = {}
     for r in results:
         options = ", ".join(f"{name}={value}" for name, value in r.options.items())
         limit = "none" if r.timeout is None else f"{r.timeout:g} s"
-        items[f"{r.method} ({options}), {r.device}, {r.threads} threads, seed {r.seed}, time limit {limit}"] = None
+        attack = "" if r.attack else ", no attack"
+        line = f"{r.method} ({options}), {r.device}, {r.threads} threads, seed {r.seed}, time limit {limit}{attack}"
+        asked.setdefault(line, {})[r.benchmark] = None
     versions = dict.fromkeys(", ".join(f"{n} {v}" for n, v in r.versions.items() if v) for r in results)
+    items = [f"{line}: {', '.join(names)}" for line, names in asked.items()]
     return Section("How it was run", items=[*items, *(f"versions: {line}" for line in versions if line)])
 
 
 def table(rows: Sequence[Row]) -> Table:
-    header = ("method", "source", "mean s", "mean branches", "% timed out", "% solved", "properties", "limit s")
-    columns = ("mean_s", "branches", "timed_out", "solved", "properties", "limit")
-    return Table(header, [(row.method, SOURCES[row.source], *figures(row, *columns)) for row in rows], names=2)
+    header = (
+        *("method", "source", "boxes", "mean s", "mean branches", "two a split"),
+        *("% timed out", "% solved", "properties", "limit s"),
+    )
+    columns = ("mean_s", "branches", "tree", "timed_out", "solved", "properties", "limit")
+    return Table(
+        header, [(row.method, SOURCES[row.source], row.boxes, *figures(row, *columns)) for row in rows], names=3
+    )
 
 
-def _cactus(
-    output: Output,
-    name: str,
-    results: Sequence[Result],
-    methods: Sequence[str],
-    published: Mapping[str, Sequence[Published]],
-    total: int,
-) -> Picture:
-    """Solved properties against time; a published method is a series of its own, and says so."""
+def _cactus(output: Output, of: PaperSet, results: Sequence[Result], methods: Sequence[str]) -> Picture:
+    """Draw solved properties against time; a published method is a series of its own, and says so."""
     from netproof.report.plots import cactus, render, save
 
+    total, mine = len(of.instances), [r for r in results if r.benchmark == of.name]
     series: dict[str, list[float]] = {}
+    styles = {}
     for method in methods:
-        series[f"{method}, measured here"] = [
-            r.total for r in results if r.benchmark == name and r.method == method and r.solved
-        ]
-    for method, runs in published.items():
-        series[f"{method}, published"] = [run.seconds for run in runs if run.solved]
-    limits = [r.timeout for r in results if r.benchmark == name and r.timeout is not None]
-    figure = cactus(series, total, title=SETS[name], limit=max(limits, default=None), percent=True)
-    save(figure, output.path(f"cactus-{name}"))
+        label = f"{method}, measured here"
+        series[label] = [r.total for r in mine if r.method == method and r.solved]
+        styles[label] = style(method, "ours")
+    for method, runs in of.published.items():
+        label = f"{method}, published"
+        series[label] = [run.seconds for run in runs if run.solved]
+        styles[label] = style(method, "published")
+    limits = [r.timeout for r in mine if r.timeout is not None]
+    figure = cactus(series, total, title=of.title, limit=max(limits, default=None), percent=True, styles=styles)
+    save(figure, output.path(f"cactus-{of.name}"))
     words = ", ".join(f"{label}: {len(times)} of {total}" for label, times in series.items())
-    return Picture(render(figure, "svg"), f"Cactus plot, {SETS[name]}: {words}")
+    return Picture(render(figure, "svg"), f"Cactus plot, {of.title}: {words}")
 
 
 def shown_in_plot(rows: Sequence[Row]) -> list[Row]:
-    """All of ours and published, of the paper only what stands beside them, and BaBSR and itself."""
+    """Return all of ours and published, of the paper only what stands beside them, and BaBSR and itself."""
     ours = {COUNTERPART.get(row.method) for row in rows if row.source == "ours"}
     published = {row.method for row in rows if row.source == "published"}
     wanted = ours | published | {"Fast and Complete", "BaBSR"}
     return [row for row in rows if row.source != "paper" or row.method in wanted]
 
 
-def _panel(title: str, unit: str, rows: Sequence[Row], sets: Sequence[str], what: str) -> Panel:
-    words = f"Mean {unit} by set on a logarithm: solid what was measured here, dashed published, dotted the paper's"
-    return Panel(title, words, partial(draw_figures, rows=shown_in_plot(rows), sets=sets, what=what), 5.4)
+def _panel(title: str, unit: str, rows: Sequence[Row], sets: Mapping[str, PaperSet], what: str) -> Panel:
+    words = (
+        f"Mean {unit} by set on a logarithm: solid what was measured here, dashed published, dotted the paper's; hollow"
+        " marks where not all was solved"
+    )
+    return Panel(title, words, partial(draw_figures, rows=shown_in_plot(rows), sets=sets, what=what), 6.0)
 
 
-def draw_figures(axes: Axes, rows: Sequence[Row], sets: Sequence[str], what: str) -> None:
-    """One figure of every method against the set: a line style for the source, a marker for the method."""
-    from netproof.report.plots import COLOURS, MARKERS
-
-    styles = {"ours": "-", "published": "--", "paper": ":"}
-    names = list(dict.fromkeys(COUNTERPART.get(row.method, row.method) for row in rows))
+def draw_figures(axes: Axes, rows: Sequence[Row], sets: Mapping[str, PaperSet], what: str) -> None:
+    """Draw one figure of every method against the set: a line for the source, a colour and a marker for the method."""
+    names = list(sets)
     for label in dict.fromkeys(row.label for row in rows):
-        mine = [row for row in rows if row.label == label]
-        points = [(sets.index(row.set), getattr(row, what)) for row in mine if getattr(row, what)]
-        place = names.index(COUNTERPART.get(mine[0].method, mine[0].method))
-        if points:
-            axes.plot(
-                *zip(*points, strict=True),
-                linestyle=styles[mine[0].source],
-                marker=MARKERS[place % len(MARKERS)],
-                color=COLOURS[place % len(COLOURS)],
-                markerfacecolor=None if mine[0].source == "ours" else "white",
-                label=label,
-            )
+        mine = [row for row in rows if row.label == label and getattr(row, what)]
+        if mine:
+            draw_series(axes, mine, [getattr(row, what) for row in mine], names, label)
     axes.set_yscale("log")
-    axes.set_xticks(range(len(sets)), [SETS[name].replace(", ", ",\n") for name in sets])
+    axes.set_xticks(range(len(sets)), [one.short for one in sets.values()])
     axes.set_xlim(-0.3, len(sets) - 0.7)
     axes.set_ylabel("mean time, seconds (log)" if what == "mean_s" else "mean branches (log)")
-    axes.set_xlabel("set of properties")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, fontsize=8.5, frameon=False, handlelength=3.2)
+    axes.set_xlabel("set of properties; hollow: not all solved")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.26), ncols=2, fontsize=8.5, frameon=False, handlelength=3.2)
 
 
-__all__ = ["PUBLISHED", "default_methods", "draw_figures", "rows_of", "warnings", "write"]
+def draw_series(axes: Axes, rows: Sequence[Row], values: Sequence[float], sets: Sequence[str], label: str) -> None:
+    """Draw one method of one source against the sets; a mark is hollow where not all was solved."""
+    colour, line, marker = style(rows[0].method, rows[0].source)
+    at = [sets.index(row.set) for row in rows]
+    axes.plot(at, values, linestyle=line, color=colour, marker=marker, label=label)
+    hollow = [(x, y) for x, y, row in zip(at, values, rows, strict=True) if not row.all_solved]
+    if hollow:
+        axes.plot(
+            *zip(*hollow, strict=True), linestyle="", color=colour, marker=marker, markerfacecolor="white", zorder=3
+        )
+
+
+__all__ = ["default_methods", "draw_figures", "rows_of", "warnings", "write"]
