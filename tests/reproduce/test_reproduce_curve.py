@@ -105,7 +105,7 @@ def test_of_several_targets_the_hardest_is_drawn() -> None:
 def test_a_conjunction_is_refused() -> None:
     network = gaussian(2, (2, 4, 2))
     problem = problem_of(network.graph, (np.zeros(2), np.ones(2)), rows_tensor(np.eye(2), np.zeros(2)))
-    with pytest.raises(UsageError, match="one row a disjunct"):
+    with pytest.raises(UsageError, match="one row per disjunct"):
         optimisation_curve("made", problem, CPU, 3, Deadline())
 
 

@@ -28,7 +28,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def root(context: typer.Context) -> int:
-    """The paper's tables and figures again: ours beside its own numbers, as CSV, PNG, PDF and one HTML page."""
+    """Make the paper's tables and figures again: ours beside its own numbers, as CSV, PNG, PDF and one HTML page."""
     if context.invoked_subcommand is None:
         print_out(context.get_help())
         return EXIT_USAGE
@@ -90,7 +90,7 @@ def table1(
     no_attack: options.NoAttack = False,
     quiet: options.Quiet = False,
 ) -> int:
-    """Methods against sets: mean time, mean branches, % timed out, cactus plots; beside them the paper's Table 1."""
+    """Run methods on sets: mean time, mean branches, % timed out, cactus plots; beside them the paper's Table 1."""
     from netproof.paper.runs import Asked, chosen, read_n, run_jobs
     from netproof.paper.tables import table1 as page
     from netproof.paper.tables.output import Output
@@ -105,7 +105,7 @@ def table1(
         return EXIT_INTERRUPTED
     path = page.write(output, results[""], methods, sets)
     rows = page.rows_of(results[""], methods, sets)
-    header = ("set", "boxes", "source", "method", "mean s", "branches", "two a split", "% timed out")
+    header = ("set", "boxes", "source", "method", "mean s", "branches", "two per split", "% timed out")
     print_out(text_table(header, [_row(row, "mean_s", "branches", "tree", "timed_out") for row in rows], 4))
     return _done(path, quiet, page.boxes_said(sets) if published else ())
 
@@ -129,7 +129,7 @@ def table2(
     no_attack: options.NoAttack = False,
     quiet: options.Quiet = False,
 ) -> int:
-    """The ablation: BaBSR, batches alone, optimised slopes alone, both; with speed-ups, and the paper's."""
+    """Run the ablation: BaBSR, batches alone, optimised slopes alone, both; with speed-ups, and the paper's."""
     from netproof.paper.runs import Asked, chosen, read_n, run_jobs
     from netproof.paper.tables import table2 as page
     from netproof.paper.tables.output import Output
@@ -171,7 +171,7 @@ def cpu(
     no_attack: options.NoAttack = False,
     quiet: options.Quiet = False,
 ) -> int:
-    """Time on 1, 2, 4 and 8 cores and on a GPU (--device auto: if there is one), with the published lines."""
+    """Measure time on 1, 2, 4 and 8 cores and on a GPU (--device auto: if there is one), with the published lines."""
     from netproof.campaign.devices import resolve
     from netproof.paper.runs import Asked, chosen, read_n, run_jobs
     from netproof.paper.tables import cpu as page
@@ -225,7 +225,7 @@ def bounds(
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> int:
-    """The optimised bound against the step, between the LP on unoptimised and on optimised intermediate bounds."""
+    """Draw the optimised bound against the step, between the LP on unoptimised and on optimised intermediate bounds."""
     from netproof.paper.tables.output import Output
 
     engine = options.engine(method="auto", device=device, threads=threads, timeout=timeout, settings=None)
@@ -260,7 +260,7 @@ def relaxations(
     upper: Annotated[float, typer.Option(metavar="U", help="Its upper bound, above 0.")] = 1.5,
     quiet: options.Quiet = False,
 ) -> int:
-    """The triangle and the linear relaxations of a ReLU, stable and unstable (Figure 1)."""
+    """Draw the triangle and the linear relaxations of a ReLU, stable and unstable (Figure 1)."""
     from netproof.paper.tables import relaxations as page
 
     return _done(page.relaxations(out, lower=lower, upper=upper), quiet)
@@ -268,7 +268,7 @@ def relaxations(
 
 @app.command()
 def example(out: Out, data: NoData = None, quiet: options.Quiet = False) -> int:
-    """A two-layer network: bounds, optimised bounds, and the tree of splits (Figure 2)."""
+    """Work through a two-layer network: bounds, optimised bounds, and the tree of splits (Figure 2)."""
     from netproof.paper.tables import example as page
 
     return _done(page.example(out), quiet)
@@ -321,7 +321,7 @@ def _questions(
 
 
 def _curve(output: Any, question: Question, steps: int, engine: options.Engine, title: str, quiet: bool) -> Curve:
-    """From an earlier run if it is there, else computed and kept."""
+    """Return the curve of an earlier run if it is there, else compute and keep it."""
     from netproof.core.deadline import Deadline
     from netproof.paper.tables import bounds as page
 

@@ -81,7 +81,7 @@ class BabsrLP(Bounder):
         return PAIR
 
     def _bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        """Backward with fixed slopes first; the LP where that is not enough."""
+        """Bound sub-domains by a backward pass with fixed slopes; by the LP where that is not enough."""
         began = time.monotonic()
         slopes = initial_slopes(root.layers, domains.lower, domains.upper, parallel=True)
         bounds = confirm(root, domains, DualPoint(slopes, None, domains.weights.clamp(min=1e-6)))
@@ -105,7 +105,7 @@ class BabsrLP(Bounder):
         return Bounds(found, empty, bounds.coef, point)
 
     def _solve(self, root: Root, domain: Domains, threshold: float, deadline: Deadline, clock: Clock) -> Solved:
-        """One sub-domain; past the deadline nothing."""
+        """Solve the LP of one sub-domain; past the deadline nothing is proved."""
         try:
             if root not in self._open:
                 self._open[root] = _Open(CondensedLP(root, deadline))
@@ -133,7 +133,7 @@ class BabsrLP(Bounder):
         return Solved(bound, point, _simplex(-clip_signs(program, answer.duals)[len(answer.duals) - rows :]))
 
     def _forget_parents(self, root: Root, domains: Domains) -> None:
-        """Their children are bounded, so nothing will start from them again."""
+        """Forget the parents' bases: the children are bounded, so nothing will start from them again."""
         known = self._open.get(root)
         if known is None:
             return
@@ -145,11 +145,11 @@ class BabsrLP(Bounder):
 
 
 def _key(target: int, splits: Tensor) -> bytes:
-    """Names a sub-domain by its signs (U,)."""
+    """Name a sub-domain by its target and the signs of its splits (U,)."""
     return target.to_bytes(8, "little") + splits.sign().to(torch.int8).cpu().numpy().tobytes()
 
 
 def _simplex(weights: Floats) -> Floats | None:
-    """λ of a target's rows from their duals; None where these say nothing."""
+    """Return λ of a target's rows from their duals; None where these say nothing."""
     total = float(weights.sum())
     return weights / total if total > 0 else None

@@ -64,7 +64,7 @@ class Bdd(Bounder):
 
 
 def _rebounded(root: Root, domains: Domains, most: int, deadline: Deadline) -> Domains:
-    """Neurons after the splits bounded again by linear relaxation, under the slopes that the root bounded them with."""
+    """Bound neurons after the splits again by linear relaxation, with the slopes that the root bounded them with."""
     plain = replace(domains, multipliers=torch.zeros_like(domains.multipliers))
     return replace(rebound(root, plain, most, Schedule(0), deadline), multipliers=domains.multipliers)
 
@@ -92,7 +92,7 @@ def _dual(root: Root, domains: Domains, *, proof: bool) -> Dual:
 
 
 def _start(dual: Dual, hull: Hull, domains: Domains) -> tuple[Prices, Tensor]:
-    """The parent's prices or the linear bound's, by which is better, and the size (domain, U) of a layer's."""
+    """Return the parent's prices or the linear bound's, whichever are better, and the size (domain, U) of a layer's."""
     logits = first_logits(domains.weights)
     weights = by_logits(logits, dual.valid)
     slopes = initial_slopes(dual.net.layers, domains.lower, domains.upper)
@@ -106,7 +106,7 @@ def _start(dual: Dual, hull: Hull, domains: Domains) -> tuple[Prices, Tensor]:
 
 
 def _confirm(root: Root, domains: Domains, found: Prices) -> Bounds:
-    """What the prices found are worth in float64, with rounding charged."""
+    """Evaluate in float64, with rounding charged, what the prices found are worth."""
     dual = _dual(root, domains, proof=True)
     hull = Hull.of(root.condensed64, domains.lower.double(), domains.upper.double())
     weights = by_logits(found.logits.double(), dual.valid)

@@ -44,7 +44,7 @@ class Hull:
 
     @classmethod
     def of(cls, net: Condensed, lower: Tensor, upper: Tensor) -> Hull:
-        """From bounds (domain, U) of h."""
+        """Make the hulls from bounds (domain, U) of h."""
         at_lower, at_upper, kink = (torch.empty_like(lower) for _ in range(3))
         for relaxation, packed in alike(net.layers):
             corners = relaxation.hull(Interval(lower[:, packed], upper[:, packed]))
@@ -66,7 +66,10 @@ class Solved(NamedTuple):
 
 
 def solve(hull: Hull, seed: Tensor, rho: Tensor) -> Solved:
-    """seed (domain, 1 + Y + U), rho (domain, U). Two matrix products, no loop over layers; not for proofs."""
+    """Solve every subproblem under the prices rho (domain, U); seed: (domain, 1 + Y + U).
+
+    Two matrix products, no loop over layers; not for proofs.
+    """
     net = hull.net
     base, first = net.base, net.direct
     carried = _carry(net, seed, rho)
@@ -90,7 +93,7 @@ def solve(hull: Hull, seed: Tensor, rho: Tensor) -> Solved:
 
 
 def prove(hull: Hull, seed: Tensor, rho: Tensor) -> Pulled:
-    """The dual bound in a proof copy, rounding charged: the exact ρ is whatever float64 it is given as.
+    """Evaluate the dual bound in a proof copy, rounding charged: the exact ρ is whatever float64 it is given as.
 
     The products with M and the errors of the forms are charged as for `Condensed.backward`. A neuron's term takes three
     roundings, the corner's z one more where the nonlinearity leaks, and their sum one each.
@@ -108,7 +111,7 @@ def prove(hull: Hull, seed: Tensor, rho: Tensor) -> Pulled:
 
 
 def _carry(net: Condensed, seed: Tensor, rho: Tensor) -> Tensor:
-    """c + ρM, (domain, 1 + Y + U)."""
+    """Return c + ρM, (domain, 1 + Y + U)."""
     first = net.direct
     carried = torch.addmm(seed, rho[:, first:], net.matrix[first:]) if first < net.count else seed.clone()
     carried[:, 1 : 1 + first] += rho[:, :first]

@@ -1,6 +1,6 @@
 """The prices ρ of a batch of decompositions, climbed by supergradients (Adam) or by proximal steps (Frank–Wolfe).
 
-Both rules cost one `decomposition.solve` a step and anneal, so the number of steps is theirs to know beforehand: a
+Both rules cost one `decomposition.solve` per step and anneal, so the number of steps is theirs to know beforehand: a
 nonsmooth bound stands still while steps are long and gains as they shrink, which is why standing still ends nothing
 here. Steps are measured by how large a layer's coefficients are, since ρ is of that order.
 """
@@ -57,7 +57,7 @@ def climb_prices(
     threshold: Tensor,
     deadline: Deadline,
 ) -> Prices:
-    """The best prices found; a domain whose bound passes `threshold` (domain,) is left alone.
+    """Return the best prices found; a domain whose bound passes `threshold` (domain,) is left alone.
 
     scale (domain, U): the size of ρ, by which steps are measured.
     """
@@ -96,7 +96,7 @@ class _Update(ABC):
     def next(
         self, rho: Tensor, solved: Solved, scale: Tensor, rows: Tensor, weights: Tensor, step: int
     ) -> tuple[Tensor, Tensor]:
-        """The next prices, and the bound's slope in λ (domain, row).
+        """Return the next prices, and the bound's slope in λ (domain, row).
 
         rows (domain, row): each row's value at the minimisers; weights: λ.
         """
@@ -121,7 +121,7 @@ class _Supergradient(_Update):
         return self.move(rho, solved.residual, scale, step), rows
 
     def move(self, now: Tensor, grad: Tensor, scale: Tensor | float, step: int) -> Tensor:
-        """Adam's."""
+        """Return `now` after one step of Adam along `grad`."""
         self.first.lerp_(grad, 0.1)
         self.second.mul_(0.999).addcmul_(grad, grad, value=0.001)
         width = self.second.sqrt().mul_((1 - 0.999 ** (step + 1)) ** -0.5).add_(1e-8)
@@ -163,7 +163,7 @@ class _Proximal(_Update):
         return self.anchor + self._eta(scale, step) * self.residual, self.rows
 
     def _eta(self, scale: Tensor, step: int) -> Tensor:
-        """Of the prices that `step` gives; the same about one anchor."""
+        """Return η of the prices that `step` gives; the same about one anchor."""
         return scale * (PROXIMAL * self.rule.rate * self.rule.anneal(step // INNER * INNER))
 
     def select(self, index: Tensor) -> _Proximal:
@@ -215,5 +215,5 @@ class _State:
             self.logits = self.mixing.move(self.logits, slope, 1.0, step)
 
     def _rows(self, solved: Solved) -> Tensor:
-        """(domain, row)."""
+        """Return each row's value at the minimisers, (domain, row)."""
         return self.seeds.rows_at(solved.values)

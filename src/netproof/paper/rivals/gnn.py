@@ -97,7 +97,7 @@ class Gnn(Brancher):
         return babsr.scatter(1, first, torch.where(unstable.gather(1, first), top, -torch.inf))
 
     def _failed(self, root: Root, domains: Domains, chosen: Tensor, other: Tensor) -> Tensor:
-        """The sub-domains (n,) where the network's choice is weak and BaBSR's is better."""
+        """Return the sub-domains (n,) where the network's choice is weak and BaBSR's is better."""
         real = splittable(root.layers, domains.lower, domains.upper).any(1)
         differ = (real & (chosen != other)).nonzero()[:, 0] if self.weak > 0 else chosen[:0]
         if len(differ) == 0:
@@ -125,14 +125,14 @@ class Gnn(Brancher):
         memory.fresh += len(told)
 
     def reorder(self, scope: Scope, domains: Domains, probes: int) -> Tensor:
-        """As they were ranked; a round is also when there is time for a lesson."""
+        """Return the candidates as they were ranked; a round is also when there is time for a lesson."""
         if self.online and self.memory.fresh >= FEWEST and self.memory.failures:
             self._learn(self.memory.failures)
         return domains.candidates
 
     @torch.enable_grad()  # type: ignore[no-untyped-call,unused-ignore]
     def _learn(self, failures: Sequence[Failure]) -> None:
-        """One step on the hinge loss of the ranking, over the latest failures. Nothing here is left to chance."""
+        """Take one step on the hinge loss of the ranking, over the latest failures. Nothing here is left to chance."""
         memory = self.memory
         assert memory.net is not None
         assert memory.links is not None

@@ -40,7 +40,10 @@ class AtMinimiser:
 
 @torch.no_grad()
 def at_minimiser(scope: Scope, bounds: Bounds) -> AtMinimiser:
-    """One backward and one forward pass, with the slopes that the bound was got with."""
+    """Return the relaxed network where the bound is attained.
+
+    One backward and one forward pass, with the slopes that the bound was got with.
+    """
     dual = Dual.of(scope, bounds.domains, proof=False)
     pulled = dual.at(DualPoint.of(bounds.domains)).pulled
     h, _ = dual.net.forward(pulled)
@@ -49,7 +52,7 @@ def at_minimiser(scope: Scope, bounds: Bounds) -> AtMinimiser:
 
 @torch.no_grad()
 def features(scope: Scope, bounds: Bounds, babsr: Tensor) -> Tensor:
-    """(domain, U, COUNT) float32. babsr: (domain, U), that rule's scores."""
+    """Return the features of every neuron, (domain, U, COUNT) float32. babsr: (domain, U), that rule's scores."""
     domains = bounds.domains
     low, high = domains.lower, domains.upper
     unstable = splittable(scope.layers, low, high)
@@ -92,21 +95,21 @@ def features(scope: Scope, bounds: Bounds, babsr: Tensor) -> Tensor:
 
 
 def leaks(scope: Scope) -> Tensor:
-    """(U,): the slope of each neuron's nonlinearity left of its split."""
+    """Return the slope of each neuron's nonlinearity left of its split, (U,)."""
     nothing = torch.zeros(1, scope.count, device=scope.device)
     parts = [r.sides(Interval(nothing[0, packed], nothing[0, packed]))[0] for r, packed in alike(scope.layers)]
     return torch.cat([nothing[0, :0], *parts])
 
 
 def _largest(value: Tensor) -> Tensor:
-    """(domain, 1), not negative."""
+    """Return the largest value of each domain, (domain, 1), not negative."""
     if value.shape[1] == 0:
         return value.new_zeros(len(value), 1)
     return value.nan_to_num(0.0, 0.0, 0.0).amax(1, keepdim=True).clamp(min=0)
 
 
 def _largest_of_layer(scope: Scope, value: Tensor) -> Tensor:
-    """(domain, U): the largest of each neuron's own layer."""
+    """Return for each neuron the largest value of its own layer, (domain, U)."""
     parts = value.split([layer.count for layer in scope.layers], 1)
     return torch.cat([value[:, :0], *(_largest(part).expand_as(part) for part in parts)], 1)
 
@@ -116,13 +119,13 @@ def _share(value: Tensor, of: Tensor) -> Tensor:
 
 
 def _log(value: Tensor, of: Tensor) -> Tensor:
-    """0 for nothing, 1 for all of it."""
+    """Return the share `value` / `of` on a logarithm: 0 for nothing, 1 for all of it."""
     share = (value / of.clamp(min=1e-30)).clamp(0, 1 / SMALL)
     return 1 + (share + SMALL).log10() / 4
 
 
 def _depths(scope: Scope) -> Tensor:
-    """(U,): 0 in the first layer, 1 in the last."""
+    """Return how deep each neuron's layer is, (U,): 0 for the first layer, 1 for the last."""
     sizes = [layer.count for layer in scope.layers]
     last = max(1, len(sizes) - 1)
     parts = [torch.full((size,), k / last, device=scope.device) for k, size in enumerate(sizes)]

@@ -65,7 +65,7 @@ class BranchingNet(nn.Module):
         self.with_sign = width // 2
 
     def forward(self, links: Links, features: Tensor) -> Tensor:
-        """(domain, U, COUNT) -> scores (domain, U)."""
+        """Score neurons: features (domain, U, COUNT) -> scores (domain, U)."""
         x = features.transpose(0, 1)  # neurons first: a message to a layer is then one matrix product
         first = self.embed(x)
         there = self._forwards(links, first)
@@ -74,7 +74,7 @@ class BranchingNet(nn.Module):
         return (scores + SCALE * x[..., BABSR]).transpose(0, 1)
 
     def _forwards(self, links: Links, embedded: Tensor) -> Tensor:
-        """From the input on, each layer having heard from all before it; (U, domain, p) both."""
+        """Pass messages from the input on, so that each layer hears from all before it; (U, domain, p) in and out."""
         done: list[Tensor] = []
         for k, own in enumerate(embedded.split(links.sizes)):
             if done:
@@ -86,7 +86,7 @@ class BranchingNet(nn.Module):
         return torch.cat(done) if done else embedded
 
     def _backwards(self, links: Links, embedded: Tensor) -> Tensor:
-        """From the output on, each layer having heard from all after it."""
+        """Pass messages from the output on, so that each layer hears from all after it; (U, domain, p) in and out."""
         parts = embedded.split(links.sizes)
         heard = torch.zeros_like(embedded)
         done: list[Tensor] = []
@@ -101,7 +101,7 @@ class BranchingNet(nn.Module):
         return torch.cat(done[::-1]) if done else embedded
 
     def _carry(self, signed: Tensor, size: Tensor, embedded: Tensor) -> Tensor:
-        """Messages (to, domain, p) of embeddings (from, domain, p) along links (to, from)."""
+        """Return the messages (to, domain, p) of embeddings (from, domain, p) along links (to, from)."""
         flat = (part.flatten(1) for part in embedded.split([self.with_sign, embedded.shape[-1] - self.with_sign], -1))
         told = [
             (link @ part).view(len(link), embedded.shape[1], -1)
@@ -114,7 +114,7 @@ class BranchingNet(nn.Module):
 
     @torch.no_grad()
     def scores(self, links: Links, features: Tensor) -> Tensor:
-        """(domain, U), as many sub-domains at a time as fit."""
+        """Return the scores (domain, U), computed for as many sub-domains at a time as fit."""
         parts = features.split(self.domains_at_once(features.shape[1], features.device))
         return torch.cat([features[:0, :, 0], *(self(links, part) for part in parts)])
 
@@ -124,7 +124,7 @@ def save_weights(net: BranchingNet, path: Path) -> None:
 
 
 def load_weights(path: Path = WEIGHTS) -> BranchingNet:
-    """A network of its own, which the caller may train."""
+    """Load a network of its own, which the caller may train; UsageError where the file does not hold one."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             state = {name: torch.from_numpy(stored[name]) for name in stored.files}

@@ -17,7 +17,7 @@ LEAST = 1e-3  # a gain below this is counted as this: what follows the split may
 
 
 def gains(value: Tensor, bound: Tensor) -> Tensor:
-    """(n, k, 2): the share of what is missing to a proof that each child gains, 1 where it is proved.
+    """Return the share of what is missing to a proof that each child gains, (n, k, 2); 1 where it is proved.
 
     value: (n, k, 2), the children's bounds; bound: (n,), the parent's. A proof is a bound above 0.
     """
@@ -27,7 +27,7 @@ def gains(value: Tensor, bound: Tensor) -> Tensor:
 
 
 def worth(gain: Tensor) -> Tensor:
-    """(..., 2) in [0, 1] -> (...) in (0, 1]."""
+    """Return what splits are worth, (...) in (0, 1], from the gains of their children, (..., 2) in [0, 1]."""
     low, high = gain.amin(-1).clamp(min=LEAST), gain.amax(-1).clamp(min=LEAST)
     ratio = low / high
     least, most = torch.full_like(low, -40.0), torch.zeros_like(low)  # of ln t, where t^ratio + t = 1, t = φ^−high

@@ -79,16 +79,16 @@ class MipSearch:
         return self._outcome(ENDS[claim], stopped=claim == "stopped")
 
     def _outcome(self, reason: str = "", *, stopped: bool = False) -> Outcome:
-        """What the root alone has proved, and the witness if there is one."""
+        """Return what the root alone has proved, and the witness if there is one."""
         witness = self._goal.witness
         how = "root" if witness is None else "search"
         return Outcome(self._cover.shares(), self._bounds, witness, reason, stopped, how)
 
     def discard(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is kept."""
 
     def _solve(self, root: Root, bounds: Bounds) -> str:
-        """What the solver claims of all targets together, or how it ended with the first that it does not decide."""
+        """Return what the solver claims of all targets together, or how it ended with the first that it left open."""
         judge, target = Judge(root.graph32.graph, root.rows), bounds.domains.target
         if self._goal.offer(judge, bounds.point, target):
             return "found"
@@ -117,7 +117,7 @@ class MipSearch:
             self._report("search", min(self._bounds), nodes)
 
     def _confirm(self, claim: str) -> Outcome:
-        """The solver's claim, by a search whose every bound is checked."""
+        """Try to confirm the solver's claim, by a search whose every bound is checked."""
         began, stats = time.monotonic(), Stats()
         search = Search(self._problem, self._method, self._goal, replace(self._work, stats=stats))
         outcome = search.run()

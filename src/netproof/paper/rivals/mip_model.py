@@ -41,9 +41,10 @@ def solve_mip(
     tick: Callable[[int], None],
     deadline: Deadline,
 ) -> Claim:
-    """bounds: lower and upper (U,) of h. offer: takes each solution's input (input,), True ends the run.
+    """Run the solver on the program of a target and return how it ended.
 
-    tick: told the number of nodes from time to time.
+    bounds: lower and upper (U,) of h. offer: takes each solution's input (input,), True ends the run. tick: told the
+    number of nodes from time to time.
     """
     solver = new_solver(max(0.0, deadline.remaining() - EARLY), {"mip_rel_gap": 0.0})
     model = _highs_mip(lp, lp.program(target, *bounds), *bounds)
@@ -75,7 +76,7 @@ def solve_mip(
 
 
 def _highs_mip(lp: CondensedLP, program: LinearProgram, lower: Tensor, upper: Tensor) -> highspy.HighsLp:
-    """The program with a switch a neuron in the place of its chord."""
+    """Return the program with a switch per neuron in the place of its chord."""
     at, count = lp.places, len(lp.places.positive)
     columns, rows = len(program.cost), len(program.row_lower)
     switch = columns + np.arange(count)

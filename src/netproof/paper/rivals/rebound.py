@@ -17,7 +17,7 @@ from netproof.numerics import float32_down, float32_up
 
 @torch.no_grad()
 def rebound_all(root: Root, domains: Domains, deadline: Deadline) -> Domains:
-    """The sub-domains with the better of inherited and new bounds, confirmed, of every neuron after a new split."""
+    """Return the sub-domains with the better of old and new bounds, confirmed, of every neuron after a new split."""
     parts = [_one(root, domains.select(slice(i, i + 1)), deadline) for i in range(len(domains))]
     if not parts:
         return domains

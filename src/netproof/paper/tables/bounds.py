@@ -55,7 +55,7 @@ class Question:
 def compute(
     question: Question, *, steps: int, device: str, threads: int, deadline: Deadline, progress: Progress
 ) -> Curve | None:
-    """The curve of one instance, from its files."""
+    """Compute the curve of one instance from its files; None when the deadline came first."""
     import torch
 
     from netproof.errors import UsageError
@@ -129,7 +129,7 @@ def write(output: Output, curves: Sequence[Curve], kinds: Sequence[str]) -> Path
 
 
 def said(curves: Sequence[Curve]) -> str:
-    """The result in words."""
+    """Return the result in words."""
     early = sum(c.crossing is not None and c.crossing < EARLY for c in curves)
     under = sum(c.stays_under for c in curves)
     gap = max((c.lp_first - max(c.fixed)) / (1 + abs(c.lp_first)) for c in curves)
@@ -164,7 +164,7 @@ def _paper() -> str:
 
 
 def _warnings(curves: Sequence[Curve]) -> list[str]:
-    """What contradicts the paper's statement, by instance."""
+    """Return what contradicts the paper's statement, by instance."""
     crossed = [f"{c.name}: the curve does not cross the first LP" for c in curves if c.crossing is None]
     return crossed + [f"{c.name}: the curve passes the second LP" for c in curves if not c.stays_under]
 
@@ -316,7 +316,7 @@ def _draw_crossings(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def kept(output: Output, question: Question, steps: int, device: str) -> Path:
-    """Where a curve is kept: the same file for the same question asked in the same way, so that a set is taken up."""
+    """Return where a curve is kept: one file per question and way of asking it, so that a rerun goes on from there."""
     files = (model_hash(question.model), file_hash(question.spec))
     key = json.dumps([*files, question.name, steps, device, __version__])
     return output.folder / "bounds-kept" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"

@@ -57,7 +57,7 @@ class Point:
 
 
 def read_threads(text: str | None) -> list[int]:
-    """`1,2,4`; without a word those of 1, 2, 4 and 8 that this machine has."""
+    """Read numbers of cores such as `1,2,4`; without a word return those of 1, 2, 4 and 8 that this machine has."""
     there = available_cpus()
     if text is None:
         return [count for count in CORES if count <= there]
@@ -130,7 +130,7 @@ def _panel(of: PaperSet, points: Sequence[Point], places: Sequence[str]) -> Pane
 
 
 def _draw(axes: Axes, points: Sequence[Point], places: Sequence[str]) -> None:
-    """Ours as bars, the published means as lines across, the paper's as markers in a column of their own."""
+    """Draw ours as bars, the published means as lines across, the paper's as markers in a column of their own."""
     ours = {p.place: p.row.mean_s for p in points if p.row.source == "ours" and p.row.mean_s is not None}
     for place, seconds in ours.items():
         at, gpu = places.index(place), place == "GPU"

@@ -53,12 +53,12 @@ class Curve:
 
     @property
     def crossing(self) -> int | None:
-        """The first step whose bound is above the LP on unoptimised intermediate bounds."""
+        """Return the first step whose bound is above the LP on unoptimised intermediate bounds; None if none is."""
         return next((step for step, value in enumerate(self.joint) if value > self.lp_first), None)
 
     @property
     def stays_under(self) -> bool:
-        """Under the LP on the best intermediate bounds, up to the float32 of the curve."""
+        """Say whether the curve is under the LP on the best intermediate bounds, up to its float32."""
         return max(self.joint) <= self.lp_best + 1e-5 * (1 + abs(self.lp_best))
 
 
@@ -70,7 +70,7 @@ def optimisation_curve(
     deadline: Deadline,
     progress: Progress = lambda phase, done, total: None,
 ) -> Curve | None:
-    """None when the deadline came first: half a curve has no second line."""
+    """Compute the curve and both LPs; None when the deadline came first: half a curve has no second line."""
     began = time.monotonic()
     root = build_root(problem, device, Schedule(0), deadline)
     if root is None:
@@ -99,13 +99,13 @@ def optimisation_curve(
 def _one_row_a_target(root: Root) -> None:
     if bool((root.rows.valid.sum(1) != 1).any()):
         raise UsageError(
-            "the curve needs one row a disjunct, and this property joins several by `and`",
-            remedy="give a property with one inequality a disjunct",
+            "the curve needs one row per disjunct, and this property joins several by `and`",
+            remedy="give a property with one inequality per disjunct",
         )
 
 
 def _start(root: Root, domains: Domains, rebound: Mapping[int, Tensor]) -> DualPoint:
-    """CROWN's slopes for the output and for the neurons that are bounded again."""
+    """Return CROWN's slopes for the output and for the neurons that are bounded again."""
     slopes = domains.slopes.float()
     shapes = {k: (len(slopes), 2, which.shape[1], -1) for k, which in rebound.items()}
     neurons = {k: slopes[:, None, None, : root.layers[k].start].expand(shape).clone() for k, shape in shapes.items()}
@@ -139,7 +139,7 @@ class _Ascent:
 
     @classmethod
     def of(cls, root: Root, whole: Domains, *, rebound: bool) -> _Ascent:
-        """With `rebound`, every neuron that has unstable ones before it is bounded again in each step."""
+        """Begin a run; with `rebound`, every neuron that has unstable ones before it is bounded again in each step."""
         layers = enumerate(root.layers)
         device = whole.target.device
         every = {k: torch.arange(layer.count, device=device)[None] for k, layer in layers if rebound and layer.start}
@@ -174,9 +174,10 @@ class _Ascent:
 
     @torch.no_grad()
     def best_bounds(self) -> Domains:
-        """The best bounds of all steps, each confirmed: what float64 says of its slopes, where that is less, counts.
+        """Return the best bounds of all steps, each confirmed.
 
-        Evaluated on the best bounds of the layers before, slopes give at least what they gave in their own step.
+        What float64 says of a bound's slopes counts where that is less. Evaluated on the best bounds of the layers
+        before, slopes give at least what they gave in their own step.
         """
         domains = self.whole
         for k, slopes in self.own.items():
@@ -192,5 +193,5 @@ class _Ascent:
 
     @torch.no_grad()
     def confirmed(self) -> float:
-        """The best step's bound in float64, every rounding charged."""
+        """Return the best step's bound in float64, every rounding charged."""
         return float(Joint.of(self.root, self.whole, self.rebound, proof=True).at(self.best).value)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, HEIGHT = 5.2, 4.0  # inches a panel; with type of 11 points it can be read where a phone shows it 9 cm wide
+WIDTH, HEIGHT = 5.2, 4.0  # inches per panel; with type of 11 points it can be read where a phone shows it 9 cm wide
 GRID = "#dddddd"
 # A method has the same colour and marker in every figure; colour-blind readers tell them apart, grey print by markers.
 STYLES = {
@@ -55,7 +55,7 @@ def style(method: str, source: str) -> tuple[str, str, str]:
 
 
 def write_panels(panels: Sequence[Panel], path: Path, *, columns: int = 2) -> list[Picture]:
-    """PATH.png and PATH.pdf with every panel, and each panel for the page."""
+    """Write PATH.png and PATH.pdf with every panel; return each panel as a picture for the page."""
     from netproof.report.plots import render, save
 
     save(figure_of(panels, columns=columns), path)

@@ -72,7 +72,7 @@ class Example:
 
 
 def network(layers: Sequence[Layer]) -> Graph:
-    """Linear layers with a ReLU between each two."""
+    """Build a network of linear layers with a ReLU between each two."""
     inputs = len(layers[0][0][0])
     nodes = [Node(0, Input(), (), (1, inputs), "x")]
     for k, (weight, bias) in enumerate(layers):
@@ -84,7 +84,7 @@ def network(layers: Sequence[Layer]) -> Graph:
 
 
 def problem_of(layers: Sequence[Layer]) -> Problem:
-    """f > 0 on [−1, 1]^n."""
+    """Make the problem f > 0 on [−1, 1]^n, f being the network of these layers."""
     graph = network(layers)
     box = torch.ones(graph.input.shape, dtype=torch.float64)
     one = torch.ones(1, 1, dtype=torch.float64)
@@ -109,7 +109,7 @@ def compute() -> Example:
 
 
 def conflict() -> list[TreeNode]:
-    """Appendix A.1's tree: both neurons split, each leaf bounded by itself."""
+    """Grow the tree of Appendix A.1: both neurons split, each leaf bounded by itself."""
     found = OPTIMISED.root(problem_of(CONFLICT), torch.zeros(1, dtype=torch.float64), CPU, NEVER, Clock())
     assert found is not None
     return grow(*found, Lirpa(), Babsr(), every=True)
@@ -124,7 +124,7 @@ def _neurons(
 
 
 def example(out: str | Path) -> Path:
-    """Write example.{csv,png,pdf,html} and example-tree.csv; the path of the page."""
+    """Write example.{csv,png,pdf,html} and example-tree.csv; return the path of the page."""
     found = compute()
     output = Output.at(out, "example")
     output.csv(("stage", "quantity", "lower", "upper"), _bound_rows(found))

@@ -47,7 +47,7 @@ class Output:
             raise UsageError(what, file=str(self.folder), remedy="choose a writable folder") from error
 
     def path(self, more: str = "") -> Path:
-        """FOLDER/NAME or FOLDER/NAME-MORE, without a suffix."""
+        """Return FOLDER/NAME or FOLDER/NAME-MORE, without a suffix."""
         return self.folder / (f"{self.name}-{files.file_name(more)}" if more else self.name)
 
     def csv(self, header: Sequence[str], rows: Iterable[Sequence[Any]], more: str = "") -> Path:
@@ -61,19 +61,19 @@ class Output:
             return write_panels(panels, self.path(more), columns=columns)
 
     def page(self, title: str, sections: Sequence[Section], text: str) -> Path:
-        """The page; it always says whose numbers the paper's are."""
+        """Write the page, which always says whose numbers the paper's are; return its path."""
         source = Section("Sources", items=[f"paper: {PAPER}", f"ours: netproof {__version__}"])
         with self._writable():
             return files.write_text(Path(f"{self.path()}.html"), page(title, [*sections, source], text=text))
 
 
 def cell(value: Any) -> Any:
-    """A figure as CSV has it: enough digits to compute with, nothing where there is none."""
+    """Return a figure as CSV has it: enough digits to compute with, nothing where there is none."""
     if value is None:
         return ""
     return f"{value:.10g}" if isinstance(value, float) else value
 
 
 def shown(value: float | None, digits: int = 2) -> str:
-    """A figure as a page has it."""
+    """Return a figure as a page has it."""
     return "–" if value is None else f"{value:.{digits}f}"

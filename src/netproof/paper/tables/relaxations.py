@@ -53,7 +53,7 @@ class Relaxed:
 
     @property
     def area(self) -> float:
-        """Between the highest lower and the lowest upper line; by corners, as all of them are straight."""
+        """Return the area between the highest lower and the lowest upper line; by corners, as all are straight."""
         corners = sorted({self.lower, self.upper, *(0.0,) * (self.lower < 0 < self.upper)})
         gaps = [self.most(h) - self.least(h) for h in corners]
         return math.fsum(
@@ -68,7 +68,7 @@ class Relaxed:
 
 
 def compute(lower: float, upper: float) -> list[Relaxed]:
-    """The four panels, the unstable ones on [lower, upper]."""
+    """Compute the four panels, the unstable ones on [lower, upper]."""
     if not (math.isfinite(lower) and math.isfinite(upper) and lower < 0 < upper):
         raise UsageError(
             f"--lower {lower:g} --upper {upper:g}: an unstable neuron has lower < 0 < upper",
@@ -89,7 +89,7 @@ def compute(lower: float, upper: float) -> list[Relaxed]:
 
 
 def _linear(lower: float, upper: float, slope: float | None) -> tuple[Line, ...]:
-    """The lower and the upper line of LiRPA; a slope of None: the stable one."""
+    """Return the lower and the upper line of LiRPA; slope: None for a stable neuron."""
     low, high = (torch.tensor([v], dtype=torch.float64) for v in (lower, upper))
     chosen = torch.tensor([0.0 if slope is None else slope], dtype=torch.float64)
     lines = relaxation_of(Relu()).family(Interval(low, high), proof=False).at(chosen)
@@ -98,13 +98,13 @@ def _linear(lower: float, upper: float, slope: float | None) -> tuple[Line, ...]
 
 
 def start_slope(lower: float, upper: float) -> float:
-    """The slope that the optimisation starts from (CROWN's choice)."""
+    """Return the slope that the optimisation starts from (CROWN's choice)."""
     low, high = (torch.tensor([v], dtype=torch.float64) for v in (lower, upper))
     return float(relaxation_of(Relu()).initial(Interval(low, high)))
 
 
 def relaxations(out: str | Path, *, lower: float = -1.0, upper: float = 1.5) -> Path:
-    """Write relaxations.{csv,png,pdf,html}; the path of the page."""
+    """Write relaxations.{csv,png,pdf,html}; return the path of the page."""
     found = compute(lower, upper)
     output = Output.at(out, "relaxations")
     rows = [

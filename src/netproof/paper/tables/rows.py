@@ -81,7 +81,7 @@ def tree_branches(result: Result) -> tuple[int, int] | None:
 
     A sub-domain that is split on k neurons at once makes 2^k, which we count; split on one after the other it would
     make 2^(k+1) − 2. So the number is 2 (ours − sub-domains split). How many were split a result does not tell, but at
-    least one in a round and at most one for every two children: exact with one round, or one sub-domain a round.
+    least one in a round and at most one for every two children: exact with one round, or one sub-domain per round.
     None for methods that bound sub-domains again under a tighter root: those are no splits.
     """
     if "tighter_roots" in result.options:

@@ -38,13 +38,13 @@ NOTE = (
 )
 BRANCHES = (
     "Branches are sub-domains bounded below the root. One that is split on k neurons at once makes 2^k, which is"
-    " counted; the column 'two a split' counts 2^(k+1) − 2 for it, as published counts do, which split one neuron at a"
-    " time. What a run keeps gives it within limits, and exactly where there was one round or one sub-domain in each."
+    " counted; the column 'two per split' counts 2^(k+1) − 2 for it, as published counts do, which split one neuron at"
+    " a time. What a run keeps gives it within limits, and exactly where there was one round or one sub-domain in each."
 )
 FLOOR = (
     "The first round of lirpa and gnn has a floor: it splits the root on so many neurons at once that more than n"
-    " sub-domains come of it. With n = 400 a proof that needs any split takes 512 branches or more (1022 two a split),"
-    " with n = 200 256 or more (510)."
+    " sub-domains come of it. With n = 400 a proof that needs any split takes 512 branches or more (1022 two per"
+    " split), with n = 200 256 or more (510)."
 )
 GNN = (
     "gnn and gnn-online are bounded by LiRPA, in batches. The rows GNN and GNN-online of the paper and of published.csv"
@@ -123,7 +123,7 @@ def how(results: Sequence[Result]) -> Section:
 
 def table(rows: Sequence[Row]) -> Table:
     header = (
-        *("method", "source", "boxes", "mean s", "mean branches", "two a split"),
+        *("method", "source", "boxes", "mean s", "mean branches", "two per split"),
         *("% timed out", "% solved", "properties", "limit s"),
     )
     columns = ("mean_s", "branches", "tree", "timed_out", "solved", "properties", "limit")

@@ -166,7 +166,7 @@ def write(output: Output, results: Sequence[Result], sets: Mapping[str, PaperSet
 
 TITLES = (
     *("set", "boxes", "source", "row", "mean s"),
-    *("speed-up, measured", "speed-up, published", "branches", "two a split", "% solved"),
+    *("speed-up, measured", "speed-up, published", "branches", "two per split", "% solved"),
 )
 
 
@@ -191,7 +191,7 @@ def table(lines: Sequence[Line]) -> Table:
     """Return the table of one set."""
     header = (
         *("row", "source", "boxes", "mean s", "speed-up, measured", "speed-up, published"),
-        *("mean branches", "two a split", "% solved", "properties", "limit s"),
+        *("mean branches", "two per split", "% solved", "properties", "limit s"),
     )
     rows = [
         (

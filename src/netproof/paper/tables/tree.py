@@ -82,7 +82,7 @@ def grow(
 
 
 def _neuron(root: Root, packed: int) -> Neuron:
-    """A packed neuron by its layer and its place in it."""
+    """Name a packed neuron by its layer and its place in it."""
     for layer in root.graph32.layers:
         if layer.packed.start <= packed < layer.packed.stop:
             hidden = root.graph32.graph.nonlinear.index(layer.node)

@@ -11,7 +11,7 @@ from netproof.paper.tables.tree import TreeNode
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ROW = 0.9  # inches a leaf
+ROW = 0.9  # inches per leaf
 
 
 def tree_height(nodes: Sequence[TreeNode]) -> float:
@@ -19,7 +19,7 @@ def tree_height(nodes: Sequence[TreeNode]) -> float:
 
 
 def places(nodes: Sequence[TreeNode]) -> dict[int, tuple[float, float]]:
-    """(depth, row) of every node: leaves one under the other, a parent midway between its children."""
+    """Return (depth, row) of every node: leaves one under the other, a parent midway between its children."""
     children: dict[int, list[int]] = {}
     for node in nodes:
         if node.parent is not None:
@@ -38,7 +38,7 @@ def places(nodes: Sequence[TreeNode]) -> dict[int, tuple[float, float]]:
 
 
 def draw_tree(axes: Axes, nodes: Sequence[TreeNode]) -> None:
-    """A box a sub-domain with its two values; a proved one is grey with a solid rim, an open one white and dashed."""
+    """Draw a box per sub-domain with its two values: grey with a solid rim if proved, else white and dashed."""
     at = places(nodes)
     deepest = max(depth for depth, _ in at.values())
     lowest = max(row for _, row in at.values())
