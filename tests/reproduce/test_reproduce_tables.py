@@ -13,11 +13,11 @@ from netproof.campaign.store import Result
 from netproof.core.cpu import available_cpus
 from netproof.errors import UsageError
 from netproof.methods.registry import METHODS
+from netproof.paper.sets import LIMIT, SETS, Boxes, PaperSet, find_sets
 from netproof.paper.tables import cpu, table1, table2
 from netproof.paper.tables.drawing import style
 from netproof.paper.tables.output import Output
 from netproof.paper.tables.rows import our_row, paper_rows, paper_speedups, published_row
-from netproof.paper.tables.sets import LIMIT, SETS, Boxes, PaperSet, find_sets
 from support.campaign import a_result
 from support.paper_sets import make_sets
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from netproof.paper.tables.sets import SETS
+from netproof.paper.sets import SETS
 from support.campaign import make_set
 
 HEADER = (

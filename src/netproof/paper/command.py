@@ -92,9 +92,9 @@ def table1(
 ) -> int:
     """Run methods on sets: mean time, mean branches, % timed out, cactus plots; beside them the paper's Table 1."""
     from netproof.paper.runs import Asked, chosen, read_n, run_jobs
+    from netproof.paper.sets import find_sets
     from netproof.paper.tables import table1 as page
     from netproof.paper.tables.output import Output
-    from netproof.paper.tables.sets import find_sets
 
     methods = list(dict.fromkeys(method or page.default_methods()))
     asked = Asked(chosen(methods, settings), read_n(n), timeout, device, threads, seed, not no_attack)
@@ -131,9 +131,9 @@ def table2(
 ) -> int:
     """Run the ablation: BaBSR, batches alone, optimised slopes alone, both; with speed-ups, and the paper's."""
     from netproof.paper.runs import Asked, chosen, read_n, run_jobs
+    from netproof.paper.sets import find_sets
     from netproof.paper.tables import table2 as page
     from netproof.paper.tables.output import Output
-    from netproof.paper.tables.sets import find_sets
     from netproof.paper.tables.table1 import boxes_said
 
     methods = [*([page.MEASURED] if baseline else []), *page.ROWS.values()]
@@ -174,9 +174,9 @@ def cpu(
     """Measure time on 1, 2, 4 and 8 cores and on a GPU (--device auto: if there is one), with the published lines."""
     from netproof.campaign.devices import resolve
     from netproof.paper.runs import Asked, chosen, read_n, run_jobs
+    from netproof.paper.sets import find_sets
     from netproof.paper.tables import cpu as page
     from netproof.paper.tables.output import Output
-    from netproof.paper.tables.sets import find_sets
     from netproof.paper.tables.table1 import boxes_said
 
     counts = page.read_threads(threads)
@@ -299,8 +299,8 @@ def _questions(
     data: str | None, set_name: str, boxes: str | None, index: int | None, model: str | None, spec: str | None
 ) -> list[Question]:
     """Return what is asked: one property of a set, or without an index all of it, or files of one's own."""
+    from netproof.paper.sets import find_sets
     from netproof.paper.tables.bounds import Question
-    from netproof.paper.tables.sets import find_sets
 
     if model is not None or spec is not None:
         if data is not None or index is None:

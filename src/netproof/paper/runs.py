@@ -14,7 +14,7 @@ from netproof.errors import UsageError
 if TYPE_CHECKING:
     from netproof.campaign.jobs import Job
     from netproof.campaign.store import Result
-    from netproof.paper.tables.sets import PaperSet
+    from netproof.paper.sets import PaperSet
 
 NETWORKS = ("base", "wide", "deep")
 WITH_N = ("lirpa", "lirpa-fixed", "gnn", "gnn-online")  # Algorithm 1 in batches; others have an n of their own

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from netproof.campaign.store import Result
 from netproof.core.cpu import available_cpus
 from netproof.errors import UsageError
+from netproof.paper.sets import PaperSet
 from netproof.paper.tables.drawing import Panel, style
 from netproof.paper.tables.output import Output, shown
 from netproof.paper.tables.rows import SOURCES, Row, figures, our_row, paper_rows, published_row
-from netproof.paper.tables.sets import PaperSet
 from netproof.paper.tables.table1 import boxes_said, how, warnings
 from netproof.report.page import Section, Table
 

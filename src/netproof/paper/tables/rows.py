@@ -13,8 +13,8 @@ from importlib.resources import files
 from statistics import fmean
 
 from netproof.campaign.store import Result
+from netproof.paper.sets import LIMIT, PaperSet, Published
 from netproof.paper.tables.output import shown
-from netproof.paper.tables.sets import LIMIT, PaperSet, Published
 
 # The paper's name of what a method of ours stands for. `gnn` and `gnn-online` are not here: they are bounded by LiRPA,
 # in batches, and the paper's rows of these names by the LP, one sub-domain at a time.

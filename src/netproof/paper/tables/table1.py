@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from netproof.campaign.store import Result
 from netproof.campaign.summary import contradictions, latest
 from netproof.methods.registry import METHODS
+from netproof.paper.sets import PaperSet
 from netproof.paper.tables.drawing import Panel, style
 from netproof.paper.tables.output import Output
 from netproof.paper.tables.rows import (
@@ -23,7 +24,6 @@ from netproof.paper.tables.rows import (
     paper_rows,
     published_row,
 )
-from netproof.paper.tables.sets import PaperSet
 from netproof.report.page import Picture, Section, Table
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netproof.campaign.store import Result
+from netproof.paper.sets import PaperSet
 from netproof.paper.tables.drawing import Panel
 from netproof.paper.tables.output import Output, shown
 from netproof.paper.tables.rows import (
@@ -22,7 +23,6 @@ from netproof.paper.tables.rows import (
     paper_speedups,
     published_row,
 )
-from netproof.paper.tables.sets import PaperSet
 from netproof.paper.tables.table1 import BRANCHES, FLOOR, boxes_said, draw_series, how, warnings
 from netproof.report.page import Section, Table
 
