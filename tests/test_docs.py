@@ -57,7 +57,7 @@ def test_benchmarking_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (shown,) = blocks("benchmarking.md", "text")
     assert tables[0] == [line.split()[:10] for line in shown.splitlines()]
     page = (tmp_path / "campaign" / "report" / "index.html").read_text(encoding="utf-8")
-    assert "lirpa (steps=5, seed=1, attack=False)" in page
+    assert "lirpa (steps=5, seed=1, attack=True)" in page
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks("benchmarking.md", "python")), encoding="utf-8")
     names = runpy.run_path(str(script))

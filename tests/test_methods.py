@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from netproof.bounds.lirpa import Lirpa
+from netproof.branching.babsr import Babsr, BabsrOriginal
 from netproof.core.extras import CANDIDATES, Extras
 from netproof.errors import DeviceError, UsageError
 from netproof.methods.build import BATCH, build_method
@@ -52,8 +53,20 @@ def test_the_papers_numbers_are_the_defaults() -> None:
 def test_the_variants_differ_as_their_names_say() -> None:
     assert built("lirpa-single")[1].batch == 1
     fixed, _ = built("lirpa-fixed")
-    assert (fixed.root_steps, fixed.neuron_steps, fixed.steps) == (0, 0, 0)
-    assert built("lirpa")[1].batch == BATCH["cpu"]
+    assert (fixed.root_steps, fixed.steps) == (0, 0)
+    lirpa, leaves = built("lirpa")[1], built("lirpa-leaves")[1]
+    assert (lirpa.batch, lirpa.fill) == (BATCH["cpu"], None)
+    assert (leaves.batch, leaves.fill) == (BATCH["cpu"] // 2, 1)
+    assert built("lirpa-leaves", batch="1")[1].batch == 1
+
+
+def test_what_netproof_found_better_is_off_in_algorithm_1() -> None:
+    bounder, method = built("lirpa")
+    assert (bounder.rebound, bounder.ranked, bounder.own_slopes, bounder.gain) == (None, False, False, 0.0)
+    assert bounder.parallel
+    assert isinstance(method.brancher, BabsrOriginal)
+    assert method.extras == Extras(lp_batch=None)
+    assert not METHODS["lirpa"].attacks
 
 
 def test_every_field_reaches_the_search() -> None:
@@ -68,14 +81,24 @@ def test_every_field_reaches_the_search() -> None:
         "child_rate": "0.75",
         "patience": "6",
         "leaf_lp": "no",
-        "lp_turns": "no",
+        "lp_turns": "yes",
+        "lp_batch": "11",
         "attack_after": "8",
+        "grow": "no",
+        "parallel": "no",
+        "own_slopes": "yes",
+        "ranked": "yes",
+        "gain": "0.125",
+        "gains_only": "yes",
     }
     assert set(given) == {field.name for field in METHODS["lirpa"].fields}
     bounder, method = built("lirpa", **given)
-    assert bounder == Lirpa(root_steps=3, neuron_steps=4, steps=2, rebound=9, rate=0.5, child_rate=0.75)
-    assert (method.batch, method.lp_threshold, method.patience, method.leaf_lp) == (7, 5, 6, False)
-    assert method.extras == Extras(lp_turns=False, attack_after=8)
+    assert bounder == Lirpa(
+        3, 4, 2, 9, ranked=True, own_slopes=True, parallel=False, rate=0.5, child_rate=0.75, gain=0.125
+    )
+    assert (method.batch, method.fill, method.lp_threshold, method.patience, method.leaf_lp) == (3, 1, 5, 6, False)
+    assert isinstance(method.brancher, Babsr)
+    assert method.extras == Extras(lp_turns=True, lp_batch=11, attack_after=8)
 
 
 def test_every_field_of_bdd_reaches_the_search() -> None:
@@ -111,7 +134,7 @@ def test_every_extra_of_beta_reaches_the_search() -> None:
         "lp_turns": "no",
         "attack_after": "0",
     }
-    assert set(given) == {field.name for field in fields(Extras)}
+    assert set(given) == {field.name for field in fields(Extras)} - {"lp_batch"}  # which speaks of η
     method = build_method("beta", method_info("beta").options(given), CPU)
     assert method.extras == Extras(3, 2, 9, 0.5, lp_turns=False, attack_after=0)
 
@@ -121,11 +144,12 @@ def test_what_a_method_does_not_declare_it_does_not_do() -> None:
         extras = build_method(name, method_info(name).options(), CPU).extras
         return {field.name for field in fields(Extras) if getattr(extras, field.name) != field.default}
 
-    every = {field.name for field in fields(Extras)}
+    every = {field.name for field in fields(Extras)} - {"lp_batch"}
     assert asked("auto") == asked("beta") == every
     assert asked("input-split") == asked("mip") == every - {"attack_after"}
-    for name in ("lirpa", "lirpa-single", "lirpa-fixed", "bdd", "gnn", "gnn-online"):
-        assert asked(name) == {"lp_turns", "attack_after"}
+    for name in ("lirpa", "lirpa-leaves", "lirpa-single", "lirpa-fixed", "gnn", "gnn-online"):
+        assert asked(name) == {"lp_batch"}
+    assert asked("bdd") == {"lp_turns", "attack_after"}
     assert asked("babsr-lp") == {"attack_after"}  # its every bound is an LP
 
 

@@ -69,7 +69,7 @@ def verify(
     device: str = "auto",
     threads: int | None = None,
     seed: int = 0,
-    attack: bool = True,
+    attack: bool | None = None,
     options: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
     deadline: Deadline | None = None,
@@ -78,16 +78,17 @@ def verify(
 
     model: an ONNX path, a torch module, or what `load_network` returned. spec: a VNN-LIB path, a Property, or an
     input region such as `linf_ball(x, eps)`, then with the `label` that must win (against `targets`, or all others).
+    attack: whether to look for counterexamples first; None: unless the method is one of the paper's.
     `deadline` (or `timeout` in seconds) ends the run; `deadline.cancel()` from another thread does so at once.
     """
-    attack = arguments.flag(attack, "attack")
+    attack = None if attack is None else arguments.flag(attack, "attack")
     run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
     network = read_network(model, _shape(spec))
     property = as_property(network, spec, label, targets)
     problems = reduce(network, property)
     run.prepare(network, problems, loaded=isinstance(model, Network))
     run.stats.seconds["load"] = run.elapsed()
-    return run.decide(network, property, problems, attack)
+    return run.decide(network, property, problems, run.info.attacks if attack is None else attack)
 
 
 @engine_state()

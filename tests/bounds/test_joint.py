@@ -109,7 +109,8 @@ def test_neurons_that_are_stable_or_no_candidates_are_left_alone() -> None:
     whole = replace(root_domains(root), candidates=torch.tensor([[0, 2, 6, -1]]))
     children = split(whole, torch.tensor([[0]]))
     children = replace(children, upper=children.upper.index_fill(1, torch.tensor([6]), 0.0))
-    assert chosen_neurons(root, moved_neurons(root, children, 16), 0) == {2}
+    assert chosen_neurons(root, moved_neurons(root, children, 16, ranked=True), 0) == {2}
+    assert chosen_neurons(root, moved_neurons(root, children, None), 0) == {2, 3}
 
 
 def test_the_widest_come_first_and_missing_ones_are_the_count() -> None:

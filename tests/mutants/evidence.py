@@ -210,7 +210,7 @@ MUTANTS = (
     Mutant(
         "fallback-drops-only-what-it-tells",
         "search/lp_turns.py",
-        "                    self._ledger.drop(inside)\n",
+        "                    self._ledger.drop(part)\n",
         "                    pass\n",
         "what is pruned counts as proved: without its share there is no proof",
         ("search/test_lp_turns.py",),

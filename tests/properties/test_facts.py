@@ -39,7 +39,10 @@ either_attack = pytest.mark.parametrize("attack", [True, False], ids=["attack", 
 
 ONE = (np.array([-1.0]), np.array([1.0]))
 SEGMENT = whole_box([-1], [1])
-CONFLICTS = {m: {"steps": "0"} if m == "lirpa-single" else {} for m in METHODS}  # options with which splits conflict
+# One split at a time may do without an LP: −relu split, the other's best slope cancels it. Both at once may not.
+ONE_AT_A_TIME = ("lirpa-single", "lirpa-leaves")
+FIXED = {"steps": "0", "parallel": "no"}
+CONFLICTS = {m: FIXED if m in ONE_AT_A_TIME else {} for m in METHODS}  # options with which splits conflict
 
 
 def relu_minus_relu() -> TinyNetwork:
@@ -80,9 +83,8 @@ def forgetful(domains: Domains) -> Domains:
 # --- fact 1: linear bounds ignore that splits may conflict ---
 
 
-@pytest.mark.parametrize("method", [m for m in SLOPES_ALONE if m != "lirpa-single"])
+@pytest.mark.parametrize("method", [m for m in SLOPES_ALONE if m not in ONE_AT_A_TIME])
 def test_fact_1_conflicting_splits_stay_undecided_without_the_leaf_lp(method: str, tmp_path: Path) -> None:
-    """One split at a time may do without: −relu split, the other's best slope cancels it. Both at once may not."""
     model = relu_minus_relu().save(tmp_path / "f.onnx")
     spec = as_file("-0.001", tmp_path / "f.vnnlib")
     verdict = netproof.verify(model, spec, method=method, device="cpu", options={"leaf_lp": "false"})
@@ -102,7 +104,7 @@ def test_fact_1_the_leaf_lp_proves_it(method: str, tmp_path: Path) -> None:
     assert 0 <= verdict.lower_bound <= 0.001 + 1e-6
     if method in SIGNS:
         assert verdict.lower_bound == pytest.approx(0.001, abs=1e-6)
-    if method in SLOPES_ALONE and method != "lirpa-single":  # which may do without, as above
+    if method in SLOPES_ALONE and method not in ONE_AT_A_TIME:
         assert verdict.decided_by == "leaf"
         assert verdict.stats.leaf_lps + verdict.stats.lps > 0
 
@@ -147,10 +149,12 @@ def test_fact_2_feasibility_alone_would_not_do(method: str, tmp_path: Path) -> N
     weight = [[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [2.0, 0.0], [-2.0, 0.0]]
     network = dense((weight, [0.0] * 6), ([[1.0, 1.0, 1.0, 1.0, -1.0, -1.0]], [0.0]))
     box = whole_box([-1, -1], [1, 1])
-    verdict = ask(network, at_most(box, network, "-1/100"), tmp_path, method=method)
+    options = CONFLICTS[method]
+    verdict = ask(network, at_most(box, network, "-1/100"), tmp_path, method=method, options=options)
     assert verdict.status == Status.UNSAT
     assert verdict.stats.leaf_lps + verdict.stats.lps > 0
-    stuck = ask(network, at_most(box, network, "-1/100"), tmp_path, method=method, options={"leaf_lp": "false"})
+    options = {"leaf_lp": "false", **options}
+    stuck = ask(network, at_most(box, network, "-1/100"), tmp_path, method=method, options=options)
     assert stuck.status == Status.UNKNOWN
 
 
@@ -314,7 +318,12 @@ def two_layers() -> TinyNetwork:
     )
 
 
-BOUNDERS = {"fixed": Lirpa(0, 0, 0), "optimised": Lirpa(), "nothing rebounded": Lirpa(rebound=0)}
+BOUNDERS = {
+    "fixed": Lirpa(0, 0, 0),
+    "optimised": Lirpa(),
+    "slopes of their own": Lirpa(own_slopes=True),
+    "nothing rebounded": Lirpa(rebound=0),
+}
 
 
 def clean(domains: Domains) -> bool:
@@ -353,7 +362,7 @@ def test_fact_5_a_domain_is_called_empty_only_when_that_is_confirmed(bounder: Li
     lower[:, z] = torch.tensor([-0.125, -0.5])
     found = bound_of(bounder, root, replace(inactive, lower=lower))
     assert clean(found.domains)
-    assert found.empty.tolist() == [bounder.rebound > 0, False]
+    assert found.empty.tolist() == [bounder.rebound != 0, False]
     assert (found.domains.bound == np.inf).tolist() == found.empty.tolist()
 
 

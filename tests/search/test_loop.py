@@ -40,7 +40,7 @@ def dense(seed: int, *widths: int) -> Graph:
 class Watched(Bounder):
     """Lirpa that remembers the sub-domains it bounded, and may refuse large batches for want of memory."""
 
-    inner: Lirpa = field(default_factory=lambda: Lirpa(root_steps=5, neuron_steps=0, steps=2))
+    inner: Lirpa = field(default_factory=lambda: Lirpa(root_steps=5, neuron_steps=0, steps=2, own_slopes=True))
     most: int = 10**9
     sizes: list[int] = field(default_factory=list)
     seen: list[Bounds] = field(default_factory=list)

@@ -40,7 +40,8 @@ def test_what_does_not_hold_is_not_proved(seed: int, batch: int) -> None:
     assert outcome.lower_bound <= -0.01 + 1e-6
 
 
-def test_what_is_pruned_below_a_proved_parent_counts_once() -> None:
+@pytest.mark.parametrize("takes", [0, 1, 8, 16])
+def test_what_is_pruned_below_a_proved_parent_counts_once(takes: int) -> None:
     """Sixteen parts of a set on which the property holds with ease, and the LP looks at one of them."""
     problem = first_problem(sharpened(knotted(0, (3, 6, 5, 2)), (Fraction(20),)))
     root, bounds = root_of(LIRPA, problem)
@@ -50,7 +51,7 @@ def test_what_is_pruned_below_a_proved_parent_counts_once() -> None:
     ledger, frontier = Ledger(goal, 1, CPU), Frontier(parts)
     fallback = LpTurns(root, LeafLP(root, 1), LIRPA, ledger, 1)
     fallback.batch = 1
-    fallback.turn(frontier, Deadline(60.0), stats, Clock())
+    fallback.turn(frontier, takes, Deadline(60.0), stats, Clock())
     assert (len(frontier), stats.lp_pruned) == (0, 15)
     assert ledger.proved() == (1,)
     assert 0 < float(ledger.target_bounds(frontier.parts())) <= 20 + 1e-6

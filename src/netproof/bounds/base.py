@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from netproof.bounds.linear.layers import initial_slopes
 from netproof.bounds.neurons.root import Deepen, Root
 from netproof.bounds.record import NOTHING, Recorder
 from netproof.bounds.scope import Scope
+from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
 from netproof.problem.problem import Problem
 
@@ -29,6 +31,13 @@ class Bounds:
 
     def select(self, index: Tensor) -> Bounds:
         return Bounds(self.domains.select(index), self.empty[index], self.coef[index], self.point[index])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Bounds]) -> Bounds:
+        """Put what was bounded in parts together, in order."""
+        domains = concatenate([part.domains for part in parts])
+        empty, coef, point = (torch.cat(one) for one in zip(*((p.empty, p.coef, p.point) for p in parts), strict=True))
+        return cls(domains, empty, coef, point)
 
 
 @dataclass

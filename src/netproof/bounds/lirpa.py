@@ -1,4 +1,8 @@
-"""Optimised LiRPA, the bounder of the paper: slopes fixed, or chosen by gradient and then confirmed."""
+"""Optimised LiRPA, the bounder of the paper: slopes fixed, or chosen by gradient and then confirmed.
+
+Each unstable neuron of a sub-domain has one slope, which every bound uses that it enters: the output's, and those of
+the neurons behind it, which are optimised jointly (the text after equation (7), section 3.1).
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,15 @@ from netproof.bounds.domains import Domains
 from netproof.bounds.dual import DualPoint
 from netproof.bounds.joint import Joint
 from netproof.bounds.linear.layers import initial_slopes
-from netproof.bounds.neurons.affected import moved_neurons
+from netproof.bounds.linear.memory import more_than_a_pass
+from netproof.bounds.neurons.affected import later_neurons, moved_neurons, some_of
 from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.neurons.transfer import repack
 from netproof.core.deadline import Deadline
 from netproof.numerics import with_margin
 from netproof.problem.problem import Problem
+
+Rebound = Mapping[int, Tensor]  # by layer (domain, K): its neurons that are bounded again, U_k where there is none
 
 
 @dataclass(frozen=True)
@@ -28,60 +36,128 @@ class Lirpa(Bounder):
     """Optimised LiRPA: slopes by gradient, jointly through the intermediate bounds that a split moves."""
 
     root_steps: int = 100
-    neuron_steps: int = 20
+    neuron_steps: int = 20  # with slopes of their own, of the neurons at the root
     steps: int = 10
-    rebound: int = 16
-    rate: float = 0.25
+    rebound: int | None = None  # neurons per layer bounded again after a split; None: all that it moves
+    ranked: bool = False  # only those of them that branching ranked highest
+    own_slopes: bool = False  # whether each neuron's bounds have slopes of their own
+    parallel: bool = True  # whether slopes start parallel to the upper lines, or as CROWN has them
+    rate: float = 0.1
     child_rate: float = 0.1
+    gain: float | None = 0.0  # of |bound| that a few steps below the root must gain for more to follow; None: nothing
 
     def root(
         self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
     ) -> tuple[Root, Bounds] | None:
-        # Cheap first: where fixed slopes for the neurons suffice, nothing else is computed.
-        quick = build_root(problem, device, Schedule(0), deadline)
-        if quick is None:
+        first = build_root(problem, device, Schedule(0), deadline, parallel=self.parallel)
+        if first is None:
             return None
-        bounds = self.whole(quick, threshold, deadline, clock)
+        bounds = self.whole(first, threshold, deadline, clock)
         proved = bool((bounds.domains.bound > threshold).all())
-        if proved or self.neuron_steps == 0 or len(quick.layers) < 2:
-            return quick, bounds
-        root = build_root(problem, device, Schedule(self.neuron_steps, self.rate), deadline, quick.confirmed)
-        if root is None:
-            return quick, bounds
-        return root, self.whole(root, threshold, deadline, clock)
-
-    def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        rebound = moved_neurons(root, domains, self.rebound)
-        start = _inherited(root, domains, rebound) if self.steps else _fixed(root, domains)
-        climb = Climb(Schedule(self.steps, self.child_rate), with_margin(threshold), deadline)
-        return optimise_and_confirm(root, domains, rebound, start, climb, clock)
-
-    def domains_at_once(self, root: Root) -> int:
-        return max(1, root.net32.climbs_that_fit() // (1 + self.rebound))  # a neuron has no multipliers nor moments
+        if proved or len(first.layers) < 2:
+            return first, bounds
+        if self.own_slopes:
+            return self._neuron_by_neuron(first, threshold, deadline, clock) or (first, bounds)
+        return _taken_over(first, bounds, deadline) or (first, bounds)
 
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        climb = Climb(Schedule(self.root_steps, self.rate), with_margin(threshold), deadline)
+        """Bound the whole input set: with shared slopes, jointly with all neurons behind the first layer."""
+        schedule = Schedule(self.root_steps, self.rate, gain=None)
         domains = root_domains(root)
-        start = DualPoint(domains.slopes, None, domains.weights)
-        return optimise_and_confirm(root, domains, {}, start, climb, clock)
+        if self.own_slopes or self.root_steps == 0:
+            moved: Rebound = {}
+        else:
+            rows = more_than_a_pass(root.device, root.net32.climbs_that_fit())
+            moved = later_neurons(root, domains, max(1, rows // (2 * max(1, len(root.layers)))))
+        return self._bound(root, domains, moved, Climb(schedule, with_margin(threshold), deadline), clock)
+
+    def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
+        moved = moved_neurons(root, domains, self.rebound, ranked=self.ranked)
+        schedule = Schedule(self.steps, self.child_rate, gain=self.gain)
+        return self._bound(root, domains, moved, Climb(schedule, with_margin(threshold), deadline), clock)
+
+    def domains_at_once(self, root: Root) -> int:
+        return root.net32.climbs_that_fit()  # those with neurons to bound again are taken in smaller parts
+
+    def _bound(self, root: Root, domains: Domains, moved: Rebound, climb: Climb, clock: Clock) -> Bounds:
+        """Bound sub-domains with the neurons that are to be bounded again, as many at once as fit."""
+        found, places = [], _parts(root, domains, moved)
+        for index in places:
+            some, mine = domains.select(index), some_of(moved, index, root.layers)
+            theta = self._start(root, some, mine, climb.schedule.steps)
+            limits = climb._replace(threshold=climb.threshold[index])
+            found.append(optimise_and_confirm(root, some, mine, theta, limits, clock))
+        if len(found) == 1:
+            return found[0]
+        return Bounds.joined(found).select(torch.cat(places).argsort())
+
+    def _start(self, root: Root, domains: Domains, moved: Rebound, steps: int) -> DualPoint:
+        """Return the parent's slopes; where nothing is optimised, the first choice for the bounds at hand.
+
+        Neurons with slopes of their own get the root's, which are good wherever they are unstable.
+        """
+        if steps == 0:
+            slopes = initial_slopes(root.layers, domains.lower, domains.upper, parallel=root.parallel)
+            return DualPoint(slopes, None, domains.weights)
+        neurons = {}
+        for depth, which in moved.items() if self.own_slopes else ():
+            own = root.slopes[depth]  # (2, U_k or 1, U')
+            neurons[depth] = own[:, which.clamp(max=own.shape[1] - 1)].transpose(0, 1).float()
+        return DualPoint(domains.slopes, None, domains.weights, neurons)
+
+    def _neuron_by_neuron(
+        self, first: Root, threshold: Tensor, deadline: Deadline, clock: Clock
+    ) -> tuple[Root, Bounds] | None:
+        """Make every neuron as tight as slopes of its own get it, layer by layer; None when there was no time."""
+        if self.neuron_steps == 0:
+            return None
+        schedule = Schedule(self.neuron_steps, self.rate)
+        root = build_root(first.problem, first.device, schedule, deadline, first.confirmed, parallel=self.parallel)
+        return None if root is None else (root, self.whole(root, threshold, deadline, clock))
 
 
-def _inherited(root: Root, domains: Domains, rebound: Mapping[int, Tensor]) -> DualPoint:
-    """Return the parent's slopes for the output; for each neuron the root's own, good wherever it is unstable."""
-    neurons = {}
-    for depth, which in rebound.items():
-        own = root.slopes[depth]  # (2, U_k or 1, U')
-        neurons[depth] = own[:, which.clamp(max=own.shape[1] - 1)].transpose(0, 1).float()
-    return DualPoint(domains.slopes, None, domains.weights, neurons)
+def _parts(root: Root, domains: Domains, moved: Rebound) -> list[Tensor]:
+    """Return the places of sub-domains to be bounded together: those with nothing to bound again apart."""
+    every = torch.arange(len(domains), device=root.device)
+    if not moved:
+        return [every]
+    counts = torch.stack([(which < root.layers[k].count).sum(1) for k, which in moved.items()]).sum(0)
+    order = counts.argsort(descending=True, stable=True)
+    some = int((counts > 0).sum())
+    parts, fits, begin = [], root.net32.climbs_that_fit(), 0
+    sizes = counts[order].tolist()
+    while begin < some:
+        end = min(some, begin + max(1, fits // (1 + 2 * sizes[begin])))
+        parts.append(order[begin:end])
+        begin = end
+    return parts if some == len(domains) else [*parts, order[some:]]
 
 
-def _fixed(root: Root, domains: Domains) -> DualPoint:
-    """Return CROWN's choice for the bounds at hand, the same in every pass."""
-    return DualPoint(initial_slopes(root.layers, domains.lower, domains.upper), None, domains.weights)
+def _taken_over(first: Root, bounds: Bounds, deadline: Deadline) -> tuple[Root, Bounds] | None:
+    """Make a root of what the joint optimisation found of the neurons, and bound by the same slopes under it.
+
+    None when there was no time, or where targets have sets of their own, of which each bound speaks alone.
+    """
+    if first.own is not None:
+        return None
+    # No decision was taken yet, so what one target's slopes say of a neuron holds for all.
+    lower, upper = bounds.domains.lower.amax(0), bounds.domains.upper.amin(0)
+    root = build_root(
+        first.problem,
+        first.device,
+        Schedule(0),
+        deadline,
+        (first.intervals_with(lower, upper),),
+        parallel=first.parallel,
+    )
+    if root is None:
+        return None
+    domains, _ = repack(bounds.domains, first, root)
+    return root, mark_empty(confirm(root, domains, DualPoint.of(domains)))
 
 
 def optimise_and_confirm(
-    root: Root, domains: Domains, rebound: Mapping[int, Tensor], theta: DualPoint, climb: Climb, clock: Clock
+    root: Root, domains: Domains, rebound: Rebound, theta: DualPoint, climb: Climb, clock: Clock
 ) -> Bounds:
     """Climb in float32, then let float64 say what the slopes found are worth."""
     if climb.schedule.steps > 0 and root.count > 0:
@@ -93,9 +169,7 @@ def optimise_and_confirm(
 
 
 @torch.no_grad()
-def confirm_jointly(
-    root: Root, domains: Domains, rebound: Mapping[int, Tensor], theta: DualPoint, clock: Clock
-) -> Bounds:
+def confirm_jointly(root: Root, domains: Domains, rebound: Rebound, theta: DualPoint, clock: Clock) -> Bounds:
     """Confirm the neurons' bounds, round them to what is kept, and confirm the bound that rests on them.
 
     Every sub-domain passes through here, proved or not, so no number in the frontier is a float32 guess: what a child

@@ -28,7 +28,14 @@ Method = Annotated[str, typer.Option(metavar="auto|NAME", help="See `netproof me
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="A field of the method; repeatable.")
 ]
-NoAttack = Annotated[bool, typer.Option("--no-attack", help="Do not look for counterexamples first.")]
+Attack = Annotated[
+    bool | None,
+    typer.Option(
+        "--attack/--no-attack",
+        help="Look for counterexamples first. [yes, but with the paper's methods]",
+        show_default=False,
+    ),
+]
 Seed = Annotated[int, typer.Option(metavar="N", help="The same seed gives the same run on one device.")]
 Json = Annotated[
     str | None,
@@ -55,7 +62,7 @@ class Engine:
     timeout: float | None
     options: dict[str, str]
     seed: int = 0
-    attack: bool = True
+    attack: bool | None = None  # None: as the method has it
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments for `netproof.api.verify`; the deadline comes from the supervisor."""
@@ -70,7 +77,7 @@ def engine(
     timeout: float | None,
     settings: Sequence[str] | None,
     seed: int = 0,
-    attack: bool = True,
+    attack: bool | None = None,
 ) -> Engine:
     if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
         raise UsageError(

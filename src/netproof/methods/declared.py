@@ -71,18 +71,27 @@ BETA = (*PROOF, ATTACK_AFTER)
 AUTO = (*BETA, BOX_BATCHES)
 
 
-def lirpa(n: int | None = None, root: int = 100, neuron: int = 20, below: int = 10) -> tuple[Field, ...]:
-    """Declare the fields of Algorithm 1."""
+def lirpa(n: int | None = None, root: int = 100, below: int = 10, *, grow: bool = True) -> tuple[Field, ...]:
+    """Declare the fields of Algorithm 1 as published, and after them what netproof found better, each off."""
     return (
         batch(n),
         Field("lp_threshold", int, 12_000, "η: open sub-domains above which the LP takes over", 1),
-        *steps(root, neuron, below),
-        rebound(16),
-        *rates(),
-        Field("patience", int, 0, "rounds without a better global bound before the LP has a turn, 0: by size", 0),
+        Field("root_steps", int, root, "optimisation steps of the bound at the root", 0, MAX_STEPS),
+        Field("steps", int, below, "optimisation steps per sub-domain", 0, MAX_STEPS),
+        *rates(0.1),
+        Field("grow", bool, grow, "grow few sub-domains by several levels per round; without it split n/2 in two"),
+        Field("parallel", bool, True, "slopes start parallel to the upper lines, else as CROWN has them"),
         LEAF_LP,
-        LP_TURNS,
-        ATTACK_AFTER,
+        Field("own_slopes", bool, False, "slopes of their own for every neuron's bounds, not one for all bounds"),
+        Field("neuron_steps", int, 20, "with own_slopes, steps of the neurons' bounds at the root", 0, MAX_STEPS),
+        Field("rebound", int, None, "neurons per layer bounded again after a split, 0: none (none: all it moves)", 0),
+        Field("ranked", bool, False, "bound again only neurons that branching ranked highest"),
+        Field("gain", float, 0.0, "share of its bound that a sub-domain must gain in four steps to go on", 0.0, 1.0),
+        Field("gains_only", bool, False, "branch by BaBSR's gains alone, not by its rule as published"),
+        Field("lp_batch", int, None, "sub-domains per turn of the LP past η, 0: few, with pauses (none: η of them)", 0),
+        Field("lp_turns", bool, False, LP_TURNS.help),
+        Field("patience", int, 0, "with lp_turns, rounds without a better bound before one, 0: by size", 0),
+        Field("attack_after", int, 0, "sub-domains before a second, longer attack, 0: none", 0),
     )
 
 
@@ -92,7 +101,8 @@ METHODS = (
     MethodInfo("auto", "the strongest method for the problem", AUTO, _BETA, "few"),
     MethodInfo("beta", "slopes and a multiplier per split, filtered branching", BETA, _BETA),
     MethodInfo("input-split", "boxes of the input, in batches; then beta on what is left", PROOF, _BETA, "always"),
-    MethodInfo("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed", lirpa(), _LIRPA),
-    MethodInfo("lirpa-single", "the same, one sub-domain at a time", lirpa(1), _LIRPA),
-    MethodInfo("lirpa-fixed", "the same, slopes not optimised", lirpa(None, 0, 0, 0), _LIRPA),
+    MethodInfo("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed", lirpa(), _LIRPA, attacks=False),
+    MethodInfo("lirpa-leaves", "the same, n/2 leaves split in two per round", lirpa(grow=False), _LIRPA, attacks=False),
+    MethodInfo("lirpa-single", "the same, one sub-domain at a time", lirpa(1), _LIRPA, attacks=False),
+    MethodInfo("lirpa-fixed", "the same, slopes not optimised", lirpa(None, 0, 0), _LIRPA, attacks=False),
 )

@@ -31,6 +31,7 @@ class MethodInfo:
     fields: tuple[Field, ...]
     builder: str  # "module:function", (options, device) -> netproof.search.method.Method
     splits_inputs: Literal["never", "few", "always"] = "never"  # "few": where few of them vary
+    attacks: bool = True  # whether counterexamples are looked for first, unless the caller says
 
     def options(self, given: Mapping[str, Any] | None = None) -> dict[str, int | float | bool | None]:
         """Return every field's value: the default, or what was given, as text or as a value."""

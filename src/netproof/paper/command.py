@@ -87,7 +87,7 @@ def table1(
         bool, typer.Option("--published", help="Add the figures of published.csv as rows of their own.")
     ] = False,
     seed: options.Seed = 0,
-    no_attack: options.NoAttack = False,
+    attack: options.Attack = None,
     quiet: options.Quiet = False,
 ) -> int:
     """Run methods on sets: mean time, mean branches, % timed out, cactus plots; beside them the paper's Table 1."""
@@ -97,7 +97,7 @@ def table1(
     from netproof.paper.tables.output import Output
 
     methods = list(dict.fromkeys(method or page.default_methods()))
-    asked = Asked(chosen(methods, settings), read_n(n), timeout, device, threads, seed, not no_attack)
+    asked = Asked(chosen(methods, settings), read_n(n), timeout, device, threads, seed, attack)
     sets = find_sets(data, set_name or SETS, first, boxes=boxes, published=published)
     output = Output.at(out, "table1")
     results = run_jobs({"": asked.jobs(sets)}, out, methods, quiet)
@@ -126,7 +126,7 @@ def table2(
         bool, typer.Option("--baseline", help="Run babsr-lp too, so that speed-ups are measured on one machine.")
     ] = False,
     seed: options.Seed = 0,
-    no_attack: options.NoAttack = False,
+    attack: options.Attack = None,
     quiet: options.Quiet = False,
 ) -> int:
     """Run the ablation: BaBSR, batches alone, optimised slopes alone, both; with speed-ups, and the paper's."""
@@ -137,7 +137,7 @@ def table2(
     from netproof.paper.tables.table1 import boxes_said
 
     methods = [*([page.MEASURED] if baseline else []), *page.ROWS.values()]
-    asked = Asked(chosen(methods, settings), read_n(n), timeout, device, threads, seed, not no_attack)
+    asked = Asked(chosen(methods, settings), read_n(n), timeout, device, threads, seed, attack)
     sets = find_sets(data, set_name or SETS, first, boxes=boxes)
     output = Output.at(out, "table2")
     results = run_jobs({"": asked.jobs(sets)}, out, methods, quiet)
@@ -168,7 +168,7 @@ def cpu(
         typer.Option(metavar="1,2,…", help="Numbers of cores. [those of 1, 2, 4, 8 that exist]", show_default=False),
     ] = None,
     seed: options.Seed = 0,
-    no_attack: options.NoAttack = False,
+    attack: options.Attack = None,
     quiet: options.Quiet = False,
 ) -> int:
     """Measure time on 1, 2, 4 and 8 cores and on a GPU (--device auto: if there is one), with the published lines."""
@@ -180,7 +180,7 @@ def cpu(
     from netproof.paper.tables.table1 import boxes_said
 
     counts = page.read_threads(threads)
-    asked = Asked(chosen([method], settings), read_n(n), timeout, device, None, seed, not no_attack)
+    asked = Asked(chosen([method], settings), read_n(n), timeout, device, None, seed, attack)
     sets = find_sets(data, set_name or page.CPU_SETS, first, boxes=boxes)
     output = Output.at(out, "cpu")
     places = [page.Place("cpu", count) for count in counts]

@@ -30,7 +30,7 @@ class Asked:
     device: str
     threads: int | None
     seed: int
-    attack: bool
+    attack: bool | None  # None: as each method has it
 
     def __post_init__(self) -> None:
         """Refuse what can be refused before anything runs."""

@@ -121,6 +121,7 @@ class LpTurn:
     allowed: bool = False  # whether it may be due because bounds are stuck
     pause: int = 0  # rounds between two turns
     patience: int = 0  # rounds without a better global bound before it is due
+    many: int = 0  # sub-domains that a turn past η takes; 0: few
     best: float = float("-inf")
     stalled: int = 0
     since: int = field(init=False)
@@ -146,9 +147,13 @@ class LpTurn:
         """Count a turn as begun: the pause and the wait for a better bound start again."""
         self.since = self.stalled = 0
 
+    def takes(self, waiting: int) -> int:
+        """Return how many of so many open sub-domains the next turn takes; 0: as many as are solved at once."""
+        return self.many if self._is_passed(waiting) else 0
+
     def is_behind(self, waiting: int) -> bool:
-        """Say whether so many open sub-domains are more than its turns keep up with."""
-        return self._is_passed(waiting, CROWDED)
+        """Say whether so many open sub-domains are more than turns on few of them keep up with."""
+        return self.many == 0 and self._is_passed(waiting, CROWDED)
 
     def _is_passed(self, waiting: int, times: int = 1) -> bool:
         return self.threshold is not None and waiting > times * self.threshold
@@ -195,9 +200,11 @@ class Effort:
 
     def with_lp(self, neurons: int, threshold: int | None, patience: int) -> None:
         """Let the LP have turns on a network of so many neurons; threshold: η. patience: in rounds, 0 by size."""
-        pause = neurons // NEURONS_A_ROUND
         allowed = self.extras.lp_turns and (threshold is not None or neurons <= FEW_NEURONS)
-        self.lp = LpTurn(threshold, allowed, pause, patience or max(1, WAIT * pause))
+        given = self.extras.lp_batch
+        many = (threshold or 0) if given is None else given
+        a_few = neurons // NEURONS_A_ROUND
+        self.lp = LpTurn(threshold, allowed, 0 if many else a_few, patience or max(1, WAIT * a_few), many)
 
     def tightening_is_due(self, cost: int) -> bool:
         """Say whether a tighter root is due that costs so many sub-domains."""

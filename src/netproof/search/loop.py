@@ -97,7 +97,8 @@ class Search(Rounds[Domains]):
         if self._effort.lp.is_due(len(frontier)):
             self._effort.lp.pay()
             self._tell("leaf")
-            self._lp_turns.turn(frontier, self._deadline, self._stats, self._clock)
+            takes = self._effort.lp.takes(len(frontier))
+            self._lp_turns.turn(frontier, takes, self._deadline, self._stats, self._clock)
         return not self._ledger.done
 
     def _attacked_again(self, frontier: Frontier[Domains]) -> bool:

@@ -35,12 +35,45 @@ class LpTurns:
 
     def __init__(self, root: Root, leaf: LeafLP, bounder: Bounder, ledger: Ledger, workers: int) -> None:
         self._root, self._leaf, self._bounder, self._ledger = root, leaf, bounder, ledger
-        self.batch = workers * lps_a_turn(neurons_of(root))
+        self.batch = workers * lps_a_turn(neurons_of(root))  # sub-domains solved at once
+        self._solved: set[bytes] = set()  # sub-domains that large turns left open: an LP would say the same again
 
-    def turn(self, frontier: Frontier[Domains], deadline: Deadline, stats: Stats, clock: Clock) -> None:
-        """Decide the worst sub-domains by LP on their optimised intermediate bounds, then go upwards."""
+    def turn(self, frontier: Frontier[Domains], takes: int, deadline: Deadline, stats: Stats, clock: Clock) -> None:
+        """Decide the worst sub-domains by LP on their optimised intermediate bounds, then go upwards.
+
+        takes: how many of them; 0: as many as are solved at once.
+        """
         began = time.monotonic()
-        batch = self._decide(frontier.pop(self.batch), deadline, stats)
+        if takes == 0:
+            self._some(frontier.pop(self.batch), frontier, deadline, stats, clock)
+        else:
+            self._many(frontier, takes, deadline, stats, clock)
+        stats.seconds["leaf"] += time.monotonic() - began
+
+    def _many(self, frontier: Frontier[Domains], takes: int, deadline: Deadline, stats: Stats, clock: Clock) -> None:
+        """Decide so many of the worst, but those that an LP left open before; some at a time, so that all can end."""
+        worst = frontier.pop(takes)
+        names = _names(worst)
+        known = torch.tensor([name in self._solved for name in names], dtype=torch.bool, device=worst.target.device)
+        frontier.push(worst.select(known))
+        waiting: Frontier[Domains] = Frontier(worst.select(~known))
+        while len(waiting) and not self._ledger.done and not deadline.expired:
+            some = waiting.pop(self.batch)
+            self._solved.update(_names(some))
+            self._some(some, frontier, deadline, stats, clock, waiting)
+        frontier.push(waiting.domains)
+
+    def _some(
+        self,
+        batch: Domains,
+        frontier: Frontier[Domains],
+        deadline: Deadline,
+        stats: Stats,
+        clock: Clock,
+        *others: Frontier[Domains],
+    ) -> None:
+        """Decide sub-domains; what stays open goes to the frontier, what lies below a parent proved leaves them all."""
+        batch = self._decide(batch, deadline, stats)
         still_open = self._ledger.settle(batch, by="lp")
         frontier.push(batch.select(still_open))
         below = batch.select(~still_open)
@@ -48,10 +81,10 @@ class LpTurns:
             below = self._ledger.settle_above(self._decide_parents(below, deadline, stats, clock))
             stats.lp_parents_proved += len(below)
             for target, splits in zip(below.target.tolist(), below.splits, strict=True):
-                for inside in frontier.take_out(partial(is_below, target, splits)):
-                    self._ledger.drop(inside)
-                    stats.lp_pruned += len(inside)
-        stats.seconds["leaf"] += time.monotonic() - began
+                inside = [part for f in (frontier, *others) for part in f.take_out(partial(is_below, target, splits))]
+                for part in inside:
+                    self._ledger.drop(part)
+                    stats.lp_pruned += len(part)
 
     def _decide(self, domains: Domains, deadline: Deadline, stats: Stats) -> Domains:
         outcomes = self._leaf.decide(domains, deadline)
@@ -97,6 +130,12 @@ class LpTurns:
             candidates=inner.candidates,
             level=inner.level - 1,
         )
+
+
+def _names(domains: Domains) -> list[bytes]:
+    """Name each sub-domain by its target and the signs of its splits."""
+    signs = torch.cat([domains.splits.sign().to(torch.int8), domains.target[:, None].view(torch.int8)], 1)
+    return [row.tobytes() for row in signs.cpu().numpy()]
 
 
 def _first_of_each(keys: Tensor) -> Tensor:

@@ -62,6 +62,12 @@ class Intervals:
         self.of[index] = better
         self.charge.magnitude[index] = better.magnitude
 
+    def copy(self) -> Intervals:
+        """Return the same bounds, to be tightened without a change to these."""
+        other = Intervals(self.graph, self.region)
+        other.of, other.charge = list(self.of), Charge(list(self.charge.weight), list(self.charge.magnitude))
+        return other
+
     def linear_on_a_ball(self, index: int) -> bool:
         """Say whether the input set is a ball and a node depends on it without any nonlinearity between."""
         before = self.graph.ancestors[index]

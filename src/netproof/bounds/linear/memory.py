@@ -32,14 +32,23 @@ def rows_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch.d
     return max(1, budget(device) // (entries * dtype.itemsize))
 
 
+def more_than_a_pass(device: torch.device, rows: int) -> int:
+    """Return how many rows may be held at once where it must be many, for so many that one pass is given by choice."""
+    return max(rows, rows * _most(device) // max(1, budget(device)))
+
+
 def holds(size: int, device: torch.device) -> bool:
     """Say whether something of `size` bytes may stay in memory for as long as a search lasts.
 
     By all the memory there is, not by what is free, so that the same question takes the same way again.
     """
+    return size <= _most(device)
+
+
+def _most(device: torch.device) -> int:
     if device.type == "cuda":
-        return size <= torch.cuda.mem_get_info(device)[1] // 4
-    return size <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
+        return torch.cuda.mem_get_info(device)[1] // 4
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
 
 
 def climbs_that_fit(neurons: int, columns: int, trunk: int, device: torch.device) -> int:

@@ -2,37 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains
-from netproof.bounds.linear.layers import splittable
+from netproof.bounds.linear.layers import Layer, splittable
 from netproof.bounds.neurons.root import Root
 from netproof.core.forms import Interval
 from netproof.model.ops import Affine, Nonlinear
 
 
-def moved_neurons(root: Root, domains: Domains, most: int) -> dict[int, Tensor]:
+def moved_neurons(root: Root, domains: Domains, most: int | None, *, ranked: bool = False) -> dict[int, Tensor]:
     """Return by layer (domain, K) the unstable neurons that new decisions reach, widest first, at most `most`.
 
-    Entries past a domain's own are U_k. A layer of which no domain has any is left out.
+    Entries past a domain's own are U_k. A layer of which no domain has any is left out. ranked: only those among them
+    that the parent's branching ranked highest, since its bound hangs on these.
     """
-    found: dict[int, Tensor] = {}
     if most == 0 or len(root.layers) < 2:
-        return found
-    reached = _reach(root, domains)
-    worth = splittable(root.layers, domains.lower, domains.upper) & _candidates(domains)
-    for k, layer in enumerate(root.layers):
-        if k == 0:
-            continue
-        mask = reached[k] & worth[:, layer.packed]
-        count = min(int(mask.sum(1).max()) if len(domains) else 0, most)
+        return {}
+    reached = torch.cat(_reach(root, domains), 1)
+    return _widest(root, domains, reached & _candidates(domains) if ranked else reached, most)
+
+
+def later_neurons(root: Root, domains: Domains, most: int | None) -> dict[int, Tensor]:
+    """Return in the same form all unstable neurons after the first layer: on a whole set slopes move every one."""
+    return _widest(root, domains, torch.ones_like(domains.lower, dtype=torch.bool), most)
+
+
+def _widest(root: Root, domains: Domains, wanted: Tensor, most: int | None) -> dict[int, Tensor]:
+    """Return by layer but the first (domain, K) the unstable neurons among those wanted (domain, U), widest first."""
+    found: dict[int, Tensor] = {}
+    worth = splittable(root.layers, domains.lower, domains.upper) & wanted
+    for k, layer in enumerate(root.layers[1:], 1):
+        mask = worth[:, layer.packed]
+        count = int(mask.sum(1).max()) if len(domains) else 0
+        count = count if most is None else min(count, most)
         if count == 0:
             continue
         h = Interval(domains.lower[:, layer.packed], domains.upper[:, layer.packed])
         gap = torch.where(mask, layer.relaxation.loss(h), -1.0)
         value, chosen = gap.topk(count, dim=1)
         found[k] = torch.where(value > 0, chosen, layer.count)
+    return found
+
+
+def some_of(moved: Mapping[int, Tensor], index: Tensor, layers: Sequence[Layer]) -> dict[int, Tensor]:
+    """Return the neurons of some sub-domains (n,) in the same form, no wider than they need."""
+    found = {}
+    for k, which in moved.items():
+        mine = which[index]
+        count = int((mine < layers[k].count).sum(1).max()) if len(index) else 0
+        if count:
+            found[k] = mine[:, :count]  # a sub-domain's own come first
     return found
 
 

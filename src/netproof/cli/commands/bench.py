@@ -53,7 +53,7 @@ def bench(
         typer.Option(metavar="N", help="CPU threads per worker; its share unless given.", show_default=False),
     ] = None,
     seed: options.Seed = 0,
-    no_attack: options.NoAttack = False,
+    attack: options.Attack = None,
     rerun: Annotated[bool, typer.Option("--rerun", help="Run everything, whatever is stored.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Leave out the page and the plots.")] = False,
     quiet: options.Quiet = False,
@@ -76,7 +76,7 @@ def bench(
         options.engine(method=name, device=device, threads=threads, timeout=timeout, settings=(), seed=seed)
     instances = read_folders(folders, first)
     with alone_in(Path(out)), Store(Path(out) / NAME) as store:
-        jobs = make_jobs(instances, chosen, timeout, device, threads, seed, not no_attack)
+        jobs = make_jobs(instances, chosen, timeout, device, threads, seed, attack)
         if workers is None:
             from netproof.campaign.devices import default_workers
 
@@ -107,15 +107,17 @@ def make_jobs(
     device: str,
     threads: int | None,
     seed: int,
-    attack: bool,
+    attack: bool | None,
 ) -> list[Job]:
     """Make one job per instance and method, each with the fields given for it, instance by instance."""
     from netproof.campaign.devices import resolve
     from netproof.campaign.jobs import Job
+    from netproof.methods.registry import METHODS
 
     kind = resolve(device)
+    attacks = {name: METHODS[name].attacks if attack is None else attack for name in methods}
     return [
-        Job(instance, name, fields, timeout or instance.timeout, kind, threads, seed, attack)
+        Job(instance, name, fields, timeout or instance.timeout, kind, threads, seed, attacks[name])
         for instance in instances
         for name, fields in methods.items()
     ]

@@ -33,7 +33,7 @@ def verify(
     threads: options.Threads = None,
     method: options.Method = "auto",
     settings: options.Set = None,
-    no_attack: options.NoAttack = False,
+    attack: options.Attack = None,
     seed: options.Seed = 0,
     json: options.Json = None,
     results_file: Annotated[
@@ -55,7 +55,7 @@ def verify(
         timeout=timeout,
         settings=settings,
         seed=seed,
-        attack=not no_attack,
+        attack=attack,
     )
     outputs = Outputs({"--json": json, "--results-file": results_file, "--witness": witness})
     outputs.check((model, spec))

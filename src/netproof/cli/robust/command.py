@@ -68,7 +68,7 @@ def robust(
     threads: options.Threads = None,
     method: options.Method = "auto",
     settings: options.Set = None,
-    no_attack: options.NoAttack = False,
+    attack: options.Attack = None,
     seed: options.Seed = 0,
     json: options.Json = None,
     witness: options.WitnessFile = None,
@@ -91,7 +91,7 @@ def robust(
         timeout=timeout,
         settings=settings,
         seed=seed,
-        attack=not no_attack,
+        attack=attack,
     )
     if label < 0:
         raise UsageError(f"--label: {label} is not an output", remedy="outputs count from 0")
