@@ -20,7 +20,7 @@ from torch import Tensor
 from netproof.bounds.base import Bounder, Bounds, Clock
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.linear.layers import splittable
-from netproof.bounds.lirpa import Lirpa
+from netproof.bounds.lirpa import TIGHT
 from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
@@ -36,7 +36,7 @@ from netproof.search.frontier import Frontier
 
 NEVER = Deadline(None)
 CANDIDATES = 12  # as in the search: only these are bounded again after a split
-QUICK = Lirpa(root_steps=10, neuron_steps=0)
+QUICK = replace(TIGHT, root_steps=10, neuron_steps=0)
 HALVINGS = 8  # of the radius
 MOST_RADIUS = 0.08  # of the spread of an image's values
 

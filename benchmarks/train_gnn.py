@@ -20,7 +20,7 @@ from instances import find_sets, read_folder
 from tables import say, table
 from torch import Tensor
 
-from netproof.bounds.lirpa import Lirpa
+from netproof.bounds.lirpa import TIGHT
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
 from netproof.core.cpu import available_cpus
@@ -161,7 +161,7 @@ class Course:
     def label(self, guide: Brancher, until: float, most: int | None) -> list[Labelled]:
         given = self._given
         how = Generator(
-            self.device, self._random, Lirpa(), guide, batch=given.batch, each=given.each, top=given.tried, spread=4
+            self.device, self._random, TIGHT, guide, batch=given.batch, each=given.each, top=given.tried, spread=4
         )
 
         def enough(count: int) -> bool:

@@ -88,14 +88,14 @@ def test_every_field_reaches_the_search() -> None:
         "parallel": "no",
         "own_slopes": "yes",
         "ranked": "yes",
+        "root_gain": "0.25",
         "gain": "0.125",
         "gains_only": "yes",
     }
     assert set(given) == {field.name for field in METHODS["lirpa"].fields}
     bounder, method = built("lirpa", **given)
-    assert bounder == Lirpa(
-        3, 4, 2, 9, ranked=True, own_slopes=True, parallel=False, rate=0.5, child_rate=0.75, gain=0.125
-    )
+    chosen = {"ranked": True, "own_slopes": True, "parallel": False, "root_gain": 0.25, "gain": 0.125}
+    assert bounder == Lirpa(3, 4, 2, 9, rate=0.5, child_rate=0.75, **chosen)
     assert (method.batch, method.fill, method.lp_threshold, method.patience, method.leaf_lp) == (3, 1, 5, 6, False)
     assert isinstance(method.brancher, Babsr)
     assert method.extras == Extras(lp_turns=True, lp_batch=11, attack_after=8)

@@ -123,8 +123,8 @@ def test_every_network_has_the_papers_n(tmp_path: Path) -> None:
     assert run(*command, "--out", "a", cwd=tmp_path)[0] == 0
     base, wide = "oval_base_hard", "oval_wide"
     assert options_of(tmp_path / "a") == {
-        *((base, "lirpa", "400 True"), (base, "bdd", "None True")),
-        *((wide, "lirpa", "200 True"), (wide, "bdd", "None True")),
+        *((base, "lirpa", "400 False"), (base, "bdd", "None True")),
+        *((wide, "lirpa", "200 False"), (wide, "bdd", "None True")),
     }
     assert run(*command, "--out", "b", "--n", "32", "--set", "bdd:batch=7", "--no-attack", cwd=tmp_path)[0] == 0
     assert options_of(tmp_path / "b") == {

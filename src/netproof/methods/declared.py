@@ -86,6 +86,7 @@ def lirpa(n: int | None = None, root: int = 100, below: int = 10, *, grow: bool 
         Field("neuron_steps", int, 20, "with own_slopes, steps of the neurons' bounds at the root", 0, MAX_STEPS),
         Field("rebound", int, None, "neurons per layer bounded again after a split, 0: none (none: all it moves)", 0),
         Field("ranked", bool, False, "bound again only neurons that branching ranked highest"),
+        Field("root_gain", float, None, "share of its bound to gain in four steps at the root (none: any)", 0.0, 1.0),
         Field("gain", float, 0.0, "share of its bound that a sub-domain must gain in four steps to go on", 0.0, 1.0),
         Field("gains_only", bool, False, "branch by BaBSR's gains alone, not by its rule as published"),
         Field("lp_batch", int, None, "sub-domains per turn of the LP past η, 0: few, with pauses (none: η of them)", 0),

@@ -12,7 +12,7 @@ from torch import Tensor
 from netproof.bounds.base import Bounder, Clock
 from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.linear.region import Region
-from netproof.bounds.lirpa import Lirpa
+from netproof.bounds.lirpa import CROWN, TIGHT
 from netproof.core.deadline import Deadline
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import Stats
@@ -101,7 +101,7 @@ def _interval(problem: Problem, device: torch.device) -> Tensor:
 def _relaxed(
     problem: Problem, method: str, device: torch.device, workers: int, deadline: Deadline
 ) -> tuple[Tensor, str]:
-    bounder: Bounder = Lirpa(root_steps=0, neuron_steps=0) if method == "crown" else Lirpa()
+    bounder: Bounder = CROWN if method == "crown" else TIGHT
     never = torch.full((len(problem.disjuncts),), torch.inf, dtype=torch.float64, device=device)
     first = bounder.root(problem, never, device, deadline, Clock())
     if first is None:
