@@ -16,8 +16,8 @@ from netproof.cli.show.output import print_err, print_out, text_table
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
-    from netproof.paper.tables.bounds import Question
-    from netproof.paper.tables.curve import Curve
+    from netproof.paper.figures.bounds import Question
+    from netproof.paper.figures.curve import Curve
 
 SETS = ("oval_base_easy", "oval_base_med", "oval_base_hard", "oval_wide", "oval_deep")
 
@@ -105,8 +105,8 @@ def table1(
         return EXIT_INTERRUPTED
     path = page.write(output, results[""], methods, sets)
     rows = page.rows_of(results[""], methods, sets)
-    header = ("set", "boxes", "source", "method", "mean s", "branches", "two per split", "% timed out")
-    print_out(text_table(header, [_row(row, "mean_s", "branches", "tree", "timed_out") for row in rows], 4))
+    header = ("set", "boxes", "source", "method", "mean s", "branches", "two per split", "% timed out", "in LP")
+    print_out(text_table(header, [_row(row, "mean_s", "branches", "tree", "timed_out", "in_lp") for row in rows], 4))
     return _done(path, quiet, page.boxes_said(sets) if published else ())
 
 
@@ -165,13 +165,13 @@ def cpu(
     device: options.Device = "auto",
     threads: Annotated[
         str | None,
-        typer.Option(metavar="1,2,…", help="Numbers of cores. [those of 1, 2, 4, 8 that exist]", show_default=False),
+        typer.Option(metavar="1,2,…", help="Numbers of cores. [1, 2, 4, 8, 16 where there]", show_default=False),
     ] = None,
     seed: options.Seed = 0,
     no_attack: options.NoAttack = False,
     quiet: options.Quiet = False,
 ) -> int:
-    """Measure time on 1, 2, 4 and 8 cores and on a GPU (--device auto: if there is one), with the published lines."""
+    """Measure time on 1, 2, 4, 8, 16 cores and on a GPU (--device auto: if there is one), with the published lines."""
     from netproof.campaign.devices import resolve
     from netproof.paper.runs import Asked, chosen, read_n, run_jobs
     from netproof.paper.sets import find_sets
@@ -233,7 +233,7 @@ def bounds(
         raise UsageError(f"--steps: {steps} is too few", remedy="give 1 or more")
     questions = _questions(data, set_name, boxes, index if not every else None, model, spec)
     output = Output.at(out, "bounds")
-    from netproof.paper.tables import bounds as page
+    from netproof.paper.figures import bounds as page
 
     curves: list[Curve] = []
     try:
@@ -261,7 +261,7 @@ def relaxations(
     quiet: options.Quiet = False,
 ) -> int:
     """Draw the triangle and the linear relaxations of a ReLU, stable and unstable (Figure 1)."""
-    from netproof.paper.tables import relaxations as page
+    from netproof.paper.figures import relaxations as page
 
     return _done(page.relaxations(out, lower=lower, upper=upper), quiet)
 
@@ -269,7 +269,7 @@ def relaxations(
 @app.command()
 def example(out: Out, data: NoData = None, quiet: options.Quiet = False) -> int:
     """Work through a two-layer network: bounds, optimised bounds, and the tree of splits (Figure 2)."""
-    from netproof.paper.tables import example as page
+    from netproof.paper.figures import example as page
 
     return _done(page.example(out), quiet)
 
@@ -299,8 +299,8 @@ def _questions(
     data: str | None, set_name: str, boxes: str | None, index: int | None, model: str | None, spec: str | None
 ) -> list[Question]:
     """Return what is asked: one property of a set, or without an index all of it, or files of one's own."""
+    from netproof.paper.figures.bounds import Question
     from netproof.paper.sets import find_sets
-    from netproof.paper.tables.bounds import Question
 
     if model is not None or spec is not None:
         if data is not None or index is None:
@@ -323,7 +323,7 @@ def _questions(
 def _curve(output: Any, question: Question, steps: int, engine: options.Engine, title: str, quiet: bool) -> Curve:
     """Return the curve of an earlier run if it is there, else compute and keep it."""
     from netproof.core.deadline import Deadline
-    from netproof.paper.tables import bounds as page
+    from netproof.paper.figures import bounds as page
 
     path = page.kept(output, question, steps, engine.device)
     curve = page.load(path)

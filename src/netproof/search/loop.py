@@ -98,6 +98,7 @@ class Search(Rounds[Domains]):
             self._effort.lp.pay()
             self._tell("leaf")
             self._lp_turns.turn(frontier, self._deadline, self._stats, self._clock)
+            self._stats.cut_in_lp |= self._deadline.expired
         return not self._ledger.done
 
     def _attacked_again(self, frontier: Frontier[Domains]) -> bool:

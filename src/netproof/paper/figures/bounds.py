@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from netproof._version import __version__
 from netproof.campaign.jobs import file_hash, model_hash
 from netproof.core.deadline import Deadline
+from netproof.paper.figures.curve import Curve, Progress, optimisation_curve
 from netproof.paper.sets import is_clipped
-from netproof.paper.tables.curve import Curve, Progress, optimisation_curve
 from netproof.paper.tables.drawing import Panel
 from netproof.paper.tables.output import Output, shown
 from netproof.report.files import write_text
