@@ -21,7 +21,7 @@ from support.campaign import a_result, calls, environment, old_store
 from support.paper_sets import make_sets
 from support.processes import HANG, wait_for
 
-TARGETS = ("table1", "table2", "cpu", "bounds", "relaxations", "example")
+TARGETS = ("table1", "table2", "cpu", "lp", "bounds", "relaxations", "example")
 SUFFIXES = ("csv", "png", "pdf", "html")
 CPU = ("--device", "cpu", "--threads", "1")
 
@@ -241,6 +241,14 @@ def test_interrupted_bounds_say_what_is_kept(
         (("cpu", "--data", "data", "--out", "o", "--set-name", "oval_wide", "--boxes", "round"), "'round'"),
         (("table2", "--data", ".", "--out", "o", "--published"), "--published"),
         (("cpu", "--data", ".", "--out", "o", "--threads", "many"), "--threads"),
+        (("lp", "--out", "o"), "--data"),
+        (("lp", "--data", "gone", "--out", "o"), "gone"),
+        (("lp", "--data", "data", "--out", "o", "--set-name", "oval_wide", "--rounds", "0"), "--rounds"),
+        (("lp", "--data", "data", "--out", "o", "--set-name", "oval_wide", "--n", "many"), "--n"),
+        (("lp", "--data", "data", "--out", "o", "--set-name", "oval_wide", "--set", "setps=2"), "did you mean 'steps'"),
+        (("lp", "--data", "data", "--out", "o", "--set-name", "oval_wide", "--timeout", "0"), "--timeout"),
+        (("lp", "--data", "data", "--out", "o", "--set-name", "oval_wide", "--device", "tpu"), "--device"),
+        (("lp", "--data", "data", "--out", "file", "--set-name", "oval_wide"), "--out cannot be written"),
         (("bounds", "--out", "o"), "--data"),
         (("bounds", "--out", "o", "--model", "gone.onnx", "--spec", "p.vnnlib"), "gone.onnx"),
         (("bounds", "--out", "o", "--model", "m.onnx", "--data", "."), "--model"),

@@ -8,6 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from netproof.campaign.store import Result
 from netproof.core.cpu import available_cpus
@@ -298,16 +302,49 @@ def test_a_method_has_one_look_in_every_figure() -> None:
 
 
 def test_means_over_unsolved_are_hollow(sets: dict[str, PaperSet]) -> None:
-    from matplotlib.figure import Figure
-
     runs = results_of(sets, ["lirpa"])
     late = [dataclasses.replace(r, verdict="timeout") if r.benchmark == "oval_deep" else r for r in runs]
     axes = Figure().add_subplot()
     rows = [row for row in table1.rows_of(late, ["lirpa"], sets) if row.source == "ours"]
     table1.draw_figures(axes, rows, sets, "mean_s")
-    whole, hollow = axes.lines
-    assert list(whole.get_xdata()) == [0, 1]
+    whole, hollow = marks_of(axes)
+    assert (list(whole.get_xdata()), whole.get_markerfacecolor()) == ([0], style("lirpa", "ours")[0])
     assert (list(hollow.get_xdata()), hollow.get_markerfacecolor()) == ([1], "white")
+
+
+def marks_of(axes: Axes) -> list[Line2D]:
+    """What is drawn besides the lines between categories."""
+    return [line for line in axes.lines if line.get_marker() != "None"]
+
+
+@pytest.mark.parametrize("what", ["mean_s", "branches"])
+def test_sets_are_categories_so_nothing_joins_their_marks(sets: dict[str, PaperSet], what: str) -> None:
+    """Each series beside the others, none on top of another; methods by colour, sources by shape."""
+    axes = Figure().add_subplot()
+    rows = table1.shown_in_plot(table1.rows_of(results_of(sets, ["lirpa", "auto"]), ["lirpa", "auto"], sets))
+    table1.draw_figures(axes, rows, sets, what)
+    marks = marks_of(axes)
+    assert len(marks) > 5
+    assert {line.get_linestyle() for line in marks} == {"None"}
+    places = [(x, y) for line in marks for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)]
+    assert len({x for x, _ in places}) == len(places)
+    assert {round(float(x)) for x, _ in places} == {0, 1}
+    ours = next(line for line in marks if line.get_label() == "lirpa (measured here)")
+    paper = next(line for line in marks if line.get_color() == ours.get_color() and line is not ours)
+    assert (ours.get_marker(), paper.get_marker()) == ("o", "D")
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert len(labels) == len(set(labels)) == len({row.label for row in rows if getattr(row, what)})
+
+
+def test_bars_over_unsolved_are_hollow(sets: dict[str, PaperSet]) -> None:
+    runs = results_of(sets, ["lirpa"])
+    late = [dataclasses.replace(r, verdict="timeout") for r in runs]
+    points = cpu.points_of({cpu.Place("cpu", 1): runs, cpu.Place("cpu", 2): late}, "lirpa", sets)
+    axes = Figure().add_subplot()
+    cpu._draw(axes, [p for p in points if p.row.set == "oval_wide"], ["1 core", "2 cores"])
+    first, second = (bar.get_facecolor() for bar in axes.patches)
+    assert first == to_rgba(style("lirpa", "ours")[0])
+    assert second == to_rgba("white")
 
 
 def test_table1_says_what_is_wrong() -> None:

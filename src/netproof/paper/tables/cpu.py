@@ -130,13 +130,15 @@ def _panel(of: PaperSet, points: Sequence[Point], places: Sequence[str]) -> Pane
 
 
 def _draw(axes: Axes, points: Sequence[Point], places: Sequence[str]) -> None:
-    """Draw ours as bars, the published means as lines across, the paper's as markers in a column of their own."""
-    ours = {p.place: p.row.mean_s for p in points if p.row.source == "ours" and p.row.mean_s is not None}
-    for place, seconds in ours.items():
-        at, gpu = places.index(place), place == "GPU"
-        shade, hatch = ("#777777", "//") if gpu else ("#c8d8e8", "")
-        label = None if at else next(p.row.label for p in points if p.row.source == "ours")
-        axes.bar(at, seconds, width=0.6, color=shade, hatch=hatch, edgecolor="black", label=label)
+    """Draw ours as bars, hollow where not all was solved, the published means as lines across, the paper's as marks."""
+    ours = {p.place: p.row for p in points if p.row.source == "ours"}
+    for place, row in ours.items():
+        if row.mean_s is None:
+            continue
+        at, seconds = places.index(place), row.mean_s
+        fill = style(row.method, "ours")[0] if row.all_solved else "white"
+        label, hatch = None if at else row.label, "//" if place == "GPU" else ""
+        axes.bar(at, seconds, width=0.6, color=fill, hatch=hatch, edgecolor="black", label=label)
         axes.annotate(f"{seconds:.2f}", (at, seconds), ha="center", va="bottom", fontsize=9.5)
     for p in points:
         if p.row.source == "ours" or p.row.mean_s is None:
@@ -154,5 +156,5 @@ def _draw(axes: Axes, points: Sequence[Point], places: Sequence[str]) -> None:
     every = [p.row.mean_s for p in points if p.row.mean_s]
     least, most = 10.0 ** math.floor(math.log10(min(every)) - 0.3), max(every) * 2
     axes.set(xlim=(-0.6, len(places) + 0.6), ylim=(least, most))
-    axes.set(xlabel="measured on; right: the paper's values", ylabel="mean time, seconds (log)")
+    axes.set(xlabel="measured on; right: the paper's; hollow: not all solved", ylabel="mean time, seconds (log)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, fontsize=9, handlelength=3.5)

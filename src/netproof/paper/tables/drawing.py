@@ -29,6 +29,7 @@ STYLES = {
     "gnn-online": ("#777777", ">"),
     "lirpa-fixed": ("#999933", "h"),
     "lirpa-single": ("#882255", "p"),
+    "LP of a leaf": ("#444444", "v"),
 }
 SAME = {"both": "Fast and Complete", "batch only": "lirpa-fixed", "optimised only": "lirpa-single"}  # rows of Table 2
 OTHER = ("#444444", "X")  # of a method that no table of the paper has

@@ -219,7 +219,8 @@ def _bounds_panel(found: Sequence[Measured], sets: Mapping[str, PaperSet]) -> Pa
 
 def _draw_bounds(axes: Axes, found: Sequence[Measured], sets: Mapping[str, PaperSet]) -> None:
     every: list[float] = []
-    for marker, (name, one) in zip("osD^v" * len(sets), sets.items(), strict=False):
+    colour = style("lirpa", "ours")[0]
+    for marker, (name, one) in zip("os^x+" * len(sets), sets.items(), strict=False):
         pairs = [
             pair
             for m in found
@@ -230,7 +231,7 @@ def _draw_bounds(axes: Axes, found: Sequence[Measured], sets: Mapping[str, Paper
         if pairs:
             every += [value for pair in pairs for value in pair]
             label = one.short.replace("\n", " ")
-            axes.plot(*zip(*pairs, strict=True), marker, markersize=4, alpha=0.6, markerfacecolor="none", label=label)
+            axes.plot(*zip(*pairs, strict=True), marker, color=colour, markersize=4, alpha=0.6, label=label)
     if every:
         ends = [min(every), max(every)]
         axes.plot(ends, ends, color="#999999", linewidth=0.8)

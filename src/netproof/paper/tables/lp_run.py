@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # What is timed: in words, the field of Times, and the method whose look it has in every figure.
 KINDS = (
-    ("LP, from nothing", "lp", "mip"),
+    ("LP, from nothing", "lp", "LP of a leaf"),
     ("LP, from the parent's basis", "warm", "babsr-lp"),
     ("LiRPA, one at a time", "single", "lirpa-single"),
     ("LiRPA, batch", "batch", "lirpa"),
