@@ -128,6 +128,7 @@ def _compute(instance: Instance, place: Place, ask: Ask, n: int, progress: Progr
     import torch
 
     from netproof.core.torch_state import engine_state
+    from netproof.methods.device import resolve_device
     from netproof.model.load import load_network
     from netproof.paper.tables.lp_times import Asked, times_of
     from netproof.problem.reduce import reduce
@@ -141,5 +142,5 @@ def _compute(instance: Instance, place: Place, ask: Ask, n: int, progress: Progr
         if len(problems) != 1:
             what = "the property has several input sets" if problems else "the property excludes nothing"
             raise UsageError(what, file=str(instance.vnnlib), remedy="give a property with one input set")
-        asked = Asked(ask.options, n, ask.rounds, torch.device(place.device), ask.engine.threads)
+        asked = Asked(ask.options, n, ask.rounds, resolve_device(place.device), ask.engine.threads)
         return times_of(network, property, problems[0], asked, deadline, progress)

@@ -113,7 +113,7 @@ def open_after(
 
 def worst_of(start: Start, n: int) -> Domains:
     """Return the worst sub-domains that can be split, so many that there are at most n halves."""
-    able = start.domains.select(start.domains.candidates[:, 0] >= 0)
+    able = start.domains.select((start.domains.candidates >= 0).any(1))
     return able.select(able.bound.argsort(stable=True)[: max(1, n // 2)])
 
 
