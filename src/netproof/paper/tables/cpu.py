@@ -13,7 +13,7 @@ from netproof.campaign.store import Result
 from netproof.core.cpu import available_cpus
 from netproof.errors import UsageError
 from netproof.paper.sets import PaperSet
-from netproof.paper.tables.drawing import Panel, style
+from netproof.paper.tables.drawing import SHAPES, Panel, style
 from netproof.paper.tables.output import Output, shown
 from netproof.paper.tables.rows import SOURCES, Row, figures, our_row, paper_rows, published_row
 from netproof.paper.tables.table1 import boxes_said, how, warnings
@@ -136,20 +136,29 @@ def _draw(axes: Axes, points: Sequence[Point], places: Sequence[str]) -> None:
         if row.mean_s is None:
             continue
         at, seconds = places.index(place), row.mean_s
-        fill = style(row.method, "ours")[0] if row.all_solved else "white"
+        colour = style(row.method, "ours")[0]
+        fill = colour if row.all_solved else "white"
         label, hatch = None if at else row.label, "//" if place == "GPU" else ""
-        axes.bar(at, seconds, width=0.6, color=fill, hatch=hatch, edgecolor="black", label=label)
+        axes.bar(
+            at,
+            seconds,
+            width=0.6,
+            color=fill,
+            hatch=hatch,
+            edgecolor="black" if row.all_solved else colour,
+            label=label,
+        )
         axes.annotate(f"{seconds:.2f}", (at, seconds), ha="center", va="bottom", fontsize=9.5)
     for p in points:
         if p.row.source == "ours" or p.row.mean_s is None:
             continue
-        colour, line, marker = style(p.row.method, p.row.source)
+        colour, line, _ = style(p.row.method, p.row.source)
         label = f"{p.row.label}: {p.row.mean_s:.4g} s"
         if p.row.source == "published":
             axes.axhline(p.row.mean_s, linestyle=line, color=colour, linewidth=2, label=label)
         else:
             fill = colour if p.row.all_solved else "white"
-            axes.plot([len(places)], [p.row.mean_s], marker, color=colour, markerfacecolor=fill, label=label)
+            axes.plot([len(places)], [p.row.mean_s], SHAPES["paper"], color=colour, markerfacecolor=fill, label=label)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xticks(range(len(places) + 1), [*places, "paper"])
