@@ -39,6 +39,7 @@ SCRIPTS = (
     "branching",
     "train_gnn",
     "mutate",
+    "chart",
 )
 ENGINE = ("--device", "cpu", "--threads", "1")
 SHORT = ("--domains", "8", "--repeats", "1", "--width", "8", "--depth", "2", *ENGINE)
@@ -104,6 +105,51 @@ def test_images_of_excluded_sets_are_not_learnt_from(script: Callable[[str], Mod
     assert data.numbers(renamed) == {"0", "1"}
     with pytest.raises(UsageError, match="no instances to learn from"):
         data.images(renamed, {"0", "1"}, 4)
+
+
+TABLE1 = """set,boxes,source,method,properties,mean_s,solved_percent,limit_s
+oval_wide_unclipped,unclipped,ours,lirpa,2,4.5,100,30
+oval_wide_unclipped,unclipped,ours,babsr-lp,2,30,0,30
+oval_wide_unclipped,unclipped,published,BaBSR,2,900,100,3600
+oval_wide_unclipped,not said,paper,Fast and Complete,,375.23,91.5,3600
+oval_wide,clipped in 2 of 2,ours,lirpa,2,1.5,100,30
+oval_wide,not said,paper,BaBSR,,3325.7,49.7,3600
+oval_deep_unclipped,unclipped,ours,auto,2,0.5,100,30
+oval_deep_unclipped,unclipped,ours,babsr-lp,2,20,50,30
+oval_deep_unclipped,unclipped,published,BaBSR,2,900,100,3600
+oval_deep_unclipped,unclipped,ours,gnn,2,,,30
+"""
+
+
+def test_the_chart_of_the_readme(run: Run, tmp_path: Path, script: Callable[[str], ModuleType]) -> None:
+    """Of four series only: BaBSR as measured, or as published where the measured one solved nothing."""
+    (tmp_path / "table1.csv").write_text(TABLE1)
+    code, table, _, _ = run("chart", str(tmp_path / "table1.csv"), "--out", str(tmp_path / "chart.png"))
+    assert code == 0
+    drawn = [(row["set"], row["source"], row["method"], row["mean s"], row["% solved"]) for row in table]
+    assert drawn == [
+        ("oval_wide", "paper", "Fast and Complete", "375.23", "91.5"),
+        ("oval_wide", "published", "BaBSR", "900.00", "100"),
+        ("oval_wide", "ours", "lirpa", "4.50", "100"),
+        ("oval_deep", "ours", "babsr-lp", "20.00", "50"),
+        ("oval_deep", "ours", "auto", "0.50", "100"),
+    ]
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+    chart = script("chart")
+    (axes,) = chart.draw(chart.chosen(chart.read(tmp_path / "table1.csv")), "").axes
+    marks = [line for line in axes.lines if line.get_marker() not in ("", "None")]
+    hollow = {float(line.get_xdata()[0]) for line in marks if line.get_markerfacecolor() == "white"}
+    assert hollow == {375.23, 20.0}
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["Wide", "Deep"]
+
+
+@pytest.mark.parametrize("text", ["", "set,boxes\n", TABLE1.replace("375.23", "fast"), "set,boxes,source,mean_s\n"])
+def test_a_chart_of_something_else(run: Run, tmp_path: Path, text: str) -> None:
+    (tmp_path / "table1.csv").write_text(text)
+    code, _, out, err = run("chart", str(tmp_path / "table1.csv"), "--out", str(tmp_path / "chart.png"))
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "table1.csv" in err
+    assert not (tmp_path / "chart.png").exists()
 
 
 def test_throughput(run: Run, demo: Demo) -> None:

@@ -12,7 +12,7 @@ from netproof.campaign.instances import read_folder
 from netproof.campaign.jobs import Job
 from netproof.campaign.store import APPLICATION, SCHEMA, Store
 from netproof.errors import UsageError
-from support.campaign import a_result, make_set
+from support.campaign import a_result, make_set, old_store
 
 
 def test_what_is_added_is_there_for_others(tmp_path: Path) -> None:
@@ -75,10 +75,74 @@ FORM_1 = {
 }
 
 
+FORM_2 = {**FORM_1, "INTEGER": "id threads split cut_in_lp"}
+
+
+def columns_of(path: Path) -> dict[str, str]:
+    columns = sqlite3.connect(path).execute("PRAGMA table_info(runs)").fetchall()
+    return {name: kind + " NOT NULL" * needed for _, name, kind, needed, _, _ in columns}
+
+
+def by_name(form: dict[str, str]) -> dict[str, str]:
+    return {name: kind for kind, names in form.items() for name in names.split()}
+
+
 def test_the_columns_of_this_form(tmp_path: Path) -> None:
     """Another column is another form: stores that people have must stay readable."""
-    assert SCHEMA == 1
+    assert SCHEMA == 2
     Store(tmp_path / "results.sqlite").close()
-    columns = sqlite3.connect(tmp_path / "results.sqlite").execute("PRAGMA table_info(runs)").fetchall()
-    found = {name: kind + " NOT NULL" * needed for _, name, kind, needed, _, _ in columns}
-    assert found == {name: kind for kind, names in FORM_1.items() for name in names.split()}
+    assert columns_of(tmp_path / "results.sqlite") == by_name(FORM_2)
+
+
+# --- what version 0.1.0 left ---
+
+
+def test_a_store_of_form_1_is_opened_and_keeps_its_rows(tmp_path: Path) -> None:
+    path = old_store(tmp_path / "results.sqlite", a_result("p.vnnlib"), a_result("q.vnnlib", "timeout"))
+    assert columns_of(path) == by_name(FORM_1)
+    with Store(path) as store:
+        assert [(r.vnnlib, r.version, r.split, r.cut_in_lp) for r in store.results()] == [
+            ("p.vnnlib", "0.1.0", None, None),
+            ("q.vnnlib", "0.1.0", None, None),
+        ]
+        new = dataclasses.replace(a_result("r.vnnlib"), split=3, cut_in_lp=True)
+        store.add(new)
+        assert store.results()[-1] == new
+    assert columns_of(path) == by_name(FORM_2)
+    with Store(path, create=False) as again:
+        assert len(again.results()) == 3
+        with Store(path, create=False) as beside:
+            assert beside.results() == again.results()
+
+
+def test_two_that_open_an_old_store_at_once_bring_it_up_once(tmp_path: Path) -> None:
+    """The second has seen form 1 and waits for the first: there is nothing left to do for it."""
+    path = old_store(tmp_path / "results.sqlite", a_result())
+    first = Store(path)
+    first._bring_up()
+    assert columns_of(path) == by_name(FORM_2)
+    assert len(first.results()) == 1
+    first.close()
+
+
+def test_a_store_that_cannot_be_brought_up_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = old_store(tmp_path / "results.sqlite", a_result())
+    monkeypatch.setattr("netproof.campaign.store.ADDED", {2: ("split", "domains")})  # one that is there already
+    with pytest.raises(UsageError, match="cannot be kept"):
+        Store(path)
+    assert columns_of(path) == by_name(FORM_1)
+    monkeypatch.undo()
+    with Store(path) as store:
+        assert len(store.results()) == 1
+
+
+def test_an_answer_of_another_version_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = read_folder(make_set(tmp_path / "set", "unsat"))[0]
+    with monkeypatch.context() as earlier:
+        earlier.setattr("netproof.campaign.jobs.__version__", "0.1.0")
+        key = Job(instance, "auto").key
+    path = old_store(tmp_path / "results.sqlite", dataclasses.replace(a_result(), key=key))
+    with Store(path) as store:
+        assert store.done(Job(instance, "auto")) is None
+        monkeypatch.setattr("netproof.campaign.jobs.__version__", "0.1.0")
+        assert store.done(Job(instance, "auto")) is not None

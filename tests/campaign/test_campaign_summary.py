@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from netproof._version import __version__
 from netproof.campaign.devices import Setup
 from netproof.campaign.instances import read_folder
 from netproof.campaign.jobs import Job
 from netproof.campaign.run import Run
-from netproof.campaign.summary import contradictions, latest, summaries
+from netproof.campaign.summary import contradictions, latest, of_other_versions, summaries, versions_said
 from netproof.run.record import Record
 from support.campaign import a_result, make_set
 
@@ -33,6 +34,31 @@ def test_configurations_of_one_method_are_told_apart_by_what_differs() -> None:
     assert labels == ["auto (steps=5, seed=0)", "auto (steps=9, seed=0)", "auto (steps=9, seed=1)", "lirpa"]
     newer = dataclasses.replace(a_result(), versions={"netproof": "0.2.0"})
     assert [run.label for run in latest([a_result(), newer])] == ["auto (netproof=0.1.0)", "auto (netproof=0.2.0)"]
+
+
+def test_with_several_versions_every_name_has_its_own() -> None:
+    """Also where no method has runs of two; which fields a method has in one version says nothing in another."""
+    newer = dataclasses.replace(a_result(method="lirpa", options={"pace": 3}), versions={"netproof": "0.2.0"})
+    assert [run.label for run in latest([a_result(), newer])] == ["auto (netproof=0.1.0)", "lirpa (netproof=0.2.0)"]
+    older = [a_result(method="lirpa"), a_result(method="lirpa", options={"steps": 9})]
+    assert [run.label for run in latest([*older, newer])] == [
+        "lirpa (steps=5, netproof=0.1.0)",
+        "lirpa (steps=9, netproof=0.1.0)",
+        "lirpa (netproof=0.2.0)",
+    ]
+
+
+def test_results_of_other_versions_are_told() -> None:
+    mine = dataclasses.replace(a_result(method="lirpa"), versions={"netproof": __version__})
+    unknown = dataclasses.replace(a_result("q.vnnlib", "error"), versions={})
+    older = [a_result("p.vnnlib"), a_result("q.vnnlib"), a_result("q.vnnlib", "timeout")]
+    alien = dataclasses.replace(a_result(), versions={"netproof": "9.0"})
+    assert of_other_versions([mine, unknown, *older, alien]) == [*older, alien]
+    assert versions_said([mine, unknown, *older, alien], "shown, not resumed") == [
+        "2 results of netproof 0.1.0 are shown, not resumed",
+        "1 result of netproof 9.0 is shown, not resumed",
+    ]
+    assert versions_said([mine, unknown], "shown") == []
 
 
 def test_summary() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,12 +15,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from netproof._version import __version__
 from netproof.campaign.instances import Instance
 from netproof.campaign.jobs import Job
 from netproof.campaign.run import Event
 from netproof.campaign.store import Store
 from netproof.cli.commands import campaign_view
-from support.campaign import a_result, calls, environment, make_set
+from support.campaign import a_result, calls, environment, make_set, old_store
 from support.processes import HANG, alive, wait_for
 
 CPU = ("--device", "cpu", "--threads", "1", "--workers", "1")
@@ -115,6 +118,31 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     assert "interrupted: 1 of 3 runs are kept in done/results.sqlite; the same command goes on with the rest" in err
     assert not alive(worker)
     assert (tmp_path / "done" / "results.csv").read_text().count("\n") == 1
+
+
+def test_results_of_another_version_are_shown_and_not_resumed(tmp_path: Path) -> None:
+    make_set(tmp_path / "set", "unsat", "sat")
+    older = [a_result(f"{i}-{word}.vnnlib", word, total=7.0) for i, word in enumerate(("unsat", "sat"))]
+    old_store(tmp_path / "done" / "results.sqlite", *(dataclasses.replace(r, onnx="a.onnx") for r in older))
+    code, out, err = run("bench", "set", "--out", "done", *CPU, cwd=tmp_path)
+    assert code == 0, err
+    assert "netproof: 2 results of netproof 0.1.0 are shown, not resumed\n" in err
+    assert "were there already" not in err
+    assert calls(tmp_path) == ["0-unsat.vnnlib", "1-sat.vnnlib"]
+    assert [re.split(" {2,}", line)[1] for line in out.splitlines()[1:]] == [
+        "auto (netproof=0.1.0)",
+        f"auto (netproof={__version__})",
+    ]
+    code, out, err = run("bench", "set", "--out", "done", *CPU, cwd=tmp_path)
+    assert (code, len(calls(tmp_path))) == (0, 2)
+    assert "2 of 2 were there already" in err
+    code, out, err = run("report", "done", cwd=tmp_path)
+    assert (code, out) == (0, "done/report/index.html\n")
+    assert "netproof: 2 results of netproof 0.1.0 are shown under names of their own\n" in err
+    page = (tmp_path / "done" / "report" / "index.html").read_text()
+    assert f"Run by netproof 0.1.0, {__version__}; this page: netproof {__version__}." in page
+    rows = list(csv.DictReader((tmp_path / "done" / "report" / "summary.csv").open()))
+    assert [(row["mean_s"] == "7", row["solved"]) for row in rows] == [(True, "2"), (False, "2")]
 
 
 def test_contradictions_are_shown(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import os
 import re
 import signal
@@ -16,11 +17,11 @@ from test_cli_start import commands_that_import
 from netproof.campaign.store import NAME, Store
 from netproof.cli.app import run as obey
 from support.asking import gaussian
-from support.campaign import calls, environment
+from support.campaign import a_result, calls, environment, old_store
 from support.paper_sets import make_sets
 from support.processes import HANG, wait_for
 
-TARGETS = ("table1", "table2", "cpu", "bounds", "relaxations", "example")
+TARGETS = ("table1", "table2", "cpu", "lp", "bounds", "relaxations", "example")
 SUFFIXES = ("csv", "png", "pdf", "html")
 CPU = ("--device", "cpu", "--threads", "1")
 
@@ -68,6 +69,7 @@ def test_table1_and_again(tmp_path: Path) -> None:
     assert "Boxes x ± ε, as in equation (10) and as published: oval_deep." in err
     (ours, *_) = rows_of(tmp_path / "out" / "table1.csv")
     assert (ours["source"], ours["mean_branches"], ours["timed_out_percent"]) == ("ours", "40", "50")
+    assert (ours["mean_branches_two_per_split"], ours["timed_out_in_lp"]) == ("44", "1")
     assert float(ours["mean_s"]) >= 0.25  # the second one at its limit
     asked = len(calls(tmp_path))
     code, again, err = run(*command, cwd=tmp_path)
@@ -75,6 +77,29 @@ def test_table1_and_again(tmp_path: Path) -> None:
     assert "4 of 4 were there already" in err
     assert len(calls(tmp_path)) == asked
     assert "published" not in again
+
+
+def test_only_runs_of_this_version_are_in_a_table(tmp_path: Path) -> None:
+    """The same question of the same set, answered by 0.1.0 in 77 s: it stays where it is."""
+    make_sets(tmp_path / "data", "unsat", names=("oval_deep",))
+    older = a_result("0-unsat.vnnlib", method="lirpa", benchmark="oval_deep", total=77.0, domains=999)
+    old_store(tmp_path / "out" / NAME, dataclasses.replace(older, onnx="a.onnx"))
+    which = ("--set-name", "oval_deep", "--method", "lirpa", *CPU)
+    code, _, err = run("table1", "--data", "data", "--out", "out", *which, cwd=tmp_path)
+    assert code == 0, err
+    assert "netproof: 1 result of netproof 0.1.0 is kept, not shown and not resumed\n" in err
+    assert calls(tmp_path) == ["0-unsat.vnnlib"]
+    (ours, *_) = rows_of(tmp_path / "out" / "table1.csv")
+    assert (ours["properties"], ours["mean_branches"]) == ("1", "40")
+    page = (tmp_path / "out" / "table1.html").read_text(encoding="utf-8")
+    assert "999" not in cells_of(page)
+    assert "netproof 0.1.0" not in page
+    with Store(tmp_path / "out" / NAME) as store:
+        assert [r.domains for r in store.results()] == [999, 40]
+
+
+def cells_of(page: str) -> set[str]:
+    return {re.sub("<.*?>", "", cell) for cell in re.findall(r"<td.*?>(.*?)</td>", page)}
 
 
 def test_an_interrupted_table_goes_on(tmp_path: Path) -> None:
@@ -181,7 +206,7 @@ def test_an_interrupted_figure_says_so(
     def stop(*given: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("netproof.paper.tables.example.example", stop)
+    monkeypatch.setattr("netproof.paper.figures.example.example", stop)
     assert obey(["reproduce", "example", "--out", str(tmp_path)]) == 130
     assert capsys.readouterr().err == "netproof: interrupted\n"
 
@@ -192,7 +217,7 @@ def test_interrupted_bounds_say_what_is_kept(
     def stop(*given: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("netproof.paper.tables.bounds.compute", stop)
+    monkeypatch.setattr("netproof.paper.figures.bounds.compute", stop)
     make_sets(tmp_path / "data", "unsat", names=("oval_base_easy",))
     assert obey(["reproduce", "bounds", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out"), *CPU]) == 130
     assert "interrupted: 0 of 1 curves are kept" in capsys.readouterr().err
@@ -216,6 +241,14 @@ def test_interrupted_bounds_say_what_is_kept(
         (("cpu", "--data", "data", "--out", "o", "--set-name", "oval_wide", "--boxes", "round"), "'round'"),
         (("table2", "--data", ".", "--out", "o", "--published"), "--published"),
         (("cpu", "--data", ".", "--out", "o", "--threads", "many"), "--threads"),
+        (("lp", "--out", "o"), "--data"),
+        (("lp", "--data", "gone", "--out", "o"), "gone"),
+        (("lp", "--data", "data", "--out", "o", "--set-name", "oval_wide", "--rounds", "0"), "--rounds"),
+        (("lp", "--data", "data", "--out", "o", "--set-name", "oval_wide", "--n", "many"), "--n"),
+        (("lp", "--data", "data", "--out", "o", "--set-name", "oval_wide", "--set", "setps=2"), "did you mean 'steps'"),
+        (("lp", "--data", "data", "--out", "o", "--set-name", "oval_wide", "--timeout", "0"), "--timeout"),
+        (("lp", "--data", "data", "--out", "o", "--set-name", "oval_wide", "--device", "tpu"), "--device"),
+        (("lp", "--data", "data", "--out", "file", "--set-name", "oval_wide"), "--out cannot be written"),
         (("bounds", "--out", "o"), "--data"),
         (("bounds", "--out", "o", "--model", "gone.onnx", "--spec", "p.vnnlib"), "gone.onnx"),
         (("bounds", "--out", "o", "--model", "m.onnx", "--data", "."), "--model"),

@@ -17,8 +17,8 @@ from netproof.methods.registry import METHODS
 
 KEYS = [
     *("verdict", "reason", "decided_by", "arithmetic", "seconds", "lower_bound", "upper_bound", "domains"),
-    *("peak_memory", "leaf_lps", "rounds", "method", "device", "seed", "witness", "certificate", "model"),
-    *("property", "versions"),
+    *("peak_memory", "leaf_lps", "rounds", "split", "cut_in_lp", "method", "device", "seed", "witness", "certificate"),
+    *("model", "property", "versions"),
 ]
 WITNESS = "((X_0 0.5)\n (X_1 -inf)\n (Y_0 1.5))\n"
 

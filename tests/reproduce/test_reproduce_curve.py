@@ -8,7 +8,7 @@ import torch
 
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
-from netproof.paper.tables.curve import Curve, optimisation_curve
+from netproof.paper.figures.curve import Curve, optimisation_curve
 from netproof.problem.problem import Problem
 from support.asking import CPU, gaussian, problem_of
 from support.exact import milp_minimum

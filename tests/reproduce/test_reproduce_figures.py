@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from netproof.errors import UsageError
-from netproof.paper.tables.example import CONFLICT, LAYERS, Example, compute, example, network, problem_of
-from netproof.paper.tables.relaxations import compute as relaxed
-from netproof.paper.tables.relaxations import relaxations, start_slope
-from netproof.paper.tables.tree import TreeNode
-from netproof.paper.tables.tree_drawing import places
+from netproof.paper.figures.example import CONFLICT, LAYERS, Example, compute, example, network, problem_of
+from netproof.paper.figures.relaxations import compute as relaxed
+from netproof.paper.figures.relaxations import relaxations, start_slope
+from netproof.paper.figures.tree import TreeNode
+from netproof.paper.figures.tree_drawing import places
 from support.exact import enumerate_minimum, milp_minimum
 
 UNIT = np.ones((1, 1)), np.zeros(1)

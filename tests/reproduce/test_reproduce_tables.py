@@ -8,6 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from netproof.campaign.store import Result
 from netproof.core.cpu import available_cpus
@@ -38,7 +42,11 @@ def clipped(tmp_path: Path) -> dict[str, PaperSet]:
 def results_of(sets: dict[str, PaperSet], methods: list[str], **by_set: float) -> list[Result]:
     """Every method on every instance, in `SLOW` seconds times the factor given for the set."""
     return [
-        a_result(i.names[1], method=method, benchmark=name, total=SLOW[method] * by_set.get(name, 1.0), truth="unsat")
+        dataclasses.replace(
+            a_result(i.names[1], method=method, benchmark=name, truth="unsat"),
+            total=SLOW[method] * by_set.get(name, 1.0),
+            split=1,
+        )
         for name, one in sets.items()
         for method in methods
         for i in one.instances
@@ -76,20 +84,35 @@ def test_what_was_not_solved_counts_at_its_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("domains", "rounds", "expected"),
+    ("domains", "split", "expected"),
     [
-        (512, 1, (1022, 1022)),  # nine neurons at once: a tree of 511 splits
-        (476, 238, (476, 476)),  # one neuron at a time
-        (600, 3, (600, 1194)),
-        (0, 0, (0, 0)),
-        (30, 0, (30, 58)),  # stopped from outside, which leaves no number of rounds
+        (512, 1, 1022),  # nine neurons at once: a tree of 511 splits
+        (476, 238, 476),  # one neuron at a time
+        (0, 0, 0),
+        (30, None, None),  # of an earlier version, or stopped from outside
     ],
 )
-def test_branches_with_two_for_a_split(domains: int, rounds: int, expected: tuple[int, int]) -> None:
-    run = dataclasses.replace(a_result(domains=domains), rounds=rounds)
+def test_branches_with_two_for_a_split(domains: int, split: int | None, expected: int | None) -> None:
+    run = dataclasses.replace(a_result(domains=domains), split=split)
     assert our_row("lirpa", WIDE, [run]).tree == expected
     under_roots = dataclasses.replace(run, options={"tighter_roots": None})  # bounds what it has again
     assert our_row("auto", WIDE, [under_roots]).tree is None
+
+
+def test_no_mean_of_branches_where_one_is_not_known() -> None:
+    """It would be that of other properties than the mean beside it."""
+    known = dataclasses.replace(a_result(domains=512), split=1)
+    assert our_row("lirpa", WIDE, [known, known]).tree == 1022
+    assert our_row("lirpa", WIDE, [known, a_result()]).tree is None
+
+
+def test_properties_timed_out_in_a_turn_of_the_lp_are_counted() -> None:
+    solved = dataclasses.replace(a_result(), cut_in_lp=False)
+    late, in_lp = (dataclasses.replace(a_result(verdict="timeout"), cut_in_lp=cut) for cut in (False, True))
+    assert our_row("lirpa", WIDE, [solved, late, in_lp, in_lp]).in_lp == 2
+    assert our_row("lirpa", WIDE, [a_result()]).in_lp == 0  # nothing timed out, whatever is not known
+    assert our_row("lirpa", WIDE, [in_lp, a_result(verdict="timeout")]).in_lp is None
+    assert our_row("lirpa", WIDE, []).in_lp is None
 
 
 def test_published_figures_are_read_as_they_are(sets: dict[str, PaperSet]) -> None:
@@ -251,9 +274,9 @@ def test_table1_keeps_its_sources_apart(sets: dict[str, PaperSet], tmp_path: Pat
     assert ("paper", "Fast and Complete", "375.23") in wide
     text = page.read_text(encoding="utf-8")
     cells = cells_of(text)
-    assert ["lirpa", "measured here", "unclipped", "2.00", "10", "10 to 18", "0.0", "100.0", "2", "20"] in cells
-    assert ["BaBSR", "published", "unclipped", "200.00", "40", "40", "50.0", "50.0", "2", "3600"] in cells
-    assert ["Fast and Complete", "paper", "not said", "375.23", "53481", "–", "8.5", "91.5", "–", "3600"] in cells
+    assert ["lirpa", "measured here", "unclipped", "2.00", "10", "18", "0.0", "0", "100.0", "2", "20"] in cells
+    assert ["BaBSR", "published", "unclipped", "200.00", "40", "40", "50.0", "–", "50.0", "2", "3600"] in cells
+    assert ["Fast and Complete", "paper", "not said", "375.23", "53481", "–", "8.5", "–", "91.5", "–", "3600"] in cells
     assert "Boxes x ± ε, as in equation (10) and as published: oval_wide; oval_deep." in text
     assert "lirpa, measured here: 2 of 2" in text
     assert "BaBSR, published: 1 of 2" in text
@@ -279,16 +302,49 @@ def test_a_method_has_one_look_in_every_figure() -> None:
 
 
 def test_means_over_unsolved_are_hollow(sets: dict[str, PaperSet]) -> None:
-    from matplotlib.figure import Figure
-
     runs = results_of(sets, ["lirpa"])
     late = [dataclasses.replace(r, verdict="timeout") if r.benchmark == "oval_deep" else r for r in runs]
     axes = Figure().add_subplot()
     rows = [row for row in table1.rows_of(late, ["lirpa"], sets) if row.source == "ours"]
     table1.draw_figures(axes, rows, sets, "mean_s")
-    whole, hollow = axes.lines
-    assert list(whole.get_xdata()) == [0, 1]
+    whole, hollow = marks_of(axes)
+    assert (list(whole.get_xdata()), whole.get_markerfacecolor()) == ([0], style("lirpa", "ours")[0])
     assert (list(hollow.get_xdata()), hollow.get_markerfacecolor()) == ([1], "white")
+
+
+def marks_of(axes: Axes) -> list[Line2D]:
+    """What is drawn besides the lines between categories."""
+    return [line for line in axes.lines if line.get_marker() != "None"]
+
+
+@pytest.mark.parametrize("what", ["mean_s", "branches"])
+def test_sets_are_categories_so_nothing_joins_their_marks(sets: dict[str, PaperSet], what: str) -> None:
+    """Each series beside the others, none on top of another; methods by colour, sources by shape."""
+    axes = Figure().add_subplot()
+    rows = table1.shown_in_plot(table1.rows_of(results_of(sets, ["lirpa", "auto"]), ["lirpa", "auto"], sets))
+    table1.draw_figures(axes, rows, sets, what)
+    marks = marks_of(axes)
+    assert len(marks) > 5
+    assert {line.get_linestyle() for line in marks} == {"None"}
+    places = [(x, y) for line in marks for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)]
+    assert len({x for x, _ in places}) == len(places)
+    assert {round(float(x)) for x, _ in places} == {0, 1}
+    ours = next(line for line in marks if line.get_label() == "lirpa (measured here)")
+    paper = next(line for line in marks if line.get_color() == ours.get_color() and line is not ours)
+    assert (ours.get_marker(), paper.get_marker()) == ("o", "D")
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert len(labels) == len(set(labels)) == len({row.label for row in rows if getattr(row, what)})
+
+
+def test_bars_over_unsolved_are_hollow(sets: dict[str, PaperSet]) -> None:
+    runs = results_of(sets, ["lirpa"])
+    late = [dataclasses.replace(r, verdict="timeout") for r in runs]
+    points = cpu.points_of({cpu.Place("cpu", 1): runs, cpu.Place("cpu", 2): late}, "lirpa", sets)
+    axes = Figure().add_subplot()
+    cpu._draw(axes, [p for p in points if p.row.set == "oval_wide"], ["1 core", "2 cores"])
+    first, second = (bar.get_facecolor() for bar in axes.patches)
+    assert first == to_rgba(style("lirpa", "ours")[0])
+    assert second == to_rgba("white")
 
 
 def test_table1_says_what_is_wrong() -> None:
@@ -329,7 +385,7 @@ def test_table2_has_four_rows_and_their_speedups(sets: dict[str, PaperSet], tmp_
     assert printed == {"BaBSR": "", "batch only": "0.95", "optimised only": "9.94", "both": "35.01"}
     cells = cells_of(page.read_text(encoding="utf-8"))
     measured = ["both", "measured here", "unclipped", "2.00", "–", "50.00 (over 1)"]
-    assert [*measured, "10", "10 to 18", "100.0", "2", "20"] in cells
+    assert [*measured, "10", "18", "100.0", "2", "20"] in cells
     assert ["both", "paper", "not said", "81.55", "35.01", "–", "–", "–", "–", "–", "3600"] in cells
     assert "The order of the three is the paper" in page.read_text(encoding="utf-8")
 
@@ -401,7 +457,7 @@ def test_cpu_has_a_column_for_each_place(sets: dict[str, PaperSet], tmp_path: Pa
 
 def test_numbers_of_cores() -> None:
     there = available_cpus()
-    assert cpu.read_threads(None) == [n for n in (1, 2, 4, 8) if n <= there]
+    assert cpu.read_threads(None) == [n for n in (1, 2, 4, 8, 16) if n <= there]
     assert cpu.read_threads("1,1") == [1]
     for text in ("0", f"1,{there + 1}", "two", "1;2", ""):
         with pytest.raises(UsageError, match="--threads"):

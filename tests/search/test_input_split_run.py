@@ -45,6 +45,23 @@ def test_any_batch_will_do(batch: int) -> None:
     assert [step[0] for step in run.reports[:2]] == ["root", "search"]
 
 
+@pytest.mark.parametrize("batch", [2, 16])
+def test_boxes_that_were_split_are_counted(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from netproof.search.boxes.loop import InputSplit
+
+    picked, split = [], InputSplit._split
+
+    def watched(self: InputSplit, boxes: Boxes, others: int) -> Boxes:
+        picked.append(len(boxes))
+        return split(self, boxes, others)
+
+    monkeypatch.setattr(InputSplit, "_split", watched)
+    run = Run(problems_of(sharpened(knotted(3), [Fraction(1, 50)])), batch=batch)
+    assert run.status == "proved"
+    assert run.stats.split == sum(picked) > 0
+    assert (run.stats.domains == 2 * run.stats.split) == (batch == 2)  # with more, several halvings at once
+
+
 def test_an_expired_deadline_leaves_everything_open() -> None:
     problems, _ = several()
     expired = Deadline()

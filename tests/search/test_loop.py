@@ -236,6 +236,64 @@ def test_small_frontiers_are_split_on_several_neurons_at_once() -> None:
     assert wide.stats.rounds < narrow.stats.rounds
 
 
+def tree_nodes(seen: list[Bounds]) -> set[tuple[tuple[int, int], ...]]:
+    """The nodes below the root of the tree that splits one neuron at a time: what leads to each sub-domain bounded."""
+    found = set()
+    for splits in (row for bounds in seen for row in bounds.domains.splits.tolist()):
+        decided = sorted((abs(mark), neuron, mark > 0) for neuron, mark in enumerate(splits) if mark)
+        path = tuple((neuron, side) for _, neuron, side in decided)
+        found |= {path[:length] for length in range(1, len(path) + 1)}
+    return found
+
+
+@pytest.mark.parametrize("batch", [1, 4, 16])
+@pytest.mark.parametrize("most", [10**9, 3])
+def test_what_was_split_gives_the_tree_with_two_for_every_split(batch: int, most: int) -> None:
+    """Also where sub-domains run out of neurons, and where the device takes a few at a time."""
+    problem, _ = asked(dense(3, 5, 4), 0.02)
+    done = run(problem, Watched(most=most), batch=batch)
+    assert done.outcome.status == "proved"
+    assert done.stats.split > 0
+    assert 2 * (done.stats.domains - done.stats.split) == len(tree_nodes(done.bounder.seen))
+    assert (done.stats.domains == 2 * done.stats.split) == (batch == 1)
+    assert not done.stats.cut_in_lp
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_of_a_round_cut_short_only_what_was_bounded_counts_as_split(after: int) -> None:
+    """Two children of one parent at a time, and three rounds of one parent, two and four."""
+    deadline = Switch()
+
+    @dataclass(frozen=True)
+    class Stops(Watched):
+        def bound(self, *given: Any) -> Bounds:
+            found = super().bound(*given)
+            deadline.stop = len(self.seen) >= after
+            return found
+
+    problem, _ = asked(dense(3, 5, 4), 0.001)
+    done = run(problem, Stops(most=2), deadline=deadline, batch=4, fill=1)
+    assert done.outcome.status == "timeout"
+    assert (done.stats.domains, done.stats.split) == (2 * after, after)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_deadline_inside_a_turn_of_the_lp_is_told(late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from netproof.search.lp_turns import LpTurns
+
+    deadline, turn = Switch(), LpTurns.turn
+
+    def with_it(self: LpTurns, *given: Any) -> None:
+        turn(self, *given)
+        deadline.stop = late
+
+    monkeypatch.setattr(LpTurns, "turn", with_it)
+    problem, _ = asked(dense(4, 5, 4), 1e-4)
+    done = run(problem, deadline=deadline, batch=2, lp_threshold=1)
+    assert done.stats.lps > 0
+    assert (done.outcome.status, done.stats.cut_in_lp) == (("timeout", True) if late else ("proved", False))
+
+
 def test_the_lp_has_its_turn_when_the_bound_is_stuck() -> None:
     problem, _ = asked(dense(4, 5, 4), 1e-4)
     patient, eager = (run(problem, batch=2, patience=rounds, extras=Extras(lp_turns=True)) for rounds in (10**6, 1))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
 from pathlib import Path
 
 from netproof.campaign.store import Result
@@ -31,6 +33,36 @@ def make_set(folder: Path, *words: str, models: int = 1) -> Path:
         lines.append(f"{MODELS[i % models]},{i}-{word}.vnnlib,{limit or LIMIT}")
     (folder / "instances.csv").write_text("\n".join(lines) + "\n")
     return folder
+
+
+OLD_FORM = (  # as netproof 0.1.0 made it
+    "CREATE TABLE runs (id INTEGER PRIMARY KEY, key TEXT NOT NULL, benchmark TEXT NOT NULL, folder TEXT NOT NULL,"
+    " onnx TEXT NOT NULL, onnx_sha256 TEXT NOT NULL, vnnlib TEXT NOT NULL, vnnlib_sha256 TEXT NOT NULL, truth TEXT,"
+    " method TEXT NOT NULL, options TEXT NOT NULL, timeout REAL, device TEXT NOT NULL, threads INTEGER,"
+    " seed INTEGER NOT NULL, attack INTEGER NOT NULL, verdict TEXT NOT NULL, reason TEXT NOT NULL,"
+    " decided_by TEXT NOT NULL, seconds TEXT NOT NULL, total REAL NOT NULL, lower_bound REAL, upper_bound REAL,"
+    " domains INTEGER NOT NULL, leaf_lps INTEGER NOT NULL, rounds INTEGER NOT NULL, peak_memory INTEGER NOT NULL,"
+    " witness TEXT NOT NULL, versions TEXT NOT NULL, started TEXT NOT NULL, finished TEXT NOT NULL,"
+    " error TEXT NOT NULL, log TEXT NOT NULL)"
+)
+
+
+def old_store(path: Path, *results: Result) -> Path:
+    """A store in form 1 with these results, all of netproof 0.1.0."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(path)
+    connection.executescript(
+        f"PRAGMA journal_mode = WAL; {OLD_FORM}; CREATE INDEX runs_key ON runs (key);"
+        " PRAGMA application_id = 1852863078; PRAGMA user_version = 1;"
+    )
+    names = [row[1] for row in connection.execute("PRAGMA table_info(runs)")][1:]
+    for result in results:
+        plain = [getattr(result, name) for name in names]
+        values = [json.dumps(value) if isinstance(value, dict) else value for value in plain]
+        connection.execute(f"INSERT INTO runs ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})", values)
+    connection.commit()
+    connection.close()
+    return path
 
 
 def calls(folder: Path, kind: str = "verify") -> list[str]:

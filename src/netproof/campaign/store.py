@@ -2,6 +2,9 @@
 
 Write-ahead logging lets others read while a campaign writes, and every row is its own transaction, synchronised to the
 disk: whatever is killed, the rows that were added stay.
+
+A store that an earlier version wrote is opened: columns that it lacks are added, and are empty in its rows. What it
+holds is shown, not resumed: a job's key has the version in it.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from netproof.campaign.jobs import Job
 from netproof.errors import UsageError
 
 NAME = "results.sqlite"  # in the folder of a campaign
-SCHEMA = 1  # PRAGMA user_version; raise it with every change of the columns
+SCHEMA = 2  # PRAGMA user_version; raise it with every change of the columns
+ADDED = {2: ("split", "cut_in_lp")}  # by form, the columns that it has and the one before has not; they may be empty
 APPLICATION = 0x6E707266  # "nprf": tells our files from other SQLite ones
 WAIT = 30.0  # seconds for another writer's lock
 DONE = ("sat", "unsat", "unknown", "timeout")  # an error is run again
@@ -53,7 +57,9 @@ class Result:
     lower_bound: float | None = None
     upper_bound: float | None = None
     domains: int = 0
+    split: int | None = None  # None: in form 1, and where a run was ended from outside
     leaf_lps: int = 0
+    cut_in_lp: bool | None = None
     rounds: int = 0
     peak_memory: int = 0
     witness: str = ""  # as text, in the property's own form
@@ -73,6 +79,11 @@ class Result:
         return self.solved and self.truth is not None and self.verdict != self.truth
 
     @property
+    def version(self) -> str | None:
+        """Return the version of netproof that ran it; None where no worker got so far as to say."""
+        return self.versions.get("netproof")
+
+    @property
     def instance(self) -> tuple[str, str, str]:
         """Return which question it was, for comparing methods: benchmark, model and property."""
         return self.benchmark, self.onnx, self.vnnlib
@@ -90,8 +101,8 @@ def _column(name: str, kind: str) -> str:
     return f"{name} {_SQL.get(always, 'TEXT')}{' NOT NULL' if kind == always else ''}"
 
 
-_COLUMNS = ", ".join(_column(column.name, str(column.type)) for column in _FIELDS)
-_CREATE = f"CREATE TABLE runs (id INTEGER PRIMARY KEY, {_COLUMNS})"
+_COLUMNS = {column.name: _column(column.name, str(column.type)) for column in _FIELDS}
+_CREATE = f"CREATE TABLE runs (id INTEGER PRIMARY KEY, {', '.join(_COLUMNS.values())})"
 
 
 class Store:
@@ -119,7 +130,7 @@ class Store:
         mark = self._connection.execute("PRAGMA application_id").fetchone()[0]
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
         empty = not self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if not empty and (mark, version) != (APPLICATION, SCHEMA):
+        if not empty and (mark != APPLICATION or not 1 <= version <= SCHEMA):
             what = f"results in form {version}, not {SCHEMA}" if mark == APPLICATION else "not results of netproof"
             raise UsageError(what, file=str(self.path), remedy="give another folder with --out")
         self._connection.execute("PRAGMA journal_mode = WAL")
@@ -129,6 +140,22 @@ class Store:
                 f"BEGIN IMMEDIATE; {_CREATE}; CREATE INDEX runs_key ON runs (key);"
                 f" PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {SCHEMA}; COMMIT;"
             )
+        elif version < SCHEMA:
+            self._bring_up()
+
+    def _bring_up(self) -> None:
+        """Add the columns that an earlier form lacks, all or none; another process may have done so meanwhile."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+            for form in range(version + 1, SCHEMA + 1):
+                for name in ADDED[form]:
+                    self._connection.execute(f"ALTER TABLE runs ADD COLUMN {_COLUMNS[name]}")
+            self._connection.execute(f"PRAGMA user_version = {SCHEMA}")
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
 
     def add(self, result: Result) -> None:
         """Keep a result; it is on the disk when this returns."""
@@ -175,4 +202,5 @@ def _plain(name: str, value: Any) -> Any:
 
 def _result(row: sqlite3.Row) -> Result:
     values = {name: json.loads(row[name]) if name in _JSON else row[name] for name in _NAMES}
-    return Result(**{**values, "attack": bool(row["attack"])})
+    cut = None if row["cut_in_lp"] is None else bool(row["cut_in_lp"])
+    return Result(**{**values, "attack": bool(row["attack"]), "cut_in_lp": cut})

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from netproof._version import __version__
 from netproof.campaign.store import Result
 from netproof.core.reasons import CONTRADICTION
 
@@ -33,6 +34,20 @@ def latest(results: Iterable[Result]) -> list[Run]:
     return [Run(label, result) for (label, _), result in kept.items()]
 
 
+def of_other_versions(results: Iterable[Result]) -> list[Result]:
+    """Return those of another netproof than this one: they are shown, but no job takes them for its answer."""
+    return [result for result in results if result.version not in (None, __version__)]
+
+
+def versions_said(results: Iterable[Result], what: str) -> list[str]:
+    """Return a line for every other version that there are results of, and what becomes of them in `what`."""
+    counts = Counter(run.result.version for run in latest(of_other_versions(results)))
+    return [
+        f"{count} result{'s' * (count > 1)} of netproof {version} {'are' if count > 1 else 'is'} {what}"
+        for version, count in sorted(counts.items(), key=str)
+    ]
+
+
 def _settings(result: Result) -> dict[str, Any]:
     """Return all that two runs of one method may differ in and still answer the same question."""
     return {
@@ -40,7 +55,7 @@ def _settings(result: Result) -> dict[str, Any]:
         "device": result.device,
         "seed": result.seed,
         "attack": result.attack,
-        "netproof": result.versions.get("netproof"),
+        "netproof": result.version,
     }
 
 
@@ -50,16 +65,21 @@ def _configuration(result: Result) -> str:
 
 
 def _labels(results: Sequence[Result]) -> dict[str, str]:
-    """Name each configuration: by its method, and the settings in which those of that method differ."""
-    found: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    """Name each configuration: by its method, and the settings in which those of that method differ.
+
+    With results of several versions every name has the version, so that none is taken for another's. Settings are
+    compared within a version: what fields a method has may change from one to the next.
+    """
+    found: dict[tuple[str, str | None], dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for result in results:
-        found[result.method][_configuration(result)] = _settings(result)
+        found[result.method, result.version][_configuration(result)] = _settings(result)
+    mixed = len({version for _, version in found}) > 1
     labels = {}
-    for method, configurations in found.items():
+    for (method, _), configurations in found.items():
         names = dict.fromkeys(name for settings in configurations.values() for name in settings)
         differ = [n for n in names if len({json.dumps(s.get(n)) for s in configurations.values()}) > 1]
         for key, settings in configurations.items():
-            said = ", ".join(f"{name}={settings.get(name)}" for name in differ)
+            said = ", ".join(f"{name}={settings.get(name)}" for name in (*differ, *["netproof"] * mixed))
             labels[key] = f"{method} ({said})" if said else method
     return labels
 

@@ -48,10 +48,12 @@ class Stats:
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
     domains: int = 0  # sub-domains bounded below the root: two per binary split
     rounds: int = 0
+    split: int = 0  # sub-domains that were split; 2 (domains − split) is two for every split on one neuron
     leaf_lps: int = 0
     lps: int = 0  # LPs on domains that still had something to split
     lp_parents_proved: int = 0
     lp_pruned: int = 0  # frontier domains dropped because an LP proved an ancestor
+    cut_in_lp: bool = False  # the deadline came inside a turn of the LP
     peak_memory: int = 0  # bytes, on the device of the search
 
 

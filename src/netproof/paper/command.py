@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,8 +14,7 @@ from netproof.cli.show.output import print_err, print_out, text_table
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
-    from netproof.paper.tables.bounds import Question
-    from netproof.paper.tables.curve import Curve
+    from netproof.paper.figures.curve import Curve
 
 SETS = ("oval_base_easy", "oval_base_med", "oval_base_hard", "oval_wide", "oval_deep")
 
@@ -105,8 +102,8 @@ def table1(
         return EXIT_INTERRUPTED
     path = page.write(output, results[""], methods, sets)
     rows = page.rows_of(results[""], methods, sets)
-    header = ("set", "boxes", "source", "method", "mean s", "branches", "two per split", "% timed out")
-    print_out(text_table(header, [_row(row, "mean_s", "branches", "tree", "timed_out") for row in rows], 4))
+    header = ("set", "boxes", "source", "method", "mean s", "branches", "two per split", "% timed out", "in LP")
+    print_out(text_table(header, [_row(row, "mean_s", "branches", "tree", "timed_out", "in_lp") for row in rows], 4))
     return _done(path, quiet, page.boxes_said(sets) if published else ())
 
 
@@ -165,13 +162,13 @@ def cpu(
     device: options.Device = "auto",
     threads: Annotated[
         str | None,
-        typer.Option(metavar="1,2,…", help="Numbers of cores. [those of 1, 2, 4, 8 that exist]", show_default=False),
+        typer.Option(metavar="1,2,…", help="Numbers of cores. [1, 2, 4, 8, 16 where there]", show_default=False),
     ] = None,
     seed: options.Seed = 0,
     attack: options.Attack = None,
     quiet: options.Quiet = False,
 ) -> int:
-    """Measure time on 1, 2, 4 and 8 cores and on a GPU (--device auto: if there is one), with the published lines."""
+    """Measure time on 1, 2, 4, 8, 16 cores and on a GPU (--device auto: if there is one), with the published lines."""
     from netproof.campaign.devices import resolve
     from netproof.paper.runs import Asked, chosen, read_n, run_jobs
     from netproof.paper.sets import find_sets
@@ -231,25 +228,72 @@ def bounds(
     engine = options.engine(method="auto", device=device, threads=threads, timeout=timeout, settings=None)
     if steps < 1:
         raise UsageError(f"--steps: {steps} is too few", remedy="give 1 or more")
-    questions = _questions(data, set_name, boxes, index if not every else None, model, spec)
-    output = Output.at(out, "bounds")
-    from netproof.paper.tables import bounds as page
+    from netproof.paper.figures import bounds as page
+    from netproof.paper.figures.asked import course, curve_of, questions
 
+    asked = questions(data, set_name, boxes, index if not every else None, model, spec)
+    output = Output.at(out, "bounds")
     curves: list[Curve] = []
     try:
-        for place, question in enumerate(questions):
-            title = f"{place + 1}/{len(questions)}  {question.name}"
-            curves.append(_curve(output, question, steps, engine, title, quiet))
+        for place, question in enumerate(asked):
+            title = f"{place + 1}/{len(asked)}  {question.name}"
+            curves.append(curve_of(output, question, steps, engine, title, quiet))
             if not quiet:
-                print_err(f"{title}  {_course(curves[-1])}")
+                print_err(f"{title}  {course(curves[-1])}")
     except KeyboardInterrupt:
-        kept = f"{len(curves)} of {len(questions)} curves are kept in {out}"
+        kept = f"{len(curves)} of {len(asked)} curves are kept in {out}"
         print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
         return EXIT_INTERRUPTED
-    kinds = [page.kind_of(question) for question in questions]
+    kinds = [page.kind_of(question) for question in asked]
     path = page.write(output, curves, kinds)
     print_out(f"{page.said(curves)}\n")
     return _done(path, quiet, [page.boxes_said(kinds)])
+
+
+@app.command()
+def lp(
+    data: Data,
+    out: Out,
+    settings: Settings = None,
+    n: Annotated[
+        str, typer.Option("--n", metavar="N|N,N,N", help="Sub-domains: one for all, or for base, wide and deep.")
+    ] = "32",
+    rounds: Annotated[int, typer.Option(metavar="N", help="Rounds of the search before, at most.")] = 6,
+    set_name: SetNames = None,
+    boxes: Boxes = None,
+    first: First = 3,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="S", help="For each property. [none]", show_default=False)
+    ] = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    quiet: options.Quiet = False,
+) -> int:
+    """Time one bound: optimised LiRPA, in a batch and alone, against the LP of the same sub-domains (section 3.1).
+
+    On a CPU, and on a GPU too (--device auto: if there is one). The sub-domains are those of a search of lirpa.
+    """
+    from netproof.campaign.devices import resolve
+    from netproof.paper.runs import read_n
+    from netproof.paper.sets import find_sets
+    from netproof.paper.tables import lp as page
+    from netproof.paper.tables.lp_run import Ask, measure_all, places
+    from netproof.paper.tables.output import Output
+    from netproof.paper.tables.table1 import boxes_said
+
+    engine = options.engine(method="lirpa", device=device, threads=threads, timeout=timeout, settings=settings)
+    if rounds < 1:
+        raise UsageError(f"--rounds: {rounds} is too few", remedy="give 1 or more")
+    ask = Ask(read_n(n), rounds, engine)
+    sets = find_sets(data, set_name or SETS, first, boxes=boxes, published=False)
+    output = Output.at(out, "lp")
+    found = measure_all(output, sets, places(resolve(device), engine.threads), ask, quiet)
+    if found is None:
+        return EXIT_INTERRUPTED
+    path = page.write(output, found, sets, ask)
+    lines = page.lines_of(found, sets)
+    print_out(text_table(page.TITLES, [page.shown_line(line) for line in lines], 3))
+    return _done(path, quiet, [*page.said(lines), *boxes_said(sets)])
 
 
 @app.command()
@@ -261,7 +305,7 @@ def relaxations(
     quiet: options.Quiet = False,
 ) -> int:
     """Draw the triangle and the linear relaxations of a ReLU, stable and unstable (Figure 1)."""
-    from netproof.paper.tables import relaxations as page
+    from netproof.paper.figures import relaxations as page
 
     return _done(page.relaxations(out, lower=lower, upper=upper), quiet)
 
@@ -269,7 +313,7 @@ def relaxations(
 @app.command()
 def example(out: Out, data: NoData = None, quiet: options.Quiet = False) -> int:
     """Work through a two-layer network: bounds, optimised bounds, and the tree of splits (Figure 2)."""
-    from netproof.paper.tables import example as page
+    from netproof.paper.figures import example as page
 
     return _done(page.example(out), quiet)
 
@@ -290,81 +334,3 @@ def _done(path: Path, quiet: bool, said: Sequence[str] = ()) -> int:
             print_err(f"netproof: {line}")
         print_err(f"netproof: page: {path}")
     return 0
-
-
-# --- bounds ---
-
-
-def _questions(
-    data: str | None, set_name: str, boxes: str | None, index: int | None, model: str | None, spec: str | None
-) -> list[Question]:
-    """Return what is asked: one property of a set, or without an index all of it, or files of one's own."""
-    from netproof.paper.sets import find_sets
-    from netproof.paper.tables.bounds import Question
-
-    if model is not None or spec is not None:
-        if data is not None or index is None:
-            raise UsageError("--model and --spec name one instance", remedy="leave out --data and --all, or them")
-        files = options.model_and_spec([path for path in (model, spec) if path is not None])
-        return [Question(Path(files[1]).name, *map(Path, files))]
-    if data is None:
-        raise UsageError("no instance was given", remedy="give --data DIR, or --model M.onnx --spec P.vnnlib")
-    found: list[Question] = []
-    for one in find_sets(data, [set_name], boxes=boxes, published=False).values():
-        if index is not None and not 0 <= index < len(one.instances):
-            last = len(one.instances) - 1
-            raise UsageError(f"--index: {index} is not within 0 to {last}", remedy="choose one of the set")
-        for i in one.instances if index is None else one.instances[index : index + 1]:
-            paths = (Path(options.existing(str(path))) for path in (i.onnx, i.vnnlib))
-            found.append(Question(f"{one.name}/{i.names[1]}" if boxes == "both" else i.names[1], *paths))
-    return found
-
-
-def _curve(output: Any, question: Question, steps: int, engine: options.Engine, title: str, quiet: bool) -> Curve:
-    """Return the curve of an earlier run if it is there, else compute and keep it."""
-    from netproof.core.deadline import Deadline
-    from netproof.paper.tables import bounds as page
-
-    path = page.kept(output, question, steps, engine.device)
-    curve = page.load(path)
-    if curve is None:
-        line = _Line(title, quiet)
-        curve = page.compute(
-            question,
-            steps=steps,
-            device=engine.device,
-            threads=engine.threads,
-            deadline=Deadline(engine.timeout),
-            progress=line.show,
-        )
-        line.clear()
-        if curve is None:
-            remedy = "give more time, or fewer --steps"
-            raise UsageError(f"not finished in {engine.timeout:g} s", file=question.name, remedy=remedy)
-        page.keep(path, curve)
-    return curve
-
-
-def _course(curve: Curve) -> str:
-    crossed = "never crossed" if curve.crossing is None else f"crossed at step {curve.crossing}"
-    under = "stays under" if curve.stays_under else "PASSES"
-    return f"{crossed}, {under} the second LP  {curve.seconds:.1f} s"
-
-
-class _Line:
-    """A line that is written over, on a terminal."""
-
-    def __init__(self, title: str, quiet: bool) -> None:
-        self._title, self._last = title, 0.0
-        self._live = sys.stderr.isatty() and not quiet
-
-    def show(self, phase: str, done: int, total: int) -> None:
-        if self._live and time.monotonic() - self._last > 0.1:
-            self._last = time.monotonic()
-            sys.stderr.write(f"\r\x1b[K{self._title}  {phase} {done}/{total}")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        if self._live:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()

@@ -95,6 +95,7 @@ def run_jobs(
     from netproof.campaign.lock import alone_in
     from netproof.campaign.run import run
     from netproof.campaign.store import NAME, Store
+    from netproof.campaign.summary import versions_said
     from netproof.cli.commands.bench import stop_on_signals
     from netproof.cli.commands.campaign_view import View
 
@@ -103,6 +104,8 @@ def run_jobs(
     results: dict[str, list[Result]] = {}
     with alone_in(Path(out)), Store(Path(out) / NAME) as store, stop_on_signals() as stop:
         with view.live:
+            for line in versions_said(store.results(), "kept, not shown and not resumed"):
+                view.note(line)
             for name, jobs in groups.items():
                 results[name] = run(jobs, store, workers=1, on_event=view.on_event, stop=stop)
         done = sum(map(len, results.values()))

@@ -28,6 +28,8 @@ class Record:
     peak_memory: int = 0
     leaf_lps: int = 0
     rounds: int = 0
+    split: int | None = None  # None: not known of a run that was ended from outside
+    cut_in_lp: bool | None = None
     contradiction: dict[str, Any] | None = None  # what in the evidence cannot be true, and where the case is saved
     witness: dict[str, Any] | None = None  # its input and output
     text: str = ""  # the witness in the property's own form
@@ -48,6 +50,8 @@ class Record:
             peak_memory=int(stats.peak_memory),
             leaf_lps=int(stats.leaf_lps),
             rounds=int(stats.rounds),
+            split=int(stats.split),
+            cut_in_lp=bool(stats.cut_in_lp),
             contradiction=verdict.details.get(CONTRADICTION),
             witness=_witness(verdict),
             text=_text(verdict),

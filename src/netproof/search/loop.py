@@ -99,6 +99,7 @@ class Search(Rounds[Domains]):
             self._tell("leaf")
             takes = self._effort.lp.takes(len(frontier))
             self._lp_turns.turn(frontier, takes, self._deadline, self._stats, self._clock)
+            self._stats.cut_in_lp |= self._deadline.expired
         return not self._ledger.done
 
     def _attacked_again(self, frontier: Frontier[Domains]) -> bool:

@@ -93,7 +93,10 @@ class Rounds(ABC, Generic[P]):
             return
         if len(picked):
             self._stats.rounds += 1
-            self._bound_all(self._split(picked, len(frontier)), self._bound)
+            children = self._split(picked, len(frontier))
+            done = self._bound_all(children, self._bound)
+            # Of a round that was cut short, the share whose children were bounded.
+            self._stats.split += -(-len(picked) * done // max(1, len(children)))
         self._after_round(frontier)
 
     def _bound_all(self, parts: P, bound: Callable[[P], P]) -> int:

@@ -83,7 +83,7 @@ def verify(model, spec, *, method="auto", deadline=None, progress=None, options=
     if word == "refuse":
         raise SpecError("no such variable X_9", file=str(spec), line=3, column=7, remedy="declare it")
     misbehave(word, deadline)
-    stats = Stats(domains=40, rounds=3)
+    stats = Stats(domains=40, rounds=3, split=18, cut_in_lp=word == "slow")
     stats.seconds["search"] = 0.25
     if word == "slow":
         return Verdict(Status.TIMEOUT, "time limit", lower_bound=-0.125, stats=stats)

@@ -127,10 +127,13 @@ def _campaign(
     jobs: list[Job], store: Store, workers: int, methods: list[str], *, rerun: bool, report: bool, quiet: bool
 ) -> int:
     from netproof.campaign.run import run
+    from netproof.campaign.summary import versions_said
     from netproof.cli.commands.campaign_view import View
 
     view = View(total=len(jobs), methods=methods, quiet=quiet)
     with stop_on_signals() as stop, view.live:
+        for line in versions_said(store.results(), "shown, not resumed"):
+            view.note(line)
         for instance in dict.fromkeys(job.instance for job in jobs):
             if instance.truth is None and instance.told_by:
                 view.note(f"{instance}: what is known is {instance.told_by}")
@@ -171,14 +174,18 @@ def _interrupted(store: Store, done: int, total: int) -> int:
 
 
 def _conclude(store: Store, results: list[Result], *, report: bool, quiet: bool) -> int:
-    """Print the table to stdout, write the files, and report what contradicts; return the exit code."""
-    from netproof.campaign.summary import contradictions, latest, summaries
+    """Print the table to stdout, write the files, and report what contradicts; return the exit code.
+
+    Results of other versions that the store holds stand in the table under names of their own.
+    """
+    from netproof.campaign.summary import contradictions, latest, of_other_versions, summaries
     from netproof.cli.commands.report import write_all
     from netproof.report.campaign import HEADINGS, summary_cells
     from netproof.report.files import write_vnncomp
 
-    print_out(text_table(HEADINGS, [summary_cells(summary) for summary in summaries(latest(results))], names=2))
     stored = store.results()
+    shown = latest([*of_other_versions(stored), *results])
+    print_out(text_table(HEADINGS, [summary_cells(summary) for summary in summaries(shown)], names=2))
     if report:
         page = write_all(store.path.parent, stored)
         if not quiet:

@@ -23,12 +23,14 @@ def report(
     The path of the page goes to stdout.
     """
     from netproof.campaign.store import NAME, Store
-    from netproof.campaign.summary import contradictions, latest
+    from netproof.campaign.summary import contradictions, latest, versions_said
 
     with Store(Path(folder) / NAME, create=False) as store:
         results = store.results()
     page = write_all(Path(folder), results)
     if not quiet:
+        for line in versions_said(results, "shown under names of their own"):
+            print_err(f"netproof: {line}")
         for line in contradictions(latest(results)):
             print_err(f"netproof: contradiction: {line}")
     print_out(f"{page}\n")

@@ -277,6 +277,8 @@ def overall(records: Sequence[Record], *, complete: bool) -> Record:
         lower_bound=min(lowers, default=None) if complete and len(lowers) == len(records) else None,
         upper_bound=min(uppers, default=None),
         peak_memory=max((record.peak_memory for record in records), default=0),
+        split=None if any(record.split is None for record in records) else sum(record.split or 0 for record in records),
+        cut_in_lp=any(record.cut_in_lp for record in records),
         **{name: sum(getattr(record, name) for record in records) for name in ("domains", "leaf_lps", "rounds")},
     )
 

@@ -125,6 +125,7 @@ class MipSearch:
         self._stats.seconds["confirm"] += time.monotonic() - began
         self._stats.leaf_lps += stats.leaf_lps
         self._stats.lps += stats.lps
+        self._stats.cut_in_lp |= stats.cut_in_lp
         if outcome.status == "timeout":
             return replace(outcome, reason=f"{claim}; there was no time to confirm it")
         if outcome.status == "undecided":

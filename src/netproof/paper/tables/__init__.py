@@ -1,1 +1,1 @@
-"""The paper's tables and figures, computed again."""
+"""The tables and figures of the paper that many runs are needed for, computed again."""

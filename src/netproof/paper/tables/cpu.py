@@ -1,4 +1,4 @@
-"""`netproof reproduce cpu`: the time on one, two, four and eight cores and on a GPU, as in the paper's Figure 5."""
+"""`netproof reproduce cpu`: the time on 1 to 16 cores and on a GPU, as in the paper's Figure 5."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netproof.campaign.store import Result
 from netproof.core.cpu import available_cpus
 from netproof.errors import UsageError
 from netproof.paper.sets import PaperSet
-from netproof.paper.tables.drawing import Panel, style
+from netproof.paper.tables.drawing import SHAPES, Panel, style
 from netproof.paper.tables.output import Output, shown
 from netproof.paper.tables.rows import SOURCES, Row, figures, our_row, paper_rows, published_row
 from netproof.paper.tables.table1 import boxes_said, how, warnings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CPU_SETS = ("oval_base_easy", "oval_wide", "oval_deep")
-CORES = (1, 2, 4, 8)
+CORES = (1, 2, 4, 8, 16)  # the paper stops at 8
 LINES = ("GNN-online", "BaBSR")  # of published.csv
 HEADER = (
     *("set", "boxes", "source", "method", "place", "properties"),
@@ -57,7 +57,7 @@ class Point:
 
 
 def read_threads(text: str | None) -> list[int]:
-    """Read numbers of cores such as `1,2,4`; without a word return those of 1, 2, 4 and 8 that this machine has."""
+    """Read numbers of cores such as `1,2,4`; without a word return those of CORES that this machine has."""
     there = available_cpus()
     if text is None:
         return [count for count in CORES if count <= there]
@@ -130,29 +130,40 @@ def _panel(of: PaperSet, points: Sequence[Point], places: Sequence[str]) -> Pane
 
 
 def _draw(axes: Axes, points: Sequence[Point], places: Sequence[str]) -> None:
-    """Draw ours as bars, the published means as lines across, the paper's as markers in a column of their own."""
-    ours = {p.place: p.row.mean_s for p in points if p.row.source == "ours" and p.row.mean_s is not None}
-    for place, seconds in ours.items():
-        at, gpu = places.index(place), place == "GPU"
-        shade, hatch = ("#777777", "//") if gpu else ("#c8d8e8", "")
-        label = None if at else next(p.row.label for p in points if p.row.source == "ours")
-        axes.bar(at, seconds, width=0.6, color=shade, hatch=hatch, edgecolor="black", label=label)
+    """Draw ours as bars, hollow where not all was solved, the published means as lines across, the paper's as marks."""
+    ours = {p.place: p.row for p in points if p.row.source == "ours"}
+    for place, row in ours.items():
+        if row.mean_s is None:
+            continue
+        at, seconds = places.index(place), row.mean_s
+        colour = style(row.method, "ours")[0]
+        fill = colour if row.all_solved else "white"
+        label, hatch = None if at else row.label, "//" if place == "GPU" else ""
+        axes.bar(
+            at,
+            seconds,
+            width=0.6,
+            color=fill,
+            hatch=hatch,
+            edgecolor="black" if row.all_solved else colour,
+            label=label,
+        )
         axes.annotate(f"{seconds:.2f}", (at, seconds), ha="center", va="bottom", fontsize=9.5)
     for p in points:
         if p.row.source == "ours" or p.row.mean_s is None:
             continue
-        colour, line, marker = style(p.row.method, p.row.source)
+        colour, line, _ = style(p.row.method, p.row.source)
         label = f"{p.row.label}: {p.row.mean_s:.4g} s"
         if p.row.source == "published":
             axes.axhline(p.row.mean_s, linestyle=line, color=colour, linewidth=2, label=label)
         else:
             fill = colour if p.row.all_solved else "white"
-            axes.plot([len(places)], [p.row.mean_s], marker, color=colour, markerfacecolor=fill, label=label)
+            axes.plot([len(places)], [p.row.mean_s], SHAPES["paper"], color=colour, markerfacecolor=fill, label=label)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xticks(range(len(places) + 1), [*places, "paper"])
     every = [p.row.mean_s for p in points if p.row.mean_s]
     least, most = 10.0 ** math.floor(math.log10(min(every)) - 0.3), max(every) * 2
     axes.set(xlim=(-0.6, len(places) + 0.6), ylim=(least, most))
-    axes.set(xlabel="measured on; right: the paper's values", ylabel="mean time, seconds (log)")
+    axes.set(xlabel="measured on; right: the paper's; hollow: not all solved", ylabel="mean time, seconds (log)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, fontsize=9, handlelength=3.5)

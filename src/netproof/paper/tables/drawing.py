@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from netproof.report.page import Picture
 
@@ -29,10 +29,12 @@ STYLES = {
     "gnn-online": ("#777777", ">"),
     "lirpa-fixed": ("#999933", "h"),
     "lirpa-single": ("#882255", "p"),
+    "LP of a leaf": ("#444444", "v"),
 }
 SAME = {"both": "Fast and Complete", "batch only": "lirpa-fixed", "optimised only": "lirpa-single"}  # rows of Table 2
 OTHER = ("#444444", "X")  # of a method that no table of the paper has
 LINES = {"ours": "-", "published": "--", "paper": ":"}
+SHAPES = {"ours": "o", "published": "s", "paper": "D"}  # of marks over categories, where no line says the source
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,55 @@ class Panel:
     grid: bool = True
 
 
+@dataclass(frozen=True)
+class Mark:
+    """One value of a series at a category."""
+
+    category: int
+    value: float
+    solved: bool  # all of it, so that a mean is one of answers alone
+    colour: str
+    shape: str
+    label: str
+
+
 def style(method: str, source: str) -> tuple[str, str, str]:
     """Return colour and dash and marker: the first and last of the method, the dash of who says it."""
     from netproof.paper.tables.rows import COUNTERPART
 
     colour, marker = STYLES.get({**COUNTERPART, **SAME}.get(method, method), OTHER)
     return colour, LINES[source], marker
+
+
+def draw_marks(axes: Axes, marks: Sequence[Mark], series: int, count: int) -> None:
+    """Draw one series over categories, as marks that nothing joins; hollow where not all was solved.
+
+    series, count: which one of how many, so that each has its own place beside the category.
+    """
+    at = [mark.category + dodged(series, count) for mark in marks]
+    colour, shape = marks[0].colour, marks[0].shape
+    full = [(x, mark.value) for x, mark in zip(at, marks, strict=True) if mark.solved]
+    hollow = [(x, mark.value) for x, mark in zip(at, marks, strict=True) if not mark.solved]
+    label: str | None = marks[0].label
+    for points, fill in ((full, colour), (hollow, "white")):
+        if points:
+            look: dict[str, Any] = {"color": colour, "marker": shape, "markerfacecolor": fill, "label": label}
+            axes.plot(*zip(*points, strict=True), linestyle="", markersize=6, zorder=3, **look)
+            label = None  # once in the legend
+
+
+def mark_categories(axes: Axes, names: Sequence[str], label: str) -> None:
+    """Name the categories under the axis, with a faint line between each two of them."""
+    axes.set_xticks(range(len(names)), names)
+    axes.set(xlim=(-0.5, len(names) - 0.5), xlabel=label)
+    axes.grid(visible=False, axis="x")
+    for between in range(1, len(names)):
+        axes.axvline(between - 0.5, color=GRID, linewidth=1, zorder=0)
+
+
+def dodged(index: int, count: int, width: float = 0.7) -> float:
+    """Return how far beside its category a mark stands, so that those of several series do not cover each other."""
+    return width * ((index + 0.5) / count - 0.5)
 
 
 def write_panels(panels: Sequence[Panel], path: Path, *, columns: int = 2) -> list[Picture]:

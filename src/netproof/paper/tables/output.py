@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +52,11 @@ class Output:
         """Return FOLDER/NAME or FOLDER/NAME-MORE, without a suffix."""
         return self.folder / (f"{self.name}-{files.file_name(more)}" if more else self.name)
 
+    def kept(self, *asked: Any) -> Path:
+        """Return where the answer to one question is kept, so that a rerun goes on from there; by version, too."""
+        key = json.dumps([*asked, __version__])
+        return self.folder / f"{self.name}-kept" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+
     def csv(self, header: Sequence[str], rows: Iterable[Sequence[Any]], more: str = "") -> Path:
         with self._writable():
             return files.write_csv(
@@ -65,6 +72,17 @@ class Output:
         source = Section("Sources", items=[f"paper: {PAPER}", f"ours: netproof {__version__}"])
         with self._writable():
             return files.write_text(Path(f"{self.path()}.html"), page(title, [*sections, source], text=text))
+
+
+def read_kept(path: Path) -> dict[str, Any] | None:
+    """Return what an earlier call kept there; None where it kept nothing."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def keep(path: Path, values: dict[str, Any]) -> None:
+    """Keep an answer, all of it or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_text(path, json.dumps(values))
 
 
 def cell(value: Any) -> Any:

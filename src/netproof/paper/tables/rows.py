@@ -19,7 +19,8 @@ from netproof.paper.tables.output import shown
 # The paper's name of what a method of ours stands for. `gnn` and `gnn-online` are not here: they are bounded by LiRPA,
 # in batches, and the paper's rows of these names by the LP, one sub-domain at a time.
 COUNTERPART = {"lirpa": "Fast and Complete", "babsr-lp": "BaBSR", "mip": "MIPplanet", "bdd": "BDD+ BaBSR"}
-DIGITS = {"properties": 0, "mean_s": 2, "branches": 0, "timed_out": 1, "solved": 1, "limit": 0}  # that a page shows
+# Digits that a page shows.
+DIGITS = {"properties": 0, "mean_s": 2, "branches": 0, "tree": 0, "timed_out": 1, "in_lp": 0, "solved": 1, "limit": 0}
 SOURCES = {"ours": "measured here", "published": "published", "paper": "paper"}
 NOT_SAID = "not said"  # which boxes the paper's own rows are of
 
@@ -38,7 +39,8 @@ class Row:
     timed_out: float | None  # percent
     solved: float | None  # percent
     limit: float | None = None  # seconds
-    tree: tuple[float, float] | None = None  # branches with two for every split: at least, at most
+    tree: float | None = None  # branches with two for every split
+    in_lp: int | None = None  # of those timed out, the properties whose time ended inside a turn of the LP
 
     @property
     def label(self) -> str:
@@ -55,7 +57,8 @@ def our_row(method: str, of: PaperSet, results: Sequence[Result]) -> Row:
     if not results:
         return Row("ours", method, of.name, of.boxes.kind, 0, None, None, None, None)
     limits = {r.timeout for r in results}
-    trees = [tree for tree in map(tree_branches, results) if tree is not None]
+    trees = [tree_branches(r) for r in results]
+    late = [r.cut_in_lp for r in results if r.verdict == "timeout"]
     return Row(
         "ours",
         method,
@@ -67,7 +70,8 @@ def our_row(method: str, of: PaperSet, results: Sequence[Result]) -> Row:
         100.0 * sum(r.verdict == "timeout" for r in results) / len(results),
         100.0 * sum(r.solved for r in results) / len(results),
         limits.pop() if len(limits) == 1 else None,
-        (fmean(least for least, _ in trees), fmean(most for _, most in trees)) if trees else None,
+        fmean(tree for tree in trees if tree is not None) if None not in trees else None,
+        sum(map(bool, late)) if None not in late else None,
     )
 
 
@@ -76,20 +80,16 @@ def charged(result: Result) -> float:
     return result.total if result.solved or result.timeout is None else max(result.timeout, result.total)
 
 
-def tree_branches(result: Result) -> tuple[int, int] | None:
-    """Return at least and at most how many branches there are when every split counts two, as published.
+def tree_branches(result: Result) -> int | None:
+    """Return how many branches there are when every split counts two, as published; None where that is not known.
 
     A sub-domain that is split on k neurons at once makes 2^k, which we count; split on one after the other it would
-    make 2^(k+1) − 2. So the number is 2 (ours − sub-domains split). How many were split a result does not tell, but at
-    least one in a round and at most one for every two children: exact with one round, or one sub-domain per round.
-    None for methods that bound sub-domains again under a tighter root: those are no splits.
+    make 2^(k+1) − 2. So the number is 2 (ours − sub-domains split). Not known for methods that bound sub-domains again
+    under a tighter root, as those are no splits, and for runs that were ended from outside.
     """
-    if "tighter_roots" in result.options:
+    if "tighter_roots" in result.options or result.split is None:
         return None
-    if result.domains == 0:
-        return 0, 0
-    most = 2 * (result.domains - max(1, result.rounds))
-    return (most if result.rounds == 1 else min(result.domains, most)), most
+    return 2 * (result.domains - result.split)
 
 
 def published_row(method: str, of: PaperSet, runs: Sequence[Published]) -> Row:
@@ -98,8 +98,7 @@ def published_row(method: str, of: PaperSet, runs: Sequence[Published]) -> Row:
     solved = 100.0 * sum(run.solved for run in runs) / len(runs)
     mean = fmean(run.seconds for run in runs)
     branches = fmean(known) if known else None
-    tree = None if branches is None else (branches, branches)
-    figures = (len(runs), mean, branches, 100 - solved, solved, LIMIT, tree)
+    figures = (len(runs), mean, branches, 100 - solved, solved, LIMIT, branches)  # they split one neuron at a time
     return Row("published", method, of.name, of.boxes.kind, *figures)
 
 
@@ -145,9 +144,9 @@ HEADER = (
     "properties",
     "mean_s",
     "mean_branches",
-    "mean_branches_two_a_split_least",
-    "mean_branches_two_a_split_most",
+    "mean_branches_two_per_split",
     "timed_out_percent",
+    "timed_out_in_lp",
     "solved_percent",
     "limit_s",
 )
@@ -155,21 +154,12 @@ HEADER = (
 
 def figures(row: Row, *names: str) -> tuple[str, ...]:
     """Return figures of a row as a page has them."""
-    return tuple(_tree(row) if name == "tree" else shown(getattr(row, name), DIGITS[name]) for name in names)
-
-
-def _tree(row: Row) -> str:
-    if row.tree is None:
-        return "–"
-    least, most = (f"{value:.0f}" for value in row.tree)
-    return least if least == most else f"{least} to {most}"
+    return tuple(shown(getattr(row, name), DIGITS[name]) for name in names)
 
 
 def cells(row: Row) -> tuple[object, ...]:
     """Return a row under HEADER."""
-    branches = (row.branches, *(row.tree or (None, None)))
     return (
-        *(row.set, row.boxes, row.source, row.method, row.properties, row.mean_s),
-        *branches,
-        *(row.timed_out, row.solved, row.limit),
+        *(row.set, row.boxes, row.source, row.method, row.properties, row.mean_s, row.branches, row.tree),
+        *(row.timed_out, row.in_lp, row.solved, row.limit),
     )

@@ -11,7 +11,7 @@ from netproof.campaign.store import Result
 from netproof.campaign.summary import contradictions, latest
 from netproof.methods.registry import METHODS
 from netproof.paper.sets import PaperSet
-from netproof.paper.tables.drawing import Panel, style
+from netproof.paper.tables.drawing import SHAPES, Mark, Panel, draw_marks, mark_categories, style
 from netproof.paper.tables.output import Output
 from netproof.paper.tables.rows import (
     COUNTERPART,
@@ -39,7 +39,11 @@ NOTE = (
 BRANCHES = (
     "Branches are sub-domains bounded below the root. One that is split on k neurons at once makes 2^k, which is"
     " counted; the column 'two per split' counts 2^(k+1) − 2 for it, as published counts do, which split one neuron at"
-    " a time. What a run keeps gives it within limits, and exactly where there was one round or one sub-domain in each."
+    " a time. It is 2 (branches − sub-domains split). There is none for auto, which bounds sub-domains again."
+)
+IN_LP = (
+    "'Timed out in LP' counts the properties whose time ended inside a turn of the LP, which Algorithm 1 takes once"
+    " more than η sub-domains are open; babsr-lp, whose every bound is an LP, has no such turns."
 )
 FLOOR = (
     "The first round of lirpa and gnn has a floor: it splits the root on so many neurons at once that more than n"
@@ -74,7 +78,7 @@ def write(output: Output, results: Sequence[Result], methods: Sequence[str], set
     output.csv(HEADER, [cells(row) for row in rows])
     panels = (("Mean time", "seconds", "mean_s"), ("Mean branches", "branches", "branches"))
     overview = output.panels([_panel(title, unit, rows, sets, what) for title, unit, what in panels])
-    notes = [*boxes_said(sets), BRANCHES, FLOOR, *([GNN] if {"gnn", "gnn-online"} & set(methods) else [])]
+    notes = [*boxes_said(sets), BRANCHES, IN_LP, FLOOR, *([GNN] if {"gnn", "gnn-online"} & set(methods) else [])]
     sections = [Section("All sets", NOTE, items=notes, warnings=warnings(results), pictures=overview)]
     for one in sets.values():
         here = [row for row in rows if row.set == one.name]
@@ -124,9 +128,9 @@ def how(results: Sequence[Result]) -> Section:
 def table(rows: Sequence[Row]) -> Table:
     header = (
         *("method", "source", "boxes", "mean s", "mean branches", "two per split"),
-        *("% timed out", "% solved", "properties", "limit s"),
+        *("% timed out", "timed out in LP", "% solved", "properties", "limit s"),
     )
-    columns = ("mean_s", "branches", "tree", "timed_out", "solved", "properties", "limit")
+    columns = ("mean_s", "branches", "tree", "timed_out", "in_lp", "solved", "properties", "limit")
     return Table(
         header, [(row.method, SOURCES[row.source], row.boxes, *figures(row, *columns)) for row in rows], names=3
     )
@@ -164,37 +168,32 @@ def shown_in_plot(rows: Sequence[Row]) -> list[Row]:
 
 def _panel(title: str, unit: str, rows: Sequence[Row], sets: Mapping[str, PaperSet], what: str) -> Panel:
     words = (
-        f"Mean {unit} by set on a logarithm: solid what was measured here, dashed published, dotted the paper's; hollow"
-        " marks where not all was solved"
+        f"Mean {unit} by set on a logarithm: circles what was measured here, squares published, diamonds the paper's;"
+        " hollow where not all was solved"
     )
     return Panel(title, words, partial(draw_figures, rows=shown_in_plot(rows), sets=sets, what=what), 6.0)
 
 
 def draw_figures(axes: Axes, rows: Sequence[Row], sets: Mapping[str, PaperSet], what: str) -> None:
-    """Draw one figure of every method against the set: a line for the source, a colour and a marker for the method."""
-    names = list(sets)
-    for label in dict.fromkeys(row.label for row in rows):
-        mine = [row for row in rows if row.label == label and getattr(row, what)]
-        if mine:
-            draw_series(axes, mine, [getattr(row, what) for row in mine], names, label)
-    axes.set_yscale("log")
-    axes.set_xticks(range(len(sets)), [one.short for one in sets.values()])
-    axes.set_xlim(-0.3, len(sets) - 0.7)
+    """Draw one figure of every method over the sets: a shape for the source, a colour for the method."""
+    draw_rows(axes, [(row, getattr(row, what)) for row in rows], sets)
     axes.set_ylabel("mean time, seconds (log)" if what == "mean_s" else "mean branches (log)")
-    axes.set_xlabel("set of properties; hollow: not all solved")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.26), ncols=2, fontsize=8.5, frameon=False, handlelength=3.2)
 
 
-def draw_series(axes: Axes, rows: Sequence[Row], values: Sequence[float], sets: Sequence[str], label: str) -> None:
-    """Draw one method of one source against the sets; a mark is hollow where not all was solved."""
-    colour, line, marker = style(rows[0].method, rows[0].source)
-    at = [sets.index(row.set) for row in rows]
-    axes.plot(at, values, linestyle=line, color=colour, marker=marker, label=label)
-    hollow = [(x, y) for x, y, row in zip(at, values, rows, strict=True) if not row.all_solved]
-    if hollow:
-        axes.plot(
-            *zip(*hollow, strict=True), linestyle="", color=colour, marker=marker, markerfacecolor="white", zorder=3
-        )
+def draw_rows(axes: Axes, rows: Sequence[tuple[Row, float | None]], sets: Mapping[str, PaperSet]) -> None:
+    """Draw the values of rows over the sets, one series per method and source; what has no value, or 0, is left out."""
+    names = list(sets)
+    known = [(row, value) for row, value in rows if value]
+    labels = list(dict.fromkeys(row.label for row, _ in known))
+    for index, label in enumerate(labels):
+        mine = [pair for pair in known if pair[0].label == label]
+        colour, shape = style(mine[0][0].method, mine[0][0].source)[0], SHAPES[mine[0][0].source]
+        marks = [Mark(names.index(row.set), value, row.all_solved, colour, shape, label) for row, value in mine]
+        draw_marks(axes, marks, index, len(labels))
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    mark_categories(axes, [one.short for one in sets.values()], "set of properties; hollow: not all solved")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.26), ncols=2, fontsize=8.5, frameon=False)
 
 
 __all__ = ["default_methods", "draw_figures", "rows_of", "warnings", "write"]

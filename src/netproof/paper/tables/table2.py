@@ -23,7 +23,7 @@ from netproof.paper.tables.rows import (
     paper_speedups,
     published_row,
 )
-from netproof.paper.tables.table1 import BRANCHES, FLOOR, boxes_said, draw_series, how, warnings
+from netproof.paper.tables.table1 import BRANCHES, FLOOR, boxes_said, draw_rows, how, warnings
 from netproof.report.page import Section, Table
 
 if TYPE_CHECKING:
@@ -238,16 +238,7 @@ def _panel(title: str, lines: Sequence[Line], sets: Mapping[str, PaperSet], what
 
 
 def _draw(axes: Axes, lines: Sequence[Line], sets: Mapping[str, PaperSet], what: str) -> None:
-    for label in dict.fromkeys(line.row.label for line in lines):
-        mine = [(line.row, _value(line, what)) for line in lines if line.row.label == label]
-        known = [(row, value) for row, value in mine if value is not None]
-        if known:
-            draw_series(axes, [row for row, _ in known], [value for _, value in known], list(sets), label)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_xticks(range(len(sets)), [one.short for one in sets.values()])
-    axes.set(xlim=(-0.3, len(sets) - 0.7), xlabel="set of properties; hollow: not all solved")
+    draw_rows(axes, [(line.row, _value(line, what)) for line in lines], sets)
     axes.set_ylabel("mean time, seconds (log)" if what == "time" else "times faster than BaBSR (log)")
     if what != "time":
         axes.axhline(1, color="#555555", linewidth=1)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.26), ncols=2, frameon=False, handlelength=3.2)

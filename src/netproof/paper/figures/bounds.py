@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netproof._version import __version__
 from netproof.campaign.jobs import file_hash, model_hash
 from netproof.core.deadline import Deadline
+from netproof.paper.figures.curve import Curve, Progress, optimisation_curve
 from netproof.paper.sets import is_clipped
-from netproof.paper.tables.curve import Curve, Progress, optimisation_curve
 from netproof.paper.tables.drawing import Panel
-from netproof.paper.tables.output import Output, shown
-from netproof.report.files import write_text
+from netproof.paper.tables.output import Output, read_kept, shown
 from netproof.report.page import Section, Table
 
 if TYPE_CHECKING:
@@ -66,8 +61,9 @@ def compute(
     from netproof.problem.vnnlib.reader import load_property
 
     use_strict_float32()
-    torch.set_num_threads(threads)
-    problems = reduce(load_network(question.model), load_property(question.spec))
+    network = load_network(question.model)
+    torch.set_num_threads(threads)  # after the network, which chooses its own while it is compared
+    problems = reduce(network, load_property(question.spec))
     if len(problems) != 1:
         what = "the property has several input sets" if problems else "the property excludes nothing"
         raise UsageError(what, file=str(question.spec), remedy="give a property with one input set")
@@ -316,16 +312,10 @@ def _draw_crossings(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def kept(output: Output, question: Question, steps: int, device: str) -> Path:
-    """Return where a curve is kept: one file per question and way of asking it, so that a rerun goes on from there."""
-    files = (model_hash(question.model), file_hash(question.spec))
-    key = json.dumps([*files, question.name, steps, device, __version__])
-    return output.folder / "bounds-kept" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    """Return where a curve is kept: one file per question and way of asking it."""
+    return output.kept(model_hash(question.model), file_hash(question.spec), question.name, steps, device)
 
 
 def load(path: Path) -> Curve | None:
-    return Curve(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
-
-
-def keep(path: Path, curve: Curve) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps(dataclasses.asdict(curve)))
+    known = read_kept(path)
+    return None if known is None else Curve(**known)

@@ -28,10 +28,10 @@ from netproof.model.affine import Linear
 from netproof.model.graph import Graph, Node
 from netproof.model.nonlinear import Relu
 from netproof.model.ops import Input
+from netproof.paper.figures.tree import TreeNode, grow
+from netproof.paper.figures.tree_drawing import draw_tree, tree_height
 from netproof.paper.tables.drawing import Panel
 from netproof.paper.tables.output import Output, shown
-from netproof.paper.tables.tree import TreeNode, grow
-from netproof.paper.tables.tree_drawing import draw_tree, tree_height
 from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.report.page import Section, Table
 from netproof.search.leaf import LeafLP

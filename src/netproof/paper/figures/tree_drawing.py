@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from netproof.paper.tables.tree import TreeNode
+from netproof.paper.figures.tree import TreeNode
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
