@@ -190,7 +190,7 @@ def test_all_files_and_again(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "steps=4" in page
     assert obey(command(tmp_path)) == 0  # kept, so the seconds are the same to the last digit
     assert rows_of(tmp_path / "out" / "lp.csv") == [row]
-    assert obey(command(tmp_path, "--set", "rate=0.1")) == 0  # another question
+    assert obey(command(tmp_path, "--set", "rate=0.2")) == 0  # another question
     assert len(list((tmp_path / "out" / "lp-kept").iterdir())) == 2
 
 

@@ -133,7 +133,7 @@ def table2(
     from netproof.paper.tables.output import Output
     from netproof.paper.tables.table1 import boxes_said
 
-    methods = [*([page.MEASURED] if baseline else []), *page.ROWS.values()]
+    methods = [*([page.MEASURED] if baseline else []), *page.OURS.values()]
     asked = Asked(chosen(methods, settings), read_n(n), timeout, device, threads, seed, attack)
     sets = find_sets(data, set_name or SETS, first, boxes=boxes)
     output = Output.at(out, "table2")

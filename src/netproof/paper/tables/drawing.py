@@ -29,9 +29,15 @@ STYLES = {
     "gnn-online": ("#777777", ">"),
     "lirpa-fixed": ("#999933", "h"),
     "lirpa-single": ("#882255", "p"),
+    "lirpa-leaves": ("#44aa99", "d"),
     "LP of a leaf": ("#444444", "v"),
 }
-SAME = {"both": "Fast and Complete", "batch only": "lirpa-fixed", "optimised only": "lirpa-single"}  # rows of Table 2
+SAME = {  # rows of Table 2
+    "both": "Fast and Complete",
+    "both, n/2 leaves": "lirpa-leaves",
+    "batch only": "lirpa-fixed",
+    "optimised only": "lirpa-single",
+}
 OTHER = ("#444444", "X")  # of a method that no table of the paper has
 LINES = {"ours": "-", "published": "--", "paper": ":"}
 SHAPES = {"ours": "o", "published": "s", "paper": "D"}  # of marks over categories, where no line says the source
