@@ -19,9 +19,9 @@ from netproof.branching.babsr import Babsr
 from netproof.branching.filtered import children
 from netproof.demo import Instance
 from netproof.errors import UsageError
-from netproof.paper.rivals.gnn import FEWEST, Gnn
-from netproof.paper.rivals.gnn_features import BABSR, COUNT, at_minimiser, features
-from netproof.paper.rivals.gnn_net import WEIGHTS, BranchingNet, Links, load_weights, save_weights
+from netproof.paper.rivals.gnn.features import BABSR, COUNT, at_minimiser, features
+from netproof.paper.rivals.gnn.net import WEIGHTS, BranchingNet, Links, load_weights, save_weights
+from netproof.paper.rivals.gnn.rule import FEWEST, Gnn
 from netproof.problem.problem import Problem, Rows
 from support.asking import bound_of, first_problem, knotted, root_of
 from support.problems import unstable_of
@@ -154,7 +154,7 @@ def test_many_sub_domains_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -
     root, bounds = situation()
     net, links, seen = load_weights(), Links.of(root), told(root, bounds)
     whole = net.scores(links, seen)
-    monkeypatch.setattr("netproof.paper.rivals.gnn_net.BUDGET", {"cpu": 1})
+    monkeypatch.setattr("netproof.paper.rivals.gnn.net.BUDGET", {"cpu": 1})
     assert net.domains_at_once(root.count, root.device) == 1
     assert torch.allclose(net.scores(links, seen), whole, atol=1e-5)
 

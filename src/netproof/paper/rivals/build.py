@@ -12,7 +12,9 @@ from netproof.methods import build
 from netproof.methods.registry import Options
 from netproof.paper.rivals.babsr_lp import BabsrLP
 from netproof.paper.rivals.bdd import Bdd
-from netproof.paper.rivals.gnn import Gnn
+from netproof.paper.rivals.gnn.fail_safe import GnnFailSafe
+from netproof.paper.rivals.gnn.rule import Gnn
+from netproof.paper.rivals.gnn.trials import TryingLP
 from netproof.paper.rivals.mip import MipSearch
 from netproof.search.method import Method
 
@@ -36,20 +38,36 @@ def bdd(options: Options, device: torch.device) -> Method:
     )
 
 
-def gnn(options: Options, device: torch.device) -> Method:
-    """Build Algorithm 1 with branching by the graph network."""
-    return replace(build.lirpa(options, device), brancher=Gnn(weak=float(options["weak"] or 0.0)))
-
-
-def gnn_online(options: Options, device: torch.device) -> Method:
-    """Build the same, going on learning."""
-    return replace(build.lirpa(options, device), brancher=Gnn(weak=float(options["weak"] or 0.0), online=True))
-
-
 def babsr_lp(options: Options, device: torch.device) -> Method:
     """Build the search by LPs: every bound is one already, so it declares no turns of the LP."""
     bounder, extras = build.with_fields(BabsrLP, options), build.with_fields(Extras, options)
     return Method(bounder, BabsrOriginal(), 1, lp_threshold=None, extras=extras, needs_lp_form=True)
+
+
+def gnn(options: Options, device: torch.device) -> Method:
+    """Build the search by LPs with branching by the graph network."""
+    return _gnn(options, device, online=False)
+
+
+def gnn_online(options: Options, device: torch.device) -> Method:
+    """Build the same, going on learning."""
+    return _gnn(options, device, online=True)
+
+
+def _gnn(options: Options, device: torch.device, *, online: bool) -> Method:
+    bounder = build.with_fields(TryingLP, options)
+    brancher = GnnFailSafe(weak=float(options["weak"] or 0.0), online=online, bounder=bounder)
+    return replace(babsr_lp(options, device), bounder=bounder, brancher=brancher)
+
+
+def lirpa_gnn(options: Options, device: torch.device) -> Method:
+    """Build Algorithm 1 with branching by the graph network."""
+    return replace(build.lirpa(options, device), brancher=Gnn(weak=float(options["weak"] or 0.0)))
+
+
+def lirpa_gnn_online(options: Options, device: torch.device) -> Method:
+    """Build the same, going on learning."""
+    return replace(build.lirpa(options, device), brancher=Gnn(weak=float(options["weak"] or 0.0), online=True))
 
 
 def mip(options: Options, device: torch.device) -> Method:
