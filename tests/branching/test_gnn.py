@@ -262,7 +262,7 @@ def test_what_is_learnt_is_forgotten_with_the_run() -> None:
     assert all(torch.equal(a, b) for a, b in zip(weights_of(fresh), load_weights().parameters(), strict=True))
 
 
-@pytest.mark.parametrize("method", ["gnn", "gnn-online"])
+@pytest.mark.parametrize("method", ["lirpa-gnn", "lirpa-gnn-online"])
 def test_a_run_repeats_itself(method: str, demo: Demo) -> None:
     model, spec, _ = demo["fc-4-needs-splits"]
     how = {"method": method, "device": "cpu", "threads": 1, "attack": False, "options": SLOW}
@@ -285,6 +285,6 @@ def test_a_gpu_scores_and_learns_alike() -> None:
 @pytest.mark.gpu
 def test_on_a_gpu_a_run_repeats_itself(demo: Demo) -> None:
     model, spec, _ = demo["fc-4-needs-splits"]
-    how = {"method": "gnn-online", "device": "cuda", "attack": False, "options": SLOW}
+    how = {"method": "lirpa-gnn-online", "device": "cuda", "attack": False, "options": SLOW}
     first, second = (netproof.verify(model, spec, **how) for _ in range(2))
     assert (first.stats.domains, first.lower_bound) == (second.stats.domains, second.lower_bound)

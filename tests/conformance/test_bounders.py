@@ -68,7 +68,7 @@ BOUNDERS: dict[str, Bounder] = {
     "beta, fixed slopes": Beta(root_steps=0, neuron_steps=0, steps=0),
     "beta, wild steps": Beta(root_steps=20, neuron_steps=10, steps=10, rate=5.0, child_rate=5.0),
     "bdd": Bdd(root_steps=40, steps=20),
-    "bdd, proximal, neurons bounded again": Bdd(root_steps=40, neuron_steps=5, steps=20, rebound=4, proximal=True),
+    "bdd, proximal, neurons bounded again": Bdd(root_steps=40, neuron_steps=5, steps=20, rebound=True, proximal=True),
     "bdd, nothing climbed": Bdd(root_steps=0, steps=0),
     "bdd, wild steps": Bdd(root_steps=20, steps=10, rate=50.0, child_rate=50.0),
     "lirpa, wild steps": Lirpa(root_steps=20, neuron_steps=10, steps=10, rate=5.0, child_rate=5.0),

@@ -152,7 +152,7 @@ def test_its_solutions_are_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def claiming(status: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mip, "solve_mip", lambda *_: Claim(status, 0))
+    monkeypatch.setattr(mip, "solve_mip", lambda *_, **__: Claim(status, 0))
 
 
 @pytest.mark.parametrize("claim", ["holds", "violated"])
@@ -182,7 +182,7 @@ def test_a_solver_that_gives_up_claims_nothing(tmp_path: Path, monkeypatch: pyte
 def test_without_time_to_prove_it_a_claim_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deadline = Deadline(3600)
 
-    def solve(*_: Any) -> Claim:
+    def solve(*_: Any, **__: Any) -> Claim:
         monkeypatch.setattr(deadline, "_end", time.monotonic())
         return Claim("holds", 5)
 
@@ -194,7 +194,7 @@ def test_without_time_to_prove_it_a_claim_is_a_timeout(tmp_path: Path, monkeypat
 
 
 def test_what_the_root_proves_needs_no_solver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mip, "solve_mip", lambda *_: pytest.fail("there was nothing to solve"))
+    monkeypatch.setattr(mip, "solve_mip", lambda *_, **__: pytest.fail("there was nothing to solve"))
     verdict = answer(sharpened(knotted(1), [Fraction(100)]), tmp_path, "mip")
     assert (verdict.status, verdict.decided_by) == (Status.UNSAT, "root")
 

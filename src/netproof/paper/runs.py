@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from netproof.paper.sets import PaperSet
 
 NETWORKS = ("base", "wide", "deep")
-WITH_N = ("lirpa", "lirpa-fixed", "gnn", "gnn-online")  # Algorithm 1 in batches; others have an n of their own
+WITH_N = (
+    "lirpa",
+    "lirpa-fixed",
+    "lirpa-gnn",
+    "lirpa-gnn-online",
+)  # Algorithm 1 in batches; others have an n of their own
 
 
 @dataclass(frozen=True)

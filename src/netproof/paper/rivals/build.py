@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -15,7 +16,7 @@ from netproof.paper.rivals.bdd import Bdd
 from netproof.paper.rivals.gnn.fail_safe import GnnFailSafe
 from netproof.paper.rivals.gnn.rule import Gnn
 from netproof.paper.rivals.gnn.trials import TryingLP
-from netproof.paper.rivals.mip import MipSearch
+from netproof.paper.rivals.mip import Formulation, MipSearch
 from netproof.search.method import Method
 
 BDD_FILL = {"cpu": 4, "cuda": 128}
@@ -23,16 +24,15 @@ BDD_FILL = {"cpu": 4, "cuda": 128}
 
 def bdd(options: Options, device: torch.device) -> Method:
     """Build Lagrangian decomposition: no LP but at the leaves."""
-    given = options["batch"]
+    given, original = options["batch"], bool(options["original"])
     batch = int(build.BATCH[device.type] if given is None else given)
-    leaf_lp, fill = bool(options["leaf_lp"]), min(BDD_FILL[device.type], batch)
     return Method(
         build.with_fields(Bdd, options),
-        Babsr(),
+        BabsrOriginal() if original else Babsr(),
         batch,
         lp_threshold=None,
-        leaf_lp=leaf_lp,
-        fill=fill,
+        leaf_lp=bool(options["leaf_lp"]),
+        fill=1 if original else min(BDD_FILL[device.type], batch),
         extras=build.with_fields(Extras, options),
         needs_lp_form=True,
     )
@@ -72,4 +72,5 @@ def lirpa_gnn_online(options: Options, device: torch.device) -> Method:
 
 def mip(options: Options, device: torch.device) -> Method:
     """Build the solver's search; the rest is what proves its claims."""
-    return replace(build.beta(options, device), search=MipSearch, needs_lp_form=True)
+    search = partial(MipSearch, how=build.with_fields(Formulation, options))
+    return replace(build.beta(options, device), search=search, needs_lp_form=True)

@@ -25,8 +25,8 @@ STYLES = {
     "GNN-online": ("#cc79a7", "D"),
     "BDD+ BaBSR": ("#e69f00", "P"),
     "auto": ("#000000", "*"),
-    "gnn": ("#56b4e9", "<"),
-    "gnn-online": ("#777777", ">"),
+    "lirpa-gnn": ("#56b4e9", "<"),
+    "lirpa-gnn-online": ("#777777", ">"),
     "lirpa-fixed": ("#999933", "h"),
     "lirpa-single": ("#882255", "p"),
 }

@@ -56,7 +56,7 @@ class GnnFailSafe(Gnn):
 
     def _ranked(self, root: Root, domain: Domains) -> Tensor:
         """Return the candidates (1, k) of one sub-domain with the neuron in front that it is to be split on."""
-        told = _told(root, domain)
+        told = told_of(root, domain)
         chosen, other = self._choice(root, domain, told), int(domain.candidates[0, 0])
         self.memory.asked += 1
         if chosen < 0:
@@ -116,7 +116,7 @@ class GnnFailSafe(Gnn):
 
 
 @torch.no_grad()
-def _told(root: Root, domain: Domains) -> Tensor:
+def told_of(root: Root, domain: Domains) -> Tensor:
     """Return what the network is told (1, U, COUNT) of a sub-domain whose slopes and multipliers are its LP's duals."""
     nothing = torch.zeros(1, dtype=torch.bool, device=root.device)
     bounds = Bounds(domain, nothing, domain.slopes, domain.slopes[:, :0])  # the point is not asked for
