@@ -1,0 +1,147 @@
+"""The graph network under LPs: bounds that are remembered, and the rules that the paper's rows are made by."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+GNN = ("branching/test_gnn_lp.py",)
+FAIL_SAFE, TRIALS, BABSR = (f"paper/rivals/{name}.py" for name in ("gnn/fail_safe", "gnn/trials", "babsr_lp"))
+
+MUTANTS = (
+    Mutant(
+        "children-of-another-split",
+        TRIALS,
+        "not all(name in run.children for name in names)",
+        "not run.children",
+        "a bound that is remembered is that of the same sub-domain",
+        GNN,
+    ),
+    Mutant(
+        "children-in-another-order",
+        TRIALS,
+        "_joined([run.children.pop(name) for name in names])",
+        "_joined([run.children.pop(name) for name in names[::-1]])",
+        "a bound that is remembered is that of the same sub-domain",
+        GNN,
+    ),
+    Mutant(
+        "children-known-for-ever",
+        TRIALS,
+        "run.children.pop(name)",
+        "run.children[name]",
+        "what is remembered is let go of, or memory fills",
+        GNN,
+    ),
+    Mutant(
+        "rejected-children-keep-their-bases",
+        TRIALS,
+        "        self.forget(root, trial.children.domains)\n",
+        "",
+        "what is rejected is let go of, or memory fills",
+        GNN,
+    ),
+    Mutant(
+        "trial-forgets-the-parent",
+        TRIALS,
+        "bounds = self.bound_children(root, parts,",
+        "bounds = BabsrLP.bound(self, root, parts,",
+        "both trials start from the parent's basis",
+        GNN,
+    ),
+    Mutant(
+        "gain-of-the-better-child",
+        TRIALS,
+        "clamp(0.0, 1.0).mean())",
+        "clamp(0.0, 1.0).amax())",
+        "the fail-safe goes by the mean of both children",
+        GNN,
+    ),
+    Mutant(
+        "gain-past-a-proof",
+        TRIALS,
+        "left = (threshold - children).clamp(min=0.0)",
+        "left = threshold - children",
+        "past a proof nothing is gained",
+        equivalent="the share is cut off at 1 as well",
+    ),
+    Mutant(
+        "parents-multipliers",
+        BABSR,
+        "            domains = replace(domains, multipliers=torch.zeros_like(domains.multipliers))\n",
+        "            pass\n",
+        "BaBSR's choice is that of `babsr-lp`, whatever is kept for the network",
+        GNN,
+    ),
+    Mutant(
+        "slopes-the-other-way-round",
+        BABSR,
+        "negative / np.where(both > 0, both, 1.0)",
+        "positive / np.where(both > 0, both, 1.0)",
+        "the network is told the duals of the LP",
+        GNN,
+    ),
+    Mutant(
+        "multipliers-of-the-other-side",
+        BABSR,
+        "np.where(sign > 0, positive, np.where(sign < 0, negative, 0.0))",
+        "np.where(sign < 0, positive, np.where(sign > 0, negative, 0.0))",
+        "the network is told the duals of the LP",
+        GNN,
+    ),
+    Mutant(
+        "fail-safe-never",
+        FAIL_SAFE,
+        "if own.gain >= self.weak or other in (-1, chosen) or idle:",
+        "if True:",
+        "a weak choice is compared with BaBSR's",
+        GNN,
+    ),
+    Mutant(
+        "fail-safe-whichever",
+        FAIL_SAFE,
+        "if babsrs.gain > own.gain:",
+        "if True:",
+        "the better of the two is taken",
+        GNN,
+    ),
+    Mutant(
+        "useless-with-online-too",
+        FAIL_SAFE,
+        "idle = not self.online and self.useless",
+        "idle = self.useless",
+        "the original counts useless choices without online learning only",
+        GNN,
+    ),
+    Mutant(
+        "useless-whatever-it-gains",
+        FAIL_SAFE,
+        "if babsrs.gain < min(own.gain, LITTLE):",
+        "if babsrs.gain < own.gain:",
+        "a choice that gains something is of use",
+        GNN,
+    ),
+    Mutant(
+        "lesson-after-the-first-failure",
+        FAIL_SAFE,
+        "self.wrong[chosen] >= FAILURES",
+        "self.wrong[chosen] >= 1",
+        "the original learns from the second failure of a neuron on",
+        GNN,
+    ),
+    Mutant(
+        "lesson-of-the-wrong-sign",
+        FAIL_SAFE,
+        "(scores[chosen] - scores[better]).backward()",
+        "(scores[better] - scores[chosen]).backward()",
+        "BaBSR's choice is to outrank the network's",
+        GNN,
+    ),
+    Mutant(
+        "minimum-above-zero-is-violated",
+        "paper/rivals/mip_model.py",
+        "kInfeasible or solver.getInfo().objective_function_value > 0",
+        "kInfeasible",
+        "a minimum above 0 is no violation",
+        ("search/test_rivals.py",),
+    ),
+)
