@@ -137,6 +137,22 @@ MUTANTS = (
         GNN,
     ),
     Mutant(
+        "bdd-root-by-other-slopes",
+        "paper/rivals/bdd.py",
+        "deadline, parallel=self.parallel)",
+        "deadline)",
+        "the original bounds the root's neurons by parallel lines",
+        ("search/test_rivals.py",),
+    ),
+    Mutant(
+        "bdd-neurons-kept",
+        "paper/rivals/bdd.py",
+        "            domains = rebound_all(root, domains, deadline)\n",
+        "            pass\n",
+        "the original bounds neurons again after a split",
+        ("search/test_rivals.py",),
+    ),
+    Mutant(
         "minimum-above-zero-is-violated",
         "paper/rivals/mip_model.py",
         "kInfeasible or solver.getInfo().objective_function_value > 0",

@@ -23,6 +23,7 @@ from netproof.core.verdict import Status, Verdict
 from netproof.demo import Instance
 from netproof.model.load import load_network
 from netproof.paper.rivals import babsr_lp, mip, mip_model
+from netproof.paper.rivals.bdd import Bdd
 from netproof.paper.rivals.mip_model import Claim, Watch, solve_mip
 from netproof.programs.condensed import CondensedLP
 from netproof.programs.highs import NOTHING, Answer, new_solver
@@ -135,6 +136,34 @@ def test_no_sub_domain_is_empty_because_a_solver_says_so(lie: Any, monkeypatch: 
     assert int(full.sum()) >= 2
     lying(lie, monkeypatch)
     assert bool(bound_of(bounder, root, parts).domains.bound[full].isfinite().all())
+
+
+# --- bdd, as first published ---
+
+FIRST = {"root_steps": "50", "steps": "50", "parallel": "true", "rebound": "true", "original": "true", "batch": "1"}
+
+
+def test_bdd_as_first_published_splits_one_neuron_at_a_time(tmp_path: Path) -> None:
+    for seed in range(1, 4):
+        verdict = answer(holds(seed, (3, 6, 5, 2)), tmp_path, "bdd", options=FIRST)
+        assert verdict.status == Status.UNSAT
+        assert verdict.stats.domains == 2 * verdict.stats.rounds > 0
+
+
+def test_bdd_may_have_the_neurons_bounds_of_babsr_lp() -> None:
+    """At the root, and below it, where neurons are bounded again and only those that a split moves."""
+    moved = 0
+    for seed in range(1, 4):
+        problem = first_problem(knotted(seed, (3, 6, 5, 2)))
+        found = []
+        for bounder in (Bdd(5, 0, 5, rebound=True, parallel=True), babsr_lp.BabsrLP(), Bdd(5, 0, 5, parallel=True)):
+            root, bounds = root_of(bounder, problem)
+            found.append(bound_of(bounder, root, split(bounds.domains.select(slice(0, 1)), torch.tensor([[0]]))))
+        mine, theirs, kept = (bounds.domains for bounds in found)
+        assert torch.equal(mine.lower, theirs.lower)
+        assert torch.equal(mine.upper, theirs.upper)
+        moved += int((mine.upper < kept.upper).sum())
+    assert moved > 3
 
 
 # --- mip ---
