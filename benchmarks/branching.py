@@ -31,8 +31,8 @@ from netproof.methods.build import build_method
 from netproof.methods.device import resolve_device
 from netproof.methods.registry import method_info
 from netproof.numerics import use_strict_float32
-from netproof.paper.rivals.gnn import Gnn
-from netproof.paper.rivals.gnn_net import WEIGHTS
+from netproof.paper.rivals.gnn.net import WEIGHTS
+from netproof.paper.rivals.gnn.rule import Gnn
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
 from netproof.problem.witness import confirm

@@ -28,9 +28,9 @@ from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
 from netproof.model.graph import Graph
-from netproof.paper.rivals.gnn_features import at_minimiser, features, leaks
-from netproof.paper.rivals.gnn_net import Links
-from netproof.paper.rivals.gnn_worth import gains
+from netproof.paper.rivals.gnn.features import at_minimiser, features, leaks
+from netproof.paper.rivals.gnn.net import Links
+from netproof.paper.rivals.gnn.worth import gains
 from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.search.frontier import Frontier
 

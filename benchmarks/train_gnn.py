@@ -27,9 +27,9 @@ from netproof.core.cpu import available_cpus
 from netproof.errors import UsageError
 from netproof.methods.device import resolve_device
 from netproof.numerics import generator, use_strict_float32
-from netproof.paper.rivals.gnn import Gnn
-from netproof.paper.rivals.gnn_net import BranchingNet, Links, load_weights, save_weights
-from netproof.paper.rivals.gnn_worth import worth
+from netproof.paper.rivals.gnn.net import BranchingNet, Links, load_weights, save_weights
+from netproof.paper.rivals.gnn.rule import Gnn
+from netproof.paper.rivals.gnn.worth import worth
 
 EXCLUDED = ("oval_base_easy", "oval_base_med", "oval_base_hard", "oval_wide", "oval_deep")
 MOST_REGRET = 3.0  # levels of a tree

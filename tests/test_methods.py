@@ -19,6 +19,8 @@ from netproof.methods.options import Field
 from netproof.methods.plan import FEW_INPUTS, SOME_INPUTS
 from netproof.methods.registry import METHODS, method_info
 from netproof.paper.rivals.bdd import Bdd
+from netproof.paper.rivals.gnn.fail_safe import GnnFailSafe
+from netproof.paper.rivals.gnn.trials import TryingLP
 
 CPU = torch.device("cpu")
 
@@ -107,10 +109,12 @@ def test_every_field_of_bdd_reaches_the_search() -> None:
         "root_steps": "3",
         "neuron_steps": "4",
         "steps": "2",
-        "rebound": "9",
+        "rebound": "yes",
+        "parallel": "yes",
         "rate": "0.5",
         "child_rate": "0.75",
         "proximal": "yes",
+        "original": "yes",
         "leaf_lp": "no",
         "lp_turns": "no",
         "attack_after": "8",
@@ -118,11 +122,33 @@ def test_every_field_of_bdd_reaches_the_search() -> None:
     assert set(given) == {field.name for field in METHODS["bdd"].fields}
     method = build_method("bdd", method_info("bdd").options(given), CPU)
     assert method.bounder == Bdd(
-        root_steps=3, neuron_steps=4, steps=2, rebound=9, rate=0.5, child_rate=0.75, proximal=True
+        root_steps=3,
+        neuron_steps=4,
+        steps=2,
+        rebound=True,
+        parallel=True,
+        rate=0.5,
+        child_rate=0.75,
+        proximal=True,
     )
     assert (method.batch, method.lp_threshold, method.leaf_lp) == (7, None, False)
+    assert (method.brancher, method.fill) == (BabsrOriginal(), 1)
     assert method.extras == Extras(lp_turns=False, attack_after=8)
-    assert build_method("bdd", method_info("bdd").options(), CPU).bounder == Bdd()
+    plain = build_method("bdd", method_info("bdd").options(), CPU)
+    assert (plain.bounder, plain.brancher, plain.fill) == (Bdd(), Babsr(), 4)
+
+
+@pytest.mark.parametrize(("name", "online"), [("gnn", False), ("gnn-online", True)])
+def test_every_field_of_gnn_reaches_the_search(name: str, online: bool) -> None:
+    given = {"rebound": "no", "parallel": "no", "attack_after": "8", "weak": "0.5"}
+    assert set(given) == {field.name for field in METHODS[name].fields}
+    method = build_method(name, method_info(name).options(given), CPU)
+    assert isinstance(method.brancher, GnnFailSafe)
+    assert method.bounder is method.brancher.bounder  # what was tried is known when it comes to be bounded
+    assert method.bounder == TryingLP(rebound=False, parallel=False)
+    assert (method.brancher.weak, method.brancher.online) == (0.5, online)
+    assert (method.batch, method.lp_threshold, method.needs_lp_form) == (1, None, True)
+    assert method.extras == Extras(attack_after=8)
 
 
 def test_every_extra_of_beta_reaches_the_search() -> None:
@@ -147,10 +173,11 @@ def test_what_a_method_does_not_declare_it_does_not_do() -> None:
     every = {field.name for field in fields(Extras)} - {"lp_batch"}
     assert asked("auto") == asked("beta") == every
     assert asked("input-split") == asked("mip") == every - {"attack_after"}
-    for name in ("lirpa", "lirpa-leaves", "lirpa-single", "lirpa-fixed", "gnn", "gnn-online"):
+    for name in ("lirpa", "lirpa-leaves", "lirpa-single", "lirpa-fixed", "lirpa-gnn", "lirpa-gnn-online"):
         assert asked(name) == {"lp_batch"}
     assert asked("bdd") == {"lp_turns", "attack_after"}
-    assert asked("babsr-lp") == {"attack_after"}  # its every bound is an LP
+    for name in ("babsr-lp", "gnn", "gnn-online"):
+        assert asked(name) == {"attack_after"}  # their every bound is an LP
 
 
 def test_as_many_neurons_are_tried_as_are_remembered_at_most() -> None:

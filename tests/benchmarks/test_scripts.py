@@ -21,7 +21,7 @@ from netproof.errors import UsageError
 from netproof.methods.build import build_method
 from netproof.methods.registry import method_info
 from netproof.model.load import load_network
-from netproof.paper.rivals.gnn_net import load_weights
+from netproof.paper.rivals.gnn.net import load_weights
 from netproof.problem.reduce import reduce
 from netproof.problem.specs import linf_ball, output_constraint
 from netproof.problem.vnnlib.reader import load_property

@@ -250,7 +250,7 @@ def test_a_batch_is_each_alone() -> None:
 
 def test_a_batch_is_bounded_as_each_alone() -> None:
     """The whole bounder, from the start to the proof, less the climb."""
-    bounder = Bdd(root_steps=50, steps=0, rebound=2)
+    bounder = Bdd(root_steps=50, steps=0, rebound=True)
     for seed in range(3):
         root, bounds = root_of(bounder, first_problem(knotted(seed, DEEP)))
         domains = split(bounds.domains, unstable_of(bounds.domains).int().topk(3).indices)

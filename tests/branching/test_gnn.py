@@ -19,9 +19,9 @@ from netproof.branching.babsr import Babsr
 from netproof.branching.filtered import children
 from netproof.demo import Instance
 from netproof.errors import UsageError
-from netproof.paper.rivals.gnn import FEWEST, Gnn
-from netproof.paper.rivals.gnn_features import BABSR, COUNT, at_minimiser, features
-from netproof.paper.rivals.gnn_net import WEIGHTS, BranchingNet, Links, load_weights, save_weights
+from netproof.paper.rivals.gnn.features import BABSR, COUNT, at_minimiser, features
+from netproof.paper.rivals.gnn.net import WEIGHTS, BranchingNet, Links, load_weights, save_weights
+from netproof.paper.rivals.gnn.rule import FEWEST, Gnn
 from netproof.problem.problem import Problem, Rows
 from support.asking import bound_of, first_problem, knotted, root_of
 from support.problems import unstable_of
@@ -154,7 +154,7 @@ def test_many_sub_domains_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -
     root, bounds = situation()
     net, links, seen = load_weights(), Links.of(root), told(root, bounds)
     whole = net.scores(links, seen)
-    monkeypatch.setattr("netproof.paper.rivals.gnn_net.BUDGET", {"cpu": 1})
+    monkeypatch.setattr("netproof.paper.rivals.gnn.net.BUDGET", {"cpu": 1})
     assert net.domains_at_once(root.count, root.device) == 1
     assert torch.allclose(net.scores(links, seen), whole, atol=1e-5)
 
@@ -262,7 +262,7 @@ def test_what_is_learnt_is_forgotten_with_the_run() -> None:
     assert all(torch.equal(a, b) for a, b in zip(weights_of(fresh), load_weights().parameters(), strict=True))
 
 
-@pytest.mark.parametrize("method", ["gnn", "gnn-online"])
+@pytest.mark.parametrize("method", ["lirpa-gnn", "lirpa-gnn-online"])
 def test_a_run_repeats_itself(method: str, demo: Demo) -> None:
     model, spec, _ = demo["fc-4-needs-splits"]
     how = {"method": method, "device": "cpu", "threads": 1, "attack": False, "options": SLOW}
@@ -285,6 +285,6 @@ def test_a_gpu_scores_and_learns_alike() -> None:
 @pytest.mark.gpu
 def test_on_a_gpu_a_run_repeats_itself(demo: Demo) -> None:
     model, spec, _ = demo["fc-4-needs-splits"]
-    how = {"method": "gnn-online", "device": "cuda", "attack": False, "options": SLOW}
+    how = {"method": "lirpa-gnn-online", "device": "cuda", "attack": False, "options": SLOW}
     first, second = (netproof.verify(model, spec, **how) for _ in range(2))
     assert (first.stats.domains, first.lower_bound) == (second.stats.domains, second.lower_bound)

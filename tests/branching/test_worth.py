@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from netproof.paper.rivals.gnn_worth import LEAST, gains, worth
+from netproof.paper.rivals.gnn.worth import LEAST, gains, worth
 
 
 @pytest.mark.parametrize("gain", [0.01, 0.3, 1.0])

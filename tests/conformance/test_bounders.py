@@ -21,6 +21,7 @@ from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
 from netproof.paper.rivals.babsr_lp import BabsrLP
 from netproof.paper.rivals.bdd import Bdd
+from netproof.paper.rivals.gnn.trials import TryingLP
 from netproof.problem.problem import Problem
 from support.asking import (
     CPU,
@@ -68,12 +69,14 @@ BOUNDERS: dict[str, Bounder] = {
     "beta, fixed slopes": Beta(root_steps=0, neuron_steps=0, steps=0),
     "beta, wild steps": Beta(root_steps=20, neuron_steps=10, steps=10, rate=5.0, child_rate=5.0),
     "bdd": Bdd(root_steps=40, steps=20),
-    "bdd, proximal, neurons bounded again": Bdd(root_steps=40, neuron_steps=5, steps=20, rebound=4, proximal=True),
+    "bdd, proximal, neurons bounded again": Bdd(root_steps=40, neuron_steps=5, steps=20, rebound=True, proximal=True),
+    "bdd, as first published": Bdd(root_steps=20, steps=20, rebound=True, parallel=True),
     "bdd, nothing climbed": Bdd(root_steps=0, steps=0),
     "bdd, wild steps": Bdd(root_steps=20, steps=10, rate=50.0, child_rate=50.0),
     "lirpa, wild steps": Lirpa(root_steps=20, neuron_steps=10, steps=10, rate=5.0, child_rate=5.0),
     "babsr-lp": BabsrLP(),
     "babsr-lp, neurons kept": BabsrLP(rebound=False),
+    "gnn": TryingLP(),
 }
 
 every_bounder = pytest.mark.parametrize("bounder", BOUNDERS.values(), ids=BOUNDERS)

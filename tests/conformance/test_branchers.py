@@ -17,7 +17,7 @@ from netproof.branching.babsr import Babsr, BabsrOriginal
 from netproof.branching.brancher import Brancher
 from netproof.branching.filtered import Filtered
 from netproof.branching.random import Random
-from netproof.paper.rivals.gnn import Gnn
+from netproof.paper.rivals.gnn.rule import Gnn
 from support.asking import bound_of, first_problem, knotted, root_of
 from support.awkward import GraphBuilder
 from support.problems import box_problem, random_relus, unstable_of

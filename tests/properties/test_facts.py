@@ -29,8 +29,12 @@ from support.asking import ask, at_most, bound_of, dense, problem_of, root_of, w
 from support.random_graphs import TinyNetwork, rows_tensor
 
 every_method = pytest.mark.parametrize("method", METHODS)
-SLOPES_ALONE = [m for m in METHODS if m.startswith(("lirpa", "gnn"))]  # the others see conflicts between splits
-LPS_ALONE = ["babsr-lp"]  # whose every bound is an LP's, so that no leaf needs one; bounds of bdd tend to it
+SLOPES_ALONE = [m for m in METHODS if m.startswith("lirpa")]  # the others see conflicts between splits
+LPS_ALONE = [
+    "babsr-lp",
+    "gnn",
+    "gnn-online",
+]  # whose every bound is an LP's, so that no leaf needs one; bounds of bdd tend to it
 # The others split the input of such networks first.
 SIGNS = [m for m in METHODS if m not in ("auto", "input-split", "bdd", *LPS_ALONE)]
 splits_neurons = pytest.mark.parametrize("method", SIGNS)

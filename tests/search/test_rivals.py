@@ -1,4 +1,4 @@
-"""babsr-lp and mip: what a solver claims decides nothing, and what they do when it fails, lies or runs out of time."""
+"""babsr-lp, gnn and mip: a solver's claims decide nothing; what they do when it fails, lies or runs out of time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import highspy
 import numpy as np
 import pytest
 import torch
@@ -21,9 +22,11 @@ from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict
 from netproof.demo import Instance
 from netproof.model.load import load_network
-from netproof.paper.rivals import babsr_lp, mip
-from netproof.paper.rivals.mip_model import Claim
-from netproof.programs.highs import NOTHING, Answer
+from netproof.paper.rivals import babsr_lp, mip, mip_model
+from netproof.paper.rivals.bdd import Bdd
+from netproof.paper.rivals.mip_model import Claim, Watch, solve_mip
+from netproof.programs.condensed import CondensedLP
+from netproof.programs.highs import NOTHING, Answer, new_solver
 from netproof.programs.model import Floats
 from netproof.programs.triangle import LPOutcome, TriangleLP
 from support.api import below, constant_property, least_of, module
@@ -32,8 +35,10 @@ from support.problems import inside, packed_values
 from support.random_graphs import Question
 
 Demo = dict[str, tuple[Path, Path, Instance]]
-RIVALS = ("babsr-lp", "mip")
+BY_LPS = ("babsr-lp", "gnn", "gnn-online")
+RIVALS = (*BY_LPS, "mip")
 every_rival = pytest.mark.parametrize("method", RIVALS)
+by_lps = pytest.mark.parametrize("method", BY_LPS)
 MARGIN = Fraction(1, 50)
 WEAK = {"steps": "0", "root_steps": "0", "leaf_lp": "false", "probes": "0"}  # a search that proves next to nothing
 
@@ -53,8 +58,9 @@ def answer(question: Question, folder: Path, method: str, **how: Any) -> Verdict
 # --- babsr-lp ---
 
 
-def test_one_sub_domain_at_a_time_two_a_split_and_no_other_lps(tmp_path: Path) -> None:
-    verdict = answer(holds(1), tmp_path, "babsr-lp")
+@by_lps
+def test_one_sub_domain_at_a_time_two_a_split_and_no_other_lps(method: str, tmp_path: Path) -> None:
+    verdict = answer(holds(1), tmp_path, method)
     assert verdict.status == Status.UNSAT
     assert verdict.stats.domains == 2 * verdict.stats.rounds > 0
     assert verdict.stats.lps == verdict.stats.leaf_lps == 0
@@ -109,12 +115,15 @@ def empty_everywhere(found: Answer, rows: int) -> Answer:
     return Answer(True, None, duals)
 
 
+@by_lps
 @pytest.mark.parametrize("lie", [random_duals, empty_everywhere])
-def test_a_solver_that_lies_proves_nothing_false(lie: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solver_that_lies_proves_nothing_false(
+    lie: Any, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lying(lie, monkeypatch)
     for seed in range(1, 5):
-        assert answer(breaks(seed), tmp_path, "babsr-lp").status != Status.UNSAT
-        assert answer(holds(seed), tmp_path, "babsr-lp").status != Status.SAT
+        assert answer(breaks(seed), tmp_path, method).status != Status.UNSAT
+        assert answer(holds(seed), tmp_path, method).status != Status.SAT
 
 
 @pytest.mark.parametrize("lie", [random_duals, empty_everywhere])
@@ -127,6 +136,34 @@ def test_no_sub_domain_is_empty_because_a_solver_says_so(lie: Any, monkeypatch: 
     assert int(full.sum()) >= 2
     lying(lie, monkeypatch)
     assert bool(bound_of(bounder, root, parts).domains.bound[full].isfinite().all())
+
+
+# --- bdd, as first published ---
+
+FIRST = {"root_steps": "50", "steps": "50", "parallel": "true", "rebound": "true", "original": "true", "batch": "1"}
+
+
+def test_bdd_as_first_published_splits_one_neuron_at_a_time(tmp_path: Path) -> None:
+    for seed in range(1, 4):
+        verdict = answer(holds(seed, (3, 6, 5, 2)), tmp_path, "bdd", options=FIRST)
+        assert verdict.status == Status.UNSAT
+        assert verdict.stats.domains == 2 * verdict.stats.rounds > 0
+
+
+def test_bdd_may_have_the_neurons_bounds_of_babsr_lp() -> None:
+    """At the root, and below it, where neurons are bounded again and only those that a split moves."""
+    moved = 0
+    for seed in range(1, 4):
+        problem = first_problem(knotted(seed, (3, 6, 5, 2)))
+        found = []
+        for bounder in (Bdd(5, 0, 5, rebound=True, parallel=True), babsr_lp.BabsrLP(), Bdd(5, 0, 5, parallel=True)):
+            root, bounds = root_of(bounder, problem)
+            found.append(bound_of(bounder, root, split(bounds.domains.select(slice(0, 1)), torch.tensor([[0]]))))
+        mine, theirs, kept = (bounds.domains for bounds in found)
+        assert torch.equal(mine.lower, theirs.lower)
+        assert torch.equal(mine.upper, theirs.upper)
+        moved += int((mine.upper < kept.upper).sum())
+    assert moved > 3
 
 
 # --- mip ---
@@ -151,8 +188,51 @@ def test_its_solutions_are_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert verdict.decided_by == "search"
 
 
+@pytest.mark.parametrize("options", [{"minimise": "true"}, {"parallel": "false"}])
+def test_however_it_is_asked_the_answers_are_the_same(options: dict[str, str], tmp_path: Path) -> None:
+    for seed in range(1, 5):
+        assert answer(holds(seed), tmp_path, "mip", options=options).status == Status.UNSAT
+        assert answer(breaks(seed), tmp_path, "mip", options=options).status == Status.SAT
+
+
+@pytest.mark.parametrize("margin", [MARGIN, Fraction(10)])
+def test_a_minimum_above_zero_is_a_claim_that_it_holds(margin: Fraction) -> None:
+    """Of the first the minimum is found; of the second a bound above 0 is enough."""
+    problem = first_problem(sharpened(knotted(1, (3, 4, 3, 2)), [margin]))
+    root, bounds = root_of(babsr_lp.BabsrLP(), problem)
+    lp, sides = CondensedLP(root, Deadline()), (bounds.domains.lower[0], bounds.domains.upper[0])
+    points: list[Floats] = []
+
+    def offer(x: Floats) -> bool:
+        points.append(x)
+        return False
+
+    for minimise in (False, True):
+        watch = Watch(offer, lambda nodes: None, Deadline(None))
+        assert solve_mip(lp, 0, sides, watch, minimise=minimise).status == "holds"
+        assert bool(points) == minimise  # there are points, if no violation
+
+
+def test_a_minimum_below_zero_is_a_claim_that_it_is_violated() -> None:
+    root, bounds = root_of(babsr_lp.BabsrLP(), first_problem(breaks(1)))
+    lp, sides = CondensedLP(root, Deadline()), (bounds.domains.lower[0], bounds.domains.upper[0])
+    for minimise in (False, True):
+        watch = Watch(lambda x: False, lambda nodes: None, Deadline(None))
+        assert solve_mip(lp, 0, sides, watch, minimise=minimise).status == "violated"
+
+
+@pytest.mark.parametrize(("least", "claim"), [(0.5, "holds"), (0.0, "violated"), (-1.0, "violated")])
+def test_what_the_minimum_claims(least: float, claim: str) -> None:
+    solver = new_solver(10.0, {})
+    solver.addVar(least, 3.0)
+    solver.changeColCost(0, 1.0)
+    solver.changeColIntegrality(0, highspy.HighsVarType.kContinuous)
+    solver.run()
+    assert mip_model._ended(solver) == claim
+
+
 def claiming(status: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mip, "solve_mip", lambda *_: Claim(status, 0))
+    monkeypatch.setattr(mip, "solve_mip", lambda *_, **__: Claim(status, 0))
 
 
 @pytest.mark.parametrize("claim", ["holds", "violated"])
@@ -182,7 +262,7 @@ def test_a_solver_that_gives_up_claims_nothing(tmp_path: Path, monkeypatch: pyte
 def test_without_time_to_prove_it_a_claim_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deadline = Deadline(3600)
 
-    def solve(*_: Any) -> Claim:
+    def solve(*_: Any, **__: Any) -> Claim:
         monkeypatch.setattr(deadline, "_end", time.monotonic())
         return Claim("holds", 5)
 
@@ -194,7 +274,7 @@ def test_without_time_to_prove_it_a_claim_is_a_timeout(tmp_path: Path, monkeypat
 
 
 def test_what_the_root_proves_needs_no_solver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mip, "solve_mip", lambda *_: pytest.fail("there was nothing to solve"))
+    monkeypatch.setattr(mip, "solve_mip", lambda *_, **__: pytest.fail("there was nothing to solve"))
     verdict = answer(sharpened(knotted(1), [Fraction(100)]), tmp_path, "mip")
     assert (verdict.status, verdict.decided_by) == (Status.UNSAT, "root")
 

@@ -60,7 +60,8 @@ Settings = Annotated[
     typer.Option("--set", metavar="[METHOD:]FIELD=VALUE", help="A field of one method, or of all that have it."),
 ]
 BatchSizes = Annotated[
-    str, typer.Option("--n", metavar="N|N,N,N", help="n of lirpa and gnn: one for all, or for base, wide and deep.")
+    str,
+    typer.Option("--n", metavar="N|N,N,N", help="n of lirpa and lirpa-gnn: one for all, or for base, wide and deep."),
 ]
 
 
@@ -70,7 +71,7 @@ def table1(
     out: Out,
     method: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Repeatable; babsr-lp and mip only when asked for.", show_default=False),
+        typer.Option(metavar="NAME", help="Repeatable; babsr-lp, gnn and mip only when asked for.", show_default=False),
     ] = None,
     settings: Settings = None,
     n: BatchSizes = "400,200,200",

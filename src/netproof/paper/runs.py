@@ -21,8 +21,8 @@ WITH_N = (
     "lirpa",
     "lirpa-leaves",
     "lirpa-fixed",
-    "gnn",
-    "gnn-online",
+    "lirpa-gnn",
+    "lirpa-gnn-online",
 )  # Algorithm 1 in batches; others have an n of their own
 
 

@@ -28,10 +28,10 @@ from netproof.numerics import SEARCH_MARGIN
 from netproof.paper.rivals.rebound import rebound_all
 from netproof.problem.problem import Problem
 from netproof.programs.ball import solve_in_ball
-from netproof.programs.check import clip_signs, proved_by
-from netproof.programs.condensed import CondensedLP
+from netproof.programs.check import clip_signs, proved_by, reduced_cost
+from netproof.programs.condensed import CondensedLP, Places
 from netproof.programs.highs import Basis, solve_from
-from netproof.programs.model import Floats
+from netproof.programs.model import Floats, LinearProgram
 
 PAIR = 2  # sub-domains at once: a parent's children, which start from its basis
 
@@ -51,6 +51,7 @@ class Solved:
     bound: float
     point: Floats | None = None  # (input,)
     weights: Floats | None = None  # (valid row,) λ
+    theta: tuple[Floats, Floats] | None = None  # (U,) slopes and (U,) multipliers that say what the duals say
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class BabsrLP(Bounder):
 
     rebound: bool = True  # bound neurons again after a split
     parallel: bool = True  # the root's neurons by parallel slopes, as the original; else by CROWN's
+    keeps_duals: bool = False  # sub-domains keep the LP's duals, as slopes and multipliers, for branching to read
     _open: WeakKeyDictionary[Root, _Open] = field(default_factory=WeakKeyDictionary, repr=False, compare=False)
 
     def root(
@@ -71,7 +73,17 @@ class BabsrLP(Bounder):
         return self._bound(root, root_domains(root), threshold, deadline, clock)
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
+        bounds = self.bound_children(root, domains, threshold, deadline, clock)
+        self.forget_parents(root, domains)
+        return bounds
+
+    def bound_children(
+        self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock
+    ) -> Bounds:
+        """Bound sub-domains as `bound` does, and keep the bases of their parents: others may start from them too."""
         began = time.monotonic()
+        if self.keeps_duals:  # the parent's are not the child's, and the first pass is to be the same as without them
+            domains = replace(domains, multipliers=torch.zeros_like(domains.multipliers))
         if self.rebound:
             domains = rebound_all(root, domains, deadline)
         clock.confirm += time.monotonic() - began
@@ -89,6 +101,7 @@ class BabsrLP(Bounder):
         empty = (domains.lower > domains.upper).any(1)
         open_ = ~empty & (bounds.domains.bound <= threshold)
         bound, point, weights = bounds.domains.bound.clone(), bounds.point.clone(), bounds.domains.weights.clone()
+        slopes, multipliers = slopes.clone(), bounds.domains.multipliers.clone()
         for i in open_.nonzero()[:, 0].tolist():
             solved = self._solve(root, bounds.domains.select(slice(i, i + 1)), float(threshold[i]), deadline, clock)
             bound[i] = max(float(bound[i]), solved.bound)
@@ -98,10 +111,12 @@ class BabsrLP(Bounder):
             if solved.weights is not None:
                 valid = root.valid[domains.target[i]]
                 weights[i, valid] = torch.from_numpy(solved.weights).to(weights)
-        self._forget_parents(root, domains)
+            if solved.theta is not None:
+                slopes[i], multipliers[i] = (torch.from_numpy(part).to(slopes) for part in solved.theta)
         bound = torch.where(empty, torch.inf, bound)
         nobody = torch.zeros_like(bounds.domains.evaluated)  # an LP gave these, and θ does not give them again
-        found = replace(bounds.domains, bound=bound, weights=weights, evaluated=nobody)
+        kept = {"weights": weights, "slopes": slopes, "multipliers": multipliers}
+        found = replace(bounds.domains, bound=bound, evaluated=nobody, **kept)
         return Bounds(found, empty, bounds.coef, point)
 
     def _solve(self, root: Root, domain: Domains, threshold: float, deadline: Deadline, clock: Clock) -> Solved:
@@ -115,11 +130,11 @@ class BabsrLP(Bounder):
         known = self._open[root]
         (target,) = domain.target.tolist()
         program, layout = known.lp.program(target, domain.lower[0], domain.upper[0]), known.lp.layout(target)
-        parent = known.bases.get(_key(target, parents(domain)[0]))
+        (own,), (parent,) = names_of(domain), names_of(replace(domain, splits=parents(domain)))
         cutoff = threshold + SEARCH_MARGIN * (1 + abs(threshold))
-        answer, basis = solve_from(program, layout, parent, cutoff, deadline)
+        answer, basis = solve_from(program, layout, known.bases.get(parent), cutoff, deadline)
         if basis is not None:
-            known.bases[_key(target, domain.splits[0])] = basis
+            known.bases[own] = basis
         answer = solve_in_ball(program, layout, answer, deadline.remaining(), cutoff)
         if answer.duals is None:
             return Solved(-np.inf)
@@ -130,23 +145,44 @@ class BabsrLP(Bounder):
             return Solved(bound)
         point = answer.within(program, known.lp.places.x)
         rows = int(root.problem.rows.valid[target].sum())
-        return Solved(bound, point, _simplex(-clip_signs(program, answer.duals)[len(answer.duals) - rows :]))
+        duals = clip_signs(program, answer.duals)
+        theta = _theta(program, duals, known.lp.places, domain.splits[0]) if self.keeps_duals else None
+        return Solved(bound, point, _simplex(-duals[len(duals) - rows :]), theta)
 
-    def _forget_parents(self, root: Root, domains: Domains) -> None:
+    def forget_parents(self, root: Root, domains: Domains) -> None:
         """Forget the parents' bases: the children are bounded, so nothing will start from them again."""
         known = self._open.get(root)
-        if known is None:
-            return
-        for target, depth, splits in zip(
-            domains.target.tolist(), domains.depth.tolist(), parents(domains), strict=True
-        ):
-            if depth:
-                known.bases.pop(_key(target, splits), None)
+        if known is not None:
+            for name in names_of(replace(domains, splits=parents(domains)).select(domains.depth > 0)):
+                known.bases.pop(name, None)
+
+    def forget(self, root: Root, domains: Domains) -> None:
+        """Forget the bases of sub-domains that will not be split."""
+        known = self._open.get(root)
+        if known is not None:
+            for name in names_of(domains):
+                known.bases.pop(name, None)
 
 
-def _key(target: int, splits: Tensor) -> bytes:
-    """Name a sub-domain by its target and the signs of its splits (U,)."""
-    return target.to_bytes(8, "little") + splits.sign().to(torch.int8).cpu().numpy().tobytes()
+def names_of(domains: Domains) -> list[bytes]:
+    """Name sub-domains by their targets and the signs of their splits."""
+    signs = domains.splits.sign().to(torch.int8).cpu().numpy()
+    return [
+        target.to_bytes(8, "little") + own.tobytes() for target, own in zip(domains.target.tolist(), signs, strict=True)
+    ]
+
+
+def _theta(program: LinearProgram, duals: Floats, places: Places, splits: Tensor) -> tuple[Floats, Floats]:
+    """Return slopes and multipliers (U,) by which a backward pass has the duals' coefficients; splits (U,).
+
+    With a > 0 before it p costs (1 − α)·a and w costs α·a. Split to h >= 0 only p >= 0 is left to pay for, which is
+    that split, and to h <= 0 only w >= 0. With a < 0 the line is the chord, whatever the slope.
+    """
+    cost, _ = reduced_cost(program, duals)
+    positive, negative = cost[places.positive].clip(min=0), cost[places.negative].clip(min=0)
+    both, sign = positive + negative, splits.sign().cpu().numpy()
+    slopes = np.where(both > 0, negative / np.where(both > 0, both, 1.0), 0.0)
+    return slopes, np.where(sign > 0, positive, np.where(sign < 0, negative, 0.0))
 
 
 def _simplex(weights: Floats) -> Floats | None:

@@ -14,13 +14,13 @@ from netproof.bounds.confirm import confirmed, mark_empty
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint, Evaluated, by_logits, first_logits
 from netproof.bounds.linear.layers import initial_slopes
-from netproof.bounds.neurons.rebound import rebound
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.packed import Packed
 from netproof.core.deadline import Deadline
 from netproof.numerics import with_margin
 from netproof.paper.rivals.decomposition import Hull, prove, solve
 from netproof.paper.rivals.decomposition_ascent import Prices, Rule, climb_prices
+from netproof.paper.rivals.rebound import rebound_all
 from netproof.problem.problem import Problem
 
 NEURON_RATE = 0.25  # step size of the neurons' own slopes at the root
@@ -36,7 +36,8 @@ class Bdd(Bounder):
     root_steps: int = 200
     neuron_steps: int = 0
     steps: int = 100
-    rebound: int = 0  # neurons per layer bounded again after a split, with fixed slopes: seldom worth their price
+    rebound: bool = False  # bound neurons again after a split, as the original: seldom worth its price
+    parallel: bool = False  # the root's neurons by parallel slopes, as the original; else by CROWN's
     rate: float = 0.2
     child_rate: float = 0.1
     proximal: bool = False
@@ -44,7 +45,8 @@ class Bdd(Bounder):
     def root(
         self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
     ) -> tuple[Root, Bounds] | None:
-        root = build_root(problem, device, Schedule(self.neuron_steps, NEURON_RATE), deadline)
+        schedule = Schedule(self.neuron_steps, NEURON_RATE)
+        root = build_root(problem, device, schedule, deadline, parallel=self.parallel)
         if root is None:
             return None
         return root, self.whole(root, threshold, deadline, clock)
@@ -55,18 +57,12 @@ class Bdd(Bounder):
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         if self.rebound:
-            domains = _rebounded(root, domains, self.rebound, deadline)
+            domains = rebound_all(root, domains, deadline)
         rule = Rule(self.steps, self.child_rate, self.proximal)
         return mark_empty(_bound(root, domains, rule, threshold, deadline, clock))
 
     def domains_at_once(self, root: Root) -> int:
         return root.condensed32.climbs_that_fit()
-
-
-def _rebounded(root: Root, domains: Domains, most: int, deadline: Deadline) -> Domains:
-    """Bound neurons after the splits again by linear relaxation, with the slopes that the root bounded them with."""
-    plain = replace(domains, multipliers=torch.zeros_like(domains.multipliers))
-    return replace(rebound(root, plain, most, Schedule(0), deadline), multipliers=domains.multipliers)
 
 
 @torch.no_grad()

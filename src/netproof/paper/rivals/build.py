@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -12,8 +13,10 @@ from netproof.methods import build
 from netproof.methods.registry import Options
 from netproof.paper.rivals.babsr_lp import BabsrLP
 from netproof.paper.rivals.bdd import Bdd
-from netproof.paper.rivals.gnn import Gnn
-from netproof.paper.rivals.mip import MipSearch
+from netproof.paper.rivals.gnn.fail_safe import GnnFailSafe
+from netproof.paper.rivals.gnn.rule import Gnn
+from netproof.paper.rivals.gnn.trials import TryingLP
+from netproof.paper.rivals.mip import Formulation, MipSearch
 from netproof.search.method import Method
 
 BDD_FILL = {"cpu": 4, "cuda": 128}
@@ -21,29 +24,18 @@ BDD_FILL = {"cpu": 4, "cuda": 128}
 
 def bdd(options: Options, device: torch.device) -> Method:
     """Build Lagrangian decomposition: no LP but at the leaves."""
-    given = options["batch"]
+    given, original = options["batch"], bool(options["original"])
     batch = int(build.BATCH[device.type] if given is None else given)
-    leaf_lp, fill = bool(options["leaf_lp"]), min(BDD_FILL[device.type], batch)
     return Method(
         build.with_fields(Bdd, options),
-        Babsr(),
+        BabsrOriginal() if original else Babsr(),
         batch,
         lp_threshold=None,
-        leaf_lp=leaf_lp,
-        fill=fill,
+        leaf_lp=bool(options["leaf_lp"]),
+        fill=1 if original else min(BDD_FILL[device.type], batch),
         extras=build.with_fields(Extras, options),
         needs_lp_form=True,
     )
-
-
-def gnn(options: Options, device: torch.device) -> Method:
-    """Build Algorithm 1 with branching by the graph network."""
-    return replace(build.lirpa(options, device), brancher=Gnn(weak=float(options["weak"] or 0.0)))
-
-
-def gnn_online(options: Options, device: torch.device) -> Method:
-    """Build the same, going on learning."""
-    return replace(build.lirpa(options, device), brancher=Gnn(weak=float(options["weak"] or 0.0), online=True))
 
 
 def babsr_lp(options: Options, device: torch.device) -> Method:
@@ -52,6 +44,33 @@ def babsr_lp(options: Options, device: torch.device) -> Method:
     return Method(bounder, BabsrOriginal(), 1, lp_threshold=None, extras=extras, needs_lp_form=True)
 
 
+def gnn(options: Options, device: torch.device) -> Method:
+    """Build the search by LPs with branching by the graph network."""
+    return _gnn(options, device, online=False)
+
+
+def gnn_online(options: Options, device: torch.device) -> Method:
+    """Build the same, going on learning."""
+    return _gnn(options, device, online=True)
+
+
+def _gnn(options: Options, device: torch.device, *, online: bool) -> Method:
+    bounder = build.with_fields(TryingLP, options)
+    brancher = GnnFailSafe(weak=float(options["weak"] or 0.0), online=online, bounder=bounder)
+    return replace(babsr_lp(options, device), bounder=bounder, brancher=brancher)
+
+
+def lirpa_gnn(options: Options, device: torch.device) -> Method:
+    """Build Algorithm 1 with branching by the graph network."""
+    return replace(build.lirpa(options, device), brancher=Gnn(weak=float(options["weak"] or 0.0)))
+
+
+def lirpa_gnn_online(options: Options, device: torch.device) -> Method:
+    """Build the same, going on learning."""
+    return replace(build.lirpa(options, device), brancher=Gnn(weak=float(options["weak"] or 0.0), online=True))
+
+
 def mip(options: Options, device: torch.device) -> Method:
     """Build the solver's search; the rest is what proves its claims."""
-    return replace(build.beta(options, device), search=MipSearch, needs_lp_form=True)
+    search = partial(MipSearch, how=build.with_fields(Formulation, options))
+    return replace(build.beta(options, device), search=search, needs_lp_form=True)

@@ -9,7 +9,7 @@ seconds of the solver count as `search`, those of the proof as `confirm`.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -18,7 +18,7 @@ from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import DeadlineExpired
 from netproof.core.verdict import Stats
 from netproof.paper.rivals.babsr_lp import BabsrLP
-from netproof.paper.rivals.mip_model import solve_mip
+from netproof.paper.rivals.mip_model import Watch, solve_mip
 from netproof.problem.problem import Problem
 from netproof.programs.condensed import CondensedLP
 from netproof.programs.model import Floats
@@ -36,6 +36,14 @@ CLAIMS = {
 ENDS = {"found": "", "stopped": "the MIP solver was still at work", "failed": "the MIP solver gave up"}
 
 
+@dataclass(frozen=True)
+class Formulation:
+    """How the solver is asked."""
+
+    parallel: bool = True  # the neurons' bounds by parallel slopes, as MIPplanet has them; else by CROWN's
+    minimise: bool = False  # for the minimum, as MIPplanet does; else for a violation
+
+
 class MipSearch:
     """One problem, as a `Search` of it; `method` is the search that checks what the solver claims."""
 
@@ -46,7 +54,9 @@ class MipSearch:
         goal: Goal,
         work: Work,
         second_look: SecondLook | None = None,
+        how: Formulation | None = None,
     ) -> None:
+        self._how = how or Formulation()
         self._problem, self._method, self._goal, self._work = problem, method, goal, work
         self._device, self._deadline, self._stats, self._report = work.device, work.deadline, work.stats, work.report
         self._clock = Clock()
@@ -58,7 +68,9 @@ class MipSearch:
         began = time.monotonic()
         self._report("root", min(self._bounds), 0)
         threshold = self._goal.thresholds(torch.arange(len(self._problem.disjuncts), device=self._device))
-        first = BabsrLP().root(self._problem, threshold, self._device, self._deadline, self._clock)
+        first = BabsrLP(parallel=self._how.parallel).root(
+            self._problem, threshold, self._device, self._deadline, self._clock
+        )
         self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
         self._stats.seconds["confirm"] += self._clock.confirm
         if first is None:
@@ -104,7 +116,7 @@ class MipSearch:
                 return self._goal.offer(judge, point[None], target[i : i + 1])
 
             sides = bounds.domains.lower[i], bounds.domains.upper[i]
-            claim = solve_mip(lp, which, sides, offer, self._tick, self._deadline)
+            claim = solve_mip(lp, which, sides, Watch(offer, self._tick, self._deadline), minimise=self._how.minimise)
             self._stats.domains += claim.nodes
             if claim.status not in CLAIMS:
                 return claim.status

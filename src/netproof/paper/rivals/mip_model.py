@@ -2,7 +2,8 @@
 
 On the condensed triangle LP (`lp_condensed`) every unstable neuron gets a switch d in {0, 1}, with the big-M of its own
 confirmed bounds: p <= u·d and w <= |l|·(1 − d). Without integrality that is the triangle again. The objective's column
-t, the largest row, is at most 0: a solution is a violation, and none means that there is none.
+t, the largest row, is at most 0: a solution is a violation, and none means that there is none. Or it is free, and the
+solver is stopped once it says that the minimum is above 0.
 """
 
 from __future__ import annotations
@@ -33,49 +34,64 @@ class Claim:
     nodes: int
 
 
+@dataclass(frozen=True)
+class Watch:
+    """What looks at a run of the solver."""
+
+    offer: Callable[[Floats], bool]  # takes each solution's input (input,), True ends the run
+    tick: Callable[[int], None]  # told the number of nodes from time to time
+    deadline: Deadline
+
+
 def solve_mip(
-    lp: CondensedLP,
-    target: int,
-    bounds: tuple[Tensor, Tensor],
-    offer: Callable[[Floats], bool],
-    tick: Callable[[int], None],
-    deadline: Deadline,
+    lp: CondensedLP, target: int, bounds: tuple[Tensor, Tensor], watch: Watch, *, minimise: bool = False
 ) -> Claim:
     """Run the solver on the program of a target and return how it ended.
 
-    bounds: lower and upper (U,) of h. offer: takes each solution's input (input,), True ends the run. tick: told the
-    number of nodes from time to time.
+    bounds: lower and upper (U,) of h. minimise: look for the least value, and not only for one that violates.
     """
+    deadline = watch.deadline
     solver = new_solver(max(0.0, deadline.remaining() - EARLY), {"mip_rel_gap": 0.0})
-    model = _highs_mip(lp, lp.program(target, *bounds), *bounds)
+    model = _highs_mip(lp, lp.program(target, *bounds), *bounds, minimise=minimise)
     if deadline.expired or solver.passModel(model) == highspy.HighsStatus.kError:
         return Claim("stopped" if deadline.expired else "failed", 0)
-    found = threading.Event()
+    found, above = threading.Event(), threading.Event()
 
     def improved(event: Any) -> None:
-        if not found.is_set() and offer(np.array(event.data_out.mip_solution)[lp.places.x]):
+        if not found.is_set() and watch.offer(np.array(event.data_out.mip_solution)[lp.places.x]):
             found.set()
 
     def look(event: Any) -> None:
-        tick(int(event.data_out.mip_node_count))
-        if found.is_set() or deadline.expired:
+        watch.tick(int(event.data_out.mip_node_count))
+        if minimise and 0.0 < event.data_out.mip_dual_bound < highspy.kHighsInf:
+            above.set()
+        if found.is_set() or above.is_set() or deadline.expired:
             event.interrupt()
 
     solver.cbMipSolution.subscribe(improved)
     for callback in (solver.cbMipInterrupt, solver.cbSimplexInterrupt):
         callback.subscribe(look)
     solver.run()
-    status, nodes = solver.getModelStatus(), max(0, int(solver.getInfo().mip_node_count))
+    nodes = max(0, int(solver.getInfo().mip_node_count))
     if found.is_set() or deadline.expired:
         return Claim("found" if found.is_set() else "stopped", nodes)
+    return Claim("holds" if above.is_set() else _ended(solver), nodes)
+
+
+def _ended(solver: highspy.Highs) -> Literal["holds", "violated", "stopped", "failed"]:
+    """Return what a solver claims that nobody has stopped."""
+    status = solver.getModelStatus()
     if status == highspy.HighsModelStatus.kTimeLimit:
-        return Claim("stopped", nodes)
+        return "stopped"
     if status not in DONE:
-        return Claim("failed", nodes)
-    return Claim("holds" if status == highspy.HighsModelStatus.kInfeasible else "violated", nodes)
+        return "failed"
+    none = status == highspy.HighsModelStatus.kInfeasible or solver.getInfo().objective_function_value > 0
+    return "holds" if none else "violated"
 
 
-def _highs_mip(lp: CondensedLP, program: LinearProgram, lower: Tensor, upper: Tensor) -> highspy.HighsLp:
+def _highs_mip(
+    lp: CondensedLP, program: LinearProgram, lower: Tensor, upper: Tensor, *, minimise: bool
+) -> highspy.HighsLp:
     """Return the program with a switch per neuron in the place of its chord."""
     at, count = lp.places, len(lp.places.positive)
     columns, rows = len(program.cost), len(program.row_lower)
@@ -88,10 +104,10 @@ def _highs_mip(lp: CondensedLP, program: LinearProgram, lower: Tensor, upper: Te
     entries = Entries(row[~chords], col[~chords], value[~chords])
     row_upper = program.row_upper.copy()
     row_upper[at.chord] = np.inf
-    column_upper = program.upper.copy()
-    column_upper[-1] = 0.0  # t
-    column_lower = program.lower.copy()
-    column_lower[-1] = min(column_lower[-1], 0.0)
+    column_lower, column_upper = program.lower.copy(), program.upper.copy()
+    if not minimise:  # t
+        column_upper[-1] = 0.0
+        column_lower[-1] = min(column_lower[-1], 0.0)
     mixed = LinearProgram(
         np.append(program.cost, 0 * one),
         np.append(column_lower, 0 * one),

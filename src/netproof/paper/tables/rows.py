@@ -16,9 +16,15 @@ from netproof.campaign.store import Result
 from netproof.paper.sets import LIMIT, PaperSet, Published
 from netproof.paper.tables.output import shown
 
-# The paper's name of what a method of ours stands for. `gnn` and `gnn-online` are not here: they are bounded by LiRPA,
-# in batches, and the paper's rows of these names by the LP, one sub-domain at a time.
-COUNTERPART = {"lirpa": "Fast and Complete", "babsr-lp": "BaBSR", "mip": "MIPplanet", "bdd": "BDD+ BaBSR"}
+# The paper's name of what a method of ours stands for.
+COUNTERPART = {
+    "lirpa": "Fast and Complete",
+    "babsr-lp": "BaBSR",
+    "mip": "MIPplanet",
+    "gnn": "GNN",
+    "gnn-online": "GNN-online",
+    "bdd": "BDD+ BaBSR",
+}
 # Digits that a page shows.
 DIGITS = {"properties": 0, "mean_s": 2, "branches": 0, "tree": 0, "timed_out": 1, "in_lp": 0, "solved": 1, "limit": 0}
 SOURCES = {"ours": "measured here", "published": "published", "paper": "paper"}

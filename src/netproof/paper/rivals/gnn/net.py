@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from netproof.bounds.neurons.root import Root
 from netproof.errors import UsageError
-from netproof.paper.rivals.gnn_features import BABSR, COUNT
+from netproof.paper.rivals.gnn.features import BABSR, COUNT
 
 WEIGHTS = Path(__file__).with_name("gnn.npz")
 WIDTH = 24  # p: numbers a neuron's embedding has

@@ -6,7 +6,7 @@ loose (`lirpa` bounds those again) and which neurons to split together. On nine 
 behind its choice took more than twice the branches.
 
 Its choice, and that of BaBSR where it is another, are tried by one backward pass for each child, with slopes as they
-are; where the network's is worth less than `weak` (see gnn_worth.py) and BaBSR's is worth more, BaBSR's is taken. With
+are; where the network's is worth less than `weak` (see worth.py) and BaBSR's is worth more, BaBSR's is taken. With
 `online` these failures are what the network goes on learning from during the run: BaBSR's choice is to outrank its own.
 """
 
@@ -27,9 +27,9 @@ from netproof.bounds.scope import Scope
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
 from netproof.branching.filtered import children
-from netproof.paper.rivals.gnn_features import features
-from netproof.paper.rivals.gnn_net import WEIGHTS, BranchingNet, Links, load_weights
-from netproof.paper.rivals.gnn_worth import gains, worth
+from netproof.paper.rivals.gnn.features import features
+from netproof.paper.rivals.gnn.net import WEIGHTS, BranchingNet, Links, load_weights
+from netproof.paper.rivals.gnn.worth import gains, worth
 
 MARGIN = 1.0  # by which BaBSR's choice is to outrank the network's where that failed
 BIG = 1e30

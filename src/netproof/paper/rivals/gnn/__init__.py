@@ -1,0 +1,1 @@
+"""Branching by a graph network: what it sees, what it is, and how it is followed."""
