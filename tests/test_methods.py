@@ -56,10 +56,9 @@ def test_the_variants_differ_as_their_names_say() -> None:
     assert built("lirpa-single")[1].batch == 1
     fixed, _ = built("lirpa-fixed")
     assert (fixed.root_steps, fixed.steps) == (0, 0)
-    lirpa, leaves = built("lirpa")[1], built("lirpa-leaves")[1]
-    assert (lirpa.batch, lirpa.fill) == (BATCH["cpu"], None)
-    assert (leaves.batch, leaves.fill) == (BATCH["cpu"] // 2, 1)
-    assert built("lirpa-leaves", batch="1")[1].batch == 1
+    lirpa, grown = built("lirpa")[1], built("lirpa-grown")[1]
+    assert (lirpa.batch, lirpa.fill) == (BATCH["cpu"], 1)
+    assert (grown.batch, grown.fill) == (BATCH["cpu"], BATCH["cpu"])
 
 
 def test_what_netproof_found_better_is_off_in_algorithm_1() -> None:
@@ -86,7 +85,7 @@ def test_every_field_reaches_the_search() -> None:
         "lp_turns": "yes",
         "lp_batch": "11",
         "attack_after": "8",
-        "grow": "no",
+        "grow": "yes",
         "parallel": "no",
         "own_slopes": "yes",
         "ranked": "yes",
@@ -98,7 +97,7 @@ def test_every_field_reaches_the_search() -> None:
     bounder, method = built("lirpa", **given)
     chosen = {"ranked": True, "own_slopes": True, "parallel": False, "root_gain": 0.25, "gain": 0.125}
     assert bounder == Lirpa(3, 4, 2, 9, rate=0.5, child_rate=0.75, **chosen)
-    assert (method.batch, method.fill, method.lp_threshold, method.patience, method.leaf_lp) == (3, 1, 5, 6, False)
+    assert (method.batch, method.fill, method.lp_threshold, method.patience, method.leaf_lp) == (7, 7, 5, 6, False)
     assert isinstance(method.brancher, Babsr)
     assert method.extras == Extras(lp_turns=True, lp_batch=11, attack_after=8)
 
@@ -173,7 +172,7 @@ def test_what_a_method_does_not_declare_it_does_not_do() -> None:
     every = {field.name for field in fields(Extras)} - {"lp_batch"}
     assert asked("auto") == asked("beta") == every
     assert asked("input-split") == asked("mip") == every - {"attack_after"}
-    for name in ("lirpa", "lirpa-leaves", "lirpa-single", "lirpa-fixed", "lirpa-gnn", "lirpa-gnn-online"):
+    for name in ("lirpa", "lirpa-grown", "lirpa-single", "lirpa-fixed", "lirpa-gnn", "lirpa-gnn-online"):
         assert asked(name) == {"lp_batch"}
     assert asked("bdd") == {"lp_turns", "attack_after"}
     for name in ("babsr-lp", "gnn", "gnn-online"):

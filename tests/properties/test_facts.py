@@ -44,9 +44,8 @@ either_attack = pytest.mark.parametrize("attack", [True, False], ids=["attack", 
 ONE = (np.array([-1.0]), np.array([1.0]))
 SEGMENT = whole_box([-1], [1])
 # One split at a time may do without an LP: −relu split, the other's best slope cancels it. Both at once may not.
-ONE_AT_A_TIME = ("lirpa-single", "lirpa-leaves")
-FIXED = {"steps": "0", "parallel": "no"}
-CONFLICTS = {m: FIXED if m in ONE_AT_A_TIME else {} for m in METHODS}  # options with which splits conflict
+AT_ONCE = {"grow": "yes", "batch": "32"}
+CONFLICTS = {m: AT_ONCE if m in SLOPES_ALONE else {} for m in METHODS}  # options with which splits conflict
 
 
 def relu_minus_relu() -> TinyNetwork:
@@ -87,11 +86,11 @@ def forgetful(domains: Domains) -> Domains:
 # --- fact 1: linear bounds ignore that splits may conflict ---
 
 
-@pytest.mark.parametrize("method", [m for m in SLOPES_ALONE if m not in ONE_AT_A_TIME])
+@slopes_alone
 def test_fact_1_conflicting_splits_stay_undecided_without_the_leaf_lp(method: str, tmp_path: Path) -> None:
     model = relu_minus_relu().save(tmp_path / "f.onnx")
     spec = as_file("-0.001", tmp_path / "f.vnnlib")
-    verdict = netproof.verify(model, spec, method=method, device="cpu", options={"leaf_lp": "false"})
+    verdict = netproof.verify(model, spec, method=method, device="cpu", options={"leaf_lp": "false", **AT_ONCE})
     assert verdict.status == Status.UNKNOWN
     assert "leaves" in verdict.reason
     assert verdict.stats.leaf_lps == verdict.stats.lps == 0
@@ -102,13 +101,14 @@ def test_fact_1_conflicting_splits_stay_undecided_without_the_leaf_lp(method: st
 @every_method
 def test_fact_1_the_leaf_lp_proves_it(method: str, tmp_path: Path) -> None:
     model = relu_minus_relu().save(tmp_path / "f.onnx")
-    verdict = netproof.verify(model, as_file("-0.001", tmp_path / "f.vnnlib"), method=method, device="cpu")
+    spec, options = as_file("-0.001", tmp_path / "f.vnnlib"), CONFLICTS[method]
+    verdict = netproof.verify(model, spec, method=method, device="cpu", options=options)
     assert verdict.status == Status.UNSAT
     assert verdict.lower_bound is not None
     assert 0 <= verdict.lower_bound <= 0.001 + 1e-6
     if method in SIGNS:
         assert verdict.lower_bound == pytest.approx(0.001, abs=1e-6)
-    if method in SLOPES_ALONE and method not in ONE_AT_A_TIME:
+    if method in SLOPES_ALONE:
         assert verdict.decided_by == "leaf"
         assert verdict.stats.leaf_lps + verdict.stats.lps > 0
 

@@ -55,12 +55,12 @@ def beta(options: Options, device: torch.device) -> Method:
 def lirpa(options: Options, device: torch.device) -> Method:
     """Build Algorithm 1 of the paper."""
     given = options["batch"]
-    n, grow = int(BATCH[device.type] if given is None else given), bool(options["grow"])
+    n = int(BATCH[device.type] if given is None else given)
     return Method(
         with_fields(Lirpa, options),
         Babsr() if options["gains_only"] else BabsrOriginal(),
-        batch=n if grow else max(1, n // 2),
-        fill=None if grow else 1,
+        batch=n,
+        fill=n if options["grow"] else 1,
         lp_threshold=int(options["lp_threshold"] or 1),
         patience=int(options["patience"] or 0),
         leaf_lp=bool(options["leaf_lp"]),

@@ -71,7 +71,7 @@ BETA = (*PROOF, ATTACK_AFTER)
 AUTO = (*BETA, BOX_BATCHES)
 
 
-def lirpa(n: int | None = None, root: int = 100, below: int = 10, *, grow: bool = True) -> tuple[Field, ...]:
+def lirpa(n: int | None = None, root: int = 100, below: int = 10, *, grow: bool = False) -> tuple[Field, ...]:
     """Declare the fields of Algorithm 1 as published, and after them what netproof found better, each off."""
     return (
         batch(n),
@@ -79,7 +79,7 @@ def lirpa(n: int | None = None, root: int = 100, below: int = 10, *, grow: bool 
         Field("root_steps", int, root, "optimisation steps of the bound at the root", 0, MAX_STEPS),
         Field("steps", int, below, "optimisation steps per sub-domain", 0, MAX_STEPS),
         *rates(0.1),
-        Field("grow", bool, grow, "grow few sub-domains by several levels per round; without it split n/2 in two"),
+        Field("grow", bool, grow, "while few are open, grow them by several levels per round instead of one"),
         Field("parallel", bool, True, "slopes start parallel to the upper lines, else as CROWN has them"),
         LEAF_LP,
         Field("own_slopes", bool, False, "slopes of their own for every neuron's bounds, not one for all bounds"),
@@ -103,7 +103,7 @@ METHODS = (
     MethodInfo("beta", "slopes and a multiplier per split, filtered branching", BETA, _BETA),
     MethodInfo("input-split", "boxes of the input, in batches; then beta on what is left", PROOF, _BETA, "always"),
     MethodInfo("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed", lirpa(), _LIRPA, attacks=False),
-    MethodInfo("lirpa-leaves", "the same, n/2 leaves split in two per round", lirpa(grow=False), _LIRPA, attacks=False),
+    MethodInfo("lirpa-grown", "the same, few leaves grown by several levels", lirpa(grow=True), _LIRPA, attacks=False),
     MethodInfo("lirpa-single", "the same, one sub-domain at a time", lirpa(1), _LIRPA, attacks=False),
     MethodInfo("lirpa-fixed", "the same, slopes not optimised", lirpa(None, 0, 0), _LIRPA, attacks=False),
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NETWORKS = ("base", "wide", "deep")
 WITH_N = (
     "lirpa",
-    "lirpa-leaves",
+    "lirpa-grown",
     "lirpa-fixed",
     "lirpa-gnn",
     "lirpa-gnn-online",

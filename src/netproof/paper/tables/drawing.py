@@ -29,12 +29,12 @@ STYLES = {
     "lirpa-gnn-online": ("#777777", ">"),
     "lirpa-fixed": ("#999933", "h"),
     "lirpa-single": ("#882255", "p"),
-    "lirpa-leaves": ("#44aa99", "d"),
+    "lirpa-grown": ("#44aa99", "d"),
     "LP of a leaf": ("#444444", "v"),
 }
 SAME = {  # rows of Table 2
     "both": "Fast and Complete",
-    "both, n/2 leaves": "lirpa-leaves",
+    "both, grown": "lirpa-grown",
     "batch only": "lirpa-fixed",
     "optimised only": "lirpa-single",
 }

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Those bounded by LPs and MIPs take hours by design: only when asked for.
-WANTED = ("lirpa", "lirpa-leaves", "auto", "bdd", "lirpa-gnn", "lirpa-gnn-online")
+WANTED = ("lirpa", "lirpa-grown", "auto", "bdd", "lirpa-gnn", "lirpa-gnn-online")
 NOTE = (
     "Measured here: seconds from the question to the answer, loading, attacks and float64 confirmation included,"
     " start-up of the process not; what was not solved counts at its time limit. Published: what GNN_branching"
@@ -47,7 +47,7 @@ IN_LP = (
     " more than η sub-domains are open; babsr-lp, whose every bound is an LP, has no such turns."
 )
 FLOOR = (
-    "The first round of lirpa and lirpa-gnn has a floor: it splits the root on so many neurons at once that more than n"
+    "The first round of lirpa-grown has a floor: it splits the root on so many neurons at once that more than n"
     " sub-domains come of it. With n = 400 a proof that needs any split takes 512 branches or more (1022 two per"
     " split), with n = 200 256 or more (510)."
 )

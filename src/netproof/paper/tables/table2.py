@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 BASELINE, MEASURED = "BaBSR", "babsr-lp"
 # The paper's rows by the method that stands for them, and what is measured: section 3.3 can be read in two ways.
 ROWS = {"batch only": "lirpa-fixed", "optimised only": "lirpa-single", "both": "lirpa"}
-OURS = {**ROWS, "both, n/2 leaves": "lirpa-leaves"}
+OURS = {**ROWS, "both, grown": "lirpa-grown"}
 MEANING = {
     BASELINE: "LP bounds, one sub-domain at a time (babsr-lp where it was run here, and published)",
     "batch only": "batches, slopes not optimised (lirpa-fixed)",
     "optimised only": "optimised slopes, one sub-domain at a time (lirpa-single)",
-    "both": "optimised slopes in batches, a leaf grown by log₂ n levels while there are few (lirpa)",
-    "both, n/2 leaves": "the same, n/2 leaves split in two (lirpa-leaves)",
+    "both": "optimised slopes in batches, each leaf split in two (lirpa)",
+    "both, grown": "the same, leaves grown by up to log₂ n levels while there are few (lirpa-grown)",
 }
 NOTE = (
     "A mean counts what was not solved at its time limit, so read it beside its % solved. A speed-up is BaBSR's time"
