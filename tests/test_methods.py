@@ -175,6 +175,7 @@ def test_what_a_method_does_not_declare_it_does_not_do() -> None:
     for name in ("lirpa", "lirpa-grown", "lirpa-single", "lirpa-fixed", "lirpa-gnn", "lirpa-gnn-online"):
         assert asked(name) == {"lp_batch"}
     assert asked("bdd") == {"lp_turns", "attack_after"}
+    assert asked("lirpa-tight") == {"lp_turns"}
     for name in ("babsr-lp", "gnn", "gnn-online"):
         assert asked(name) == {"attack_after"}  # their every bound is an LP
 

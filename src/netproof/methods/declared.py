@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from netproof.core.extras import CANDIDATES
 from netproof.methods.options import Field
 from netproof.methods.registry import MethodInfo
@@ -71,39 +74,52 @@ BETA = (*PROOF, ATTACK_AFTER)
 AUTO = (*BETA, BOX_BATCHES)
 
 
-def lirpa(n: int | None = None, root: int = 100, below: int = 10, *, grow: bool = False) -> tuple[Field, ...]:
-    """Declare the fields of Algorithm 1 as published, and after them what netproof found better, each off."""
-    return (
-        batch(n),
-        Field("lp_threshold", int, 12_000, "η: open sub-domains above which the LP takes over", 1),
-        Field("root_steps", int, root, "optimisation steps of the bound at the root", 0, MAX_STEPS),
-        Field("steps", int, below, "optimisation steps per sub-domain", 0, MAX_STEPS),
-        *rates(0.1),
-        Field("grow", bool, grow, "while few are open, grow them by several levels per round instead of one"),
-        Field("parallel", bool, True, "slopes start parallel to the upper lines, else as CROWN has them"),
-        LEAF_LP,
-        Field("own_slopes", bool, False, "slopes of their own for every neuron's bounds, not one for all bounds"),
-        Field("neuron_steps", int, 20, "with own_slopes, steps of the neurons' bounds at the root", 0, MAX_STEPS),
-        Field("rebound", int, None, "neurons per layer bounded again after a split, 0: none (none: all it moves)", 0),
-        Field("ranked", bool, False, "bound again only neurons that branching ranked highest"),
-        Field("root_gain", float, None, "share of its bound to gain in four steps at the root (none: any)", 0.0, 1.0),
-        Field("gain", float, 0.0, "share of its bound that a sub-domain must gain in four steps to go on", 0.0, 1.0),
-        Field("gains_only", bool, False, "branch by BaBSR's gains alone, not by its rule as published"),
-        Field("lp_batch", int, None, "sub-domains per turn of the LP past η, 0: few, with pauses (none: η of them)", 0),
-        Field("lp_turns", bool, False, LP_TURNS.help),
-        Field("patience", int, 0, "with lp_turns, rounds without a better bound before one, 0: by size", 0),
-        Field("attack_after", int, 0, "sub-domains before a second, longer attack, 0: none", 0),
-    )
+# Algorithm 1 as published, and after its own fields what netproof found better, each off.
+_ALGORITHM_1 = (
+    batch(),
+    Field("lp_threshold", int, 12_000, "η: open sub-domains above which the LP takes over", 1),
+    Field("root_steps", int, 100, "optimisation steps of the bound at the root", 0, MAX_STEPS),
+    Field("steps", int, 10, "optimisation steps per sub-domain", 0, MAX_STEPS),
+    *rates(0.1),
+    Field("grow", bool, False, "while few are open, grow them by several levels per round instead of one"),
+    Field("parallel", bool, True, "slopes start parallel to the upper lines, else as CROWN has them"),
+    LEAF_LP,
+    Field("own_slopes", bool, False, "slopes of their own for every neuron's bounds, not one for all bounds"),
+    Field("neuron_steps", int, 20, "with own_slopes, steps of the neurons' bounds at the root", 0, MAX_STEPS),
+    Field("rebound", int, None, "neurons per layer bounded again after a split, 0: none (none: all it moves)", 0),
+    Field("ranked", bool, False, "bound again only neurons that branching ranked highest"),
+    Field("root_gain", float, None, "share of its bound to gain in four steps at the root (none: any)", 0.0, 1.0),
+    Field("gain", float, 0.0, "share of its bound that a sub-domain must gain in four steps to go on", 0.0, 1.0),
+    Field("gains_only", bool, False, "branch by BaBSR's gains alone, not by its rule as published"),
+    Field("lp_batch", int, None, "sub-domains per turn of the LP past η, 0: few, with pauses (none: η of them)", 0),
+    Field("lp_turns", bool, False, LP_TURNS.help),
+    Field("patience", int, 0, "with lp_turns, rounds without a better bound before one, 0: by size", 0),
+    Field("attack_after", int, 0, "sub-domains before a second, longer attack, 0: none", 0),
+)
+_BETTER: dict[str, Any] = {
+    **{"grow": True, "parallel": False, "own_slopes": True, "rebound": 16, "ranked": True, "gains_only": True},
+    **{"rate": 0.25, "root_gain": 1e-3, "gain": 1e-3, "lp_batch": 0, "lp_turns": True},
+}
 
 
-_BETA, _LIRPA = "netproof.methods.build:beta", "netproof.methods.build:lirpa"
+def lirpa(**defaults: Any) -> tuple[Field, ...]:
+    """Declare the fields of Algorithm 1, some with other defaults."""
+    return tuple(replace(field, default=defaults.get(field.name, field.default)) for field in _ALGORITHM_1)
+
+
+def _lirpa(name: str, summary: str, **defaults: Any) -> MethodInfo:
+    return MethodInfo(name, summary, lirpa(**defaults), "netproof.methods.build:lirpa", attacks=False)
+
+
+_BETA = "netproof.methods.build:beta"
 
 METHODS = (
     MethodInfo("auto", "the strongest method for the problem", AUTO, _BETA, "few"),
     MethodInfo("beta", "slopes and a multiplier per split, filtered branching", BETA, _BETA),
     MethodInfo("input-split", "boxes of the input, in batches; then beta on what is left", PROOF, _BETA, "always"),
-    MethodInfo("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed", lirpa(), _LIRPA, attacks=False),
-    MethodInfo("lirpa-grown", "the same, few leaves grown by several levels", lirpa(grow=True), _LIRPA, attacks=False),
-    MethodInfo("lirpa-single", "the same, one sub-domain at a time", lirpa(1), _LIRPA, attacks=False),
-    MethodInfo("lirpa-fixed", "the same, slopes not optimised", lirpa(None, 0, 0), _LIRPA, attacks=False),
+    _lirpa("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed"),
+    _lirpa("lirpa-grown", "the same, few leaves grown by several levels", grow=True),
+    _lirpa("lirpa-single", "the same, one sub-domain at a time", batch=1),
+    _lirpa("lirpa-fixed", "the same, slopes not optimised", root_steps=0, steps=0),
+    _lirpa("lirpa-tight", "the same with what netproof found better, short of multipliers", **_BETTER),
 )

@@ -20,6 +20,7 @@ NETWORKS = ("base", "wide", "deep")
 WITH_N = (
     "lirpa",
     "lirpa-grown",
+    "lirpa-tight",
     "lirpa-fixed",
     "lirpa-gnn",
     "lirpa-gnn-online",

@@ -30,6 +30,7 @@ STYLES = {
     "lirpa-fixed": ("#999933", "h"),
     "lirpa-single": ("#882255", "p"),
     "lirpa-grown": ("#44aa99", "d"),
+    "lirpa-tight": ("#117733", "H"),
     "LP of a leaf": ("#444444", "v"),
 }
 SAME = {  # rows of Table 2
