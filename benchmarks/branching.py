@@ -150,7 +150,7 @@ def arguments() -> argparse.Namespace:
     parser = options.Parser(description=__doc__)
     parser.add_argument("folder", nargs="+", help="a set, or a folder of sets")
     parser.add_argument("--rule", action="append", choices=RULES, help="may be repeated; the first is the measure")
-    parser.add_argument("--method", default="lirpa", help="whose bounder and search (default: lirpa)")
+    parser.add_argument("--method", default="lirpa-tight", help="whose bounder and search (default: lirpa-tight)")
     parser.add_argument("--skip", type=options.positive, default=0, metavar="N", help="leave out a set's first N")
     parser.add_argument("--first", type=options.positive, metavar="N", help="only the first N instances of each set")
     parser.add_argument("--timeout", type=options.above_zero, default=60.0, metavar="S", help="(default: 60)")

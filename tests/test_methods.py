@@ -172,10 +172,11 @@ def test_what_a_method_does_not_declare_it_does_not_do() -> None:
     every = {field.name for field in fields(Extras)} - {"lp_batch"}
     assert asked("auto") == asked("beta") == every
     assert asked("input-split") == asked("mip") == every - {"attack_after"}
-    for name in ("lirpa", "lirpa-grown", "lirpa-single", "lirpa-fixed", "lirpa-gnn", "lirpa-gnn-online"):
+    for name in ("lirpa", "lirpa-grown", "lirpa-single", "lirpa-fixed"):
         assert asked(name) == {"lp_batch"}
+    for name in ("lirpa-tight", "lirpa-gnn", "lirpa-gnn-online"):
+        assert asked(name) == {"lp_turns"}
     assert asked("bdd") == {"lp_turns", "attack_after"}
-    assert asked("lirpa-tight") == {"lp_turns"}
     for name in ("babsr-lp", "gnn", "gnn-online"):
         assert asked(name) == {"attack_after"}  # their every bound is an LP
 

@@ -96,7 +96,7 @@ _ALGORITHM_1 = (
     Field("patience", int, 0, "with lp_turns, rounds without a better bound before one, 0: by size", 0),
     Field("attack_after", int, 0, "sub-domains before a second, longer attack, 0: none", 0),
 )
-_BETTER: dict[str, Any] = {
+BETTER: dict[str, Any] = {
     **{"grow": True, "parallel": False, "own_slopes": True, "rebound": 16, "ranked": True, "gains_only": True},
     **{"rate": 0.25, "root_gain": 1e-3, "gain": 1e-3, "lp_batch": 0, "lp_turns": True},
 }
@@ -121,5 +121,5 @@ METHODS = (
     _lirpa("lirpa-grown", "the same, few leaves grown by several levels", grow=True),
     _lirpa("lirpa-single", "the same, one sub-domain at a time", batch=1),
     _lirpa("lirpa-fixed", "the same, slopes not optimised", root_steps=0, steps=0),
-    _lirpa("lirpa-tight", "the same with what netproof found better, short of multipliers", **_BETTER),
+    _lirpa("lirpa-tight", "the same with what netproof found better, short of multipliers", **BETTER),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netproof.methods.declared import ATTACK_AFTER, LEAF_LP, LP_TURNS, PROOF, batch, lirpa, rates, steps
+from netproof.methods.declared import ATTACK_AFTER, BETTER, LEAF_LP, LP_TURNS, PROOF, batch, lirpa, rates, steps
 from netproof.methods.options import Field
 from netproof.methods.registry import MethodInfo
 
@@ -38,7 +38,7 @@ _BABSR_LP = (
     ATTACK_AFTER,
 )
 _GNN = (*_BABSR_LP, _WEAK)
-_LIRPA_GNN = (*lirpa(), _WEAK)
+_LIRPA_GNN = (*lirpa(**BETTER), _WEAK)
 _MIP = (
     *PROOF,
     _parallel(True),
@@ -57,7 +57,7 @@ METHODS = (
     _rival("babsr-lp", "one sub-domain at a time, each bounded by its LP", _BABSR_LP, "babsr_lp"),
     _rival("gnn", "as babsr-lp, branching by a graph network trained on strong branching", _GNN, "gnn"),
     _rival("gnn-online", _LEARNS, _GNN, "gnn_online"),
-    _rival("lirpa-gnn", "as lirpa, branching by that graph network", _LIRPA_GNN, "lirpa_gnn"),
+    _rival("lirpa-gnn", "as lirpa-tight, branching by that graph network", _LIRPA_GNN, "lirpa_gnn"),
     _rival("lirpa-gnn-online", _LEARNS, _LIRPA_GNN, "lirpa_gnn_online"),
     _rival("mip", "a MIP solver; what it claims is then proved by beta, or is unknown", _MIP, "mip"),
 )
