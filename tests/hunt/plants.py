@@ -71,10 +71,12 @@ def f1_restored() -> None:
 
     def try_points(self: ledger.Ledger, points: Tensor, target: Tensor) -> None:
         real = ~points.flatten(1).isnan().any(1)
-        if self.judge is not None:
-            self.goal.offer(self.judge, points[real], target[real])
+        if self._judge is not None:
+            self.goal.offer(self._judge, points[real], target[real])
 
-    def turn(self: lp_turns.LpTurns, frontier: Frontier, deadline: Deadline, stats: Stats, clock: Clock) -> None:
+    def turn(
+        self: lp_turns.LpTurns, frontier: Frontier, takes: int, deadline: Deadline, stats: Stats, clock: Clock
+    ) -> None:
         batch = self._decide(frontier.pop(self.batch), deadline, stats)
         still_open = self._ledger.settle(batch)
         frontier.push(batch.select(still_open))

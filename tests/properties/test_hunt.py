@@ -190,11 +190,11 @@ def test_a_crash_is_a_fault_and_so_is_a_refusal(asked: Asked, monkeypatch: pytes
 # --- planted faults, each with a seed and a method that show it ---
 
 SHOWN = {
-    "f1_restored": (5016, "lirpa-single"),
+    "f1_restored": (5093, "auto"),
     "disjunct_dropped": (5003, "auto"),
     "leaf_dropped": (5008, "auto"),
     "rounding_zeroed": (5037, "auto"),
-    "sign_flipped": (5037, "mip"),
+    "sign_flipped": (5003, "auto"),
     "stale_bound": (5037, "lirpa-gnn-online"),
     "strictness_swapped": (5025, "auto"),
     "unreplayed_witness": (5000, "auto"),
@@ -209,7 +209,7 @@ def test_a_planted_fault_is_found(name: str, tmp_path: Path) -> None:
     asked = Asked(case.question, case.oracle, tmp_path)
     assert judge(asked, run).fault == ""
     with planted(name):
-        assert judge(asked, run).fault != ""
+        assert judge(asked, run).fault not in ("", "crash")
     assert judge(asked, run).fault == ""
 
 

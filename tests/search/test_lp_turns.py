@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 import torch
 
-from netproof.bounds.base import Clock
-from netproof.bounds.domains import split
+from netproof.bounds.base import Bounds, Clock
+from netproof.bounds.domains import Domains, split
 from netproof.bounds.lirpa import Lirpa
+from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
+from netproof.core.extras import Extras
 from netproof.core.verdict import Stats
 from netproof.search.frontier import Frontier
 from netproof.search.goals import Decide
@@ -55,3 +58,71 @@ def test_what_is_pruned_below_a_proved_parent_counts_once(takes: int) -> None:
     assert (len(frontier), stats.lp_pruned) == (0, 15)
     assert ledger.proved() == (1,)
     assert 0 < float(ledger.target_bounds(frontier.parts())) <= 20 + 1e-6
+
+
+@dataclass(frozen=True)
+class Small(Lirpa):
+    """A device with room for a single sub-domain."""
+
+    def bound(self, root: Root, domains: Domains, *rest: Any) -> Bounds:
+        if len(domains) > 1:
+            raise torch.OutOfMemoryError("a full device")
+        return super().bound(root, domains, *rest)
+
+
+@dataclass(frozen=True)
+class Full(Lirpa):
+    """A device with room for nothing, once the search is under way."""
+
+    def bound(self, root: Root, domains: Domains, *rest: Any) -> Bounds:
+        raise torch.OutOfMemoryError("a full device")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_full_device_stops_no_turn(seed: int) -> None:
+    problem = first_problem(sharpened(knotted(seed, (3, 8, 6, 2)), (Fraction(1, 20),)))
+    method = Method(Small(root_steps=3, steps=1), Babsr(), batch=8, lp_threshold=4, extras=Extras(lp_batch=None))
+    stats, goal = Stats(), Decide(problem, lambda point, target: None)
+    outcome = Search(problem, method, goal, Work(CPU, 1, Deadline(60.0), stats)).run()
+    assert outcome.status == "proved"
+    assert stats.lps > 0
+
+
+def test_without_room_for_a_parent_it_is_not_tried() -> None:
+    problem = first_problem(sharpened(knotted(0, (3, 6, 5, 2)), (Fraction(20),)))
+    root, bounds = root_of(LIRPA, problem)
+    parts = split(bounds.domains.select(slice(0, 1)), torch.arange(4)[None])
+    parts = replace(parts, bound=torch.full_like(parts.bound, -1.0))
+    stats, ledger = Stats(), Ledger(Decide(problem, lambda point, target: None), 1, CPU)
+    turns, frontier = LpTurns(root, LeafLP(root, 1), Full(), ledger, 1), Frontier(parts)
+    turns.turn(frontier, 16, Deadline(60.0), stats, Clock())
+    assert (len(frontier), stats.lps, stats.lp_pruned) == (0, 16, 0)
+    assert ledger.proved() == (1,)
+
+
+def test_what_an_lp_left_open_is_not_solved_again() -> None:
+    problem = first_problem(sharpened(knotted(0, (3, 6, 5, 2)), (Fraction(-1, 100),)))
+    root, bounds = root_of(LIRPA, problem)
+    parts = split(bounds.domains.select(slice(0, 1)), torch.arange(3)[None])
+    stats, ledger = Stats(), Ledger(Decide(problem, lambda point, target: None), 1, CPU)
+    turns, frontier = LpTurns(root, LeafLP(root, 1), LIRPA, ledger, 1), Frontier(parts)
+    turns.turn(frontier, 8, Deadline(60.0), stats, Clock())
+    left, solved = len(frontier), stats.lps
+    assert left > 0
+    turns.turn(frontier, 8, Deadline(60.0), stats, Clock())
+    assert (len(frontier), stats.lps) == (left, solved)
+    closed = sum(ledger.proved())
+    still = sum(Fraction(1, 2**level) for part in frontier.parts() for level in part.level.tolist())
+    assert closed + still == 1
+
+
+def test_a_turn_past_the_deadline_loses_nothing() -> None:
+    problem = first_problem(sharpened(knotted(0, (3, 6, 5, 2)), (Fraction(-1, 100),)))
+    root, bounds = root_of(LIRPA, problem)
+    parts = split(bounds.domains.select(slice(0, 1)), torch.arange(3)[None])
+    over = Deadline()
+    over.cancel()
+    stats, ledger = Stats(), Ledger(Decide(problem, lambda point, target: None), 1, CPU)
+    turns, frontier = LpTurns(root, LeafLP(root, 1), LIRPA, ledger, 1), Frontier(parts)
+    turns.turn(frontier, 8, over, stats, Clock())
+    assert (len(frontier), stats.lps) == (8, 0)

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
-from netproof.core.deadline import Deadline
+from netproof.core.deadline import Deadline, DeadlineExpired
 
 LOOK = 4  # steps between two looks at what is settled: a look waits for the device
 FEW = 0.7  # of a batch that may be left for the others to be dropped
@@ -76,7 +76,8 @@ def ascend(objective: Objective[Point, Found], point: Point, climb: Climb) -> tu
     """Return the best values found (domain,), and the point that gave them.
 
     A sub-domain is settled once its value passes the threshold or has stopped rising: then it keeps what it
-    has, computed any further or not, so that what one finds does not depend on its company.
+    has, computed any further or not, so that what one finds does not depend on its company. An objective that takes
+    long may end the climb itself, by DeadlineExpired.
     """
     whole, (schedule, threshold, deadline) = objective, climb
     state = _State.at(objective.start(point), threshold)
@@ -84,7 +85,10 @@ def ascend(objective: Objective[Point, Found], point: Point, climb: Climb) -> tu
     places: Tensor | None = None  # of the sub-domains still computed
     for step in range(schedule.steps + 1):
         last = step == schedule.steps or deadline.expired
-        seen = objective.evaluate(state.now, last=last)
+        try:
+            seen = objective.evaluate(state.now, last=last)
+        except DeadlineExpired:
+            break
         state.record(seen.value)
         if last:
             break
@@ -97,7 +101,11 @@ def ascend(objective: Objective[Point, Found], point: Point, climb: Climb) -> tu
                 places = active if places is None else places[active]
                 objective, state, threshold = objective.select(active), state.select(active), threshold[active]
                 seen = seen.select(active)
-        state.step(objective.gradient(state.now, seen), step, schedule)
+        try:
+            slopes = objective.gradient(state.now, seen)
+        except DeadlineExpired:
+            break
+        state.step(slopes, step, schedule)
         objective.project_(state.now)
     best, kept = _write_back(best, kept, state, places)
     return best, whole.point(kept)

@@ -18,6 +18,7 @@ from netproof.bounds.linear.region import BoxRegion
 from netproof.bounds.net import Net, Pulled
 from netproof.bounds.packed import Lagrangian, Packed, some
 from netproof.bounds.scope import Scope
+from netproof.core.deadline import Deadline
 from netproof.numerics import lowered
 from netproof.relax import Lines
 
@@ -185,9 +186,16 @@ class Dual:
         return torch.ones_like(self.error)
 
 
-def differentiable(net: Net, seed: Tensor, lines: Lines, region: BoxRegion | None) -> Tensor:
-    """Carry forms (n, columns) back by lines (n, U): their bounds (n,), differentiable in forms and lines."""
-    value: Tensor = _Carry.apply(net, region, seed, *lines)  # type: ignore[no-untyped-call]
+def differentiable(
+    net: Net, seed: Tensor, lines: Lines, region: BoxRegion | None, deadline: Deadline | None = None
+) -> Tensor:
+    """Carry forms (n, columns) back by lines (n, U): their bounds (n,), differentiable in forms and lines.
+
+    Past the deadline DeadlineExpired is raised, here and by the derivative.
+    """
+    if deadline is not None:
+        deadline.check()
+    value: Tensor = _Carry.apply(net, region, deadline, seed, *lines)  # type: ignore[no-untyped-call]
     return value
 
 
@@ -195,18 +203,21 @@ class _Carry(torch.autograd.Function):
     """`Net.backward` with `Net.forward` as its derivative, so that no tape of the passes is kept."""
 
     @staticmethod
-    def forward(ctx: Any, net: Net, region: Any, seed: Tensor, *lines: Any) -> Tensor:
+    def forward(ctx: Any, net: Net, region: Any, deadline: Any, seed: Tensor, *lines: Any) -> Tensor:
         pulled = net.backward(seed, Lagrangian(Lines(*lines), region=region))
+        ctx.deadline = deadline
         ctx.net, ctx.pulled = net, pulled._replace(value=pulled.value.detach())  # not itself: that would be a cycle
         return pulled.value
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
+        if ctx.deadline is not None:
+            ctx.deadline.check()
         h, values = ctx.net.forward(ctx.pulled)
         after, grad = ctx.pulled.after, grad[:, None]
         rises, falls = after.clamp(min=0) * grad, after.clamp(max=0) * grad
         drop = None if ctx.pulled.lines.lower_intercept is None else rises
-        return None, None, values * grad, rises * h, falls * h, falls, drop
+        return None, None, None, values * grad, rises * h, falls * h, falls, drop
 
 
 def first_logits(weights: Tensor) -> Tensor:

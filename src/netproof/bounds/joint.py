@@ -22,6 +22,7 @@ from netproof.bounds.linear.region import BoxRegion
 from netproof.bounds.net import Net
 from netproof.bounds.packed import Packed, families, lines_at
 from netproof.bounds.scope import Scope
+from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.numerics import float32_down, float32_up, lowered
 from netproof.relax import Lines
@@ -44,12 +45,21 @@ class Joint:
     dual: Dual  # on the bounds that the sub-domains have
     known: Known
     rebound: Mapping[int, Tensor]  # by layer (domain, K): its neurons that are bounded again, U_k where there is none
+    deadline: Deadline | None = None  # past which an evaluation gives up, by DeadlineExpired
 
     @classmethod
-    def of(cls, scope: Scope, domains: Domains, rebound: Mapping[int, Tensor], *, proof: bool) -> Joint:
+    def of(
+        cls,
+        scope: Scope,
+        domains: Domains,
+        rebound: Mapping[int, Tensor],
+        *,
+        proof: bool,
+        deadline: Deadline | None = None,
+    ) -> Joint:
         """Return the joint dual function, to search with or to prove with."""
         dual = Dual.of(scope, domains, proof=proof)
-        return cls(dual, domains.known.to(dual.net.dtype), rebound)
+        return cls(dual, domains.known.to(dual.net.dtype), rebound, deadline)
 
     def at(self, theta: DualPoint) -> Bounded:
         """Evaluate at any point: the bounds of the neurons, and the output's bound on them."""
@@ -86,8 +96,20 @@ class Joint:
         lines = lines_at(families(net.layers, before, proof=net.proof), own)
         lead = forms.shape[:3]
         flat = Lines(*(None if t is None else t.expand(*lead, start).reshape(-1, start) for t in lines))  # type: ignore[arg-type]
-        value = differentiable(net, forms.flatten(0, 2), flat, self._boxes[depth]).view(lead)
+        value = self._carried(net, forms.flatten(0, 2), flat, self._boxes[depth]).view(lead)
         return lowered(value, error) if net.proof else value
+
+    def _carried(self, net: Net, forms: Tensor, lines: Lines, boxes: BoxRegion | None) -> Tensor:
+        """Carry forms (n, columns) back; on a CPU some at a time, as many take longer than a deadline can wait."""
+        most = len(forms) if forms.is_cuda else net.climbs_that_fit()
+        if len(forms) <= most:
+            return differentiable(net, forms, lines, boxes, self.deadline)
+        found = []
+        for some in torch.arange(len(forms), device=forms.device).split(most):
+            mine = Lines(*(None if t is None else t[some] for t in lines))  # type: ignore[arg-type]
+            region = None if boxes is None else boxes.select(some)
+            found.append(differentiable(net, forms[some], mine, region, self.deadline))
+        return torch.cat(found)
 
     @cached_property
     def _parts(self) -> dict[int, Net]:

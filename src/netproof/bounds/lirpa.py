@@ -24,7 +24,7 @@ from netproof.bounds.linear.memory import more_than_a_pass
 from netproof.bounds.neurons.affected import later_neurons, moved_neurons, some_of
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.neurons.transfer import repack
-from netproof.core.deadline import Deadline
+from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.numerics import with_margin
 from netproof.problem.problem import Problem
 
@@ -168,21 +168,27 @@ def optimise_and_confirm(
 ) -> Bounds:
     """Climb in float32, then let float64 say what the slopes found are worth."""
     if climb.schedule.steps > 0 and root.count > 0:
-        _, theta = ascend(Joint.of(root, domains, rebound, proof=False), theta, climb)
+        _, theta = ascend(Joint.of(root, domains, rebound, proof=False, deadline=climb.deadline), theta, climb)
     began = time.monotonic()
-    bounds = confirm_jointly(root, domains, rebound, theta, clock)
+    try:
+        bounds = confirm_jointly(root, domains, rebound, theta, clock, climb.deadline)
+    except DeadlineExpired:  # what is known of the neurons holds without a new bound, too
+        bounds = confirm_jointly(root, domains, {}, replace(theta, neurons={}), clock)
     clock.confirm += time.monotonic() - began
     return bounds
 
 
 @torch.no_grad()
-def confirm_jointly(root: Root, domains: Domains, rebound: Rebound, theta: DualPoint, clock: Clock) -> Bounds:
+def confirm_jointly(
+    root: Root, domains: Domains, rebound: Rebound, theta: DualPoint, clock: Clock, deadline: Deadline | None = None
+) -> Bounds:
     """Confirm the neurons' bounds, round them to what is kept, and confirm the bound that rests on them.
 
     Every sub-domain passes through here, proved or not, so no number in the frontier is a float32 guess: what a child
     inherits from its parent is confirmed already, and an infeasible sub-domain (lower > upper) is empty for certain.
+    DeadlineExpired where that came before all neurons were bounded.
     """
-    lower, upper = Joint.of(root, domains, rebound, proof=True).neurons(theta)
+    lower, upper = Joint.of(root, domains, rebound, proof=True, deadline=deadline).neurons(theta)
     domains = replace(domains, lower=lower.float(), upper=upper.float())  # as they are: rounded to these already
     for depth, which in rebound.items():
         shared = theta.slopes[:, None, None, : root.layers[depth].start]

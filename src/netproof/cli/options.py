@@ -19,10 +19,10 @@ from netproof.problem.decimal import LIMITS, decimal
 DEVICES = ("auto", "cpu", "cuda")
 SUFFIXES = {".onnx": "model", ".vnnlib": "spec"}
 
-Timeout = Annotated[float | None, typer.Option(metavar="S", help="Seconds in all, start-up counted. [none]")]
+Timeout = Annotated[float | None, typer.Option(metavar="S", help="Seconds in all, start-up counted. (default: none)")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")]
 Threads = Annotated[
-    int | None, typer.Option(metavar="N", help="CPU threads. [what the container grants]", show_default=False)
+    int | None, typer.Option(metavar="N", help="CPU threads. (default: what the container grants)", show_default=False)
 ]
 Method = Annotated[str, typer.Option(metavar="auto|NAME", help="See `netproof methods`.")]
 Set = Annotated[
@@ -32,7 +32,7 @@ Attack = Annotated[
     bool | None,
     typer.Option(
         "--attack/--no-attack",
-        help="Look for counterexamples first. [yes, but with the paper's methods]",
+        help="Look for counterexamples first. (default: yes, but with the paper's methods)",
         show_default=False,
     ),
 ]

@@ -94,7 +94,7 @@ _ALGORITHM_1 = (
     Field("lp_batch", int, None, "sub-domains per turn of the LP past η, 0: few, with pauses (none: η of them)", 0),
     Field("lp_turns", bool, False, LP_TURNS.help),
     Field("patience", int, 0, "with lp_turns, rounds without a better bound before one, 0: by size", 0),
-    Field("attack_after", int, 0, "sub-domains before a second, longer attack, 0: none", 0),
+    Field("attack_after", int, 0, "where there is an attack, sub-domains before a second, 0: none", 0),
 )
 BETTER: dict[str, Any] = {
     **{"grow": True, "parallel": False, "own_slopes": True, "rebound": 16, "ranked": True, "gains_only": True},

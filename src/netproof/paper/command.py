@@ -46,7 +46,7 @@ Boxes = Annotated[
     str | None,
     typer.Option(
         metavar="unclipped|clipped|both",
-        help="x ± ε (folders NAME_unclipped) or clipped to pixels (NAME). [unclipped where there]",
+        help="x ± ε (folders NAME_unclipped) or clipped to pixels (NAME). (default: unclipped where there)",
         show_default=False,
     ),
 ]
@@ -163,7 +163,7 @@ def cpu(
     device: options.Device = "auto",
     threads: Annotated[
         str | None,
-        typer.Option(metavar="1,2,…", help="Numbers of cores. [1, 2, 4, 8, 16 where there]", show_default=False),
+        typer.Option(metavar="1,2,…", help="Cores. (default: 1, 2, 4, 8, 16 where there)", show_default=False),
     ] = None,
     seed: options.Seed = 0,
     attack: options.Attack = None,
@@ -217,7 +217,7 @@ def bounds(
     spec: Annotated[str | None, typer.Option(metavar="P.vnnlib", help="Its property.", show_default=False)] = None,
     steps: Annotated[int, typer.Option(metavar="N", help="Optimisation steps.")] = 200,
     timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="For each property. [none]", show_default=False)
+        float | None, typer.Option(metavar="S", help="For each property. (default: none)", show_default=False)
     ] = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
@@ -264,7 +264,7 @@ def lp(
     boxes: Boxes = None,
     first: First = 3,
     timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="For each property. [none]", show_default=False)
+        float | None, typer.Option(metavar="S", help="For each property. (default: none)", show_default=False)
     ] = None,
     device: options.Device = "auto",
     threads: options.Threads = None,

@@ -16,6 +16,7 @@ from torch import Tensor
 from netproof.bounds.base import Bounder, Clock, root_domains
 from netproof.bounds.domains import Domains, parents
 from netproof.bounds.neurons.root import Root
+from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
 from netproof.search.effort import lps_a_turn
@@ -97,14 +98,26 @@ class LpTurns:
         above = self._parents(domains)
         if len(above) == 0:
             return above
-        threshold = self._ledger.goal.thresholds(above.target)
-        above = self._bounder.bound(self._root, above, threshold, deadline, clock).domains
+        above = self._bounded(above, deadline, clock)
         still_open = ~self._ledger.goal.proved(above)
         if not bool(still_open.any()):
             return above
         bound = above.bound.clone()
         bound[still_open] = self._decide(above.select(still_open), deadline, stats).bound
         return with_bounds(above, bound)
+
+    def _bounded(self, above: Domains, deadline: Deadline, clock: Clock) -> Domains:
+        """Bound parents, fewer at a time where the device's memory is full; without one that alone is too much."""
+        threshold = self._ledger.goal.thresholds(above.target)
+        try:
+            return self._bounder.bound(self._root, above, threshold, deadline, clock).domains
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+        if len(above) == 1:
+            return above.select(slice(0, 0))  # not tried: it stays as open as it was
+        half = len(above) // 2
+        parts = above.select(slice(0, half)), above.select(slice(half, None))
+        return concatenate([self._bounded(part, deadline, clock) for part in parts])
 
     def _parents(self, domains: Domains) -> Domains:
         """Return the distinct parents, with the root's bounds: a child's do not hold there.

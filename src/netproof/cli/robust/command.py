@@ -39,10 +39,11 @@ Norm = Annotated[str, typer.Option(metavar="inf|2|1", help="The norm of the radi
 Mean = Annotated[str | None, typer.Option(metavar="M,…", help="Subtracted from pixels; 1, or one per channel.")]
 Std = Annotated[str | None, typer.Option(metavar="S,…", help="Divides them then; 1, or one per channel.")]
 Clip = Annotated[
-    str | None, typer.Option(metavar="LO,HI", help="Range of every value. [0,1 for a .png]", show_default=False)
+    str | None,
+    typer.Option(metavar="LO,HI", help="Range of values. (default: 0,1 for a .png)", show_default=False),
 ]
 Targets = Annotated[
-    str | None, typer.Option(metavar="K,…", help="Outputs to exclude. [all others]", show_default=False)
+    str | None, typer.Option(metavar="K,…", help="Outputs to exclude. (default: all others)", show_default=False)
 ]
 Largest = Annotated[
     bool,

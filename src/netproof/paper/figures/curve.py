@@ -116,7 +116,7 @@ def _start(root: Root, domains: Domains, rebound: Mapping[int, Tensor]) -> DualP
 class _Watched(Joint):
     """The joint dual function, with a look at every evaluation."""
 
-    watch: Callable[[Bounded, DualPoint], None]
+    watch: Callable[[Bounded, DualPoint], None] = field(kw_only=True)
 
     def evaluate(self, moving: Sequence[Tensor], *, last: bool) -> Recorded:
         seen = super().evaluate(moving, last=last)
@@ -158,7 +158,7 @@ class _Ascent:
             self.values = [float(joint.at(self.best).value)] * (steps + 1)
             return
         never = torch.full((1,), torch.inf, device=self.root.device)
-        watched = _Watched(joint.dual, joint.known, joint.rebound, watch)
+        watched = _Watched(joint.dual, joint.known, joint.rebound, watch=watch)
         _, self.best = ascend(watched, self.best, Climb(Schedule(steps, gain=None), never, deadline))
 
     @torch.no_grad()
