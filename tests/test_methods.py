@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from netproof.bounds.lirpa import Lirpa
+from netproof.bounds.lirpa import TIGHT, Lirpa
 from netproof.branching.babsr import Babsr, BabsrOriginal
 from netproof.core.extras import CANDIDATES, Extras
 from netproof.errors import DeviceError, UsageError
@@ -59,6 +59,10 @@ def test_the_variants_differ_as_their_names_say() -> None:
     lirpa, grown = built("lirpa")[1], built("lirpa-grown")[1]
     assert (lirpa.batch, lirpa.fill) == (BATCH["cpu"], 1)
     assert (grown.batch, grown.fill) == (BATCH["cpu"], BATCH["cpu"])
+
+
+def test_what_netproof_found_better_is_the_same_in_a_search_and_for_ranges() -> None:
+    assert built("lirpa-tight")[0] == TIGHT
 
 
 def test_what_netproof_found_better_is_off_in_algorithm_1() -> None:

@@ -78,7 +78,7 @@ def verify(
 
     model: an ONNX path, a torch module, or what `load_network` returned. spec: a VNN-LIB path, a Property, or an
     input region such as `linf_ball(x, eps)`, then with the `label` that must win (against `targets`, or all others).
-    attack: whether to look for counterexamples first; None: unless the method is one of the paper's.
+    attack: whether to look for counterexamples first; None: yes, but not with lirpa and the rivals.
     `deadline` (or `timeout` in seconds) ends the run; `deadline.cancel()` from another thread does so at once.
     """
     attack = None if attack is None else arguments.flag(attack, "attack")

@@ -16,7 +16,7 @@ from netproof.bounds.beta import Beta
 from netproof.bounds.condensed import condenser
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.linear.graph_net import GraphNet
-from netproof.bounds.lirpa import Lirpa
+from netproof.bounds.lirpa import TIGHT, Lirpa
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
 from netproof.paper.rivals.babsr_lp import BabsrLP
@@ -60,6 +60,8 @@ class BetaOnTheGraph(OnTheGraph, Beta): ...
 BOUNDERS: dict[str, Bounder] = {
     "lirpa": Lirpa(),
     "lirpa, on the graph": LirpaOnTheGraph(root_steps=20, neuron_steps=5, steps=3),
+    "lirpa-tight": TIGHT,
+    "lirpa-tight, on the graph": LirpaOnTheGraph(root_steps=20, neuron_steps=5, steps=3, own_slopes=True, ranked=True),
     "lirpa, brief": Lirpa(root_steps=5, neuron_steps=3, steps=2),
     "lirpa, fixed slopes": Lirpa(root_steps=0, neuron_steps=0, steps=0),
     "lirpa, nothing rebounded": Lirpa(root_steps=20, neuron_steps=5, steps=3, rebound=0),

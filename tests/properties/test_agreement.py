@@ -18,7 +18,7 @@ import netproof
 from netproof.core.verdict import Status, Verdict
 from netproof.methods.registry import METHODS
 from netproof.run.ranges import RANGE_METHODS
-from support.asking import ask, knotted, sharpened
+from support.asking import ask, brief, knotted, sharpened
 from support.exact import decide, enumerate_minimum
 from support.random_graphs import Question, questions, random_question, seeded
 
@@ -27,13 +27,6 @@ HOLDS = (MARGIN,)
 BREAKS = (MARGIN, -MARGIN)  # of two disjuncts or more the second is broken; a single one holds
 CHUNK = 20
 ORDER = (("crown", "alpha"), ("alpha", "lp"), ("lp", "exact"))  # intervals and fixed slopes have no order
-
-# Optimising for long changes no verdict, only how soon it comes.
-BRIEF = {"root_steps": "20", "neuron_steps": "5", "steps": "5"}
-
-
-def brief(method: str) -> dict[str, str]:
-    return {} if method in ("lirpa-fixed", "babsr-lp") else BRIEF
 
 
 def truth_of(question: Question) -> str:

@@ -98,6 +98,14 @@ def test_fact_1_conflicting_splits_stay_undecided_without_the_leaf_lp(method: st
     assert verdict.lower_bound <= -0.5 + 0.002  # the root's, or −1 where slopes are not optimised
 
 
+@slopes_alone
+def test_fact_1_one_split_at_a_time_proves_it(method: str, tmp_path: Path) -> None:
+    model = relu_minus_relu().save(tmp_path / "f.onnx")
+    verdict = netproof.verify(model, as_file("-0.001", tmp_path / "f.vnnlib"), method=method, device="cpu")
+    assert verdict.status == Status.UNSAT
+    assert verdict.lower_bound == pytest.approx(0.001, abs=1e-6)
+
+
 @every_method
 def test_fact_1_the_leaf_lp_proves_it(method: str, tmp_path: Path) -> None:
     model = relu_minus_relu().save(tmp_path / "f.onnx")

@@ -16,18 +16,13 @@ from netproof.core.verdict import Status, Verdict
 from netproof.methods.registry import METHODS
 from netproof.model.affine import Linear
 from netproof.problem.property import Property
-from support.asking import ask, at_most, dense, gaussian, knotted, sharpened, whole_box
+from support.asking import ask, at_most, brief, dense, gaussian, knotted, sharpened, whole_box
 from support.exact import milp_minimum
 from support.random_graphs import NetworkBuilder, TinyNetwork
 
 every_method = pytest.mark.parametrize("method", METHODS)
 
 MARGIN = Fraction(1, 50)
-BRIEF = {"root_steps": "20", "neuron_steps": "5", "steps": "5"}
-
-
-def brief(method: str) -> dict[str, str]:
-    return {} if method in ("lirpa-fixed", "babsr-lp") else BRIEF
 
 
 # --- planted counterexamples ---

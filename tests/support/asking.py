@@ -22,7 +22,7 @@ from netproof.core.deadline import Deadline
 from netproof.core.extras import Extras
 from netproof.core.verdict import Status, Verdict
 from netproof.methods.build import with_fields
-from netproof.methods.registry import method_info
+from netproof.methods.registry import METHODS, method_info
 from netproof.model.graph import Graph
 from netproof.problem.problem import Problem, Rows
 from netproof.problem.property import Box, Disjunct, Property, Row
@@ -194,3 +194,12 @@ def nearly_broken(seed: int, widths: Sequence[int] = (3, 7, 6, 5, 2), room: floa
     worst = each.masked_fill(~rows.valid[:, None], -torch.inf).amax(2)  # (target, point)
     shift = worst.amin(1) - room * (worst.amax(1) - worst.amin(1))
     return replace(problem, rows=replace(rows, offset=rows.offset + shift[:, None]))
+
+
+BRIEF = {"root_steps": "20", "neuron_steps": "5", "steps": "5"}
+
+
+def brief(method: str) -> dict[str, str]:
+    """Few steps, where a method has any: optimising for long changes no verdict, only how soon it comes."""
+    known = {field.name for field in METHODS[method].fields}
+    return {} if method == "lirpa-fixed" else {name: value for name, value in BRIEF.items() if name in known}

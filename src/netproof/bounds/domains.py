@@ -155,3 +155,11 @@ def parents(domains: Domains) -> Tensor:
     """
     depth = domains.depth.to(torch.int16)[:, None]
     return torch.where(domains.splits.abs() == depth, torch.zeros_like(domains.splits), domains.splits)
+
+
+def names_of(domains: Domains) -> list[bytes]:
+    """Name sub-domains by their targets and the signs of their splits, for neurons that are split once."""
+    signs = domains.splits.sign().to(torch.int8).cpu().numpy()
+    return [
+        target.to_bytes(8, "little") + own.tobytes() for target, own in zip(domains.target.tolist(), signs, strict=True)
+    ]

@@ -23,7 +23,7 @@ from netproof.bounds.linear.layers import initial_slopes
 from netproof.bounds.linear.memory import more_than_a_pass
 from netproof.bounds.neurons.affected import later_neurons, moved_neurons, some_of
 from netproof.bounds.neurons.root import Root, build_root
-from netproof.bounds.neurons.transfer import repack
+from netproof.bounds.neurons.transfer import intervals_with, repack
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.numerics import with_margin
 from netproof.problem.problem import Problem
@@ -44,8 +44,8 @@ class Lirpa(Bounder):
     parallel: bool = True  # whether slopes start parallel to the upper lines, or as CROWN has them
     rate: float = 0.1
     child_rate: float = 0.1
-    root_gain: float | None = None  # of |bound| to gain in a few steps at the root for more to follow; None: nothing
-    gain: float | None = 0.0  # the same below it; None: nothing
+    root_gain: float | None = None  # of |bound| that a few steps at the root must gain; None: all steps are taken
+    gain: float | None = 0.0  # the same below it
 
     def root(
         self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
@@ -63,17 +63,22 @@ class Lirpa(Bounder):
 
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Bound the whole input set: with shared slopes, jointly with all neurons behind the first layer."""
-        schedule = Schedule(self.root_steps, self.rate, gain=self.root_gain)
+        climb = Climb(Schedule(self.root_steps, self.rate, gain=self.root_gain), with_margin(threshold), deadline)
         domains = root_domains(root)
-        if self.own_slopes or self.root_steps == 0:
-            moved: Rebound = {}
-        else:
-            rows = more_than_a_pass(root.device, root.net32.climbs_that_fit())
-            moved = later_neurons(root, domains, max(1, rows // (2 * max(1, len(root.layers)))))
-        return self._bound(root, domains, moved, Climb(schedule, with_margin(threshold), deadline), clock)
+        most = 0 if self.own_slopes or self.root_steps == 0 else _most_again(root)
+        while True:
+            try:
+                moved = later_neurons(root, domains, most) if most else {}
+                return self._bound(root, domains, moved, climb, clock)
+            except torch.OutOfMemoryError:
+                if most == 0:
+                    raise
+                torch.cuda.empty_cache()
+                most //= 2
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        moved = moved_neurons(root, domains, self.rebound, ranked=self.ranked)
+        most = _most_again(root) if self.rebound is None else self.rebound
+        moved = moved_neurons(root, domains, most, ranked=self.ranked)
         schedule = Schedule(self.steps, self.child_rate, gain=self.gain)
         return self._bound(root, domains, moved, Climb(schedule, with_margin(threshold), deadline), clock)
 
@@ -123,6 +128,11 @@ TIGHT = Lirpa(own_slopes=True, parallel=False, rate=0.25, root_gain=1e-3, reboun
 CROWN = replace(TIGHT, root_steps=0, neuron_steps=0, steps=0)
 
 
+def _most_again(root: Root) -> int:
+    """Return how many neurons per layer of one sub-domain may be bounded again together, for the memory there is."""
+    return max(1, more_than_a_pass(root.device, root.net32.climbs_that_fit()) // (2 * max(1, len(root.layers))))
+
+
 def _parts(root: Root, domains: Domains, moved: Rebound) -> list[Tensor]:
     """Return the places of sub-domains to be bounded together: those with nothing to bound again apart."""
     every = torch.arange(len(domains), device=root.device)
@@ -154,7 +164,7 @@ def _taken_over(first: Root, bounds: Bounds, deadline: Deadline) -> tuple[Root, 
         first.device,
         Schedule(0),
         deadline,
-        (first.intervals_with(lower, upper),),
+        (intervals_with(first, lower, upper),),
         parallel=first.parallel,
     )
     if root is None:

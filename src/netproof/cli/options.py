@@ -32,7 +32,7 @@ Attack = Annotated[
     bool | None,
     typer.Option(
         "--attack/--no-attack",
-        help="Look for counterexamples first. (default: yes, but with the paper's methods)",
+        help="Look for counterexamples first. (default: yes; no with lirpa and the rivals)",
         show_default=False,
     ),
 ]

@@ -58,7 +58,7 @@ def lirpa(options: Options, device: torch.device) -> Method:
     n = int(BATCH[device.type] if given is None else given)
     return Method(
         with_fields(Lirpa, options),
-        Babsr() if options["gains_only"] else BabsrOriginal(),
+        Babsr() if options.get("gains_only") else BabsrOriginal(),
         batch=n,
         fill=n if options["grow"] else 1,
         lp_threshold=int(options["lp_threshold"] or 1),

@@ -97,8 +97,17 @@ _ALGORITHM_1 = (
     Field("attack_after", int, 0, "where there is an attack, sub-domains before a second, 0: none", 0),
 )
 BETTER: dict[str, Any] = {
-    **{"grow": True, "parallel": False, "own_slopes": True, "rebound": 16, "ranked": True, "gains_only": True},
-    **{"rate": 0.25, "root_gain": 1e-3, "gain": 1e-3, "lp_batch": 0, "lp_turns": True},
+    "grow": True,
+    "parallel": False,
+    "own_slopes": True,
+    "rebound": 16,
+    "ranked": True,
+    "gains_only": True,
+    "rate": 0.25,
+    "root_gain": 1e-3,
+    "gain": 1e-3,
+    "lp_batch": 0,
+    "lp_turns": True,
 }
 
 

@@ -38,7 +38,7 @@ _BABSR_LP = (
     ATTACK_AFTER,
 )
 _GNN = (*_BABSR_LP, _WEAK)
-_LIRPA_GNN = (*lirpa(**BETTER), _WEAK)
+_LIRPA_GNN = (*(field for field in lirpa(**BETTER) if field.name != "gains_only"), _WEAK)
 _MIP = (
     *PROOF,
     _parallel(True),

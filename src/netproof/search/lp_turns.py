@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounder, Clock, root_domains
-from netproof.bounds.domains import Domains, parents
+from netproof.bounds.domains import Domains, names_of, parents
 from netproof.bounds.neurons.root import Root
 from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
@@ -37,7 +37,8 @@ class LpTurns:
     def __init__(self, root: Root, leaf: LeafLP, bounder: Bounder, ledger: Ledger, workers: int) -> None:
         self._root, self._leaf, self._bounder, self._ledger = root, leaf, bounder, ledger
         self.batch = workers * lps_a_turn(neurons_of(root))  # sub-domains solved at once
-        self._solved: set[bytes] = set()  # sub-domains that large turns left open: an LP would say the same again
+        # By a hash of its name, what large turns left open: an LP would say the same again. A clash leaves out an LP.
+        self._left: set[int] = set()
 
     def turn(self, frontier: Frontier[Domains], takes: int, deadline: Deadline, stats: Stats, clock: Clock) -> None:
         """Decide the worst sub-domains by LP on their optimised intermediate bounds, then go upwards.
@@ -54,14 +55,13 @@ class LpTurns:
     def _many(self, frontier: Frontier[Domains], takes: int, deadline: Deadline, stats: Stats, clock: Clock) -> None:
         """Decide so many of the worst, but those that an LP left open before; some at a time, so that all can end."""
         worst = frontier.pop(takes)
-        names = _names(worst)
-        known = torch.tensor([name in self._solved for name in names], dtype=torch.bool, device=worst.target.device)
+        tried = [hash(name) in self._left for name in names_of(worst)]
+        known = torch.tensor(tried, dtype=torch.bool, device=worst.target.device)
         frontier.push(worst.select(known))
         waiting: Frontier[Domains] = Frontier(worst.select(~known))
         while len(waiting) and not self._ledger.done and not deadline.expired:
-            some = waiting.pop(self.batch)
-            self._solved.update(_names(some))
-            self._some(some, frontier, deadline, stats, clock, waiting)
+            left = self._some(waiting.pop(self.batch), frontier, deadline, stats, clock, waiting)
+            self._left.update(map(hash, names_of(left)))
         frontier.push(waiting.domains)
 
     def _some(
@@ -72,11 +72,15 @@ class LpTurns:
         stats: Stats,
         clock: Clock,
         *others: Frontier[Domains],
-    ) -> None:
-        """Decide sub-domains; what stays open goes to the frontier, what lies below a parent proved leaves them all."""
+    ) -> Domains:
+        """Decide sub-domains; what stays open goes to the frontier and is returned.
+
+        What lies below a parent that is proved leaves the frontier, and the others.
+        """
         batch = self._decide(batch, deadline, stats)
         still_open = self._ledger.settle(batch, by="lp")
-        frontier.push(batch.select(still_open))
+        left = batch.select(still_open)
+        frontier.push(left)
         below = batch.select(~still_open)
         while len(below) and not self._ledger.done and not deadline.expired:
             below = self._ledger.settle_above(self._decide_parents(below, deadline, stats, clock))
@@ -86,6 +90,7 @@ class LpTurns:
                 for part in inside:
                     self._ledger.drop(part)
                     stats.lp_pruned += len(part)
+        return left
 
     def _decide(self, domains: Domains, deadline: Deadline, stats: Stats) -> Domains:
         outcomes = self._leaf.decide(domains, deadline)
@@ -143,12 +148,6 @@ class LpTurns:
             candidates=inner.candidates,
             level=inner.level - 1,
         )
-
-
-def _names(domains: Domains) -> list[bytes]:
-    """Name each sub-domain by its target and the signs of its splits."""
-    signs = torch.cat([domains.splits.sign().to(torch.int8), domains.target[:, None].view(torch.int8)], 1)
-    return [row.tobytes() for row in signs.cpu().numpy()]
 
 
 def _first_of_each(keys: Tensor) -> Tensor:

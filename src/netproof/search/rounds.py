@@ -5,6 +5,7 @@ What a sub-domain is, how it is split and bounded and what is due besides is sai
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -96,7 +97,7 @@ class Rounds(ABC, Generic[P]):
             children = self._split(picked, len(frontier))
             done = self._bound_all(children, self._bound)
             # Of a round that was cut short, the share whose children were bounded.
-            self._stats.split += -(-len(picked) * done // max(1, len(children)))
+            self._stats.split += math.ceil(len(picked) * done / max(1, len(children)))
         self._after_round(frontier)
 
     def _bound_all(self, parts: P, bound: Callable[[P], P]) -> int:

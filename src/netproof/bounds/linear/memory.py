@@ -48,7 +48,7 @@ def holds(size: int, device: torch.device) -> bool:
 def _most(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[1] // 4
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
+    return min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), _control_group(taken=False)) // 8
 
 
 def climbs_that_fit(neurons: int, columns: int, trunk: int, device: torch.device) -> int:
@@ -77,14 +77,16 @@ def host_memory() -> int:
             available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
         except (AttributeError, ValueError, OSError):
             available = 4 << 30
-    return min(available, _control_group_limit())
+    return min(available, _control_group(taken=True))
 
 
-def _control_group_limit() -> int:
-    """Return what a container may take in all, less what it holds; no limit where there is none to be read."""
+def _control_group(*, taken: bool) -> int:
+    """Return what a container may take in all, or less what is taken; no limit where there is none to be read."""
     try:
         with open("/sys/fs/cgroup/memory.max") as file:
             most = int(file.read())
+        if not taken:
+            return most
         with open("/sys/fs/cgroup/memory.current") as file:
             return max(0, most - int(file.read()))
     except (OSError, ValueError):

@@ -77,15 +77,6 @@ class Root:
         none = torch.zeros(0, device=self.device)
         return Interval(torch.cat([none, *self.lower]), torch.cat([none, *self.upper]))
 
-    def intervals_with(self, lower: Tensor, upper: Tensor) -> Intervals:
-        """Return the bounds of all nodes with others (U,), confirmed on the whole set, of the packed neurons."""
-        found = self.intervals.copy()
-        for layer in self.layers:
-            sides = zip(found.of[layer.pre], (lower, upper), (torch.maximum, torch.minimum), strict=True)
-            tight = [_improved(old, layer.index, new[layer.packed], better) for old, new, better in sides]
-            found.tighten(layer.pre, Interval(*tight))
-        return found
-
     @property
     def confirmed(self) -> tuple[Intervals, ...]:
         """Return the bounds of all nodes, on the input set or on the box of each member."""
@@ -246,13 +237,6 @@ def _record(root: Root, pre: int, found: _Refined) -> None:
     root.lower.append(packed.lower)
     root.upper.append(packed.upper)
     root.take_in(layer)
-
-
-def _improved(side: Tensor, places: Tensor, given: Tensor, better: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Return one side of a node's bounds (*node) with the better of old and given (n,) at places (n,)."""
-    flat = side.flatten().clone()
-    flat[places] = better(flat[places], given.to(flat))
-    return flat.view_as(side)
 
 
 def _packed(bounds: Interval, layer: Layer) -> Interval:

@@ -1,14 +1,34 @@
-"""Sub-domains of one root as sub-domains of a tighter one, which has fewer unstable neurons."""
+"""From one root to a tighter one, which has fewer unstable neurons: bounds of neurons, and sub-domains."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains
+from netproof.bounds.linear.interval import Intervals
 from netproof.bounds.neurons.root import Root
+from netproof.core.forms import Interval
+
+
+def intervals_with(root: Root, lower: Tensor, upper: Tensor) -> Intervals:
+    """Return the root's bounds of all nodes with others (U,), confirmed on the whole set, of the packed neurons."""
+    found = root.intervals.copy()
+    for layer in root.layers:
+        sides = zip(found.of[layer.pre], (lower, upper), (torch.maximum, torch.minimum), strict=True)
+        tight = [_improved(old, layer.index, new[layer.packed], better) for old, new, better in sides]
+        found.tighten(layer.pre, Interval(*tight))
+    return found
+
+
+def _improved(side: Tensor, places: Tensor, given: Tensor, better: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Return one side of a node's bounds (*node) with the better of old and given (n,) at places (n,)."""
+    flat = side.flatten().clone()
+    flat[places] = better(flat[places], given.to(flat))
+    return flat.view_as(side)
 
 
 def repack(domains: Domains, old: Root, new: Root) -> tuple[Domains, Domains]:

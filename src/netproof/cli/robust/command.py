@@ -279,7 +279,7 @@ def overall(records: Sequence[Record], *, complete: bool) -> Record:
         upper_bound=min(uppers, default=None),
         peak_memory=max((record.peak_memory for record in records), default=0),
         split=None if any(record.split is None for record in records) else sum(record.split or 0 for record in records),
-        cut_in_lp=any(record.cut_in_lp for record in records),
+        cut_in_lp=None if any(r.cut_in_lp is None for r in records) else any(r.cut_in_lp for r in records),
         **{name: sum(getattr(record, name) for record in records) for name in ("domains", "leaf_lps", "rounds")},
     )
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.confirm import confirm
-from netproof.bounds.domains import Domains, parents
+from netproof.bounds.domains import Domains, names_of, parents
 from netproof.bounds.dual import DualPoint
 from netproof.bounds.linear.layers import initial_slopes
 from netproof.bounds.neurons.root import Root, build_root
@@ -162,14 +162,6 @@ class BabsrLP(Bounder):
         if known is not None:
             for name in names_of(domains):
                 known.bases.pop(name, None)
-
-
-def names_of(domains: Domains) -> list[bytes]:
-    """Name sub-domains by their targets and the signs of their splits."""
-    signs = domains.splits.sign().to(torch.int8).cpu().numpy()
-    return [
-        target.to_bytes(8, "little") + own.tobytes() for target, own in zip(domains.target.tolist(), signs, strict=True)
-    ]
 
 
 def _theta(program: LinearProgram, duals: Floats, places: Places, splits: Tensor) -> tuple[Floats, Floats]:

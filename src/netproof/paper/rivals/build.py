@@ -61,7 +61,7 @@ def _gnn(options: Options, device: torch.device, *, online: bool) -> Method:
 
 
 def lirpa_gnn(options: Options, device: torch.device) -> Method:
-    """Build Algorithm 1 with branching by the graph network."""
+    """Build `lirpa-tight` with branching by the graph network."""
     return replace(build.lirpa(options, device), brancher=Gnn(weak=float(options["weak"] or 0.0)))
 
 

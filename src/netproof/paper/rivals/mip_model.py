@@ -1,9 +1,9 @@
 """The network as a mixed-integer program, for HiGHS. Nothing that it says of it is taken as true.
 
-On the condensed triangle LP (`lp_condensed`) every unstable neuron gets a switch d in {0, 1}, with the big-M of its own
-confirmed bounds: p <= u·d and w <= |l|·(1 − d). Without integrality that is the triangle again. The objective's column
-t, the largest row, is at most 0: a solution is a violation, and none means that there is none. Or it is free, and the
-solver is stopped once it says that the minimum is above 0.
+On the condensed triangle LP (`programs/condensed.py`) every unstable neuron gets a switch d in {0, 1}, with the big-M
+of its own confirmed bounds: p <= u·d and w <= |l|·(1 − d). Without integrality that is the triangle again. The
+objective's column t, the largest row, is at most 0: a solution is a violation, and none means that there is none. Or
+it is free, and the solver is stopped once it says that the minimum is above 0.
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ IN_LP = (
     " more than η sub-domains are open; babsr-lp, whose every bound is an LP, has no such turns."
 )
 FLOOR = (
-    "The first round of lirpa-grown has a floor: it splits the root on so many neurons at once that more than n"
-    " sub-domains come of it. With n = 400 a proof that needs any split takes 512 branches or more (1022 two per"
-    " split), with n = 200 256 or more (510)."
+    "The first round of lirpa-grown, lirpa-tight and lirpa-gnn has a floor: it splits the root on so many neurons at"
+    " once that more than n sub-domains come of it. With n = 400 a proof that needs any split takes 512 branches or"
+    " more (1022 two per split), with n = 200 256 or more (510)."
 )
 GNN = (
     "lirpa-gnn and lirpa-gnn-online are bounded by LiRPA, in batches: only the branching is like the rows GNN and"

@@ -50,6 +50,9 @@ class GnnFailSafe(Gnn):
     def reorder(self, scope: Scope, domains: Domains, probes: int) -> Tensor:
         """Return the candidates (domain, k), what to split first in front."""
         assert isinstance(scope, Root), "the graph's scale is that of the whole input set"
+        if self.memory.root is not scope:  # neurons are numbered anew
+            self.useless.clear()
+            self.wrong.clear()
         self.bounder.forget_taken(scope)
         rows = [self._ranked(scope, domains.select(slice(i, i + 1))) for i in range(len(domains))]
         return torch.cat(rows) if rows else domains.candidates

@@ -2,8 +2,8 @@
 
 After Lu and Kumar (ICLR 2020). The network scores the unstable neurons of each sub-domain. It is trained to name the
 best, so that is what it is asked for; behind its choice neurons keep BaBSR's order, which says well where a bound is
-loose (`lirpa` bounds those again) and which neurons to split together. On nine OVAL properties the network's own order
-behind its choice took more than twice the branches.
+loose (`lirpa-tight` bounds those again) and which neurons to split together. On nine OVAL properties the network's own
+order behind its choice took more than twice the branches.
 
 Its choice, and that of BaBSR where it is another, are tried by one backward pass for each child, with slopes as they
 are; where the network's is worth less than `weak` (see worth.py) and BaBSR's is worth more, BaBSR's is taken. With

@@ -6,7 +6,6 @@ is solved twice, and all that it costs to be told so is that the bounder remembe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
@@ -14,12 +13,11 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounds, Clock
-from netproof.bounds.domains import Domains
+from netproof.bounds.domains import Domains, names_of
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.scope import split_on
-from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
-from netproof.paper.rivals.babsr_lp import BabsrLP, names_of
+from netproof.paper.rivals.babsr_lp import BabsrLP
 from netproof.problem.problem import Problem
 
 
@@ -60,11 +58,12 @@ class TryingLP(BabsrLP):
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         run = self._runs.get(root)
         names = names_of(domains)
+        if run is not None:
+            run.threshold[domains.target] = threshold
         if run is None or not all(name in run.children for name in names):
             return super().bound(root, domains, threshold, deadline, clock)
-        run.threshold[domains.target] = threshold
         self.forget_parents(root, domains)
-        return _joined([run.children.pop(name) for name in names])
+        return Bounds.joined([run.children.pop(name) for name in names])
 
     def attempt(self, root: Root, domain: Domains, neuron: int) -> Trial | None:
         """Bound the children of one sub-domain, split on a neuron; None where no search has begun under this root."""
@@ -100,9 +99,3 @@ def mean_gain(children: Tensor, parent: Tensor, threshold: Tensor) -> float:
     missing = threshold - parent
     left = (threshold - children).clamp(min=0.0)
     return float((1.0 - left / missing).nan_to_num(nan=0.0).clamp(0.0, 1.0).mean())
-
-
-def _joined(parts: Sequence[Bounds]) -> Bounds:
-    """Return several results of bounding as one."""
-    empty, coef, point = (torch.cat([getattr(part, name) for part in parts]) for name in ("empty", "coef", "point"))
-    return Bounds(concatenate([part.domains for part in parts]), empty, coef, point)
