@@ -23,6 +23,7 @@ from netproof.bounds.neurons.affected import moved_neurons
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.packed import Packed
 from netproof.branching.babsr import Babsr
+from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
 from netproof.problem.problem import Problem, Rows
@@ -436,3 +437,15 @@ def test_neurons_in_several_passes_are_bounded_as_in_one(monkeypatch: pytest.Mon
     for one, other in zip(whole, parts, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7)
     assert any(which.shape[1] > 3 for which in moved.values())
+
+
+def test_parts_come_back_in_the_order_of_the_sub_domains() -> None:
+    """A split in the last layer moves nothing, one in the first does: they are bounded apart."""
+    root = rooted(dense(0))
+    whole = all_candidates(root, root_domains(root))
+    last, first = root.count - 1, 0
+    children = concatenate([split(whole, torch.tensor([[neuron]])) for neuron in (last, first)])
+    never = torch.full((len(children),), NEVER, dtype=torch.float64)
+    bounds = Lirpa(steps=2).bound(root, children, never, Deadline(), Clock())
+    assert torch.equal(bounds.domains.splits, children.splits)
+    assert torch.equal(bounds.domains.evaluated[:, 0], torch.tensor([2, 2, 2, 2]))  # two parts

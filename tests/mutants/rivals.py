@@ -19,8 +19,8 @@ MUTANTS = (
     Mutant(
         "children-in-another-order",
         TRIALS,
-        "_joined([run.children.pop(name) for name in names])",
-        "_joined([run.children.pop(name) for name in names[::-1]])",
+        "Bounds.joined([run.children.pop(name) for name in names])",
+        "Bounds.joined([run.children.pop(name) for name in names[::-1]])",
         "a bound that is remembered is that of the same sub-domain",
         GNN,
     ),
