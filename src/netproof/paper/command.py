@@ -61,7 +61,7 @@ Settings = Annotated[
 ]
 BatchSizes = Annotated[
     str,
-    typer.Option("--n", metavar="N|N,N,N", help="n of lirpa and lirpa-gnn: one for all, or for base, wide and deep."),
+    typer.Option("--n", metavar="N|N,N,N", help="n of the lirpa methods: one for all, or for base, wide and deep."),
 ]
 
 
