@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from netproof.bounds.ascent import Climb, Schedule, ascend
-from netproof.bounds.base import Bounds, Clock, root_domains
+from netproof.bounds.base import Clock, root_domains
 from netproof.bounds.condensed import condenser
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.dual import Dual, DualPoint
@@ -20,26 +20,17 @@ from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.lirpa import Lirpa, confirm_jointly
 from netproof.bounds.net import Net
 from netproof.bounds.neurons.affected import moved_neurons
-from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.neurons.root import Root
 from netproof.bounds.packed import Packed
-from netproof.branching.babsr import Babsr
-from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
-from netproof.problem.problem import Problem, Rows
 from support.awkward import GraphBuilder
+from support.joint import NEVER, all_candidates, assert_holds, dense, rooted, some_children
 from support.problems import (
-    box_problem,
-    inside,
-    packed_values,
     random_points,
-    random_relus,
     targets_of,
 )
 from support.random_graphs import random_network, seeded
-
-CPU = torch.device("cpu")
-NEVER = torch.inf
 
 
 def two_columns() -> Graph:
@@ -54,20 +45,6 @@ def two_columns() -> Graph:
     c = build.relu(build.linear(b, mixed, np.full(2, 0.1)))
     build.linear(c, np.array([[1.0, 1.0]]), np.zeros(1))
     return build.finish()
-
-
-def dense(seed: int, widths: tuple[int, ...] = (6, 6, 6)) -> Graph:
-    return random_relus(seed, widths, outputs=2)
-
-
-def rooted(graph: Graph, rows: Rows | None = None, steps: int = 5) -> Root:
-    root = build_root(box_problem(graph, -1.0, 1.0, rows), CPU, Schedule(steps), Deadline())
-    assert root is not None
-    return root
-
-
-def all_candidates(root: Root, domains: Domains) -> Domains:
-    return replace(domains, candidates=torch.arange(root.count).repeat(len(domains), 1))
 
 
 # --- what is chosen ---
@@ -128,40 +105,6 @@ def test_the_widest_come_first_and_missing_ones_are_the_count() -> None:
 
 
 # --- that it holds ---
-
-
-def some_children(root: Root, bounder: Lirpa, rounds: int) -> list[Bounds]:
-    """Split what branching likes, a few rounds; every batch of bounds on the way."""
-    threshold = torch.full((len(root.rows.valid),), NEVER, dtype=torch.float64)
-    first = replace(bounder, root_steps=5).whole(root, threshold, Deadline(), Clock())
-    found = [first]
-    for _ in range(rounds):
-        last = found[-1]
-        ranked = replace(last.domains, candidates=Babsr().choose(root, last, 12))
-        children = split(ranked, ranked.candidates[:, :1])
-        never = torch.full((len(children),), NEVER, dtype=torch.float64)
-        found.append(bounder.bound(root, children, never, Deadline(), Clock()))
-    return found
-
-
-def values_of(problem: Problem, points: torch.Tensor, domains: Domains) -> torch.Tensor:
-    """(domain, point): Σ λ r with each domain's own target and weights."""
-    y = problem.graph.forward(points).flatten(1)
-    coef, offset = problem.rows.coef[domains.target], problem.rows.offset[domains.target]
-    rows = torch.einsum("dro,po->dpr", coef, y) - offset[:, None]
-    return (rows * domains.weights.double()[:, None]).sum(2)
-
-
-def assert_holds(root: Root, bounds: Bounds, points: torch.Tensor) -> None:
-    domains = bounds.domains
-    h = packed_values(root, points)
-    here = inside(domains, h)
-    assert not bool((here & bounds.empty[:, None]).any())
-    low, high = domains.lower.double()[:, None], domains.upper.double()[:, None]
-    fits = (low <= h + 1e-9).all(2) & (h - 1e-9 <= high).all(2)
-    assert bool((fits | ~here).all())
-    value = values_of(root.problem, points, domains)
-    assert bool(((domains.bound[:, None] <= value + 1e-6 * (1 + value.abs())) | ~here).all())
 
 
 @pytest.mark.parametrize("fits", [True, False], ids=["condensed", "graph"])
@@ -386,66 +329,3 @@ def test_new_bounds_are_kept_in_float32_and_rounded_outward(seed: int) -> None:
         gained = side * (old - exact) > 0
         assert stored.dtype == torch.float32
         assert bool((side * (mine - exact) > 0)[gained].all())  # none of these is a float32
-
-
-# --- a deadline inside a joint evaluation ---
-
-
-class Ending(Deadline):
-    """A deadline that is over after so many looks at it."""
-
-    def __init__(self, looks: int) -> None:
-        super().__init__()
-        self.looks = looks
-
-    @property
-    def expired(self) -> bool:
-        self.looks -= 1
-        return self.looks < 0
-
-
-@pytest.mark.parametrize("looks", [0, 1, 2, 3, 5, 8, 13, 21, 34])
-def test_a_deadline_inside_a_climb_leaves_sound_bounds(looks: int) -> None:
-    """Whenever it comes: what was found counts as far as it was confirmed, and is never worse than what was known."""
-    root = rooted(dense(0))
-    children = split(all_candidates(root, root_domains(root)), torch.tensor([[0, 1]]))
-    never = torch.full((len(children),), NEVER, dtype=torch.float64)
-    bounds = Lirpa(steps=8).bound(root, children, never, Ending(looks), Clock())
-    assert_holds(root, bounds, random_points(root.problem, 400))
-    assert bool((bounds.domains.lower >= children.lower).all())
-    assert bool((bounds.domains.upper <= children.upper).all())
-
-
-def test_an_expired_deadline_bounds_no_neuron() -> None:
-    root = rooted(dense(0))
-    children = split(all_candidates(root, root_domains(root)), torch.tensor([[0]]))
-    never = torch.full((2,), NEVER, dtype=torch.float64)
-    free = Lirpa(steps=2).bound(root, children, never, Deadline(), Clock()).domains
-    late = Lirpa(steps=2).bound(root, children, never, Ending(0), Clock()).domains
-    assert not torch.equal(free.lower, children.lower)
-    assert torch.equal(late.lower, children.lower)
-
-
-def test_neurons_in_several_passes_are_bounded_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    root = rooted(dense(1))
-    children = split(all_candidates(root, root_domains(root)), torch.tensor([[0, 1]]))
-    moved = moved_neurons(root, children, None)
-    theta = DualPoint(children.slopes, None, children.weights)
-    whole = Joint.of(root, children, moved, proof=True).neurons(theta)
-    monkeypatch.setattr(type(root.net64), "climbs_that_fit", lambda self: 3)
-    parts = Joint.of(root, children, moved, proof=True).neurons(theta)
-    for one, other in zip(whole, parts, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7)
-    assert any(which.shape[1] > 3 for which in moved.values())
-
-
-def test_parts_come_back_in_the_order_of_the_sub_domains() -> None:
-    """A split in the last layer moves nothing, one in the first does: they are bounded apart."""
-    root = rooted(dense(0))
-    whole = all_candidates(root, root_domains(root))
-    last, first = root.count - 1, 0
-    children = concatenate([split(whole, torch.tensor([[neuron]])) for neuron in (last, first)])
-    never = torch.full((len(children),), NEVER, dtype=torch.float64)
-    bounds = Lirpa(steps=2).bound(root, children, never, Deadline(), Clock())
-    assert torch.equal(bounds.domains.splits, children.splits)
-    assert torch.equal(bounds.domains.evaluated[:, 0], torch.tensor([2, 2, 2, 2]))  # two parts

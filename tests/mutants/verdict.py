@@ -161,7 +161,7 @@ MUTANTS = (
         "        return Bounds.joined(found).select(torch.cat(places).argsort())\n",
         "        return Bounds.joined(found)\n",
         "sub-domains that are bounded in parts come back in their order",
-        ("bounds/test_joint.py",),
+        ("bounds/test_joint_parts.py",),
     ),
     Mutant(
         "fallback-parents-with-a-childs-bounds",

@@ -194,21 +194,27 @@ class Switch(Deadline):
         return self.stop
 
 
+@dataclass(frozen=True)
+class Stops(Watched):
+    """Has a deadline run out once so many batches were bounded."""
+
+    deadline: Switch = field(default_factory=Switch, kw_only=True)
+    after: int = field(default=1, kw_only=True)
+
+    def bound(self, *given: Any) -> Bounds:
+        found = super().bound(*given)
+        self.deadline.stop = len(self.seen) >= self.after
+        return found
+
+
 @pytest.mark.parametrize("most", [10**9, 2])
 @pytest.mark.parametrize("after", [1, 2, 5])
 def test_at_the_deadline_what_is_open_stays_open(after: int, most: int) -> None:
     """Stopped after some batches, or within a round, every point is in a sub-domain that is open or proved."""
     deadline = Switch()
 
-    @dataclass(frozen=True)
-    class Stops(Watched):
-        def bound(self, *given: Any) -> Bounds:
-            found = super().bound(*given)
-            deadline.stop = len(self.seen) >= after
-            return found
-
     problem, _ = asked(dense(3, 5, 4), 0.001)
-    done = run(problem, Stops(most=most), deadline=deadline, batch=4)
+    done = run(problem, Stops(deadline=deadline, after=after, most=most), deadline=deadline, batch=4)
     assert done.outcome.status == "timeout"
     assert "still open" in done.outcome.reason
     assert float("-inf") < done.outcome.lower_bound <= 0.001
@@ -264,15 +270,8 @@ def test_of_a_round_cut_short_only_what_was_bounded_counts_as_split(after: int) 
     """Two children of one parent at a time, and three rounds of one parent, two and four."""
     deadline = Switch()
 
-    @dataclass(frozen=True)
-    class Stops(Watched):
-        def bound(self, *given: Any) -> Bounds:
-            found = super().bound(*given)
-            deadline.stop = len(self.seen) >= after
-            return found
-
     problem, _ = asked(dense(3, 5, 4), 0.001)
-    done = run(problem, Stops(most=2), deadline=deadline, batch=4, fill=1)
+    done = run(problem, Stops(deadline=deadline, after=after, most=2), deadline=deadline, batch=4, fill=1)
     assert done.outcome.status == "timeout"
     assert (done.stats.domains, done.stats.split) == (2 * after, after)
 

@@ -57,9 +57,12 @@ class Lirpa(Bounder):
         proved = bool((bounds.domains.bound > threshold).all())
         if proved or len(first.layers) < 2:
             return first, bounds
+        tighter = None
         if self.own_slopes:
-            return self._neuron_by_neuron(first, threshold, deadline, clock) or (first, bounds)
-        return (_taken_over(first, bounds, deadline) if self.root_steps else None) or (first, bounds)
+            tighter = self._neuron_by_neuron(first, threshold, deadline, clock)
+        elif self.root_steps:
+            tighter = _taken_over(first, bounds, deadline)
+        return tighter or (first, bounds)
 
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Bound the whole input set: with shared slopes, jointly with all neurons behind the first layer."""
@@ -87,14 +90,15 @@ class Lirpa(Bounder):
 
     def _bound(self, root: Root, domains: Domains, moved: Rebound, climb: Climb, clock: Clock) -> Bounds:
         """Bound sub-domains with the neurons that are to be bounded again, as many at once as fit."""
-        found, places = [], _parts(root, domains, moved)
+        if not moved:
+            theta = self._start(root, domains, moved, climb.schedule.steps)
+            return optimise_and_confirm(root, domains, moved, theta, climb, clock)
+        found, places = [], _parts(root, moved)
         for index in places:
             some, mine = domains.select(index), some_of(moved, index, root.layers)
             theta = self._start(root, some, mine, climb.schedule.steps)
             limits = climb._replace(threshold=climb.threshold[index])
             found.append(optimise_and_confirm(root, some, mine, theta, limits, clock))
-        if len(found) == 1:
-            return found[0]
         return Bounds.joined(found).select(torch.cat(places).argsort())
 
     def _start(self, root: Root, domains: Domains, moved: Rebound, steps: int) -> DualPoint:
@@ -133,11 +137,8 @@ def _most_again(root: Root) -> int:
     return max(1, more_than_a_pass(root.device, root.net32.climbs_that_fit()) // (2 * max(1, len(root.layers))))
 
 
-def _parts(root: Root, domains: Domains, moved: Rebound) -> list[Tensor]:
+def _parts(root: Root, moved: Rebound) -> list[Tensor]:
     """Return the places of sub-domains to be bounded together: those with nothing to bound again apart."""
-    every = torch.arange(len(domains), device=root.device)
-    if not moved:
-        return [every]
     counts = torch.stack([(which < root.layers[k].count).sum(1) for k, which in moved.items()]).sum(0)
     order = counts.argsort(descending=True, stable=True)
     some = int((counts > 0).sum())
@@ -147,7 +148,7 @@ def _parts(root: Root, domains: Domains, moved: Rebound) -> list[Tensor]:
         end = min(some, begin + max(1, fits // (1 + 2 * sizes[begin])))
         parts.append(order[begin:end])
         begin = end
-    return parts if some == len(domains) else [*parts, order[some:]]
+    return parts if some == len(order) else [*parts, order[some:]]
 
 
 def _taken_over(first: Root, bounds: Bounds, deadline: Deadline) -> tuple[Root, Bounds] | None:

@@ -55,6 +55,9 @@ Limit = Annotated[
     float | None,
     typer.Option(metavar="S", help="For each property, instead of that in instances.csv.", show_default=False),
 ]
+NoLimit = Annotated[
+    float | None, typer.Option(metavar="S", help="For each property. (default: none)", show_default=False)
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="[METHOD:]FIELD=VALUE", help="A field of one method, or of all that have it."),
@@ -216,9 +219,7 @@ def bounds(
     ] = None,
     spec: Annotated[str | None, typer.Option(metavar="P.vnnlib", help="Its property.", show_default=False)] = None,
     steps: Annotated[int, typer.Option(metavar="N", help="Optimisation steps.")] = 200,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="For each property. (default: none)", show_default=False)
-    ] = None,
+    timeout: NoLimit = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
     quiet: options.Quiet = False,
@@ -263,9 +264,7 @@ def lp(
     set_name: SetNames = None,
     boxes: Boxes = None,
     first: First = 3,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="For each property. (default: none)", show_default=False)
-    ] = None,
+    timeout: NoLimit = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
     quiet: options.Quiet = False,
