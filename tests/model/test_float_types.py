@@ -120,7 +120,7 @@ def test_a_wrong_constant_in_another_type_is_refused(
     else:
         model.add("Relu", "b")
     load_network(model.save(tmp_path / "net.onnx"))
-    monkeypatch.setattr("netproof.model.onnx.arithmetic.constant.square_root", lambda a: a)
+    monkeypatch.setattr("netproof.model.onnx.operators.arithmetic.constant.square_root", lambda a: a)
     with pytest.raises(ModelError, match=r"disagree .*"):
         load_network(model.save(tmp_path / "another.onnx"))
 

@@ -339,7 +339,7 @@ MUTANTS = (
     ),
     Mutant(
         "evaluate-leaky",
-        "model/nonlinear.py",
+        "model/nonlinear/hinge.py",
         "        return enlarged(max(1.0, slope) * e + own)\n",
         "        return enlarged(max(1.0, slope) * e)\n",
         "a·h is rounded",
@@ -347,7 +347,7 @@ MUTANTS = (
     ),
     Mutant(
         "evaluate-steep-leak",
-        "model/nonlinear.py",
+        "model/nonlinear/hinge.py",
         "        return enlarged(max(1.0, slope) * e + own)\n",
         "        return enlarged(e + own)\n",
         "a leak above 1 widens the error",

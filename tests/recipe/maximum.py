@@ -9,7 +9,7 @@ from torch import Tensor
 
 from netproof.core.forms import Interval
 from netproof.model.onnx.context import Context, Value, converts
-from netproof.model.onnx.moves import stacked
+from netproof.model.onnx.operators.moves import stacked
 from netproof.model.ops import Nonlinear
 from netproof.numerics import UNDERFLOW, UNIT
 from netproof.relax import Line, Mix, Relaxation, register

@@ -14,9 +14,9 @@ import onnx
 import torch
 from onnx import helper
 
-from netproof.model.onnx.arithmetic import broadcast
 from netproof.model.onnx.context import Context, Value
 from netproof.model.onnx.file import FLOATS, INTEGERS
+from netproof.model.onnx.operators.arithmetic import broadcast
 from netproof.model.onnx.size import claim_result
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant

@@ -12,7 +12,7 @@ import onnx
 from netproof.core.limits import LARGEST, entries
 from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.graph import Graph
-from netproof.model.onnx import arithmetic, conv, moves  # noqa: F401 (they register converters)
+from netproof.model.onnx import operators  # noqa: F401 (it registers the converters)
 from netproof.model.onnx.context import CONVERTERS, Builder, Context, Ref, Value, is_known
 from netproof.model.onnx.file import FLOATS, OnnxFile, read_file, read_tensor, type_name
 from netproof.model.onnx.fold import constant_attribute, fold, foldable

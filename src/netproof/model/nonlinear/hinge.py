@@ -1,4 +1,4 @@
-"""Elementwise nonlinear ops. Their relaxations live in `netproof.relax`."""
+"""max(x, a·x): ReLU and leaky ReLU."""
 
 from __future__ import annotations
 

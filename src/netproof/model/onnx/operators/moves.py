@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from netproof.model.moves import Concat, Index, Pad, Reshape, Transpose
-from netproof.model.onnx.arithmetic import broadcast, expand
 from netproof.model.onnx.context import Context, Ref, Value, converts, finest
 from netproof.model.onnx.file import FLOATS
+from netproof.model.onnx.operators.arithmetic import broadcast, expand
 from netproof.model.origin.constant import Constant, loose, slack, widths
 
 

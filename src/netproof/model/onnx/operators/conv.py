@@ -9,9 +9,9 @@ import torch
 
 from netproof.core.limits import entries
 from netproof.model.conv import Conv, ConvTranspose, Kernel, Pair
-from netproof.model.onnx.arithmetic import reciprocal, scale
 from netproof.model.onnx.context import Context, Ref, Value, converts
-from netproof.model.onnx.moves import pad
+from netproof.model.onnx.operators.arithmetic import reciprocal, scale
+from netproof.model.onnx.operators.moves import pad
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 
