@@ -14,7 +14,7 @@ def test_outputs_by_name(tmp_path: Path) -> None:
     model = small_net().save(tmp_path / "m.onnx")
     lines = [f"(declare-const X_{i} Real)\n(assert (>= X_{i} 0))\n(assert (<= X_{i} 1))" for i in range(4)]
     lines += [f"(declare-const Y_{i} Real)" for i in range(5)]
-    (tmp_path / "p.vnnlib").write_text("\n".join([*lines, "(assert (< Y_4 0))"]))
+    (tmp_path / "p.vnnlib").write_text("\n".join([*lines, "(assert (<= Y_4 -0.1))"]))
     done = run_cold("verify", "m.onnx", "p.vnnlib", "--output", "r", engine=REAL, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "unsat\n"), done.stderr
     done = run_cold("bounds", "m.onnx", "p.vnnlib", "--output", "r", engine=REAL, cwd=tmp_path)
