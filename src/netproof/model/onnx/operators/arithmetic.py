@@ -8,7 +8,9 @@ import torch
 from netproof.model.affine import Linear, Scale, Sum
 from netproof.model.moves import Expand, Reshape, SumAxes, Transpose
 from netproof.model.nonlinear import LeakyRelu, Relu
+from netproof.model.nonlinear.smooth import Reciprocal
 from netproof.model.onnx.context import Context, Ref, Value, converts
+from netproof.model.onnx.operators.fusing import fused_product
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 
@@ -200,6 +202,9 @@ def _sum(c: Context) -> Value:
 
 @converts("Mul")
 def _mul(c: Context) -> Value:
+    left, right = c.value(0), c.value(1)
+    if isinstance(left, Ref) and isinstance(right, Ref) and (fused := fused_product(c, left, right)):
+        return fused
     left, right = _factors(c)
     if isinstance(left, Constant):
         left, right = right, left
@@ -211,6 +216,8 @@ def _mul(c: Context) -> Value:
 @converts("Div")
 def _div(c: Context) -> Value:
     divisor = c.value(1)
+    if isinstance(divisor, Ref) and isinstance(dividend := c.value(0), Constant):
+        return scale(c, c.emit(Reciprocal(), divisor), dividend)
     if isinstance(divisor, Ref):
         c.refuse("the divisor depends on the network's input", "division cannot be bounded yet")
     return scale(c, c.node(0), reciprocal(c, divisor))
