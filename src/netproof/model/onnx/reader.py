@@ -22,8 +22,6 @@ from netproof.model.origin.constant import Constant
 from netproof.model.origin.trace import Step, Stored, Trace
 
 HINTS = {
-    "Sigmoid": "only ReLU and LeakyReLU networks are supported so far",
-    "Tanh": "only ReLU and LeakyReLU networks are supported so far",
     "Softmax": "drop a final Softmax: it keeps the order of the outputs",
     "LogSoftmax": "drop a final LogSoftmax: it keeps the order of the outputs",
     "MaxPool": "train with AveragePool or strided convolutions",

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from netproof.model.affine import Sum
-from netproof.model.nonlinear import Reciprocal, Sqrt, Square
+from netproof.model.nonlinear.smooth import Reciprocal, Sqrt, Square
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import added, expand, reduce_axes, reshaped, scale
 from netproof.model.onnx.operators.moves import reshape

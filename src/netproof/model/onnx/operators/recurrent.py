@@ -13,7 +13,8 @@ import numpy as np
 
 from netproof.model.affine import Sum
 from netproof.model.moves import Transpose
-from netproof.model.nonlinear import Relu, Sigmoid, Tanh
+from netproof.model.nonlinear import Relu
+from netproof.model.nonlinear.smooth import Sigmoid, Tanh
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import added, linear, scale, transposed
 from netproof.model.onnx.operators.moves import joined, reshape, select
@@ -189,9 +190,7 @@ def _state(c: Context, position: int, d: int, count: int, shape: tuple[int, int]
     return reshape(c, select(c, given, axis, np.array([d])), shape)
 
 
-def _cell(
-    c: Context, d: int, directions: int, gates: int, usual: tuple[str, ...], peepholes: int | None
-) -> Cell:
+def _cell(c: Context, d: int, directions: int, gates: int, usual: tuple[str, ...], peepholes: int | None) -> Cell:
     hidden = c.constant(2).shape[-1]
 
     def parts(position: int, count: int) -> tuple[Constant, ...]:

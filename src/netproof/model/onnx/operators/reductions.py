@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from netproof.model.affine import Sum
-from netproof.model.nonlinear import Exp, Log, Relu, Sqrt, Square
+from netproof.model.nonlinear import Relu
+from netproof.model.nonlinear.smooth import Exp, Log, Sqrt, Square
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import axes_to_reduce, expand, keeps, reduce_axes, scale
 from netproof.model.onnx.operators.moves import joined, reshape, select

@@ -13,7 +13,7 @@ import torch
 
 from netproof.model.affine import Scale, Sum
 from netproof.model.moves import Transpose
-from netproof.model.nonlinear import Exp, Log, Reciprocal
+from netproof.model.nonlinear.smooth import Exp, Log, Reciprocal
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import reduce_axes, scale
 from netproof.model.onnx.operators.moves import reshape, select
