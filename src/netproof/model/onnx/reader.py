@@ -24,9 +24,6 @@ from netproof.model.origin.trace import Step, Stored, Trace
 HINTS = {
     "Softmax": "drop a final Softmax: it keeps the order of the outputs",
     "LogSoftmax": "drop a final LogSoftmax: it keeps the order of the outputs",
-    "MaxPool": "train with AveragePool or strided convolutions",
-    "Clip": "write ReLU6 as Relu and subtraction: relu(x) - relu(x - 6)",
-    "PRelu": "use LeakyRelu",
     "Loop": "export without control flow",
     "If": "export without control flow",
     "Scan": "export without control flow",

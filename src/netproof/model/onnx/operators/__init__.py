@@ -1,15 +1,5 @@
 """The converters of ONNX operators, by kind; importing this package enters them all."""
 
-from netproof.model.onnx.operators import (
-    arithmetic,
-    conv,
-    moves,
-    norms,
-    products,
-    recurrent,
-    reductions,
-    smooth,
-    softmax,
-)
+from netproof.model.onnx.operators import arithmetic, composite, conv, hinges, moves, pools, products, smooth, steps
 
-__all__ = ["arithmetic", "conv", "moves", "norms", "products", "recurrent", "reductions", "smooth", "softmax"]
+__all__ = ["arithmetic", "composite", "conv", "hinges", "moves", "pools", "products", "smooth", "steps"]

@@ -7,7 +7,7 @@ import torch
 
 from netproof.model.affine import Linear, Scale, Sum
 from netproof.model.moves import Expand, Reshape, SumAxes, Transpose
-from netproof.model.nonlinear import LeakyRelu, Relu
+from netproof.model.nonlinear import Relu
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
@@ -278,11 +278,3 @@ def reduce_axes(c: Context, x: Ref, axes: tuple[int, ...], *, mean: bool, keep: 
 @converts("Relu")
 def _relu(c: Context) -> Value:
     return c.emit(Relu(), c.node(0))
-
-
-@converts("LeakyRelu")
-def _leaky_relu(c: Context) -> Value:
-    alpha = float(c.attr("alpha", float(np.float32(0.01))))
-    if not 0.0 <= alpha <= 1.0:  # a NaN is refused too; above 1 the function is concave
-        c.refuse(f"its slope {alpha} is not between 0 and 1")
-    return c.emit(LeakyRelu(alpha), c.node(0))

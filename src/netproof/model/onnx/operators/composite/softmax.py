@@ -49,7 +49,7 @@ def _sums(c: Context, x: Ref) -> Ref:
 
 @converts("Softmax", "LogSoftmax")
 def _softmax(c: Context) -> Value:
-    """Relax exponentials of differences, their sum's reciprocal (or logarithm); before opset 13 over all axes behind."""
+    """Relax exponentials of differences and their sum's reciprocal, or logarithm, over the opset's own axes."""
     x, row = c.node(0), softmax if c.op == "Softmax" else log_softmax
     rank = len(x.shape)
     if c.opset < EACH_AXIS:

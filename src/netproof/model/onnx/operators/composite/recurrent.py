@@ -19,11 +19,12 @@ from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import added, linear, scale, transposed
 from netproof.model.onnx.operators.moves import joined, reshape, select
 from netproof.model.onnx.operators.products import product
+from netproof.model.ops import Nonlinear
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-ACTIVATIONS = {"sigmoid": Sigmoid, "tanh": Tanh, "relu": Relu}
+ACTIVATIONS: dict[str, Nonlinear] = {"sigmoid": Sigmoid(), "tanh": Tanh(), "relu": Relu()}
 Activation = Callable[[Ref], Ref]
 
 
@@ -43,7 +44,7 @@ class Cell:
         """Add W x + R h + b of gate k, both biases in b."""
         biases = [b for b in (self.bias[k], self.bias_again[k]) if b is not None]
         own = linear(self.c, x, self.weight[k], constant.add(*biases) if len(biases) == 2 else None)
-        return added(self.c, own, self.of_state(k, h, None))
+        return plus(self.c, own, self.of_state(k, h, None))
 
     def of_state(self, k: int, h: Value, bias: Constant | None) -> Value:
         """Return R h (+ b) of gate k; a constant where h is one."""
@@ -63,12 +64,12 @@ def _lstm_step(cell: Cell, x: Ref, states: tuple[Value, ...]) -> tuple[Value, ..
     squash, candidate, out = cell.activations
 
     def peeped(gate: Ref, k: int, state: Value) -> Ref:
-        return added(c, gate, multiplied(c, state, cell.peephole[k])) if cell.peephole else gate
+        return plus(c, gate, multiplied(c, state, cell.peephole[k])) if cell.peephole else gate
 
     i = squash(peeped(cell.gate(0, x, h), 0, before))
     f = squash(peeped(cell.gate(2, x, h), 2, before))
     g = candidate(cell.gate(3, x, h))
-    after = added(c, product(c, i, g), multiplied(c, f, before))
+    after = plus(c, product(c, i, g), multiplied(c, f, before))
     o = squash(peeped(cell.gate(1, x, h), 1, after))
     return product(c, o, out(after)), after
 
@@ -83,12 +84,9 @@ def _gru_step(cell: Cell, x: Ref, states: tuple[Value, ...]) -> tuple[Value, ...
         inner: Value = product(c, r, cell.of_state(2, h, cell.bias_again[2]))
     else:
         inner = cell.of_state(2, multiplied(c, r, h), cell.bias_again[2])
-    n = candidate(added(c, own, inner))
-    if isinstance(h, Constant):
-        gap = scale(c, n, constant.constant(-1.0), h)
-    else:
-        gap = c.emit(Sum((1, -1)), h, n)
-    return (added(c, n, product(c, z, gap)),)
+    n = candidate(plus(c, own, inner))
+    gap = scale(c, n, constant.constant(-1.0), h) if isinstance(h, Constant) else c.emit(Sum((1, -1)), h, n)
+    return (plus(c, n, product(c, z, gap)),)
 
 
 def _rnn_step(cell: Cell, x: Ref, states: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -97,10 +95,20 @@ def _rnn_step(cell: Cell, x: Ref, states: tuple[Value, ...]) -> tuple[Value, ...
 
 
 def multiplied(c: Context, left: Value, right: Value) -> Value:
-    """Return left · right, a constant where both are."""
+    """Return left · right, a constant where both are, or where one is 0."""
     if isinstance(left, Constant) and isinstance(right, Constant):
         return constant.multiply(left, right)
-    return product(c, left, right)
+    zero = next((k for k in (left, right) if isinstance(k, Constant) and is_zero(k)), None)
+    return product(c, left, right) if zero is None else zero
+
+
+def plus(c: Context, x: Ref, value: Value) -> Ref:
+    """Return x + value; x itself where that is 0."""
+    return x if isinstance(value, Constant) and is_zero(value) else added(c, x, value)
+
+
+def is_zero(k: Constant) -> bool:
+    return k.radius is None and not k.value.any()
 
 
 # --- the node ------------------------------------------------------------------------------------------------
@@ -220,8 +228,7 @@ def _activations(c: Context, d: int, usual: tuple[str, ...]) -> tuple[Activation
     limit = float(c.attr("clip", 0.0))
 
     def one(name: str) -> Activation:
-        op = ACTIVATIONS[name]()
-        return lambda x: c.emit(op, _clipped(c, x, limit) if limit else x)
+        return lambda x: c.emit(ACTIVATIONS[name], _clipped(c, x, limit) if limit else x)
 
     return tuple(one(name) for name in names)
 

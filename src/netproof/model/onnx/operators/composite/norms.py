@@ -15,9 +15,9 @@ from netproof.model.affine import Sum
 from netproof.model.nonlinear.smooth import Reciprocal, Sqrt, Square
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import added, expand, reduce_axes, reshaped, scale
+from netproof.model.onnx.operators.composite.reductions import absolute
 from netproof.model.onnx.operators.moves import reshape
 from netproof.model.onnx.operators.products import product
-from netproof.model.onnx.operators.reductions import absolute
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 
