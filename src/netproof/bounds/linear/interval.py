@@ -124,12 +124,13 @@ class Intervals:
 def through(op: Affine, inputs: Sequence[Interval], weight: Tensor) -> Interval:
     """Bound an affine op on intervals (n, *node) of what it reads; weight (*node): its charge by rounding.
 
-    Midpoint and radius: |W m + b − exact| and the rounding of |W| r are both under γ(|W||x| + |b|).
+    Midpoint and radius: |W m + b − exact|, the rounding of |W| r, of r itself and of the ends are each under the
+    weight, γ(|W||x| + |b|). The radius is not enlarged beyond that: a sum of squares must not seem negative.
     """
     mids = [x.lower / 2 + x.upper / 2 for x in inputs]
     radii = [torch.maximum(x.upper - m, m - x.lower) for x, m in zip(inputs, mids, strict=True)]
     middle, spread = op.forward(*mids), op.absolute().linear().forward(*radii)
-    spread = enlarged(spread) + with_vanishing(weight * 4)
+    spread = spread + with_vanishing(enlarged(weight * 4))
     return Interval(middle - spread, middle + spread)
 
 
