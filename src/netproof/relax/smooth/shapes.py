@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from netproof.model.nonlinear.smooth import Exp, Log, Reciprocal, Sigmoid, Smooth, Sqrt, Square, Tanh
+from netproof.model.nonlinear.smooth import Exp, InverseRoot, Log, Reciprocal, Sigmoid, Smooth, Sqrt, Square, Tanh
 from netproof.model.nonlinear.smooth.powers import STEEP
 from netproof.relax.smooth.shape import Region, Shape, Touching
 
@@ -39,4 +39,5 @@ _SHAPES[Log] = lambda g: CONCAVE
 _SHAPES[Square] = lambda g: CONVEX
 _SHAPES[Sqrt] = lambda g: Shape(above=(Region(least=STEEP),))
 _SHAPES[Reciprocal] = lambda g: Shape((Region(low=0.0),), (Region(high=0.0),))
+_SHAPES[InverseRoot] = lambda g: CONVEX
 _SHAPES[Sigmoid] = _SHAPES[Tanh] = bent_once

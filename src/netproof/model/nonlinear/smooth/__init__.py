@@ -2,6 +2,6 @@
 
 from netproof.model.nonlinear.smooth.base import Smooth
 from netproof.model.nonlinear.smooth.exponential import Exp, Log, Sigmoid, Tanh
-from netproof.model.nonlinear.smooth.powers import Reciprocal, Sqrt, Square
+from netproof.model.nonlinear.smooth.powers import InverseRoot, Reciprocal, Sqrt, Square
 
-__all__ = ["Exp", "Log", "Reciprocal", "Sigmoid", "Smooth", "Sqrt", "Square", "Tanh"]
+__all__ = ["Exp", "InverseRoot", "Log", "Reciprocal", "Sigmoid", "Smooth", "Sqrt", "Square", "Tanh"]
