@@ -87,6 +87,7 @@ class Builder:
         self.nodes = [Node(0, Input(), (), shape, name)]
         self.room = room
         self.kinds = [kind]  # the coarsest type that holds every value of the node as a runtime computes it
+        self.rewritten: dict[str, onnx.NodeProto] = {}  # by their first output: nodes that onnxruntime is given instead
         self.slack: dict[int, Affine] = {}  # of nodes whose constants a runtime rounds: how far its own may lie
 
     def add(self, op: Op, inputs: Sequence[Ref], name: str, slack: Affine | None = None) -> Ref:
@@ -217,6 +218,15 @@ class Context:
             self.refuse(f"its inputs do not fit: {str(error).splitlines()[0]}", "check it with onnx.checker")
         self.claim(result.shape)
         return result
+
+    def give_runtime(self, **attributes: Any) -> None:
+        """Give onnxruntime the node with these attributes, which mean the same and which it can run."""
+        node = onnx.NodeProto()
+        node.CopyFrom(self.proto)
+        kept = [attribute for attribute in node.attribute if attribute.name not in attributes]
+        del node.attribute[:]
+        node.attribute.extend([*kept, *(onnx.helper.make_attribute(key, value) for key, value in attributes.items())])
+        self._builder.rewritten[self.proto.output[0]] = node
 
     def fits(self, *sizes: int, what: str = "its sizes") -> None:
         """Refuse numbers that no array within the limit can have, before they are computed with."""
