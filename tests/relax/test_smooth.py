@@ -64,6 +64,10 @@ def small(bounds: Bounds) -> Bounds:
     return [(low, high) for low, high in bounds if high < 60]
 
 
+def negative(bounds: Bounds) -> Bounds:
+    return [(-high, -low) for low, high in positive(bounds)]
+
+
 def near(bounds: Bounds) -> Bounds:
     """The same, where powers and hyperbolic functions do not overflow."""
     return [(low, high) for low, high in bounds if max(abs(low), abs(high)) < 60]
@@ -103,13 +107,13 @@ FUNCTIONS: dict[str, tuple[Smooth, Exact, Callable[[Bounds], Bounds]]] = {
     "reciprocal of less": (
         Reciprocal(),
         many_digits(lambda x: 1 / x),
-        lambda b: [(-high, -low) for low, high in positive(b)],
+        negative,
     ),
     "cube": (Power(3), many_digits(lambda x: x**3), near),
     "seventh power": (Power(7), many_digits(lambda x: x**7), near),
     "fourth power": (Power(4), many_digits(lambda x: x**4), near),
-    "inverse cube": (Power(-3), many_digits(lambda x: x**-3), lambda b: [(-high, -low) for low, high in positive(b)]),
-    "inverse square": (Power(-2), many_digits(lambda x: x**-2), lambda b: [(-high, -low) for low, high in positive(b)]),
+    "inverse cube": (Power(-3), many_digits(lambda x: x**-3), negative),
+    "inverse square": (Power(-2), many_digits(lambda x: x**-2), negative),
     "power 2.5": (RealPower(2.5), many_digits(lambda x: x ** mpmath.mpf(2.5)), positive),
     "power 0.3": (RealPower(0.3), many_digits(lambda x: x ** mpmath.mpf(0.3)), positive),
     "power -0.7": (RealPower(-0.7), many_digits(lambda x: x ** mpmath.mpf(-0.7)), positive),

@@ -34,7 +34,8 @@ class Region:
     high: float = torch.inf
     left: Limit | None = None
     right: Limit | None = None
-    least: float | None = None  # the first point at which a line may touch, whatever the bounds
+    least: float | None = None  # the first and the last point at which a line may touch, whatever the bounds
+    most: float | None = None
 
     def contacts(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
         """Return between which points of the region lines on these bounds may touch; first > last: nowhere."""
@@ -43,8 +44,8 @@ class Region:
             first = torch.where(lower >= self.low, lower, self.left(lower.clamp(max=self.low)))
         if self.right is not None:
             last = torch.where(upper <= self.high, upper, self.right(upper.clamp(min=self.high)))
-        if self.least is not None:
-            first, last = first.clamp(min=self.least), last.clamp(min=self.least)
+        if self.least is not None or self.most is not None:
+            first, last = (end.clamp(min=self.least, max=self.most) for end in (first, last))
         return first, last
 
 

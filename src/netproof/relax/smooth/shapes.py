@@ -83,8 +83,8 @@ def _hard_swish(function: HardSwish) -> Shape:
 
 def _elu(function: Elu) -> Shape:
     """Return its shape: convex, but for a corner at 0 that is concave where it is steeper on its left."""
-    if function.alpha <= 1.0:
-        return _convex(function)
+    if function.alpha <= 1.0:  # right of 0 all tangents are the same, so none touches there
+        return Shape(below=(Region(most=float(len(function.corners))),))
     return Shape((region(function, -_INFINITE, 0.0, _BELOW),), (region(function, 0.0, 1.0, _ABOVE),))
 
 
@@ -113,8 +113,8 @@ def _wave(function: Sin) -> Shape:
     """Return the shape over two periods from the origin: convex, concave, convex, concave."""
     start, far = function.origin, 4.0 * math.pi
     parts = [(start + k * math.pi, start + (k + 1) * math.pi) for k in range(4)]
-    below, above = ((region(function, *part, sign, far) for part in parts[i::2]) for i, sign in enumerate((1.0, -1.0)))
-    return Shape(tuple(below), tuple(above))
+    below = tuple(region(function, *part, _BELOW, far) for part in parts[0::2])
+    return Shape(below, tuple(region(function, *part, _ABOVE, far) for part in parts[1::2]))
 
 
 _SHAPES: dict[type[Smooth], Callable[[Any], Shape]] = {

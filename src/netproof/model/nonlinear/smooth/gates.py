@@ -91,7 +91,7 @@ class Mish(Smooth):
     least = -0.3089
 
     def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        # With e = exp(−|x|) the gate is p / (p + 2e²), p = 1 + 2e, where x > 0, and p / (p + 2), p = e² + 2e, elsewhere.
+        # With e = exp(−|x|) the gate is p / (p + 2e²), p = 1 + 2e, where x > 0, else p / (p + 2), p = e² + 2e.
         e = (-x.abs()).exp()
         part = torch.where(x > 0, 1.0 + 2.0 * e, e * (e + 2.0))
         gate = part / (part + torch.where(x > 0, 2.0 * e * e, 2.0))
