@@ -24,6 +24,7 @@ class Relaxation(ABC):
     """
 
     arity: int = 1  # the number of operands
+    undefined: str | None = None  # why `range` may be infinite: where g is not defined; None: it is everywhere
     kink: float | None = None  # the only point to the left and right of which g is linear; None: there is none
 
     @abstractmethod

@@ -17,7 +17,7 @@ from netproof.bounds.linear.region import Region
 from netproof.bounds.linear.sums import tightened
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
-from netproof.errors import ModelError
+from netproof.errors import Unbounded
 from netproof.model.graph import Graph, Node
 from netproof.model.ops import Affine, Input, Nonlinear
 from netproof.numerics import enlarged, lowered, rounding, with_vanishing
@@ -45,18 +45,25 @@ class Intervals:
         """Bound the next node from its inputs' bounds; past the deadline, over a ball as over a box."""
         node = self.graph.nodes[len(self.of)]
         bound = self._bound(node)
-        if not bool((bound.lower.isfinite() & bound.upper.isfinite()).all()):
-            raise ModelError(
-                "values overflow float64 on this input set",
-                place=f"node {node.name!r}",
-                remedy="use a smaller input set",
-            )
+        finite = bound.lower.isfinite() & bound.upper.isfinite()
+        if not bool(finite.all()):
+            raise Unbounded(self._why(node, finite), place=f"node {node.name!r}", remedy="use a smaller input set")
         self.of.append(bound)
         self.charge.magnitude.append(self.of[-1].magnitude)
         self.charge.weight.append(self._weight(node))
         if self.linear_on_a_ball(node.index) and self._is_read(node):
             self._over_the_ball(node, deadline or Deadline())
         return self.of[-1]
+
+    def _why(self, node: Node, finite: Tensor) -> str:
+        """Say why not all entries of a node are finite: where its function is not defined, with the bounds there."""
+        found = relaxation_of(node.op).undefined if isinstance(node.op, Nonlinear) else None
+        if found is None:
+            return "values overflow float64 on this input set"
+        h = self.of[node.inputs[0]].flat
+        entry = int(finite.flatten().int().argmin()) if h.lower.numel() == finite.numel() else None
+        where = "" if entry is None else f", which is bounded by {h.lower[entry]:.6g} and {h.upper[entry]:.6g}"
+        return f"{found}{where}"
 
     def tighten(self, index: int, better: Interval) -> None:
         """Replace a node's bounds by confirmed, tighter ones."""
