@@ -36,6 +36,7 @@ class Ref:
     index: int
     shape: tuple[int, ...]
     kind: str = "float32"  # of the file's tensor: "float32", "float16" or "float64"
+    holds: str = "reals"  # or "integers", or the "truths" 0 and 1: what a cast to such a type may pass on
 
 
 Value = Constant | Ref
@@ -209,6 +210,10 @@ class Context:
     def held_by(self, ref: Ref) -> str:
         """Return the coarsest type that holds every value of the node; the file may have cast it to a finer one."""
         return self._builder.kinds[ref.index]
+
+    def made(self, index: int) -> Node:
+        """Return a node of the graph being built."""
+        return self._builder.nodes[index]
 
     def emit(self, op: Op, *inputs: Ref, slack: Affine | None = None) -> Ref:
         """Add a node. A runtime's own constants may lie up to `slack` from those of the op."""

@@ -16,7 +16,7 @@ from onnx import helper
 from netproof.model.onnx.context import Context, Value
 from netproof.model.onnx.file import FLOATS, INTEGERS
 from netproof.model.onnx.operators.arithmetic import broadcast
-from netproof.model.onnx.operators.rearrange import MOVED, rearranged
+from netproof.model.onnx.operators.data.rearrange import MOVED, rearranged
 from netproof.model.onnx.reference import evaluate
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant

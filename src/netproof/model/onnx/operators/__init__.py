@@ -2,15 +2,28 @@
 
 from netproof.model.onnx.operators import (
     arithmetic,
+    choices,
     composite,
     conv,
+    data,
     hinges,
     moves,
     pools,
     products,
-    rearrange,
     smooth,
     steps,
 )
 
-__all__ = ["arithmetic", "composite", "conv", "hinges", "moves", "pools", "products", "rearrange", "smooth", "steps"]
+__all__ = [
+    "arithmetic",
+    "choices",
+    "composite",
+    "conv",
+    "data",
+    "hinges",
+    "moves",
+    "pools",
+    "products",
+    "smooth",
+    "steps",
+]

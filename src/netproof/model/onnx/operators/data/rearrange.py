@@ -40,7 +40,7 @@ MOVED: dict[str, tuple[int, ...]] = {
 }
 
 
-@converts(*(operator for operator in MOVED if operator != "Pad"))
+@converts(*(operator for operator in MOVED if operator not in ("Pad", "Where")))
 def _rearranged(c: Context) -> Value:
     """Select entries, exactly; where they come from must be constant."""
     return rearranged(c)
@@ -54,6 +54,8 @@ def _pad(c: Context) -> Value:
 
 def rearranged(c: Context) -> Value:
     """Select entries of the inputs as the operator moves their numbers; a constant where all of them are."""
+    if c.op == "MaxUnpool" and c.input(2) is not None:
+        c.refuse("runtimes differ on what its output_shape does to the indices", "export without output_shape")
     if c.attr("reduction", "none") != "none":
         c.refuse(f"its reduction {c.attr('reduction')!r} joins entries that meet", "export with reduction='none'")
     sources = [c.value(i) for i in MOVED[c.op] if c.input(i) is not None]
@@ -93,14 +95,15 @@ def _flat(c: Context, source: Value) -> Value:
 
 def _picked(sources: Sequence[Constant], index: np.ndarray) -> Constant:
     """Select entries of constants, and the bounds on their rounding with them."""
-    widths = []
+    widths: list[np.ndarray | None] = []
     for kind in ("radius", "slack"):
         if all(getattr(source, kind) is None for source in sources):
             widths.append(None)
             continue
         found = [getattr(s, kind) if getattr(s, kind) is not None else np.zeros(s.shape) for s in sources]
         widths.append(np.concatenate([np.broadcast_to(w, s.shape) for w, s in zip(found, sources, strict=True)])[index])
-    return Constant(np.concatenate([s.value for s in sources])[index], *widths, sources[0].dtype)
+    radius, slack = widths
+    return Constant(np.concatenate([s.value for s in sources])[index], radius, slack, sources[0].dtype)
 
 
 def _numbers(c: Context, sources: Sequence[Value]) -> np.ndarray:
