@@ -224,6 +224,11 @@ class Context:
         self.claim(result.shape)
         return result
 
+    def instead(self, op: str, inputs: list[Value | None], **attributes: Any) -> Context:
+        """Return another node in place of this one."""
+        proto = onnx.helper.make_node(op, [f"in{i}" for i in range(len(inputs))], self.proto.output, **attributes)
+        return Context(proto, inputs, self._builder, self.file, self.name)
+
     def give_runtime(self, **attributes: Any) -> None:
         """Give onnxruntime the node with these attributes, which mean the same and which it can run."""
         node = onnx.NodeProto()

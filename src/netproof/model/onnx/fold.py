@@ -16,6 +16,7 @@ from onnx import helper
 from netproof.model.onnx.context import Context, Value
 from netproof.model.onnx.file import FLOATS, INTEGERS
 from netproof.model.onnx.operators.arithmetic import broadcast
+from netproof.model.onnx.operators.data.casts import as_cast
 from netproof.model.onnx.operators.data.rearrange import MOVED, rearranged
 from netproof.model.onnx.reference import evaluate
 from netproof.model.origin import constant
@@ -43,7 +44,7 @@ STEADY = {"Abs", "Neg", "Relu"}  # elementwise, and no two results are farther a
 
 def foldable(operator: str) -> bool:
     """Say whether some constant form of the operator can be folded."""
-    special = ("Constant", "ConstantOfShape", "Shape", "Size", "Cast", "Dropout", "MatMul", "Reciprocal")
+    special = ("Constant", "ConstantOfShape", "Shape", "Size", "Cast", "CastLike", "Dropout", "MatMul", "Reciprocal")
     known = MOVES | MOVED.keys() | INTEGER_ONLY | COMPARISONS | ARITHMETIC.keys()
     return operator in special or operator in known
 
@@ -54,6 +55,8 @@ def fold(c: Context) -> list[Value]:
     floats = any(v is not None and v.is_float for v in inputs)
     if c.op in ("Cast", "Reciprocal"):
         c.claim(c.constant(0).shape)
+    if c.op == "CastLike":
+        c = as_cast(c)
     if c.op == "Cast":
         return [_cast(c)]
     if c.op == "Dropout":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,6 +32,16 @@ def select(c: Context, x: Ref, axis: int, index: np.ndarray) -> Ref:
     if index.size == size and np.array_equal(index, np.arange(size)):
         return x
     return c.emit(Index(axis, torch.from_numpy(index), size), x)
+
+
+def turned_last(c: Context, x: Ref, axis: int, change: Callable[[Ref], Ref]) -> Ref:
+    """Return `change` of x with one of its axes last, and the axis back in its place."""
+    rank = len(x.shape)
+    if axis == rank - 1:
+        return change(x)
+    there = (*(i for i in range(rank) if i != axis), axis)
+    back = tuple(int(i) for i in np.argsort(there))
+    return c.emit(Transpose(back), change(c.emit(Transpose(there), x)))
 
 
 @converts("Identity")
