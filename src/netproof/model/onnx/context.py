@@ -132,7 +132,7 @@ class Context:
         self.name = name
         self.file = file
         self.notes: list[str] = []
-        self._builder = builder
+        self.builder = builder
         self._attributes = {a.name: a for a in proto.attribute}
 
     def attr(self, name: str, default: Any = None) -> Any:
@@ -209,16 +209,16 @@ class Context:
 
     def held_by(self, ref: Ref) -> str:
         """Return the coarsest type that holds every value of the node; the file may have cast it to a finer one."""
-        return self._builder.kinds[ref.index]
+        return self.builder.kinds[ref.index]
 
     def made(self, index: int) -> Node:
         """Return a node of the graph being built."""
-        return self._builder.nodes[index]
+        return self.builder.nodes[index]
 
     def emit(self, op: Op, *inputs: Ref, slack: Affine | None = None) -> Ref:
         """Add a node. A runtime's own constants may lie up to `slack` from those of the op."""
         try:
-            result = self._builder.add(op, inputs, self.name, slack)
+            result = self.builder.add(op, inputs, self.name, slack)
         except RuntimeError as error:  # what torch raises for shapes that do not fit
             self.refuse(f"its inputs do not fit: {str(error).splitlines()[0]}", "check it with onnx.checker")
         self.claim(result.shape)
@@ -227,7 +227,7 @@ class Context:
     def instead(self, op: str, inputs: list[Value | None], **attributes: Any) -> Context:
         """Return another node in place of this one."""
         proto = onnx.helper.make_node(op, [f"in{i}" for i in range(len(inputs))], self.proto.output, **attributes)
-        return Context(proto, inputs, self._builder, self.file, self.name)
+        return Context(proto, inputs, self.builder, self.file, self.name)
 
     def give_runtime(self, **attributes: Any) -> None:
         """Give onnxruntime the node with these attributes, which mean the same and which it can run."""
@@ -236,7 +236,7 @@ class Context:
         kept = [attribute for attribute in node.attribute if attribute.name not in attributes]
         del node.attribute[:]
         node.attribute.extend([*kept, *(onnx.helper.make_attribute(key, value) for key, value in attributes.items())])
-        self._builder.rewritten[self.proto.output[0]] = node
+        self.builder.rewritten[self.proto.output[0]] = node
 
     def fits(self, *sizes: int, what: str = "its sizes") -> None:
         """Refuse numbers that no array within the limit can have, before they are computed with."""
@@ -246,10 +246,10 @@ class Context:
     def claim(self, shape: Sequence[int]) -> None:
         """Refuse a result of this shape, before it is made, where all of them together would be too large."""
         count = entries(shape)
-        if count > self._builder.room:
+        if count > self.builder.room:
             size = "x".join(map(str, shape))
             self.refuse(f"its result of shape {size} makes the network too large", TOO_LARGE)
-        self._builder.room -= count
+        self.builder.room -= count
 
     def refuse(self, why: str, remedy: str | None = None) -> NoReturn:
         raise UnsupportedOp(self.op, node=self.name, why=why, file=self.file.path, remedy=remedy)

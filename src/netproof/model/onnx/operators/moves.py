@@ -165,7 +165,14 @@ def _split(c: Context) -> list[Value]:
         c.refuse(f"parts of {sizes} do not add up to {x.shape[axis]}")
     stops = np.cumsum(sizes)
     wanted = zip(c.proto.output, stops, sizes, strict=False)
-    return [select(c, x, axis, np.arange(stop - size, stop)) if name else x for name, stop, size in wanted]
+    parts_of: list[Value] = []
+    for name, stop, size in wanted:
+        if name and size == 0:
+            empty = np.zeros((*x.shape[:axis], 0, *x.shape[axis + 1 :]))
+            parts_of.append(Constant(empty, dtype=getattr(torch, x.kind)))
+        else:
+            parts_of.append(select(c, x, axis, np.arange(stop - size, stop)) if name else x)
+    return parts_of
 
 
 def pad_by_constant(c: Context) -> Value:
