@@ -12,6 +12,7 @@ from torch import Tensor
 
 from netproof.bounds.linear.backward import Backward, Charge
 from netproof.bounds.linear.lined_graph import one_hot
+from netproof.bounds.linear.sums import tightened
 from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.linear.region import Region
 from netproof.core.deadline import Deadline
@@ -107,7 +108,7 @@ class Intervals:
             lower, upper = relaxation_of(node.op).range(self.of[node.inputs[0]].flat)
             return Interval(lower.view(node.shape), upper.view(node.shape))
         lower, upper = through(node.op, [Interval(x.lower[None], x.upper[None]) for x in inputs], self._weight(node))
-        return Interval(lower[0], upper[0])
+        return tightened(self.graph, node, Interval(lower[0], upper[0]), self.of)
 
     def _weight(self, node: Node) -> Tensor:
         """Return what a coefficient of this node may cost by rounding, with what the weight lost to underflow."""
@@ -131,12 +132,16 @@ class Intervals:
 def through(op: Affine, inputs: Sequence[Interval], weight: Tensor) -> Interval:
     """Bound an affine op on intervals (n, *node) of what it reads; weight (*node): its charge by rounding.
 
-    Midpoint and radius: |W m + b − exact| and the rounding of |W| r are both under γ(|W||x| + |b|).
+    Midpoint and radius: |W m + b − exact|, the rounding of |W| r, of r itself and of the ends are each under the
+    weight, γ(|W||x| + |b|). The radius is not enlarged beyond that: a sum of squares must not seem negative. What only
+    moves numbers moves their bounds.
     """
+    if not op.fan and op.radius is None:
+        return Interval(*(op.forward(*side) for side in zip(*inputs, strict=True)))
     mids = [x.lower / 2 + x.upper / 2 for x in inputs]
     radii = [torch.maximum(x.upper - m, m - x.lower) for x, m in zip(inputs, mids, strict=True)]
     middle, spread = op.forward(*mids), op.absolute().linear().forward(*radii)
-    spread = enlarged(spread) + with_vanishing(weight * 4)
+    spread = spread + with_vanishing(enlarged(weight * 4))
     return Interval(middle - spread, middle + spread)
 
 

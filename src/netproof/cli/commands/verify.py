@@ -35,6 +35,7 @@ def verify(
     settings: options.Set = None,
     attack: options.Attack = None,
     seed: options.Seed = 0,
+    output: options.Output = None,
     json: options.Json = None,
     results_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write what goes to stdout, as VNN-COMP wants it.")
@@ -56,7 +57,7 @@ def verify(
         settings=settings,
         seed=seed,
         attack=attack,
-    )
+    ).asking(output)
     outputs = Outputs({"--json": json, "--results-file": results_file, "--witness": witness})
     outputs.check((model, spec))
     work = functools.partial(_work, model=model, spec=spec, engine=engine, form=form_of(witness))

@@ -17,7 +17,7 @@ from netproof.model.onnx.external import draw_in, parse_proto
 from netproof.model.origin.constant import Constant
 from netproof.model.origin.external import ExternalFile, model_data
 
-OPSETS = range(8, 22)
+OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
 FLOATS = {
     onnx.TensorProto.FLOAT: "float32",
     onnx.TensorProto.FLOAT16: "float16",

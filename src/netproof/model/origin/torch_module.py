@@ -44,6 +44,7 @@ class Runner:
 
     module: torch.nn.Module
     example: Tensor  # with its batch axis, of the module's dtype and on its device
+    chosen: Sequence[int] = (0,)  # which of the tensors that it returns are the network's outputs
 
     def __call__(self, points: Tensor) -> Tensor:
         """Run the module: (n, *example) -> (n, *output), float64 on the CPU."""
@@ -55,9 +56,11 @@ class Runner:
         with _Running(self.module):
             answer = self.module(point.to(like.device, like.dtype))
         found = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
-        if len(found) != 1:
-            raise ModelError(f"the module returns {len(found)} tensors", file=MODULE, remedy="return one tensor")
-        return found[0].detach().to("cpu", torch.float64)
+        if len(found) <= max(self.chosen):
+            remedy = "return the same number of tensors for every input"
+            raise ModelError(f"the module returns {len(found)} tensors", file=MODULE, remedy=remedy)
+        chosen = [found[i].detach().to("cpu", torch.float64) for i in self.chosen]
+        return chosen[0] if len(chosen) == 1 else torch.cat([part.flatten() for part in chosen])
 
 
 def exported(module: torch.nn.Module, example_shape: tuple[int, ...] | None) -> tuple[OnnxFile, Runner]:
@@ -156,14 +159,16 @@ class _Running:
 def _as_it_is(module: torch.nn.Module, example: Tensor) -> Iterator[None]:
     """Put the module in eval mode, float32 as float32, the caller's default type and device; restore all of it."""
     modes = [(part, part.training) for part in module.modules()]
-    precision = torch.get_float32_matmul_precision()
+    precision, fast = torch.get_float32_matmul_precision(), torch.backends.mha.get_fastpath_enabled()
     cudnn = torch.backends.cudnn.flags(torch.backends.cudnn.enabled, deterministic=True, allow_tf32=False)
     try:
         module.eval()
         torch.set_float32_matmul_precision("highest")
+        torch.backends.mha.set_fastpath_enabled(False)  # attention as one fused operator has no ONNX form
         with callers_state(), torch.no_grad(), cudnn, torch.autocast(example.device.type, enabled=False):
             yield
     finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
         torch.set_float32_matmul_precision(precision)
         for part, training in modes:
             part.training = training

@@ -3,7 +3,7 @@
 from netproof.model.nonlinear.smooth.base import Smooth
 from netproof.model.nonlinear.smooth.exponential import Cosh, Exp, Log, Sinh, Softplus
 from netproof.model.nonlinear.smooth.gates import Elu, ErfGate, HardSwish, Mish, Silu, TanhGate
-from netproof.model.nonlinear.smooth.powers import Power, RealPower, Reciprocal, Sqrt, Square
+from netproof.model.nonlinear.smooth.powers import InverseRoot, Power, RealPower, Reciprocal, Sqrt, Square
 from netproof.model.nonlinear.smooth.sigmoids import Atan, Erf, Sigmoid, Softsign, Tanh
 from netproof.model.nonlinear.smooth.waves import Cos, Sin
 
@@ -16,6 +16,7 @@ __all__ = [
     "ErfGate",
     "Exp",
     "HardSwish",
+    "InverseRoot",
     "Log",
     "Mish",
     "Power",

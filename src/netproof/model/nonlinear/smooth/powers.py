@@ -66,6 +66,25 @@ class Reciprocal(Smooth):
 
 
 @dataclass(frozen=True)
+class InverseRoot(Smooth):
+    """1 / √x: as one function, it is bounded more tightly than as a reciprocal of a root."""
+
+    least = 0.0
+    undefined = "its argument may be 0 or less"
+
+    def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        value = x.sqrt().reciprocal()
+        return value, -0.5 * value / x
+
+    def sizes(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        value = x.sqrt().reciprocal()
+        return value, value / x
+
+    def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
+        return lower >= 1.0 / ROOT
+
+
+@dataclass(frozen=True)
 class Power(Smooth):
     """x to the power of a whole number: at least 3, or at most −2."""
 

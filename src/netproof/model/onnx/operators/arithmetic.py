@@ -7,10 +7,8 @@ import torch
 
 from netproof.model.affine import Linear, Scale, Sum
 from netproof.model.moves import Expand, Reshape, SumAxes, Transpose
-from netproof.model.nonlinear import LeakyRelu, Relu
-from netproof.model.nonlinear.smooth import Reciprocal
+from netproof.model.nonlinear import Relu
 from netproof.model.onnx.context import Context, Ref, Value, converts
-from netproof.model.onnx.operators.fusing import fused_product
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 
@@ -80,17 +78,8 @@ def reshaped(k: Constant, shape: tuple[int, ...]) -> Constant:
 # --- matrix products ---------------------------------------------------------------------------------------
 
 
-def _factors(c: Context) -> tuple[Value, Value]:
-    """Return both factors, of which one must be a constant."""
-    left, right = c.value(0), c.value(1)
-    if isinstance(left, Ref) and isinstance(right, Ref):
-        c.refuse("both factors depend on the network's input", "bilinear layers cannot be bounded yet")
-    return left, right
-
-
-@converts("MatMul")
-def _matmul(c: Context) -> Value:
-    left, right = _factors(c)
+def matmul_by_constant(c: Context, left: Value, right: Value) -> Value:
+    """Add left @ right, of which one is a constant."""
     if isinstance(left, Ref):
         assert isinstance(right, Constant)
         return _times_matrix(c, left, right)
@@ -128,12 +117,10 @@ def _vector_cases(c: Context, matrix: Constant, x: Ref) -> Ref:
     return c.emit(Reshape(y.shape, y.shape[:-1]), y)
 
 
-@converts("Gemm")
-def _gemm(c: Context) -> Value:
+def gemm_by_constant(c: Context) -> Value:
+    """Add what a Gemm node says, of whose factors one is a constant."""
     left, right = c.value(0), c.value(1)
     alpha, beta = constant.constant(c.attr("alpha", 1.0)), constant.constant(c.attr("beta", 1.0))
-    if isinstance(left, Ref) and isinstance(right, Ref):
-        c.refuse("both factors depend on the network's input", "bilinear layers cannot be bounded yet")
     if isinstance(left, Constant) and isinstance(right, Constant):
         c.refuse("both factors are constants", "fold constants when exporting")
     if len(left.shape) != 2 or len(right.shape) != 2:
@@ -147,12 +134,12 @@ def _gemm(c: Context) -> Value:
         weight = constant.multiply(right if c.attr("transB", 0) else transposed(right), alpha)
         bias = _bias(addend, weight.shape[0])
         y = linear(c, x, weight, bias)
-        return y if bias is not None or addend is None else _plus(c, y, addend, beta)
+        return y if bias is not None or addend is None else plus(c, y, addend, beta)
     assert isinstance(right, Ref)
     x = right if c.attr("transB", 0) else swap_last(c, right)
     weight = constant.multiply(transposed(left) if c.attr("transA", 0) else left, alpha)
     y = swap_last(c, linear(c, x, weight))
-    return y if addend is None else _plus(c, y, addend, beta)
+    return y if addend is None else plus(c, y, addend, beta)
 
 
 def _bias(addend: Value | None, outputs: int) -> Constant | None:
@@ -162,7 +149,7 @@ def _bias(addend: Value | None, outputs: int) -> Constant | None:
     return reshaped(addend, (outputs,))
 
 
-def _plus(c: Context, y: Ref, addend: Value, beta: Constant) -> Ref:
+def plus(c: Context, y: Ref, addend: Value, beta: Constant) -> Ref:
     if broadcast(c, y.shape, addend.shape) != y.shape:
         c.refuse(f"its addend {addend.shape} does not fit a product of shape {y.shape}")
     if isinstance(addend, Constant):
@@ -173,6 +160,14 @@ def _plus(c: Context, y: Ref, addend: Value, beta: Constant) -> Ref:
 
 
 # --- elementwise arithmetic --------------------------------------------------------------------------------
+
+
+def added(c: Context, x: Ref, value: Value) -> Ref:
+    """Add x + value with broadcasting."""
+    if isinstance(value, Constant):
+        return scale(c, x, None, value)
+    shape = broadcast(c, x.shape, value.shape)
+    return c.emit(Sum((1, 1)), expand(c, x, shape), expand(c, value, shape))
 
 
 @converts("Add", "Sub")
@@ -198,29 +193,6 @@ def _sum(c: Context) -> Value:
         if isinstance(value, Constant):
             total = scale(c, total, None, value)
     return total
-
-
-@converts("Mul")
-def _mul(c: Context) -> Value:
-    left, right = c.value(0), c.value(1)
-    if isinstance(left, Ref) and isinstance(right, Ref) and (fused := fused_product(c, left, right)):
-        return fused
-    left, right = _factors(c)
-    if isinstance(left, Constant):
-        left, right = right, left
-    assert isinstance(left, Ref)
-    assert isinstance(right, Constant)
-    return scale(c, left, right)
-
-
-@converts("Div")
-def _div(c: Context) -> Value:
-    divisor = c.value(1)
-    if isinstance(divisor, Ref) and isinstance(dividend := c.value(0), Constant):
-        return scale(c, c.emit(Reciprocal(), divisor), dividend)
-    if isinstance(divisor, Ref):
-        c.refuse("the divisor depends on the network's input", "division cannot be bounded yet")
-    return scale(c, c.node(0), reciprocal(c, divisor))
 
 
 def reciprocal(c: Context, k: Constant) -> Constant:
@@ -265,15 +237,22 @@ def _batch_normalization(c: Context) -> Value:
 
 @converts("ReduceSum", "ReduceMean")
 def _reduce(c: Context) -> Value:
-    x = c.node(0)
-    rank = len(x.shape)
-    axes = c.attr_or_input("axes", 1)
-    if not axes:
-        if c.attr("noop_with_empty_axes", 0) == 1:
-            return x
-        axes = list(range(rank))
-    axes = sorted({c.axis(axis, rank) for axis in axes})
-    return reduce_axes(c, x, tuple(axes), mean=c.op == "ReduceMean", keep=bool(c.attr("keepdims", 1)))
+    """Add up along axes, exactly."""
+    axes = axes_to_reduce(c)
+    return c.node(0) if axes is None else reduce_axes(c, c.node(0), axes, mean=c.op == "ReduceMean", keep=keeps(c))
+
+
+def axes_to_reduce(c: Context) -> tuple[int, ...] | None:
+    """Return the axes that a reduction names, all where it names none; None where it says that nothing is reduced."""
+    rank, axes = len(c.node(0).shape), c.attr_or_input("axes", 1)
+    if axes:
+        return tuple(sorted({c.axis(axis, rank) for axis in axes}))
+    return None if c.attr("noop_with_empty_axes", 0) == 1 else tuple(range(rank))
+
+
+def keeps(c: Context) -> bool:
+    """Say whether a reduction keeps the axes that it reduces, with size 1."""
+    return bool(c.attr("keepdims", 1))
 
 
 @converts("GlobalAveragePool")
@@ -299,11 +278,3 @@ def reduce_axes(c: Context, x: Ref, axes: tuple[int, ...], *, mean: bool, keep: 
 @converts("Relu")
 def _relu(c: Context) -> Value:
     return c.emit(Relu(), c.node(0))
-
-
-@converts("LeakyRelu")
-def _leaky_relu(c: Context) -> Value:
-    alpha = float(c.attr("alpha", float(np.float32(0.01))))
-    if not 0.0 <= alpha <= 1.0:  # a NaN is refused too; above 1 the function is concave
-        c.refuse(f"its slope {alpha} is not between 0 and 1")
-    return c.emit(LeakyRelu(alpha), c.node(0))
