@@ -130,6 +130,8 @@ class Context:
         self.name = name
         self.file = file
         self.notes: list[str] = []
+        self.beyond: list[tuple[str, int]] = []  # tensors that the result depends on past the node's inputs, and nodes
+        self.fused = False  # whether the result stands for a pattern of several nodes that ends with this one
         self._builder = builder
         self._attributes = {a.name: a for a in proto.attribute}
 
@@ -208,6 +210,36 @@ class Context:
     def held_by(self, ref: Ref) -> str:
         """Return the coarsest type that holds every value of the node; the file may have cast it to a finer one."""
         return self._builder.kinds[ref.index]
+
+    # --- what was read before, for patterns of several nodes ---
+
+    def built(self, index: int) -> Node:
+        """Return a node that was emitted before."""
+        return self._builder.nodes[index]
+
+    def ref(self, index: int) -> Ref:
+        """Return the value of a node that was emitted before."""
+        return Ref(index, self._builder.nodes[index].shape, self._builder.kinds[index])
+
+    def slack_of(self, index: int) -> Affine | None:
+        """Return how far a runtime's own constants may lie from those of a node."""
+        return self._builder.slack.get(index)
+
+    def maker(self, tensor: str) -> onnx.NodeProto | None:
+        """Return the node of the file that makes a tensor; None where it is a constant or an input."""
+        return next((node for node in self.file.model.graph.node if tensor in node.output), None)
+
+    def before(self, tensor: str, kind: str) -> Ref | None:
+        """Return what the node that makes a tensor reads, where it is of this kind: it is then read past that node."""
+        node, made = self.maker(tensor), None
+        for position, name in enumerate(self.proto.input):
+            if name == tensor and isinstance(found := self.input(position), Ref):
+                made = self.built(found.index)
+        if node is None or made is None or node.op_type != kind or len(made.inputs) != 1:
+            return None
+        self.beyond.append((node.input[0], made.inputs[0]))
+        self.fused = True
+        return self.ref(made.inputs[0])
 
     def emit(self, op: Op, *inputs: Ref, slack: Affine | None = None) -> Ref:
         """Add a node. A runtime's own constants may lie up to `slack` from those of the op."""

@@ -176,14 +176,15 @@ class _Reader:
             if 0 in value.shape and isinstance(value, Ref):
                 context.refuse("its result has size zero", "zero-size tensors cannot be verified")
             self.values[output] = value
-        self._remember(node, name, inputs, [v for o, v in zip(node.output, results, strict=False) if o])
+        self._remember(context, [v for o, v in zip(node.output, results, strict=False) if o])
 
-    def _remember(self, node: onnx.NodeProto, name: str, inputs: list[Value | None], results: list[Value]) -> None:
+    def _remember(self, c: Context, results: list[Value]) -> None:
+        node, name, inputs = c.proto, c.name, c.inputs
         named = [output for output in node.output if output]
         taken = tuple((i, value.index) for i, value in zip(node.input, inputs, strict=True) if isinstance(value, Ref))
         made = tuple((o, value.index) for o, value in zip(named, results, strict=False) if isinstance(value, Ref))
         if made:
-            self.steps.append(Step(name, node.op_type, taken, made))
+            self.steps.append(Step(name, node.op_type, (*taken, *c.beyond), made, c.fused))
         for output, value in zip(named, results, strict=False):
             if isinstance(value, Constant):
                 self.constants.append(Stored.of(output, f"node {name!r}", value))

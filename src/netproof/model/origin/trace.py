@@ -40,6 +40,7 @@ class Step:
     op: str
     inputs: tuple[Link, ...]
     outputs: tuple[Link, ...]
+    fused: bool = False  # it stands for a pattern that ends with this node, so it makes no sense at inputs of its own
 
 
 @dataclass(frozen=True, eq=False)
