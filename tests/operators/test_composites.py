@@ -107,7 +107,9 @@ def test_attention_as_torch_has_it_is_decided_both_ways(kind: str, tmp_path: Pat
 # --- what torch does not export ------------------------------------------------------------------------------
 
 
-def with_node(op: str, shape: tuple[int, ...], *more: np.ndarray, opset: int = 13, seed: int = 0, **attributes: object) -> Model:
+def with_node(
+    op: str, shape: tuple[int, ...], *more: np.ndarray, opset: int = 13, seed: int = 0, **attributes: object
+) -> Model:
     """A linear layer of two inputs in this shape, one node of that kind, and a linear output."""
     model, size = Model((1, 2), opset=opset, seed=seed), int(np.prod(shape))
     model.add("Gemm", "x", model.weights(2, size), model.weights(size), out="h")
@@ -188,7 +190,9 @@ def test_softmax_is_exact_to_many_digits(seed: int) -> None:
         x = size * random.normal(size=6)
         found = network.graph.forward(torch.from_numpy(x)[None, None])[0, 0].tolist()
         terms = [mp.exp(mpf(float(v))) for v in x]
-        assert all(abs(mpf(p) - t / sum(terms)) <= mpf(1e-13) * t / sum(terms) for p, t in zip(found, terms, strict=True))
+        assert all(
+            abs(mpf(p) - t / sum(terms)) <= mpf(1e-13) * t / sum(terms) for p, t in zip(found, terms, strict=True)
+        )
 
 
 @pytest.mark.parametrize("mean", [0.0, 30.0, 1000.0])

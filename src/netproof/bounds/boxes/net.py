@@ -17,8 +17,8 @@ from torch import Tensor
 from netproof.bounds.linear.backward import Backward
 from netproof.bounds.linear.coefficients import Dense
 from netproof.bounds.linear.interval import Intervals, through
-from netproof.bounds.linear.sums import tightened
 from netproof.bounds.linear.lined_graph import one_hot, shaped
+from netproof.bounds.linear.sums import tightened
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine

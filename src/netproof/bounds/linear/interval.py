@@ -12,9 +12,9 @@ from torch import Tensor
 
 from netproof.bounds.linear.backward import Backward, Charge
 from netproof.bounds.linear.lined_graph import one_hot
-from netproof.bounds.linear.sums import tightened
 from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.linear.region import Region
+from netproof.bounds.linear.sums import tightened
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.errors import Unbounded

@@ -89,6 +89,8 @@ class Builder:
         self.kinds = [kind]  # the coarsest type that holds every value of the node as a runtime computes it
         self.slack: dict[int, Affine] = {}  # of nodes whose constants a runtime rounds: how far its own may lie
 
+        self.softmax: dict[int, tuple[int, bool]] = {}  # see `Trace`
+
     def add(self, op: Op, inputs: Sequence[Ref], name: str, slack: Affine | None = None) -> Ref:
         empty = [torch.zeros(0, *ref.shape, dtype=torch.float64) for ref in inputs]
         shape = tuple(op.forward(*empty).shape[1:])
@@ -248,6 +250,11 @@ class Context:
         except RuntimeError as error:  # what torch raises for shapes that do not fit
             self.refuse(f"its inputs do not fit: {str(error).splitlines()[0]}", "check it with onnx.checker")
         self.claim(result.shape)
+        return result
+
+    def is_softmax(self, result: Ref, of: Ref, *, log: bool) -> Ref:
+        """Remember that a result is the softmax of another node along its last axis; return it."""
+        self._builder.softmax[result.index] = (of.index, log)
         return result
 
     def fits(self, *sizes: int, what: str = "its sizes") -> None:

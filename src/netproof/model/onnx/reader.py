@@ -112,6 +112,7 @@ class _Reader:
                 for name, value in zip(self.interface.outputs, values, strict=True)
                 if isinstance(value, Ref)
             ),
+            builder.softmax,
         )
         inputs = self.interface.input_infos()
         runnable = self.interface.runnable()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -83,3 +83,5 @@ class Trace:
     origin: tuple[int, ...]  # for each node of the simplified graph, the node here that has the same value
     inputs: tuple[Link, ...] = ()  # the file's inputs
     outputs: tuple[Link, ...] = ()  # the outputs that were asked for, without those that are constants
+    # Nodes that are softmax along the last axis of another node, and whether it is its logarithm.
+    softmax: Mapping[int, tuple[int, bool]] = field(default_factory=dict)
