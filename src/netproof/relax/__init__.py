@@ -9,6 +9,7 @@ from netproof.errors import ModelError
 from netproof.model.graph import Graph
 from netproof.model.nonlinear import LeakyRelu, Product, Relu
 from netproof.model.nonlinear.smooth import Sin, Smooth
+from netproof.model.nonlinear.steps import Floor, Round, Step
 from netproof.model.ops import Nonlinear, Op
 from netproof.relax.hinge import HingeRelaxation
 from netproof.relax.lines import Corners, Family, Fan, Line, Lines, Mix
@@ -17,6 +18,7 @@ from netproof.relax.relaxation import Relaxation
 from netproof.relax.slots import Slots
 from netproof.relax.smooth import SmoothRelaxation, WaveRelaxation, shape_of
 from netproof.relax.smooth.shapes import smooth_types
+from netproof.relax.steps import FloorRelaxation, RoundRelaxation, StepRelaxation
 
 __all__ = [
     "Corners",
@@ -68,6 +70,9 @@ def without_lp_form(graph: Graph) -> str | None:
 register(Relu, lambda op: HingeRelaxation(0.0))
 register(LeakyRelu, lambda op: HingeRelaxation(op.alpha))
 register(Product, lambda op: ProductRelaxation())
+register(Step, lambda op: StepRelaxation())
+register(Floor, lambda op: FloorRelaxation())
+register(Round, lambda op: RoundRelaxation())
 
 
 def _smooth(op: Smooth) -> SmoothRelaxation:

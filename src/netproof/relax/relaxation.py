@@ -12,7 +12,7 @@ from netproof.numerics import enlarged
 from netproof.relax.lines import Corners, Family, Lines
 
 _BEYOND = 2.0**-22  # of its size that a bound may grow by when it is rounded to float32, and more
-_THIN = 2.0**-16  # of their size: bounds that are kept in float32 are not split any further
+THIN = 2.0**-16  # of their size: bounds that are kept in float32 are not split any further
 
 
 class Relaxation(ABC):
@@ -71,7 +71,7 @@ class Relaxation(ABC):
     def splittable(self, h: Interval) -> Tensor:
         """Say where a split may help: g is not linear, and the bounds are not so thin that halves are no smaller."""
         unstable = self.unstable(h) if self.arity == 1 else self.unstable(h).unsqueeze(-2)
-        return unstable & (h.upper - h.lower > _THIN * (1.0 + h.magnitude))
+        return unstable & (h.upper - h.lower > THIN * (1.0 + h.magnitude))
 
     def split_point(self, h: Interval) -> Tensor:
         """Return where to split the bounds: at the kink, or in the middle."""

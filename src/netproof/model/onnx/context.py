@@ -36,6 +36,7 @@ class Ref:
     index: int
     shape: tuple[int, ...]
     kind: str = "float32"  # of the file's tensor: "float32", "float16" or "float64"
+    holds: str = "reals"  # or "integers", or the "truths" 0 and 1: what a cast to such a type may pass on
 
 
 Value = Constant | Ref
@@ -87,6 +88,7 @@ class Builder:
         self.nodes = [Node(0, Input(), (), shape, name)]
         self.room = room
         self.kinds = [kind]  # the coarsest type that holds every value of the node as a runtime computes it
+        self.rewritten: dict[str, onnx.NodeProto] = {}  # by their first output: nodes that onnxruntime is given instead
         self.slack: dict[int, Affine] = {}  # of nodes whose constants a runtime rounds: how far its own may lie
 
         self.softmax: dict[int, tuple[int, bool]] = {}  # see `Trace`
@@ -215,8 +217,8 @@ class Context:
 
     # --- what was read before, for patterns of several nodes ---
 
-    def built(self, index: int) -> Node:
-        """Return a node that was emitted before."""
+    def made(self, index: int) -> Node:
+        """Return a node of the graph being built."""
         return self._builder.nodes[index]
 
     def ref(self, index: int) -> Ref:
@@ -233,15 +235,15 @@ class Context:
 
     def before(self, tensor: str, kind: str) -> Ref | None:
         """Return what the node that makes a tensor reads, where it is of this kind: it is then read past that node."""
-        node, made = self.maker(tensor), None
+        node, own = self.maker(tensor), None
         for position, name in enumerate(self.proto.input):
             if name == tensor and isinstance(found := self.input(position), Ref):
-                made = self.built(found.index)
-        if node is None or made is None or node.op_type != kind or len(made.inputs) != 1:
+                own = self.made(found.index)
+        if node is None or own is None or node.op_type != kind or len(own.inputs) != 1:
             return None
-        self.beyond.append((node.input[0], made.inputs[0]))
+        self.beyond.append((node.input[0], own.inputs[0]))
         self.fused = True
-        return self.ref(made.inputs[0])
+        return self.ref(own.inputs[0])
 
     def emit(self, op: Op, *inputs: Ref, slack: Affine | None = None) -> Ref:
         """Add a node. A runtime's own constants may lie up to `slack` from those of the op."""
@@ -252,10 +254,21 @@ class Context:
         self.claim(result.shape)
         return result
 
+<<<<<<< HEAD
     def is_softmax(self, result: Ref, of: Ref, *, log: bool) -> Ref:
         """Remember that a result is the softmax of another node along its last axis; return it."""
         self._builder.softmax[result.index] = (of.index, log)
         return result
+=======
+    def give_runtime(self, **attributes: Any) -> None:
+        """Give onnxruntime the node with these attributes, which mean the same and which it can run."""
+        node = onnx.NodeProto()
+        node.CopyFrom(self.proto)
+        kept = [attribute for attribute in node.attribute if attribute.name not in attributes]
+        del node.attribute[:]
+        node.attribute.extend([*kept, *(onnx.helper.make_attribute(key, value) for key, value in attributes.items())])
+        self._builder.rewritten[self.proto.output[0]] = node
+>>>>>>> breadth
 
     def fits(self, *sizes: int, what: str = "its sizes") -> None:
         """Refuse numbers that no array within the limit can have, before they are computed with."""

@@ -7,7 +7,7 @@ counts X_0, X_1, …; each of them is then a part of it. Several outputs are one
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -180,18 +180,21 @@ class Interface:
         sizes = [math.prod(shape) for shape in shapes if shape is not None]
         return (sum(sizes),) if len(sizes) == len(shapes) else None
 
-    def runnable(self) -> bytes:
-        """Return the file for onnxruntime: without inputs and nodes that play no part, with the outputs asked for."""
+    def runnable(self, rewritten: Mapping[str, onnx.NodeProto]) -> bytes:
+        """Return the file for onnxruntime: without inputs and nodes that play no part, with the outputs asked for.
+
+        rewritten: nodes to give it in place of the file's own, by their first output.
+        """
         model, declared = self._file.model, [value.name for value in self._file.model.graph.output]
         every_input = len(self._declared) == len(self.inputs) == sum(v.name in self.used for v in self.inputs)
         whole = every_input and len(self.order) == len(model.graph.node) and list(self.outputs) == declared
-        if whole:
+        if whole and not rewritten:
             return self._file.data
         smaller = onnx.ModelProto()
         smaller.CopyFrom(model)
         graph = smaller.graph
         del graph.node[:], graph.input[:], graph.value_info[:], graph.output[:]
-        graph.node.extend(self.order)
+        graph.node.extend(rewritten.get(node.output[0], node) for node in self.order)
         graph.input.extend(v for v in self.inputs if v.name in self.used or len(self.inputs) == 1)
         given = {value.name: value for value in model.graph.output}
         graph.output.extend(given.get(name, onnx.ValueInfoProto(name=name)) for name in self.outputs)

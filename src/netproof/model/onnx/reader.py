@@ -115,7 +115,7 @@ class _Reader:
             builder.softmax,
         )
         inputs = self.interface.input_infos()
-        runnable = self.interface.runnable()
+        runnable = self.interface.runnable(builder.rewritten)
         return Reading(graph, trace, runnable, tuple(kinds), tuple(self.notes), inputs, outputs, builder.kinds[0])
 
     def _output(self, name: str) -> Value:

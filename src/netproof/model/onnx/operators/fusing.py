@@ -71,14 +71,14 @@ def _cube(c: Context, x: Ref, square: Ref) -> Ref | None:
 
 def _silu(c: Context, x: Ref, gate: Ref) -> Ref | None:
     """Match x·sigmoid(βx): it is silu(βx) / β."""
-    node = c.built(gate.index)
+    node = c.made(gate.index)
     if not isinstance(node.op, Sigmoid):
         return None
     return _of_multiple(c, x, node.inputs[0], lambda y: c.emit(Silu(), y))
 
 
 def _mish(c: Context, x: Ref, gate: Ref) -> Ref | None:
-    node = c.built(gate.index)
+    node = c.made(gate.index)
     if not isinstance(node.op, Tanh):
         return None
     inner = c.ref(node.inputs[0])
@@ -98,20 +98,20 @@ def _tanh_gate(c: Context, x: Ref, gate: Ref) -> Ref | None:
     inner = _less_one(c, gate)
     if inner is None or not isinstance(inner.op, Tanh):
         return None
-    return _scaled(c, x, lambda y: _approximate(c, y, c.built(inner.inputs[0])))
+    return _scaled(c, x, lambda y: _approximate(c, y, c.made(inner.inputs[0])))
 
 
 def _approximate(c: Context, x: Ref, argument: Node) -> Ref | None:
     k = _factor(argument)
-    added = None if k is None else c.built(argument.inputs[0])
+    added = None if k is None else c.made(argument.inputs[0])
     if added is None or k is None or not isinstance(added.op, Sum) or added.op.signs != (1, 1):
         return None
     if x.index not in added.inputs or len(set(added.inputs)) != 2:
         return None
     (other,) = (i for i in added.inputs if i != x.index)
-    scaled = c.built(other)
+    scaled = c.made(other)
     a = _factor(scaled)
-    if a is None or not _reads(c, c.ref(scaled.inputs[0]), Power, x) or c.built(scaled.inputs[0]).op != Power(3):
+    if a is None or not _reads(c, c.ref(scaled.inputs[0]), Power, x) or c.made(scaled.inputs[0]).op != Power(3):
         return None
     usual = abs(k - 0.79788456) < 1e-3 and abs(a - 0.044715) < 1e-4  # the shape is known near these
     return c.emit(TanhGate(k, a), x) if usual else None
@@ -122,7 +122,7 @@ def _approximate(c: Context, x: Ref, argument: Node) -> Ref | None:
 
 def _reads(c: Context, value: Ref, kind: type[Smooth], x: Ref) -> bool:
     """Say whether a value is that function of x."""
-    node = c.built(value.index)
+    node = c.made(value.index)
     return isinstance(node.op, kind) and node.inputs == (x.index,)
 
 
@@ -136,20 +136,20 @@ def _factor(node: Node) -> float | None:
 
 def _less_one(c: Context, value: Ref) -> Node | None:
     """Return the node that 1 was added to; None where nothing was, or anything else."""
-    node = c.built(value.index)
+    node = c.made(value.index)
     op = node.op
     if not isinstance(op, Scale) or op.add is None or op.mult is not None or op.radius is not None:
         return None
-    return c.built(node.inputs[0]) if bool((op.add == 1.0).all()) else None
+    return c.made(node.inputs[0]) if bool((op.add == 1.0).all()) else None
 
 
 def _scaled(c: Context, x: Ref, pattern: Callable[[Ref], Ref | None]) -> Ref | None:
     """Match a pattern of x, or else of what x is a multiple of, times the factor."""
     found = pattern(x)
-    factor = _factor(c.built(x.index))
+    factor = _factor(c.made(x.index))
     if found is not None or factor is None:
         return found
-    found = pattern(c.ref(c.built(x.index).inputs[0]))
+    found = pattern(c.ref(c.made(x.index).inputs[0]))
     return None if found is None else scale(c, found, constant.constant(factor))
 
 
@@ -157,8 +157,8 @@ def _of_multiple(c: Context, x: Ref, index: int, make: Callable[[Ref], Ref]) -> 
     """Return g(y)/β where node `index` is y = β·x, for β·x·gate(y) = g(y); None where it is not."""
     if index == x.index:
         return make(x)
-    op = c.built(index).op
-    if not isinstance(op, Scale) or c.built(index).inputs != (x.index,) or op.add is not None or op.mult is None:
+    op = c.made(index).op
+    if not isinstance(op, Scale) or c.made(index).inputs != (x.index,) or op.add is not None or op.mult is None:
         return None
     multiple = Constant(op.mult.numpy(), _factors(op.radius), _factors(c.slack_of(index)), getattr(torch, x.kind))
     return scale(c, make(c.ref(index)), reciprocal(c, multiple))
@@ -173,14 +173,14 @@ def _factors(op: Affine | None) -> np.ndarray | None:
 def inverse(c: Context, position: int) -> Ref:
     """Return 1 / x of the input at a position, of a square root as one function."""
     x = c.node(position)
-    root = c.before(c.proto.input[position], "Sqrt") if isinstance(c.built(x.index).op, Sqrt) else None
+    root = c.before(c.proto.input[position], "Sqrt") if isinstance(c.made(x.index).op, Sqrt) else None
     return c.emit(Reciprocal(), x) if root is None else c.emit(InverseRoot(), root)
 
 
 def logarithm(c: Context, position: int) -> Ref:
     """Return log x of the input at a position; of a sigmoid as −softplus(−h)."""
     x = c.node(position)
-    h = c.before(c.proto.input[position], "Sigmoid") if isinstance(c.built(x.index).op, Sigmoid) else None
+    h = c.before(c.proto.input[position], "Sigmoid") if isinstance(c.made(x.index).op, Sigmoid) else None
     if h is None:
         return c.emit(Log(), x)
     minus = constant.constant(-1.0)

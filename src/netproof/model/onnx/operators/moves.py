@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from netproof.model.moves import Concat, Index, Pad, Reshape, Transpose
-from netproof.model.onnx.context import Context, Ref, Value, converts, finest
-from netproof.model.onnx.file import FLOATS
+from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import broadcast, expand
 from netproof.model.origin.constant import Constant, loose, slack, widths
 
@@ -48,21 +47,6 @@ def _dropout(c: Context) -> Value:
     if len(c.proto.output) > 1 and c.proto.output[1]:
         c.refuse("its mask is used", "export the model in eval mode")
     return c.value(0)
-
-
-@converts("Cast")
-def _cast(c: Context) -> Value:
-    """Pass the value on, if the new type holds every value of the old one; else refuse."""
-    x, target = c.node(0), c.attr("to")
-    if target not in FLOATS:
-        c.refuse("it casts a value that depends on the input to a type other than float16, float32 or float64")
-    held = c.held_by(x)
-    if finest(held, FLOATS[target]) != FLOATS[target]:
-        c.refuse(
-            f"it rounds values from {held} to {FLOATS[target]}, which no bound accounts for",
-            "export the model in one float type, without mixed precision",
-        )
-    return replace(x, kind=FLOATS[target])
 
 
 @converts("Reshape")
@@ -174,11 +158,9 @@ def _split(c: Context) -> list[Value]:
     return [select(c, x, axis, np.arange(stop - size, stop)) if name else x for name, stop, size in wanted]
 
 
-@converts("Pad")
-def _pad(c: Context) -> Value:
+def pad_by_constant(c: Context) -> Value:
+    """Add the frame of a constant that a Pad node asks for."""
     x = c.node(0)
-    if c.attr("mode", "constant") != "constant":
-        c.refuse(f"mode {c.attr('mode')!r}", "only padding with a constant is supported")
     pads = c.attr_or_input("pads", 1) or []
     fill = c.optional_constant(2)
     if fill is not None and (fill.value.size > 1 or fill.radius is not None):

@@ -1,8 +1,8 @@
 """Converters of maxima over windows and axes: trees of pairwise maxima, exact by ReLUs.
 
 A maximum over a window is one along each axis in turn. Along one axis the entries of every window are laid out on an
-axis of their own, which is then halved, pair by pair: each halving is one ReLU layer, so k entries are log₂ k layers. Padding never
-wins a maximum, so windows at the border are made of their entries inside alone.
+axis of their own, which is then halved, pair by pair: each halving is one ReLU layer, so k entries are log₂ k layers.
+Padding never wins a maximum, so windows at the border are made of their entries inside alone.
 """
 
 from __future__ import annotations
