@@ -254,12 +254,11 @@ class Context:
         self.claim(result.shape)
         return result
 
-<<<<<<< HEAD
     def is_softmax(self, result: Ref, of: Ref, *, log: bool) -> Ref:
         """Remember that a result is the softmax of another node along its last axis; return it."""
         self._builder.softmax[result.index] = (of.index, log)
         return result
-=======
+
     def give_runtime(self, **attributes: Any) -> None:
         """Give onnxruntime the node with these attributes, which mean the same and which it can run."""
         node = onnx.NodeProto()
@@ -268,7 +267,6 @@ class Context:
         del node.attribute[:]
         node.attribute.extend([*kept, *(onnx.helper.make_attribute(key, value) for key, value in attributes.items())])
         self._builder.rewritten[self.proto.output[0]] = node
->>>>>>> breadth
 
     def fits(self, *sizes: int, what: str = "its sizes") -> None:
         """Refuse numbers that no array within the limit can have, before they are computed with."""

@@ -127,7 +127,6 @@ _SHAPES: dict[type[Smooth], Callable[[Any], Shape]] = {
     Sqrt: _root,
     InverseRoot: _convex,
     Reciprocal: _on_either_side,
-    InverseRoot: _convex,
     Power: _power,
     RealPower: _real_power,
     Sigmoid: _convex_then_concave,
