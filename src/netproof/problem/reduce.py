@@ -26,6 +26,7 @@ from netproof.errors import SpecError
 from netproof.model.network import Network
 from netproof.numerics import float_up, nearest_float32
 from netproof.problem.extend import with_inputs
+from netproof.problem.order import before_last_map
 from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.problem.property import Ball, Box, Disjunct, Property, Row
 from netproof.problem.rounding import FLOAT32_MAX, Rounded
@@ -46,8 +47,9 @@ def reduce(network: Network, property: Property) -> list[Problem]:
     check_sizes(network, property)
     if property.inputs_read:
         property = replace(property, disjuncts=tuple(map(_without_idle_rows, property.disjuncts)))
+    last, property = before_last_map(network, property)
     read = property.inputs_read
-    graph = with_inputs(network.graph, read) if read else network.graph  # one for all, so that they share their work
+    graph = with_inputs(last, read) if read else last  # one for all, so that they share their work
     problems = []
     for members in _on_one_set(property.disjuncts):
         disjuncts = [property.disjuncts[i] for i in members]

@@ -19,6 +19,7 @@ from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, PINNED, ROU
 from netproof.core.verdict import Stats, Status, Verdict, Witness, finite
 from netproof.model.network import Network
 from netproof.numerics import few_roundings
+from netproof.problem.order import before_last_map
 from netproof.problem.problem import Problem
 from netproof.problem.property import Property
 from netproof.problem.witness import confirmed, in_set, project, rounding_gap, violated
@@ -32,7 +33,7 @@ WEIGHING = 16  # roundings in the weights of rows beyond one per row: their expo
 class Evaluated:
     """What the real-valued network is known to do at one point of a disjunct's input set."""
 
-    upper: float  # the largest row is at most this
+    upper: float  # the largest row, as problems ask it, is at most this
     violates: bool  # every row is on its side for certain, rounding included
     disjunct: int
     point: tuple[float, ...]
@@ -43,6 +44,7 @@ class Evidence:
 
     def __init__(self, network: Network, property: Property) -> None:
         self._network, self._property = network, property
+        self._asked = before_last_map(network, property)  # what bounds are of; violations are the whole network's
         empty = [disjunct.box.empty for disjunct in property.disjuncts]
         self._proved = [Fraction(int(e)) for e in empty]  # by disjunct, the share of its input set that is proved
         self._bounds = [math.inf if e else -math.inf for e in empty]  # by disjunct, the bound proved on all of its set
@@ -148,7 +150,7 @@ class Evidence:
         if index is None:
             return self._contradicted("a witness violates nothing", [], stats)
         disjunct = self._property.disjuncts[index]
-        low, high = rounding_gap(self._network, disjunct, witness.input)
+        low, high = rounding_gap(self._network.graph, disjunct, witness.input)
         sure = confirmed(disjunct, high)
         return Verdict(
             Status.SAT,
@@ -177,8 +179,11 @@ class Evidence:
         point = project(self._lowest[index].point.numpy(), disjunct)
         if not in_set(point, disjunct):  # a ball may hold no float32
             return None
-        high = rounding_gap(self._network, disjunct, point)[1]
-        return Evaluated(max(high, default=0.0), confirmed(disjunct, high), index, tuple(point.tolist()))
+        graph, asked = self._asked
+        high = whole = rounding_gap(graph, asked.disjuncts[index], point)[1]
+        if graph is not self._network.graph:
+            whole = rounding_gap(self._network.graph, disjunct, point)[1]
+        return Evaluated(max(high, default=0.0), confirmed(disjunct, whole), index, tuple(point.tolist()))
 
     def _contradiction(self, seen: Sequence[Evaluated]) -> str:
         """Say what in the evidence cannot be true; empty where nothing is."""

@@ -91,6 +91,8 @@ class Builder:
         self.rewritten: dict[str, onnx.NodeProto] = {}  # by their first output: nodes that onnxruntime is given instead
         self.slack: dict[int, Affine] = {}  # of nodes whose constants a runtime rounds: how far its own may lie
 
+        self.softmax: dict[int, tuple[int, bool]] = {}  # see `Trace`
+
     def add(self, op: Op, inputs: Sequence[Ref], name: str, slack: Affine | None = None) -> Ref:
         empty = [torch.zeros(0, *ref.shape, dtype=torch.float64) for ref in inputs]
         shape = tuple(op.forward(*empty).shape[1:])
@@ -132,6 +134,8 @@ class Context:
         self.name = name
         self.file = file
         self.notes: list[str] = []
+        self.beyond: list[tuple[str, int]] = []  # tensors that the result depends on past the node's inputs, and nodes
+        self.fused = False  # whether the result stands for a pattern of several nodes that ends with this one
         self.builder = builder
         self._attributes = {a.name: a for a in proto.attribute}
 
@@ -211,9 +215,35 @@ class Context:
         """Return the coarsest type that holds every value of the node; the file may have cast it to a finer one."""
         return self.builder.kinds[ref.index]
 
+    # --- what was read before, for patterns of several nodes ---
+
     def made(self, index: int) -> Node:
         """Return a node of the graph being built."""
         return self.builder.nodes[index]
+
+    def ref(self, index: int) -> Ref:
+        """Return the value of a node that was emitted before."""
+        return Ref(index, self.builder.nodes[index].shape, self.builder.kinds[index])
+
+    def slack_of(self, index: int) -> Affine | None:
+        """Return how far a runtime's own constants may lie from those of a node."""
+        return self.builder.slack.get(index)
+
+    def maker(self, tensor: str) -> onnx.NodeProto | None:
+        """Return the node of the file that makes a tensor; None where it is a constant or an input."""
+        return next((node for node in self.file.model.graph.node if tensor in node.output), None)
+
+    def before(self, tensor: str, kind: str) -> Ref | None:
+        """Return what the node that makes a tensor reads, where it is of this kind: it is then read past that node."""
+        node, own = self.maker(tensor), None
+        for position, name in enumerate(self.proto.input):
+            if name == tensor and isinstance(found := self.input(position), Ref):
+                own = self.made(found.index)
+        if node is None or own is None or node.op_type != kind or len(own.inputs) != 1:
+            return None
+        self.beyond.append((node.input[0], own.inputs[0]))
+        self.fused = True
+        return self.ref(own.inputs[0])
 
     def emit(self, op: Op, *inputs: Ref, slack: Affine | None = None) -> Ref:
         """Add a node. A runtime's own constants may lie up to `slack` from those of the op."""
@@ -231,6 +261,8 @@ class Context:
 
     def give_runtime(self, **attributes: Any) -> None:
         """Give onnxruntime the node with these attributes, which mean the same and which it can run."""
+        if self.maker(self.proto.output[0]) is None:
+            self.refuse("onnxruntime does not run it inside another node", "export with explicit pads")
         node = onnx.NodeProto()
         node.CopyFrom(self.proto)
         kept = [attribute for attribute in node.attribute if attribute.name not in attributes]

@@ -116,6 +116,7 @@ class _Reader:
                 for name, value in zip(self.interface.outputs, values, strict=True)
                 if isinstance(value, Ref)
             ),
+            builder.softmax,
         )
         inputs = self.interface.input_infos()
         runnable = self.interface.runnable(builder.rewritten)
@@ -180,16 +181,17 @@ class _Reader:
             if 0 in value.shape and isinstance(value, Ref):
                 context.refuse("its result has size zero", "zero-size tensors cannot be verified")
             self.values[output] = value
-        self._remember(node, name, inputs, [v for o, v in zip(node.output, results, strict=False) if o])
+        self._remember(context, [v for o, v in zip(node.output, results, strict=False) if o])
 
-    def _remember(self, node: onnx.NodeProto, name: str, inputs: list[Value | None], results: list[Value]) -> None:
+    def _remember(self, c: Context, results: list[Value]) -> None:
+        node, name, inputs = c.proto, c.name, c.inputs
         named = [output for output in node.output if output]
         read = {i: self.values.get(i) for i in reads(node)[len(inputs) :]}  # by graphs within the node
         read |= dict(zip(node.input, inputs, strict=True))
         taken = tuple((i, value.index) for i, value in read.items() if isinstance(value, Ref))
         made = tuple((o, value.index) for o, value in zip(named, results, strict=False) if isinstance(value, Ref))
         if made:
-            self.steps.append(Step(name, node.op_type, taken, made))
+            self.steps.append(Step(name, node.op_type, (*taken, *c.beyond), made, c.fused))
         for output, value in zip(named, results, strict=False):
             if isinstance(value, Constant):
                 self.constants.append(Stored.of(output, f"node {name!r}", value))
@@ -223,7 +225,7 @@ class _Reader:
         values = dict(inside.given)
         for tensor in inside.initializers:
             values[tensor.name] = read_tensor(tensor, tensor.name, self.file)
-        file = replace(self.file, opset=inside.opset)
+        file = replace(self.file, opset=inside.opset, model=onnx.ModelProto())  # names inside are not the file's
 
         def known(name: str) -> Value | None:
             return values[name] if name in values else around(name)

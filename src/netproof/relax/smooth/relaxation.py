@@ -47,9 +47,10 @@ class Partly(Family):
     def at(self, t: Tensor) -> Lines:
         found = self.curved.at(t)
         assert found.lower_intercept is not None
-        slopes = (torch.where(self.linear, self.line.slope, own) for own in found[:2])
-        above, below = (torch.where(self.linear, self.line.intercept, own) for own in found[2:])
-        return Lines(*slopes, above, below)
+        below, above = (torch.where(self.linear, self.line.slope, own) for own in found[:2])
+        intercepts = found.upper_intercept, found.lower_intercept
+        lift, drop = (torch.where(self.linear, self.line.intercept, own) for own in intercepts)
+        return Lines(below, above, lift, drop)
 
     def gradient(self, t: Tensor, coef: Tensor, h: Tensor, out: Tensor) -> None:
         self.curved.gradient(t, coef, h, out)

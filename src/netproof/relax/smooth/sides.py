@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -97,8 +98,9 @@ class Curved(Side):
         return (h - point).masked_fill(self.fixed, 0.0)
 
     def select(self, index: Tensor) -> Curved:
-        parts = (some(t, index) for t in (self.middle, self.before, self.after, self.fixed, self.slope))
-        return Curved(self.function, *parts, None if self.proof is None else self.proof.select(index))
+        middle, before, after = (some(t, index) for t in (self.middle, self.before, self.after))
+        proof = None if self.proof is None else self.proof.select(index)
+        return Curved(self.function, middle, before, after, some(self.fixed, index), some(self.slope, index), proof)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +114,9 @@ class Held:
 
     def select(self, index: Tensor) -> Held:
         return Held(*(some(t, index) for t in (self.slope, self.height, self.low, self.high)))
+
+
+_TENSORS = "lower", "upper", "at_lower", "at_upper", "first", "last", "touches"
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +153,8 @@ class Enclosure:
         return Line(slope, self.sign * found)
 
     def select(self, index: Tensor) -> Enclosure:
-        bounds = self.lower, self.upper, self.at_lower, self.at_upper, self.first, self.last, self.touches
-        parts = (some(t, index) for t in bounds)
-        return Enclosure(self.function, self.sign, *parts, tuple(held.select(index) for held in self.held))
+        parts: dict[str, Any] = {name: some(getattr(self, name), index) for name in _TENSORS}
+        return replace(self, **parts, held=tuple(held.select(index) for held in self.held))
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,8 +32,8 @@ class Moved(Family):
         assert found.lower_intercept is not None
         below = self._intercept(found.lower_slope, found.lower_intercept, -1.0)
         above = self._intercept(found.upper_slope, found.upper_intercept, 1.0)
-        slopes = (slope.masked_fill(self.wide, 0.0) for slope in found[:2])
-        return Lines(*slopes, above, below)
+        lower, upper = (slope.masked_fill(self.wide, 0.0) for slope in found[:2])
+        return Lines(lower, upper, above, below)
 
     def _intercept(self, slope: Tensor, intercept: Tensor, outward: float) -> Tensor:
         moved = torch.addcmul(intercept, slope, self.shift, value=-1.0)

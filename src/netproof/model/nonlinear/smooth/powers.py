@@ -10,7 +10,7 @@ from torch import Tensor
 from netproof.model.nonlinear.smooth.base import Smooth
 from netproof.numerics import HUGE
 
-ROOT = HUGE**0.5
+ROOT: float = HUGE**0.5
 STEEP = 2.0**-32  # below this a line on a square root is no steeper than here, where its slope is 2^15
 
 
@@ -111,7 +111,7 @@ class Power(Smooth):
         return value.abs() * more, slope.abs() * more
 
     def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
-        most = HUGE ** (1.0 / (abs(self.exponent) + 1))
+        most: float = HUGE ** (1.0 / (abs(self.exponent) + 1))
         if self.exponent > 0:
             return (lower >= -most) & (upper <= most)
         return (lower >= 1.0 / most) | (upper <= -1.0 / most)
@@ -140,7 +140,7 @@ class RealPower(Smooth):
         return value * (4.0 + 2.0 * abs(p) * log), slope.abs() * (4.0 + 2.0 * (abs(p) + 1.0) * log)
 
     def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
-        most = HUGE ** (1.0 / (abs(self.exponent) + 1.0))
+        most: float = HUGE ** (1.0 / (abs(self.exponent) + 1.0))
         return (lower >= (0.0 if self.exponent > 0 else 1.0 / most)) & (upper <= most)
 
     def carried(self, x: Tensor, e: Tensor) -> Tensor:

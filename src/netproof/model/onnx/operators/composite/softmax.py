@@ -24,12 +24,12 @@ EACH_AXIS = 13  # from this opset on the axis alone is normalised, before it eve
 
 def softmax(c: Context, x: Ref) -> Ref:
     """Add softmax along the last axis."""
-    return c.emit(Reciprocal(), _sums(c, x))
+    return c.is_softmax(c.emit(Reciprocal(), _sums(c, x)), x, log=False)
 
 
 def log_softmax(c: Context, x: Ref) -> Ref:
     """Add log softmax along the last axis."""
-    return scale(c, c.emit(Log(), _sums(c, x)), constant.constant(-1.0))
+    return c.is_softmax(scale(c, c.emit(Log(), _sums(c, x)), constant.constant(-1.0)), x, log=True)
 
 
 def _sums(c: Context, x: Ref) -> Ref:
