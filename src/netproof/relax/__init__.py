@@ -7,7 +7,7 @@ from typing import Any
 
 from netproof.errors import ModelError
 from netproof.model.graph import Graph
-from netproof.model.nonlinear import LeakyRelu, Product, Relu
+from netproof.model.nonlinear import LeakyRelu, Product, Relu, SoftmaxEntry
 from netproof.model.nonlinear.smooth import Sin, Smooth
 from netproof.model.ops import Nonlinear, Op
 from netproof.relax.hinge import HingeRelaxation
@@ -17,6 +17,7 @@ from netproof.relax.relaxation import Relaxation
 from netproof.relax.slots import Slots
 from netproof.relax.smooth import SmoothRelaxation, WaveRelaxation, shape_of
 from netproof.relax.smooth.shapes import smooth_types
+from netproof.relax.softmax import SoftmaxRelaxation
 
 __all__ = [
     "Corners",
@@ -68,6 +69,7 @@ def without_lp_form(graph: Graph) -> str | None:
 register(Relu, lambda op: HingeRelaxation(0.0))
 register(LeakyRelu, lambda op: HingeRelaxation(op.alpha))
 register(Product, lambda op: ProductRelaxation())
+register(SoftmaxEntry, lambda op: SoftmaxRelaxation(op.arity))
 
 
 def _smooth(op: Smooth) -> SmoothRelaxation:
