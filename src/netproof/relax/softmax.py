@@ -48,7 +48,7 @@ class _Box(NamedTuple):
 class SoftmaxRelaxation(Relaxation):
     """t goes from the tangents to the constants: below by the first operand's, above by the last one's."""
 
-    arity: int  # type: ignore[misc]
+    arity: int
 
     def linear_on(self, h: Interval) -> Tensor:
         return torch.zeros_like(h.lower[..., 0, :], dtype=torch.bool)

@@ -15,7 +15,7 @@ from netproof.numerics import LIBM, RUNTIME, enlarged, few_roundings, with_vanis
 class SoftmaxEntry(Nonlinear):
     """exp(x_0) / Σ_i exp(x_i): its own entry is the first operand, (arity, *shape) -> shape."""
 
-    arity: int  # type: ignore[misc]
+    arity: int
 
     def forward(self, *xs: Tensor) -> Tensor:
         (x,) = xs
