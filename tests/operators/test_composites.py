@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,10 @@ from torch import Tensor, nn
 from model.onnx_models import Model, ints
 from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.load import load_network
-from netproof.model.nonlinear import Product
+from netproof.model.nonlinear import Product, SoftmaxEntry
+from netproof.relax.softmax import SoftmaxRelaxation
 from support.both_ways import decided_both_ways
+from support.conformance import Conformance, usual_boxes
 
 mp.dps = 50
 
@@ -111,7 +114,7 @@ def with_node(
     op: str, shape: tuple[int, ...], *more: np.ndarray, opset: int = 13, seed: int = 0, **attributes: object
 ) -> Model:
     """A linear layer of two inputs in this shape, one node of that kind, and a linear output."""
-    model, size = Model((1, 2), opset=opset, seed=seed), int(np.prod(shape))
+    model, size = Model((1, 2), opset=opset), int(np.prod(shape))
     model.add("Gemm", "x", model.weights(2, size), model.weights(size), out="h")
     model.add("Reshape", "h", ints(*shape), out="r").add(op, "r", *more, out="n", **attributes)
     model.add("Reshape", "n", ints(1, -1), out="f")
@@ -217,3 +220,34 @@ def test_a_divisor_that_may_be_zero_is_said(tmp_path: Path) -> None:
     network = load_network(module, example_shape=(1, 2))
     with pytest.raises((ModelError, AssertionError)):
         decided_both_ways(network, *box(2, 20.0), tmp_path)  # type: ignore[arg-type]
+
+
+def exact_softmax(*x: Fraction) -> Fraction:
+    """p_0 to 50 digits."""
+    terms = [mp.exp(mpf(v.numerator) / mpf(v.denominator)) for v in x]
+    value = terms[0] / sum(terms)
+    return Fraction(int(value.man)) * Fraction(2) ** int(value.exp)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("arity", [2, 3])
+def test_planes_of_a_softmax_conform(arity: int, seed: int) -> None:
+    Conformance(SoftmaxRelaxation(arity), exact_softmax, usual_boxes(seed, arity)).check()
+
+
+def test_planes_of_a_softmax_conform_where_entries_are_far_apart() -> None:
+    boxes = [((-300.0, -299.0), (0.0, 1.0)), ((-1.0, 500.0), (0.0, 0.5)), ((1e6, 1e6 + 1), (1e6, 1e6 + 2))]
+    boxes += [((-40.0, 40.0), (-40.0, 40.0)), ((0.0, 1e-9), (0.0, 1e-9)), ((0.0, 0.0), (-1.0, 1.0))]
+    Conformance(SoftmaxRelaxation(2), exact_softmax, boxes).check()
+
+
+def test_the_error_of_a_softmax_holds_in_float32() -> None:
+    random = torch.Generator().manual_seed(0)
+    for size in (0.1, 3.0, 40.0):
+        x = size * torch.randn(200, 5, 7, generator=random, dtype=torch.float64)
+        e = 1e-3 * torch.rand(x.shape, generator=random, dtype=torch.float64)
+        near = (x + e * (2 * torch.rand(x.shape, generator=random, dtype=torch.float64) - 1)).float()
+        e = e.maximum((near - x).abs())
+        op = SoftmaxEntry(5)
+        off = (op.forward(near).double() - op.forward(x)).abs()
+        assert bool((off <= op.error(x, e, torch.float32)).all())

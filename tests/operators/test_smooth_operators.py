@@ -10,8 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.onnx_models import Model
-from netproof.model.load import load_network
 from netproof.model.nonlinear import smooth
 from netproof.model.nonlinear.smooth import Smooth
 from support.both_ways import decided_both_ways

@@ -2,8 +2,8 @@
 
 y = softmax(x) keeps the order of x, so y_i − y_j <= 0 says no more and no less than x_i − x_j <= 0; log softmax keeps
 differences, so any row of one group whose coefficients add up to 0 stays as it is; of a sigmoid y_i <= c is
-x_i <= log(c / (1 − c)) too, rounded so that no violation is lost. Then the map is no part of the problem's graph, and its
-relaxation costs nothing. All of that is said of real numbers: a witness is replayed by the whole network all the same.
+x_i <= log(c / (1 − c)) too, rounded so that no violation is lost. Then the map is no part of the problem's graph, and
+its relaxation costs nothing. All of that is said of real numbers; a witness is replayed by the whole network.
 """
 
 from __future__ import annotations
