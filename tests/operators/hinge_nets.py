@@ -79,7 +79,7 @@ JUMPS: dict[str, tuple[Function | nn.Module, int]] = {
     "threshold": (lambda h: torch.where(h > 0.2, h, -0.5), 6),
     "greater": (lambda h: (h > 0.1).float(), 6),
     "less": (lambda h: (h < 0.1).float(), 6),
-    "greater-or-equal": (lambda h: (h[:, :3] >= h[:, 3:]).float(), 3),
+    "greater-or-equal": (lambda h: (h >= 0.5 * h.flip(1)).float(), 6),
     "less-or-equal": (lambda h: (h <= 0.1).float(), 6),
     "and": (lambda h: ((h > -0.2) & (h < 0.4)).float(), 6),
     "or": (lambda h: ((h < -0.2) | (h > 0.4)).float(), 6),
