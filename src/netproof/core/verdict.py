@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+    from netproof.problem.interface import Value
+
 PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "total")  # as in the JSON contract
 
 
@@ -39,6 +41,7 @@ class Witness:
     input: np.ndarray
     output: np.ndarray
     note: str = ""
+    tensors: tuple[Value, ...] = ()  # of a VNN-LIB 2.0 query: every tensor that it declares, in its order
 
 
 @dataclass

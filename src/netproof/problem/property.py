@@ -15,12 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netproof.problem.decimals import Decimals
+from netproof.problem.interface import Interface
+from netproof.problem.products import Product, product_values
 from netproof.problem.rounding import Rounded, Singles
 
 
 @dataclass(frozen=True)
 class Row:
-    """sum_i coefs[i]·y_i + sum_j inputs[j]·x_j <= rhs, or < rhs when strict. A violation satisfies it."""
+    """sum_i coefs[i]·y_i + sum_j inputs[j]·x_j <= rhs, or < rhs when strict. A violation satisfies it.
+
+    y is the outputs, and after them the products of the property, where it has some.
+    """
 
     coefs: Mapping[int, Fraction]
     rhs: Fraction
@@ -158,6 +163,9 @@ class Property:
     outputs: int
     source: str = ""  # file name, for messages
     sha256: str = ""  # of the file as it is on disk; empty for a property made in Python
+    products: tuple[Product, ...] = ()  # that rows read after the outputs
+    interface: Interface | None = None  # of VNN-LIB 2.0: the networks it declares, whose inputs and outputs these are
+    vacuous: str = ""  # why nothing is a violation, where the assertions alone say so
 
     @cached_property
     def inputs_read(self) -> tuple[int, ...]:
@@ -166,7 +174,12 @@ class Property:
 
     def without_rows(self) -> Property:
         """Keep the input sets and drop all rows: then every input of theirs is a violation."""
-        return replace(self, disjuncts=tuple(Disjunct(d.box, (), d.ball) for d in self.disjuncts))
+        return replace(self, disjuncts=tuple(Disjunct(d.box, (), d.ball) for d in self.disjuncts), products=())
+
+    def with_products(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> Sequence[Fraction]:
+        """Return what rows read as y: the outputs, and the products at x and y."""
+        return [*y, *product_values(self.products, x, y)] if self.products else y
 
     def violated(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
-        return any(disjunct.holds(x, y) for disjunct in self.disjuncts)
+        values = self.with_products(x, y)
+        return any(disjunct.holds(x, values) for disjunct in self.disjuncts)

@@ -25,7 +25,7 @@ import torch
 from netproof.errors import SpecError
 from netproof.model.network import Network
 from netproof.numerics import float_up, nearest_float32
-from netproof.problem.extend import with_inputs
+from netproof.problem.extend import extended
 from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.problem.property import Ball, Box, Disjunct, Property, Row
 from netproof.problem.rounding import FLOAT32_MAX, Rounded
@@ -47,12 +47,14 @@ def reduce(network: Network, property: Property) -> list[Problem]:
     if property.inputs_read:
         property = replace(property, disjuncts=tuple(map(_without_idle_rows, property.disjuncts)))
     read = property.inputs_read
-    graph = with_inputs(network.graph, read) if read else network.graph  # one for all, so that they share their work
+    # One graph for all, so that they share their work.
+    graph = extended(network.graph, property.products, read) if read or property.products else network.graph
+    width = property.outputs + len(property.products)
     problems = []
     for members in _on_one_set(property.disjuncts):
         disjuncts = [property.disjuncts[i] for i in members]
         inputs = input_set(disjuncts[0].box, disjuncts[0].ball, network.input_shape, property.source)
-        problem_rows = rows(disjuncts, property.outputs, property.source, read)
+        problem_rows = rows(disjuncts, width, property.source, read)
         problems.append(Problem(graph, inputs, problem_rows, tuple(members)))
     return problems
 
@@ -163,7 +165,7 @@ def _norm_up(a: Sequence[Fraction], b: Sequence[Fraction], p: int) -> float:
 def rows(disjuncts: Sequence[Disjunct], outputs: int, source: str = "", read: Sequence[int] = ()) -> Rows:
     """Write the disjuncts' rows as float64 tensors (target, row, output), padded to the longest conjunction.
 
-    read: the inputs that have a column each, after those of the outputs.
+    outputs: how many values of y rows may read; read: the inputs that have a column each, after those.
     """
     column = {j: outputs + k for k, j in enumerate(read)}
     targets = [disjunct.rows or (_ALWAYS,) for disjunct in disjuncts]

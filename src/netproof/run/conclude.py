@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, PINNED, ROUNDING
+from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, NOTHING, PINNED, ROUNDING
 from netproof.core.verdict import Stats, Status, Verdict, Witness, finite
 from netproof.model.network import Network
 from netproof.numerics import few_roundings
@@ -135,7 +135,7 @@ class Evidence:
     def _answer(self, cancelled: bool) -> tuple[Status, str, str]:
         """Return the status, its reason and what decided, where there is no witness and no contradiction."""
         if self._all_proved and self._nothing:
-            empty = EMPTY if self._property.disjuncts else "no output can violate the property"
+            empty = EMPTY if self._property.disjuncts else self._property.vacuous or NOTHING
             return Status.UNSAT, empty, "input set"
         if self._all_proved:
             return Status.UNSAT, "", self._decided_by
@@ -148,7 +148,7 @@ class Evidence:
         if index is None:
             return self._contradicted("a witness violates nothing", [], stats)
         disjunct = self._property.disjuncts[index]
-        low, high = rounding_gap(self._network, disjunct, witness.input)
+        low, high = rounding_gap(self._network, disjunct, witness.input, self._property.products)
         sure = confirmed(disjunct, high)
         return Verdict(
             Status.SAT,
@@ -177,7 +177,7 @@ class Evidence:
         point = project(self._lowest[index].point.numpy(), disjunct)
         if not in_set(point, disjunct):  # a ball may hold no float32
             return None
-        high = rounding_gap(self._network, disjunct, point)[1]
+        high = rounding_gap(self._network, disjunct, point, self._property.products)[1]
         return Evaluated(max(high, default=0.0), confirmed(disjunct, high), index, tuple(point.tolist()))
 
     def _contradiction(self, seen: Sequence[Evaluated]) -> str:
