@@ -64,6 +64,7 @@ def verify(
     *,
     label: int | None = None,
     targets: Sequence[int] | None = None,
+    outputs: Sequence[str] | None = None,
     timeout: float | None = None,
     method: str = "auto",
     device: str = "auto",
@@ -78,12 +79,13 @@ def verify(
 
     model: an ONNX path, a torch module, or what `load_network` returned. spec: a VNN-LIB path, a Property, or an
     input region such as `linf_ball(x, eps)`, then with the `label` that must win (against `targets`, or all others).
+    outputs: the tensors by name that Y_0, Y_1, … are, one after the other; without it, all outputs of the file.
     attack: whether to look for counterexamples first; None: yes, but not with lirpa and the rivals.
     `deadline` (or `timeout` in seconds) ends the run; `deadline.cancel()` from another thread does so at once.
     """
     attack = None if attack is None else arguments.flag(attack, "attack")
     run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
-    network = read_network(model, _shape(spec))
+    network = read_network(model, _shape(spec), outputs)
     property = as_property(network, spec, label, targets)
     problems = reduce(network, property)
     run.prepare(network, problems, loaded=isinstance(model, Network))
@@ -96,6 +98,7 @@ def bounds(
     model: Any,
     spec: str | Path | Property | InputRegion,
     *,
+    outputs: Sequence[str] | None = None,
     method: str = "alpha",
     device: str = "auto",
     threads: int | None = None,
@@ -111,7 +114,7 @@ def bounds(
     """
     method = arguments.word(method, "method", "alpha")
     run = _Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
-    network = read_network(model, _shape(spec))
+    network = read_network(model, _shape(spec), outputs)
     if isinstance(spec, InputRegion):
         everything = Disjunct(spec.box, (), spec.ball)
         spec = Property((everything,), len(spec.box.lower), int(np.prod(network.output_shape)))

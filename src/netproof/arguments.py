@@ -6,7 +6,7 @@ import math
 import numbers
 import operator
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,14 @@ def word(value: Any, name: str, example: str) -> str:
     if not isinstance(value, str):
         raise UsageError(f"{name} cannot be {shown(value)}", remedy=f'give a name, as {name}="{example}"')
     return value
+
+
+def words(values: Any, name: str) -> list[str]:
+    """Check a sequence of names; one name alone is none."""
+    names = list(values) if isinstance(values, Sequence) and not isinstance(values, str | bytes) else []
+    if not names or not all(isinstance(value, str) for value in names):
+        raise UsageError(f"{name} cannot be {shown(values)}", remedy=f'give a list of names, as {name}=["y"]')
+    return names
 
 
 def callback(value: Any, name: str) -> Callable[[Any], None] | None:

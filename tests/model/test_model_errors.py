@@ -148,17 +148,6 @@ def test_undeclared_input_shape(tmp_path: Path) -> None:
     fails(saved(tmp_path, model), "its shape is not declared")
 
 
-def test_several_outputs(tmp_path: Path) -> None:
-    model = Model((1, 3)).add("Relu", "x").add("Neg", "x", out="z")
-    fails(model.save(tmp_path / "net.onnx", outputs=("y", "z")), "2 outputs .'y', 'z'")
-
-
-def test_several_inputs(tmp_path: Path) -> None:
-    model = Model((1, 3)).add("Add", "x", "x2").proto()
-    model.graph.input.append(helper.make_tensor_value_info("x2", TensorProto.FLOAT, [1, 3]))
-    fails(saved(tmp_path, model), "2 inputs .'x', 'x2'")
-
-
 def test_integer_input(tmp_path: Path) -> None:
     model = Model((1, 3), kind=TensorProto.INT64).add("Relu", "x")
     fails(model.save(tmp_path / "net.onnx"), "input 'x' has type INT64")

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from onnx_models import Model, ints, small_net
 from torch import nn
 
-from netproof.errors import ModelError, UsageError
+from netproof.errors import UsageError
 from netproof.model.affine import Linear, Scale
 from netproof.model.conv import Kernel
 from netproof.model.describe import describe
@@ -116,13 +116,6 @@ def test_an_input_of_a_dead_part_is_left_out_with_it(tmp_path: Path) -> None:
     proto.graph.input.append(helper.make_tensor_value_info("c0", TensorProto.FLOAT, [4, 5]))
     network = load_network(_written(tmp_path, proto.SerializeToString()))
     assert network.replay(np.zeros((1, 4))).shape == (1, 3)
-
-
-def test_two_inputs_that_play_a_part_are_refused(tmp_path: Path) -> None:
-    proto = small_net().add("Add", "y", "z", out="s").proto(["s"])
-    proto.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [1, 3]))
-    with pytest.raises(ModelError, match=r"it has 2 inputs \('x', 'z'\)"):
-        load_network(_written(tmp_path, proto.SerializeToString()))
 
 
 def test_nodes_in_any_order(tmp_path: Path) -> None:

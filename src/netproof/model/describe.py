@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +14,9 @@ from netproof.model.conv import Kernel
 from netproof.model.load import load_network
 from netproof.model.network import Network
 from netproof.model.onnx.file import read_file
-from netproof.model.onnx.reader import declared_input_shape, declared_output_shape, unsupported_nodes
+from netproof.model.onnx.reader import declared_input_shape, declared_inputs, declared_output_shape, unsupported_nodes
 from netproof.model.ops import Op
+from netproof.model.origin.trace import TensorInfo
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,10 @@ class Description:
     sha256: str
     opset: int
     operators: Mapping[str, int]  # ONNX operators of the file, with counts
-    input_shape: tuple[int, ...]
+    input_shape: tuple[int, ...]  # of several inputs, of the vector of all
     output_shape: tuple[int, ...] | None  # None: the file does not declare it, and it could not be read
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
     weight_dtypes: tuple[str, ...]
     layers: tuple[LayerInfo, ...]
     neurons: Mapping[str, int]  # entries of each nonlinear node, by the node's name
@@ -53,11 +56,11 @@ class Description:
     unsupported: tuple[Unsupported, ...]
 
 
-def describe(path: str | Path) -> Description:
+def describe(path: str | Path, outputs: Sequence[str] | None = None) -> Description:
     """Read a file for inspection; unsupported nodes are listed, any other fault is an error."""
     file = read_file(path)
-    refused = unsupported_nodes(file)
-    network = None if refused else load_network(path)
+    refused = unsupported_nodes(file, outputs)
+    network = None if refused else load_network(path, outputs=outputs)
     layers = () if network is None else _layers(network)
     neurons = {}
     if network is not None:
@@ -69,7 +72,9 @@ def describe(path: str | Path) -> Description:
         opset=file.opset,
         operators=dict(Counter(node.op_type for node in file.model.graph.node).most_common()),
         input_shape=declared_input_shape(file),
-        output_shape=declared_output_shape(file) if network is None else network.output_shape,
+        output_shape=declared_output_shape(file, outputs) if network is None else network.output_shape,
+        inputs=declared_inputs(file, outputs),
+        outputs=() if network is None else network.outputs,
         weight_dtypes=() if network is None else network.weight_dtypes,
         layers=layers,
         neurons=neurons,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from netproof import arguments
 from netproof.core.cpu import threads_for
 from netproof.core.torch_state import engine_state
 from netproof.errors import UsageError
@@ -24,53 +26,69 @@ from netproof.numerics import generator
 PROBED = 1 << 25  # numbers in all layers at all points of the first comparison, at most
 RECENT = 1 << 25  # bytes of the files whose networks are kept for the next question, at most
 
-_recent: OrderedDict[tuple[str, str], Network] = OrderedDict()  # by path and identity, the last used last
+_recent: OrderedDict[tuple[str, str, tuple[str, ...] | None], Network] = OrderedDict()  # the last used last
 _recent_lock = threading.Lock()
 
 
 @engine_state()
 def load_network(
-    source: str | Path | torch.nn.Module | Network, *, example_shape: tuple[int, ...] | None = None
+    source: str | Path | torch.nn.Module | Network,
+    *,
+    example_shape: tuple[int, ...] | None = None,
+    outputs: Sequence[str] | None = None,
 ) -> Network:
     """Read a network and compare it with onnxruntime, and with the module where it is made from one.
 
-    `example_shape` is the shape of one input to a torch module, with or without a leading batch axis of 1.
+    `example_shape` is the shape of one input to a torch module, with or without a leading batch axis of 1. `outputs`
+    names the tensors that the network answers with, of its outputs or from inside; without it, all outputs. Several
+    inputs are one vector, each flattened, in the file's order, and so are several outputs; `Network.inputs` and
+    `Network.outputs` say what they are made of.
     """
     if isinstance(source, Network):
-        return source
-    network = read_network(source, example_shape)
+        return read_network(source, outputs=outputs)
+    network = read_network(source, example_shape, outputs)
     torch.set_num_threads(threads_for(network.graph.entries, None))
     check(network, probes(network))
     return network
 
 
 def read_network(
-    source: str | Path | torch.nn.Module | Network, example_shape: tuple[int, ...] | None = None
+    source: str | Path | torch.nn.Module | Network,
+    example_shape: tuple[int, ...] | None = None,
+    outputs: Sequence[str] | None = None,
 ) -> Network:
     """Read a network; the caller must still compare it with `check`."""
+    outputs = None if outputs is None else arguments.words(outputs, "outputs")
     if isinstance(source, Network):
+        if outputs is not None and outputs != [info.name for info in source.outputs]:
+            raise UsageError("a network that is loaded has its outputs", remedy="give outputs=[…] to load_network")
         return source
     if isinstance(source, torch.nn.Module):
         file, reference = exported(source, example_shape)
-        return replace(from_file(file), reference=reference)
+        network = from_file(file, outputs)
+        declared = [value.name for value in file.model.graph.output]
+        chosen = [info.name for info in network.outputs]
+        if set(chosen) <= set(declared):  # what lies inside the module itself does not answer with
+            network = replace(network, reference=replace(reference, chosen=[declared.index(n) for n in chosen]))
+        return network
     if isinstance(source, str | Path):
-        return _read_once(read_file(source))
+        return _read_once(read_file(source), outputs)
     raise UsageError(
         f"a network cannot be made from {type(source).__name__}",
         remedy="give a path to an ONNX file or a torch.nn.Module",
     )
 
 
-def _read_once(file: OnnxFile) -> Network:
+def _read_once(file: OnnxFile, outputs: list[str] | None) -> Network:
     """Return the network of a file, as it was read before where its bytes and those beside it are the same.
 
     A network cannot be changed, so questions may share it, and what was compared once need not be compared again.
     """
-    key = (file.path, identity(file.sha256, file.external))
+    key = (file.path, identity(file.sha256, file.external), None if outputs is None else tuple(outputs))
     with _recent_lock:
         network = _recent.pop(key, None)
     if network is None:
-        network = from_file(file)
+        network = from_file(file, outputs)
     with _recent_lock:
         _recent[key] = network
         while sum(len(held.model) for held in _recent.values()) > RECENT:
@@ -84,21 +102,19 @@ def check(network: Network, points: Tensor) -> None:
     compare(network, points)
 
 
-def from_file(file: OnnxFile) -> Network:
+def from_file(file: OnnxFile, outputs: Sequence[str] | None = None) -> Network:
     """Make the network of a parsed file, not yet compared with onnxruntime."""
-    reading = read_graph(file)
-    graph = reading.graph
+    reading = read_graph(file, outputs)
     return Network(
-        graph=graph,
+        graph=reading.graph,
         trace=reading.trace,
         path=file.path,
         sha256=file.sha256,
-        input_shape=graph.input.shape,
-        output_shape=graph.output.shape,
+        inputs=reading.inputs,
+        outputs=reading.outputs,
         opset=file.opset,
         weight_dtypes=reading.weight_dtypes,
         notes=reading.notes,
-        input_name=reading.input_name,
         input_dtype=reading.input_dtype,
         model=reading.model,
         external=file.external,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +17,7 @@ from torch import Tensor
 from netproof.errors import ModelError
 from netproof.model.graph import Graph
 from netproof.model.origin.external import ExternalFile, identity
-from netproof.model.origin.trace import Step, Trace
+from netproof.model.origin.trace import Step, TensorInfo, Trace, together
 
 T = TypeVar("T")
 Reference = Callable[[Tensor], Tensor]  # (batch, *input) -> (batch, *output)
@@ -49,14 +50,13 @@ class Network:
     trace: Trace  # how the graph came about
     path: str  # of the file that was read, for messages; "<torch module>" for a module
     sha256: str  # of the file as it is on disk
-    input_shape: tuple[int, ...]  # the file's own, a symbolic batch counted as 1
-    output_shape: tuple[int, ...]
+    inputs: tuple[TensorInfo, ...]  # in the file's order
+    outputs: tuple[TensorInfo, ...]  # in the file's order, or as they were asked for
     opset: int
     weight_dtypes: tuple[str, ...]
     notes: tuple[str, ...]  # what the user should know about how the file was read
-    input_name: str
     input_dtype: str  # "float32", "float16" or "float64"
-    model: bytes  # serialised ONNX, unpacked, all weights inside, with the one input
+    model: bytes  # serialised ONNX, unpacked, all weights inside, without inputs that play no part
     external: tuple[ExternalFile, ...] = ()  # the files beside it that its weights were drawn from
     reference: Reference | None = None  # of a torch module: the module itself
     agreed: set[str] = field(init=False, default_factory=set)  # what agreed with onnxruntime and is not compared again
@@ -69,6 +69,21 @@ class Network:
     def identity(self) -> str:
         """Return what tells it from other networks: a hash over the file and its external files."""
         return identity(self.sha256, self.external)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Return the shape of the graph's input: the file's own; of several inputs, that of the vector of all."""
+        return self.graph.input.shape
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Return the shape of the graph's output: the file's own; of several outputs, that of the vector of all."""
+        return self.graph.output.shape
+
+    @property
+    def input_name(self) -> str:
+        """Return the name of the input; of several, all names."""
+        return together(info.name for info in self.inputs)
 
     @cached_property
     def _session(self) -> onnxruntime.InferenceSession:
@@ -98,12 +113,24 @@ class Network:
             )
         )
 
-    def _feed(self, x: np.ndarray) -> dict[str, np.ndarray]:
-        return {self.input_name: np.asarray(x, dtype=self.input_dtype).reshape(self.input_shape)}
+    def feed(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """Return by name what each of the file's inputs is at x: (*input_shape), in the file's order."""
+        flat = np.asarray(x, dtype=self.input_dtype).reshape(-1)
+        ends = np.cumsum([math.prod(info.shape) for info in self.inputs])
+        if len(flat) != ends[-1]:
+            raise ValueError(f"{len(flat)} numbers are not an input of shape {self.input_shape}")
+        parts = np.split(flat, ends[:-1])
+        return {info.name: part.reshape(info.shape) for info, part in zip(self.inputs, parts, strict=True)}
+
+    def _run(self, session: onnxruntime.InferenceSession, names: Sequence[str] | None, x: np.ndarray) -> list[Any]:
+        fed = self.feed(x)
+        if len(fed) > 1:  # those that play no part are not in the session's model
+            fed = {value.name: fed[value.name] for value in session.get_inputs()}
+        return self._asked(lambda: session.run(names, fed))
 
     def tensors(self, x: np.ndarray, names: Sequence[str]) -> list[np.ndarray]:
         """Return these tensors of the file as onnxruntime computes them at x: (*input_shape), one node at a time."""
-        return self._asked(lambda: self._plain_session.run(list(names), self._feed(x)))
+        return self._run(self._plain_session, list(names), x)
 
     def run_alone(self, step: Step, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run one node of the file at inputs of its own; return its tensors by name, these inputs among them."""
@@ -129,8 +156,9 @@ class Network:
         return {**taken, **dict(zip(names, self._asked(lambda: session.run(names, taken)), strict=True))}
 
     def replay(self, x: np.ndarray) -> np.ndarray:
-        """Return onnxruntime's answer on the CPU to x: (*input_shape), in the file's own types."""
-        output = np.asarray(self._asked(lambda: self._session.run(None, self._feed(x))[0]))
+        """Return onnxruntime's answer on the CPU to x: (*input_shape), in the file's own types; (*output_shape)."""
+        found = [np.asarray(part) for part in self._run(self._session, None, x)]
+        output = found[0] if len(found) == 1 else np.concatenate([part.reshape(-1) for part in found])
         if output.shape != self.output_shape:
             raise ModelError(
                 f"onnxruntime's output has shape {output.shape}, netproof's {self.output_shape}",

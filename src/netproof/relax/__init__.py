@@ -7,10 +7,11 @@ from typing import Any
 
 from netproof.errors import ModelError
 from netproof.model.graph import Graph
-from netproof.model.nonlinear import LeakyRelu, Relu
+from netproof.model.nonlinear import LeakyRelu, Product, Relu
 from netproof.model.ops import Nonlinear, Op
 from netproof.relax.hinge import HingeRelaxation
 from netproof.relax.lines import Corners, Family, Fan, Line, Lines, Mix
+from netproof.relax.product import ProductRelaxation
 from netproof.relax.relaxation import Relaxation
 from netproof.relax.slots import Slots
 
@@ -63,3 +64,4 @@ def without_lp_form(graph: Graph) -> str | None:
 
 register(Relu, lambda op: HingeRelaxation(0.0))
 register(LeakyRelu, lambda op: HingeRelaxation(op.alpha))
+register(Product, lambda op: ProductRelaxation())

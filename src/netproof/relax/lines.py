@@ -102,7 +102,8 @@ class Mix(Family):
     """Two lower lines and two upper ones, mixed by t: between lines that are sound, all are.
 
     What g is when it is exactly linear, both lower lines and both upper ones must be, with no rounding. Of several
-    operands, slopes and `reach` are (*lead, operand, n), intercepts (*lead, n), and t is that of the first operand.
+    operands, slopes and `reach` are (*lead, operand, n), intercepts (*lead, n); the first operand's t mixes the lower
+    planes and the last one's the upper planes.
     """
 
     lower: tuple[Line, Line]
@@ -115,8 +116,8 @@ class Mix(Family):
         return self.lower[0].slope.dim() > self.lower[0].intercept.dim()
 
     def at(self, t: Tensor) -> Lines:
-        t = t[..., 0, :] if self._planes else t
-        lower, upper = self._mixed(self.lower, t, -1.0), self._mixed(self.upper, t, 1.0)
+        below, above = (t[..., 0, :], t[..., -1, :]) if self._planes else (t, t)
+        lower, upper = self._mixed(self.lower, below, -1.0), self._mixed(self.upper, above, 1.0)
         return Lines(lower.slope, upper.slope, upper.intercept, lower.intercept)
 
     def _mixed(self, pair: tuple[Line, Line], t: Tensor, outward: float) -> Line:
@@ -136,8 +137,9 @@ class Mix(Family):
 
     def gradient(self, t: Tensor, coef: Tensor, h: Tensor, out: Tensor) -> None:
         out.zero_()
-        into = out[..., 0, :] if self._planes else out
-        for side, (first, second) in ((coef.clamp(min=0), self.lower), (coef.clamp(max=0), self.upper)):
+        below, above = (out[..., 0, :], out[..., -1, :]) if self._planes else (out, out)
+        sides = (below, coef.clamp(min=0), self.lower), (above, coef.clamp(max=0), self.upper)
+        for into, side, (first, second) in sides:
             change = (second.slope - first.slope) * h
             change = change.sum(-2) if self._planes else change
             into += side * (change + (second.intercept - first.intercept))

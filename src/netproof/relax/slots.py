@@ -70,6 +70,9 @@ class Slots(Relaxation):
     def gap(self, h: Interval, lines: Lines) -> Tensor:
         return in_all_slots(self.arity, self.planes.gap(self._operands(h), self._planes(lines)))
 
+    def loss(self, h: Interval) -> Tensor:
+        return in_all_slots(self.arity, self.planes.loss(self._operands(h)))
+
     def lost(self, coef: Tensor, h: Interval, lines: Lines, *, free: bool) -> Tensor:
         own = of_first_slots(self.arity, coef)
         return in_all_slots(self.arity, self.planes.lost(own, self._operands(h), self._planes(lines), free=free))

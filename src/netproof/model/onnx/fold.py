@@ -39,11 +39,12 @@ ARITHMETIC: dict[str, Callable[..., Constant]] = {
     "Div": constant.divide,
     "Sqrt": constant.square_root,
 }
+STEADY = {"Abs", "Neg", "Relu"}  # elementwise, and no two results are farther apart than what they are of
 
 
 def foldable(operator: str) -> bool:
     """Say whether some constant form of the operator can be folded."""
-    special = ("Constant", "ConstantOfShape", "Shape", "Size", "Cast", "Dropout", "Reciprocal")
+    special = ("Constant", "ConstantOfShape", "Shape", "Size", "Cast", "Dropout", "MatMul", "Reciprocal")
     known = MOVES | INTEGER_ONLY | COMPARISONS | ARITHMETIC.keys()
     return operator in special or operator in known
 
@@ -62,6 +63,8 @@ def fold(c: Context) -> list[Value]:
         return [_constant_of_shape(c)]
     if c.op == "Reciprocal":
         return [_finite(c, constant.divide(constant.constant(1.0), c.constant(0)))]
+    if c.op == "MatMul" and floats:
+        return [_finite(c, _matrix_product(c))]
     if floats and c.op in ARITHMETIC:
         operands = [c.constant(i) for i in range(1 if c.op == "Sqrt" else 2)]
         c.claim(broadcast(c, *(operand.shape for operand in operands)))
@@ -71,6 +74,16 @@ def fold(c: Context) -> list[Value]:
     if c.op in COMPARISONS and all(v is not None and v.radius is None for v in inputs):
         return list(_exactly(c, inputs))
     c.refuse("its constant inputs cannot be folded exactly", "fold constants when exporting, e.g. with onnxsim")
+
+
+def _matrix_product(c: Context) -> Constant:
+    left, right = c.constant(0), c.constant(1)
+    try:
+        shape = np.matmul(*(np.broadcast_to(0.0, k.shape) for k in (left, right))).shape
+    except ValueError:
+        c.refuse(f"shapes {left.shape} and {right.shape} do not fit", "check it with onnx.checker")
+    c.claim(shape)
+    return constant.matrix_product(left, right)
 
 
 def _finite(c: Context, result: Constant) -> Constant:
@@ -86,6 +99,8 @@ def _exactly(c: Context, inputs: list[Constant | None]) -> list[Constant]:
     values = _evaluate(c, [None if v is None else v.value for v in inputs])
     if not any(radii):
         return [_like(c, v, None, inputs) for v in values]
+    if c.op in STEADY:
+        return [_like(c, v, None if k is None else k.radius, inputs) for v, k in zip(values, inputs, strict=True)]
     if c.op not in {"Identity", "Flatten", "Gather", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
                     "Unsqueeze", "Expand"} or any(radii[1:]):  # fmt: skip
         c.refuse("the rounding of its folded constants cannot be carried", "fold constants when exporting")

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import onnx
+import torch
 
-from netproof.core.limits import LARGEST, entries
-from netproof.errors import ModelError, UnsupportedOp
+from netproof.core.limits import LARGEST
+from netproof.errors import UnsupportedOp
 from netproof.model.graph import Graph
 from netproof.model.onnx import operators  # noqa: F401 (it registers the converters)
 from netproof.model.onnx.context import CONVERTERS, Builder, Context, Ref, Value, is_known
-from netproof.model.onnx.file import FLOATS, OnnxFile, read_file, read_tensor, type_name
+from netproof.model.onnx.file import FLOATS, OnnxFile, read_file, read_tensor
 from netproof.model.onnx.fold import constant_attribute, fold, foldable
-from netproof.model.onnx.shapes import declared_shapes, fixed_shape, result_shapes
+from netproof.model.onnx.interface import Interface, join_outputs
+from netproof.model.onnx.shapes import declared_shapes, result_shapes
 from netproof.model.onnx.simplify import constant_output, simplify
 from netproof.model.origin.constant import Constant
-from netproof.model.origin.trace import Step, Stored, Trace
+from netproof.model.origin.trace import Link, Step, Stored, TensorInfo, Trace, together
 
 HINTS = {
     "Sigmoid": "only ReLU and LeakyReLU networks are supported so far",
@@ -42,166 +44,114 @@ class Reading:
     model: bytes  # for onnxruntime: the file, without inputs that the output does not depend on
     weight_dtypes: tuple[str, ...]
     notes: tuple[str, ...]
-    input_name: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
     input_dtype: str  # "float32", "float16" or "float64"
 
 
-def read_graph(file: OnnxFile) -> Reading:
-    """Read the real-valued network that the file's weights define, float64."""
-    return _Reader(file).read()
+def read_graph(file: OnnxFile, outputs: Sequence[str] | None = None) -> Reading:
+    """Read the real-valued network that the file's weights define, float64: all its outputs, or tensors by name."""
+    return _Reader(file, outputs).read()
 
 
-def unsupported_nodes(file: OnnxFile | str | Path) -> list[UnsupportedOp]:
+def unsupported_nodes(file: OnnxFile | str | Path, outputs: Sequence[str] | None = None) -> list[UnsupportedOp]:
     """Return every node that cannot be converted, also behind others of that kind."""
-    return list(_Reader(file if isinstance(file, OnnxFile) else read_file(file)).unsupported())
+    return list(_Reader(file if isinstance(file, OnnxFile) else read_file(file), outputs).unsupported())
 
 
 def declared_input_shape(file: OnnxFile) -> tuple[int, ...]:
-    """Return the file's input shape, a symbolic batch counted as 1."""
-    return _Reader(file).input_shape()
+    """Return the shape of the network's input, a symbolic batch counted as 1; of several inputs, that of all joined."""
+    return Interface(file, None).input_shape()
 
 
-def declared_output_shape(file: OnnxFile) -> tuple[int, ...] | None:
-    """Return the file's output shape, a symbolic batch counted as 1; None where it is not fixed."""
-    return fixed_shape(_Reader(file).output.type)
+def declared_inputs(file: OnnxFile, outputs: Sequence[str] | None = None) -> tuple[TensorInfo, ...]:
+    """Return the inputs that make up the network's, in the file's order."""
+    return Interface(file, outputs).input_infos()
+
+
+def declared_output_shape(file: OnnxFile, outputs: Sequence[str] | None = None) -> tuple[int, ...] | None:
+    """Return the shape of the network's output, a symbolic batch counted as 1; None where it is not fixed."""
+    return Interface(file, outputs).declared_output_shape()
+
+
+def _kind(value: Value) -> str:
+    return value.kind if isinstance(value, Ref) else str(value.dtype).removeprefix("torch.")
 
 
 class _Reader:
-    def __init__(self, file: OnnxFile) -> None:
+    def __init__(self, file: OnnxFile, outputs: Sequence[str] | None = None) -> None:
         self.file = file
-        self.proto = file.model.graph
-        self.initializers = {tensor.name: tensor for tensor in self.proto.initializer}
-        self.producers = {name: node for node in self.proto.node for name in node.output if name}
-        self.output = self._one_output()
-        self.order = self._needed()
-        self.input = self._one_input()
+        self.interface = Interface(file, outputs)
+        self.initializers = self.interface.initializers
+        self.order = self.interface.order
+        self.error = self.interface.error
         self.values: dict[str, Value] = {}
         self.steps: list[Step] = []
         self.constants: list[Stored] = []
         self.notes = list(file.notes)
         self.dtypes: set[str] = set()
-
-    def error(self, message: str, *, place: str | None = None, remedy: str | None = None) -> ModelError:
-        return ModelError(message, file=self.file.path, place=place, remedy=remedy)
-
-    # --- what the file declares ---
-
-    def _one_output(self) -> onnx.ValueInfoProto:
-        outputs = list(self.proto.output)
-        if len(outputs) != 1:
-            names = ", ".join(repr(output.name) for output in outputs) or "none"
-            raise self.error(
-                f"it has {len(outputs)} outputs ({names})",
-                remedy="export the model with the one output that the property speaks of",
-            )
-        return outputs[0]
-
-    def _one_input(self) -> onnx.ValueInfoProto:
-        inputs = self._inputs()
-        if len(inputs) > 1:
-            used = {name for node in self.order for name in node.input}
-            inputs = [value for value in inputs if value.name in used] or inputs
-        if len(inputs) != 1:
-            names = ", ".join(repr(value.name) for value in inputs) or "none"
-            raise self.error(f"it has {len(inputs)} inputs ({names})", remedy="export a model with exactly one input")
-        kind = inputs[0].type.tensor_type.elem_type
-        if kind not in FLOATS:
-            raise self.error(
-                f"input {inputs[0].name!r} has type {type_name(kind)}",
-                remedy="export a model with a float32 input",
-            )
-        return inputs[0]
-
-    def _inputs(self) -> list[onnx.ValueInfoProto]:
-        return [value for value in self.proto.input if value.name not in self.initializers]
-
-    def _runnable(self) -> bytes:
-        """Return the file without inputs and nodes that play no part: onnxruntime would run them all."""
-        if len(self._inputs()) == 1 and len(self.order) == len(self.proto.node):
-            return self.file.data
-        model = onnx.ModelProto()
-        model.CopyFrom(self.file.model)
-        del model.graph.node[:], model.graph.input[:], model.graph.value_info[:]
-        model.graph.node.extend(self.order)
-        model.graph.input.extend([self.input])
-        return bytes(model.SerializeToString())
-
-    def input_shape(self) -> tuple[int, ...]:
-        shape: list[int] = []
-        place = f"input {self.input.name!r}"
-        if not self.input.type.tensor_type.HasField("shape"):
-            raise self.error("its shape is not declared", place=place, remedy="export with a fixed shape")
-        for axis, dim in enumerate(self.input.type.tensor_type.shape.dim):
-            if dim.HasField("dim_value") and dim.dim_value >= 0:
-                shape.append(dim.dim_value)
-            elif axis == 0:
-                shape.append(1)
-            else:
-                symbol = dim.dim_param or "?"
-                raise self.error(
-                    f"axis {axis} is symbolic ({symbol})",
-                    place=place,
-                    remedy="export with a fixed shape; only the leading batch axis may be symbolic",
-                )
-        if entries(shape) > LARGEST:
-            raise self.error(
-                f"its shape {shape} is larger than {LARGEST} numbers", place=place, remedy="export a smaller input"
-            )
-        if 0 in shape:
-            raise self.error(f"it has size zero: {shape}", place=place, remedy="export with the real input shape")
-        return tuple(shape)
-
-    def _needed(self) -> list[onnx.NodeProto]:
-        """Return the nodes that the output depends on, in an order in which they can be evaluated."""
-        order: list[onnx.NodeProto] = []
-        done: set[str] = set()
-        stack: list[tuple[str, bool]] = [(self.output.name, False)]
-        open_: set[str] = set()
-        while stack:
-            name, ready = stack.pop()
-            node = self.producers.get(name)
-            if node is None or name in done:
-                continue
-            if ready:
-                order.append(node)
-                done.update(node.output)
-                continue
-            if name in open_:
-                raise self.error(f"value {name!r} depends on itself", remedy="export the model again")
-            open_.add(name)
-            stack.append((name, True))
-            stack.extend((parent, False) for parent in reversed(node.input) if parent not in done)
-        return order
+        self.links: tuple[Link, ...] = ()
 
     # --- conversion ---
 
     def read(self) -> Reading:
-        shape = self.input_shape()
-        builder = self._builder(shape)
+        builder = self._builder()
         for node in self.order:
             self._convert(node, builder)
-        result = self._value(self.output.name, self._name(self.order[-1]) if self.order else "")
-        if isinstance(result, Constant):
-            if result.radius is not None or not result.is_float or 0 in result.shape:
-                raise self.error(
-                    "the output is a constant that is not made of exact floats",
-                    remedy="export the model with the output that depends on the input",
-                )
-            self.notes.append("the output does not depend on the input")
-            result = constant_output(builder, result.tensor(), self.output.name)
+        values = [self._output(name) for name in self.interface.outputs]
+        outputs = tuple(TensorInfo(n, v.shape, _kind(v)) for n, v in zip(self.interface.outputs, values, strict=True))
+        result = self._joined(builder, values)
         kinds = sorted(self.dtypes)
         self.notes += [f"{kind} weights are read exactly" for kind in kinds if kind != "float32"]
         graph, origin = simplify(builder.nodes, result.index)
-        steps, constants = tuple(self.steps), tuple(self.constants)
-        trace = Trace(tuple(builder.nodes), result.index, steps, constants, builder.slack, origin)
-        return Reading(
-            graph, trace, self._runnable(), tuple(kinds), tuple(self.notes), self.input.name, builder.kinds[0]
+        trace = Trace(
+            tuple(builder.nodes),
+            result.index,
+            tuple(self.steps),
+            tuple(self.constants),
+            builder.slack,
+            origin,
+            self.links,
+            tuple(
+                (name, value.index)
+                for name, value in zip(self.interface.outputs, values, strict=True)
+                if isinstance(value, Ref)
+            ),
         )
+        inputs = self.interface.input_infos()
+        runnable = self.interface.runnable()
+        return Reading(graph, trace, runnable, tuple(kinds), tuple(self.notes), inputs, outputs, builder.kinds[0])
 
-    def _builder(self, shape: tuple[int, ...]) -> Builder:
-        kind = FLOATS[self.input.type.tensor_type.elem_type]
-        self.values[self.input.name] = Ref(0, shape, kind)
-        return Builder(shape, self.input.name, kind, LARGEST + len(self.file.data))
+    def _output(self, name: str) -> Value:
+        value = self._value(name, self._name(self.order[-1]) if self.order else "")
+        if isinstance(value, Constant) and (value.radius is not None or not value.is_float or 0 in value.shape):
+            raise self.error(
+                f"the output {name!r} is a constant that is not made of exact floats",
+                remedy="export the model with outputs that depend on the input",
+            )
+        return value
+
+    def _joined(self, builder: Builder, values: Sequence[Value]) -> Ref:
+        """Return one node for all outputs: the output itself, or the vector of several."""
+        name = together(self.interface.outputs)
+        if any(isinstance(value, Ref) for value in values):
+            only = values[0]
+            return only if len(values) == 1 and isinstance(only, Ref) else join_outputs(builder, values, name)
+        self.notes.append("the output does not depend on the input")
+        tensors = [value.tensor() for value in values if isinstance(value, Constant)]
+        whole = tensors[0] if len(tensors) == 1 else torch.cat([tensor.flatten() for tensor in tensors])
+        return constant_output(builder, whole, name)
+
+    def _builder(self) -> Builder:
+        """Begin a graph with its input, and the file's inputs as parts of it."""
+        infos = self.interface.input_infos()
+        kind = next((info.dtype for info in infos if info.name in self.interface.used), infos[0].dtype)
+        name = together(info.name for info in infos)
+        builder = Builder(self.interface.input_shape(), name, kind, LARGEST + len(self.file.data))
+        self.links = self.interface.enter(builder)
+        for (tensor, index), info in zip(self.links, infos, strict=True):
+            self.values[tensor] = Ref(index, info.shape, kind)
+        return builder
 
     def _name(self, node: onnx.NodeProto) -> str:
         return str(node.name or next((name for name in node.output if name), node.op_type))
@@ -290,8 +240,8 @@ class _Reader:
 
         where that is not known, or where it would be a constant, what needs it is judged by its operator alone.
         """
-        builder = self._builder(self.input_shape())
-        declared = declared_shapes(self.proto)
+        builder = self._builder()
+        declared = declared_shapes(self.file.model.graph)
         for node in self.order:
             known = all(not i or i in self.values or i in self.initializers for i in node.input)
             try:

@@ -180,3 +180,22 @@ def square_root(a: Constant) -> Constant:
         exact = (product == a.value) & _in_range(root) & (_product_error(root, root, product) == 0.0)
         # |√a − √a'| = |a − a'| / (√a + √a') <= ra / √a, which 0/0 is not
         return _with(root, exact, lambda ra: np.where(np.asarray(ra) == 0.0, 0.0, ra / root), a)
+
+
+def matrix_product(a: Constant, b: Constant) -> Constant:
+    """Multiply matrices as numpy does: sums of k products, charged for any order; a sum of zeros is exact."""
+    with np.errstate(all="ignore"):
+        total = np.asarray(a.value @ b.value)
+        size = np.asarray(np.abs(a.value) @ np.abs(b.value))
+        terms, dtype = a.shape[-1], coarsest(a, b)
+
+        def inherited(bound: Bound) -> np.ndarray:
+            left, right = widths(bound, a), widths(bound, b)
+            return np.asarray(left @ np.abs(b.value) + np.abs(a.value) @ right + left @ right)
+
+        own = np.where(size > 0.0, with_vanishing(few_roundings(size, terms + 2), terms), 0.0)
+        own = enlarged(own + inherited(radius))
+        brought = inherited(slack)
+        theirs = (brought + few_roundings(size, terms + 2, dtype)) * (1.0 + few_roundings(1.0, terms + 2, dtype))
+        theirs = enlarged(with_vanishing(theirs, terms, dtype))
+        return Constant(total, own if np.any(own) else None, theirs, dtype)

@@ -22,6 +22,7 @@ that session answers, `unsat` never rests on it, and the comparison would say no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -74,13 +75,70 @@ def _disagree(network: Network, place: str, what: str) -> NoReturn:
 
 
 def _links(network: Network) -> None:
-    """Check that every tensor is one node of the graph as read, wherever a step makes or takes it."""
-    known = {network.input_name: 0}
-    for step in network.trace.steps:
+    """Check that every tensor is one node of the graph as read, wherever a step makes or takes it.
+
+    The file's inputs are the parts of the graph's input that onnxruntime is given, and the graph's output is made of
+    the tensors that onnxruntime answers with.
+    """
+    trace = network.trace
+    known = dict(trace.inputs)
+    _inputs(network)
+    for step in trace.steps:
         for tensor, index in step.inputs:
             if known.get(tensor) != index:
                 _disagree(network, f"node {step.name!r}", f"on where its input {tensor!r} comes from")
         known.update(step.outputs)
+    for tensor, index in trace.outputs:
+        if known.get(tensor) != index:
+            _disagree(network, f"output {tensor!r}", "on where it comes from")
+    if len(network.outputs) > 1:
+        _outputs(network)
+
+
+def _inputs(network: Network) -> None:
+    """Compare each input of the file, as a part of the graph's input, with what onnxruntime is given for it."""
+    whole = torch.arange(network.graph.input.size, dtype=torch.float64).reshape(network.input_shape)
+    fed = network.feed(whole.numpy())  # past 2^24 float32 merges neighbours, in ours as in theirs
+    if [name for name, _ in network.trace.inputs] != list(fed):
+        _disagree(network, "the inputs", "on which there are")
+    for tensor, index in network.trace.inputs:
+        place = f"input {tensor!r}"
+        with _computable(network, place):
+            ours = values_of_part(network.trace.nodes, {0: whole[None]}, index)[index][0]
+        ours = ours.to(getattr(torch, network.input_dtype)).to(torch.float64)
+        if not np.array_equal(ours.numpy(), fed[tensor].astype(np.float64)):
+            _disagree(network, place, "on which numbers it is")
+
+
+def _outputs(network: Network) -> None:
+    """Compare the vector of several outputs with these outputs, at random values of their own."""
+    trace, place = network.trace, "the outputs"
+    given = _random(network, [index for _, index in trace.outputs])
+    if not given:  # all of them are constants, which are compared as such
+        return
+    index_of = dict(trace.outputs)
+    stored = {constant.tensor: constant for constant in trace.constants}
+    with _computable(network, place):
+        whole = values_of_part(trace.nodes, given, trace.output)[trace.output]
+    start = 0
+    for info in network.outputs:
+        part = whole[:, start : start + math.prod(info.shape)]
+        start += math.prod(info.shape)
+        if info.name in index_of:
+            same = torch.equal(part, given[index_of[info.name]].flatten(1))
+        else:
+            constant = stored.get(info.name)
+            same = constant is not None and _is_stored(constant, part[0].numpy())
+        if not same:
+            _disagree(network, f"output {info.name!r}", "on where it stands")
+    if start != whole.shape[1]:
+        _disagree(network, place, "on how many numbers they are")
+
+
+def _is_stored(stored: Stored, numbers: np.ndarray) -> bool:
+    if stored.constant is None:
+        return digest(numbers) == stored.digest
+    return np.array_equal(stored.constant.value.reshape(-1).astype(np.float64), numbers)
 
 
 def _constants(network: Network) -> None:

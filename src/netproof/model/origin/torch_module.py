@@ -44,6 +44,7 @@ class Runner:
 
     module: torch.nn.Module
     example: Tensor  # with its batch axis, of the module's dtype and on its device
+    chosen: Sequence[int] = (0,)  # which of the tensors that it returns are the network's outputs
 
     def __call__(self, points: Tensor) -> Tensor:
         """Run the module: (n, *example) -> (n, *output), float64 on the CPU."""
@@ -55,9 +56,11 @@ class Runner:
         with _Running(self.module):
             answer = self.module(point.to(like.device, like.dtype))
         found = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
-        if len(found) != 1:
-            raise ModelError(f"the module returns {len(found)} tensors", file=MODULE, remedy="return one tensor")
-        return found[0].detach().to("cpu", torch.float64)
+        if len(found) <= max(self.chosen):
+            remedy = "return the same number of tensors for every input"
+            raise ModelError(f"the module returns {len(found)} tensors", file=MODULE, remedy=remedy)
+        chosen = [found[i].detach().to("cpu", torch.float64) for i in self.chosen]
+        return chosen[0] if len(chosen) == 1 else torch.cat([part.flatten() for part in chosen])
 
 
 def exported(module: torch.nn.Module, example_shape: tuple[int, ...] | None) -> tuple[OnnxFile, Runner]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,21 @@ from netproof.model.ops import Affine
 from netproof.model.origin.constant import Constant
 
 PART = 1 << 20  # numbers that are copied at a time
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or an output of the file."""
+
+    name: str
+    shape: tuple[int, ...]  # a symbolic batch counted as 1
+    dtype: str  # "float32", "float16" or "float64"; of an input that plays no part, any
+
+
+def together(names: Iterable[str]) -> str:
+    """Write several names as one; protobuf gives bytes where a name is damaged."""
+    return ", ".join(str(name) for name in names)
+
 
 Link = tuple[str, int]  # a tensor of the file, and the node of the graph that stands for it
 
@@ -65,3 +80,5 @@ class Trace:
     constants: tuple[Stored, ...]
     slack: Mapping[int, Affine]  # see netproof.model.onnx.context.Builder
     origin: tuple[int, ...]  # for each node of the simplified graph, the node here that has the same value
+    inputs: tuple[Link, ...] = ()  # the file's inputs
+    outputs: tuple[Link, ...] = ()  # the outputs that were asked for, without those that are constants

@@ -78,17 +78,8 @@ def reshaped(k: Constant, shape: tuple[int, ...]) -> Constant:
 # --- matrix products ---------------------------------------------------------------------------------------
 
 
-def _factors(c: Context) -> tuple[Value, Value]:
-    """Return both factors, of which one must be a constant."""
-    left, right = c.value(0), c.value(1)
-    if isinstance(left, Ref) and isinstance(right, Ref):
-        c.refuse("both factors depend on the network's input", "bilinear layers cannot be bounded yet")
-    return left, right
-
-
-@converts("MatMul")
-def _matmul(c: Context) -> Value:
-    left, right = _factors(c)
+def matmul_by_constant(c: Context, left: Value, right: Value) -> Value:
+    """Add left @ right, of which one is a constant."""
     if isinstance(left, Ref):
         assert isinstance(right, Constant)
         return _times_matrix(c, left, right)
@@ -126,12 +117,10 @@ def _vector_cases(c: Context, matrix: Constant, x: Ref) -> Ref:
     return c.emit(Reshape(y.shape, y.shape[:-1]), y)
 
 
-@converts("Gemm")
-def _gemm(c: Context) -> Value:
+def gemm_by_constant(c: Context) -> Value:
+    """Add what a Gemm node says, of whose factors one is a constant."""
     left, right = c.value(0), c.value(1)
     alpha, beta = constant.constant(c.attr("alpha", 1.0)), constant.constant(c.attr("beta", 1.0))
-    if isinstance(left, Ref) and isinstance(right, Ref):
-        c.refuse("both factors depend on the network's input", "bilinear layers cannot be bounded yet")
     if isinstance(left, Constant) and isinstance(right, Constant):
         c.refuse("both factors are constants", "fold constants when exporting")
     if len(left.shape) != 2 or len(right.shape) != 2:
@@ -145,12 +134,12 @@ def _gemm(c: Context) -> Value:
         weight = constant.multiply(right if c.attr("transB", 0) else transposed(right), alpha)
         bias = _bias(addend, weight.shape[0])
         y = linear(c, x, weight, bias)
-        return y if bias is not None or addend is None else _plus(c, y, addend, beta)
+        return y if bias is not None or addend is None else plus(c, y, addend, beta)
     assert isinstance(right, Ref)
     x = right if c.attr("transB", 0) else swap_last(c, right)
     weight = constant.multiply(transposed(left) if c.attr("transA", 0) else left, alpha)
     y = swap_last(c, linear(c, x, weight))
-    return y if addend is None else _plus(c, y, addend, beta)
+    return y if addend is None else plus(c, y, addend, beta)
 
 
 def _bias(addend: Value | None, outputs: int) -> Constant | None:
@@ -160,7 +149,7 @@ def _bias(addend: Value | None, outputs: int) -> Constant | None:
     return reshaped(addend, (outputs,))
 
 
-def _plus(c: Context, y: Ref, addend: Value, beta: Constant) -> Ref:
+def plus(c: Context, y: Ref, addend: Value, beta: Constant) -> Ref:
     if broadcast(c, y.shape, addend.shape) != y.shape:
         c.refuse(f"its addend {addend.shape} does not fit a product of shape {y.shape}")
     if isinstance(addend, Constant):
@@ -196,24 +185,6 @@ def _sum(c: Context) -> Value:
         if isinstance(value, Constant):
             total = scale(c, total, None, value)
     return total
-
-
-@converts("Mul")
-def _mul(c: Context) -> Value:
-    left, right = _factors(c)
-    if isinstance(left, Constant):
-        left, right = right, left
-    assert isinstance(left, Ref)
-    assert isinstance(right, Constant)
-    return scale(c, left, right)
-
-
-@converts("Div")
-def _div(c: Context) -> Value:
-    divisor = c.value(1)
-    if isinstance(divisor, Ref):
-        c.refuse("the divisor depends on the network's input", "division cannot be bounded yet")
-    return scale(c, c.node(0), reciprocal(c, divisor))
 
 
 def reciprocal(c: Context, k: Constant) -> Constant:
