@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from netproof.problem.interface import Value
-
 PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "total")  # as in the JSON contract
 
 
@@ -31,6 +29,15 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
+class TensorValue:
+    """A tensor of a witness, as a VNN-LIB 2.0 query declares it."""
+
+    name: str
+    dtype: str  # as declared: "real", "float32", ...
+    array: np.ndarray  # of the shape that is declared
+
+
+@dataclass(frozen=True, eq=False)
 class Witness:
     """A float32 counterexample and what onnxruntime answered to it on the CPU.
 
@@ -41,7 +48,7 @@ class Witness:
     input: np.ndarray
     output: np.ndarray
     note: str = ""
-    tensors: tuple[Value, ...] = ()  # of a VNN-LIB 2.0 query: every tensor that it declares, in its order
+    tensors: tuple[TensorValue, ...] = ()  # of a VNN-LIB 2.0 query: every tensor that it declares, in its order
 
 
 @dataclass

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netproof.problem.decimals import Decimals
-from netproof.problem.interface import Interface
+from netproof.problem.networks.interface import Interface
 from netproof.problem.products import Product, product_values
 from netproof.problem.rounding import Rounded, Singles
 

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from netproof.errors import SpecError
-from netproof.model.network import Network
+from netproof.model.merged import AnyNetwork
 from netproof.numerics import float_up, nearest_float32
 from netproof.problem.extend import extended
 from netproof.problem.problem import InputSet, Problem, Rows
@@ -38,7 +38,7 @@ MAX_COEFFICIENT = Fraction(10**150)
 _ALWAYS = Row({}, Fraction(0))
 
 
-def reduce(network: Network, property: Property) -> list[Problem]:
+def reduce(network: AnyNetwork, property: Property) -> list[Problem]:
     """Make one problem per distinct input set, with all disjuncts on it as targets.
 
     Disjuncts whose box is empty hold and are dropped; an empty list means that none was left to exclude.
@@ -86,7 +86,7 @@ def _on_one_set(disjuncts: Sequence[Disjunct]) -> list[list[int]]:
     return [sorted(members) for members in equal.values()]
 
 
-def check_sizes(network: Network, property: Property) -> None:
+def check_sizes(network: AnyNetwork, property: Property) -> None:
     """Raise SpecError unless the property has as many inputs and outputs as the network, and reads no others."""
     for what, mine, shape in (
         ("inputs", property.inputs, network.input_shape),

@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from netproof.core.verdict import Witness
+from netproof.core.verdict import TensorValue, Witness
 from netproof.model.evaluate import evaluate
 from netproof.model.merged import AnyNetwork
 from netproof.numerics import float_down, float_up
-from netproof.problem.interface import Value
 from netproof.problem.products import Product, product_spreads, product_values
 from netproof.problem.property import Ball, Disjunct, Property
 from netproof.problem.rounding import Doubles, Singles
@@ -205,7 +204,7 @@ def format_witness(witness: Witness) -> str:
     return "(" + "\n ".join(pairs) + ")"
 
 
-def _tensor_lines(tensor: Value) -> Iterator[str]:
+def _tensor_lines(tensor: TensorValue) -> Iterator[str]:
     """Yield the head of a tensor, NAME TYPE SHAPE, and its entries, one a line."""
     yield f"{tensor.name} {tensor.dtype} [{','.join(map(str, tensor.array.shape))}]"
     yield from map(str, tensor.array.reshape(-1))

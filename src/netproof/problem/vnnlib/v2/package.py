@@ -52,7 +52,9 @@ def parsed(source: Source) -> Any:
         raise _refused(source, str(error)) from None
     except (UnicodeDecodeError, IndexError, ValueError, RuntimeError) as error:
         raise SpecError(
-            f"the package vnnlib cannot read it: {error}", file=source.file or None, remedy="check it against the standard"
+            f"the package vnnlib cannot read it: {error}",
+            file=source.file or None,
+            remedy="check it against the standard",
         ) from None
 
 
@@ -113,9 +115,7 @@ def _syntax(source: Source, line: int, column: int, token: str) -> SpecError:
         what, remedy = "'=' is no operator", "equality is written =="
     else:
         what = f"{_short(token)!r} is not expected here"
-    return SpecError(
-        what, file=source.file or None, line=line, column=None if at is None else at + 1, remedy=remedy
-    )
+    return SpecError(what, file=source.file or None, line=line, column=None if at is None else at + 1, remedy=remedy)
 
 
 def _column(source: Source, line: int | None, symbol: str) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from netproof.core.reasons import CONTRADICTORY, EMPTY
 from netproof.errors import SpecError
-from netproof.problem.interface import Interface
+from netproof.problem.networks.interface import Interface
 from netproof.problem.products import Atom
 from netproof.problem.property import Disjunct, Property, Row
 from netproof.problem.vnnlib.box_builder import Boxes
@@ -22,14 +22,14 @@ from netproof.problem.vnnlib.v2.propagate import with_missing_bounds
 from netproof.problem.vnnlib.v2.terms import TermReader, direction_of
 
 _VERSION = re.compile(r"[ \t\r\n]*\([ \t\r\n]*vnnlib-version[ \t\r\n]*<([0-9]{1,4})\.([0-9]{1,4})>")
-# By the package's name: on which sides of (left − right) there is a limit, and whether it is strict.
+# By the package's name: on which sides of (left − right) there is a limit, whether it is strict, and if one is enough.
 _COMPARISONS = {
-    "LessEqual": (((True, False),), All),
-    "LessThan": (((True, True),), All),
-    "GreaterEqual": (((False, False),), All),
-    "GreaterThan": (((False, True),), All),
-    "Equal": (((True, False), (False, False)), All),
-    "NotEqual": (((True, True), (False, True)), Some),
+    "LessEqual": (((True, False),), False),
+    "LessThan": (((True, True),), False),
+    "GreaterEqual": (((False, False),), False),
+    "GreaterThan": (((False, True),), False),
+    "Equal": (((True, False), (False, False)), False),
+    "NotEqual": (((True, True), (False, True)), True),
 }
 
 
@@ -102,17 +102,16 @@ class _Reader:
         if kind in ("And", "Or"):
             parts = tuple(self._formula(part) for part in expr.args)
             return parts[0] if len(parts) == 1 else All(parts) if kind == "And" else Some(parts)
-        sides, join = _COMPARISONS[kind]
+        sides, one_is_enough = _COMPARISONS[kind]
         term = self._terms.difference(expr.lhs, expr.rhs)
         constant = term.pop(None, Fraction(0))
         if not term:
-            truths = [constant < 0 if upper and strict else constant <= 0 if upper else
-                      constant > 0 if strict else constant >= 0 for upper, strict in sides]
-            return TRUE if (all if join is All else any)(truths) else FALSE
+            holds = [_holds(constant if upper else -constant, strict) for upper, strict in sides]
+            return TRUE if (any(holds) if one_is_enough else all(holds)) else FALSE
         factor, direction = direction_of(term)
         value = -constant / factor
         limits = tuple(Limit(direction, upper == (factor > 0), value, strict) for upper, strict in sides)
-        return limits[0] if len(limits) == 1 else join(limits)
+        return limits[0] if len(limits) == 1 else Some(limits) if one_is_enough else All(limits)
 
     def _atom(self, name: str, indices: Sequence[int]) -> Atom:
         kind, index = self._declared.atom(name, list(indices))
@@ -178,3 +177,8 @@ class _Reader:
 
 def _rows(clause: Clause) -> tuple[Row, ...]:
     return tuple(literal for literal in clause if isinstance(literal, Row))
+
+
+def _holds(value: Fraction, strict: bool) -> bool:
+    """Say whether value <= 0, or < 0."""
+    return value < 0 if strict else value <= 0

@@ -10,6 +10,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from netproof.core.verdict import TensorValue
+
 
 @dataclass(frozen=True)
 class Tensor:
@@ -53,15 +55,6 @@ class Declared:
 
 
 @dataclass(frozen=True)
-class Value:
-    """A tensor of a witness."""
-
-    name: str
-    dtype: str
-    array: NDArray[np.float32] | NDArray[np.float64]
-
-
-@dataclass(frozen=True)
 class Interface:
     """The networks of a query, in its order.
 
@@ -84,7 +77,7 @@ class Interface:
             yield network, self.place[start : start + network.inputs]
             start += network.inputs
 
-    def values(self, x: NDArray[np.float32], y: Sequence[float] | NDArray[np.float32]) -> Iterator[Value]:
+    def values(self, x: NDArray[np.float32], y: Sequence[float] | NDArray[np.float32]) -> Iterator[TensorValue]:
         """Yield the tensors in the order of their declaration, from x (n,) and y (m,)."""
         point, answer = np.asarray(x).reshape(-1), np.asarray(y).reshape(-1)
         after = 0
@@ -97,7 +90,7 @@ class Interface:
                 for tensor in tensors:
                     arrays[tensor.name] = flat[start : start + tensor.size].reshape(tensor.shape)
                     start += tensor.size
-            yield from (Value(tensor.name, tensor.dtype, arrays[tensor.name]) for tensor in network.tensors)
+            yield from (TensorValue(tensor.name, tensor.dtype, arrays[tensor.name]) for tensor in network.tensors)
 
     def name(self, entry: int) -> str:
         """Return the first name of an entry of x, such as X[0,2]."""
