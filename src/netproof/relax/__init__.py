@@ -8,12 +8,15 @@ from typing import Any
 from netproof.errors import ModelError
 from netproof.model.graph import Graph
 from netproof.model.nonlinear import LeakyRelu, Product, Relu
+from netproof.model.nonlinear.smooth import Smooth
 from netproof.model.ops import Nonlinear, Op
 from netproof.relax.hinge import HingeRelaxation
 from netproof.relax.lines import Corners, Family, Fan, Line, Lines, Mix
 from netproof.relax.product import ProductRelaxation
 from netproof.relax.relaxation import Relaxation
 from netproof.relax.slots import Slots
+from netproof.relax.smooth import SmoothRelaxation, shape_of
+from netproof.relax.smooth.shapes import smooth_types
 
 __all__ = [
     "Corners",
@@ -65,3 +68,11 @@ def without_lp_form(graph: Graph) -> str | None:
 register(Relu, lambda op: HingeRelaxation(0.0))
 register(LeakyRelu, lambda op: HingeRelaxation(op.alpha))
 register(Product, lambda op: ProductRelaxation())
+
+
+def _smooth(op: Smooth) -> SmoothRelaxation:
+    return SmoothRelaxation(op, shape_of(op))
+
+
+for _type in smooth_types():
+    register(_type, _smooth)

@@ -48,6 +48,7 @@ _ATTRIBUTES = {
     onnx.AttributeProto.TENSOR,
     onnx.AttributeProto.FLOATS,
     onnx.AttributeProto.INTS,
+    onnx.AttributeProto.STRINGS,
 }
 Converter = Callable[["Context"], Value | Sequence[Value]]
 CONVERTERS: dict[str, Converter] = {}

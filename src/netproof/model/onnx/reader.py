@@ -24,13 +24,8 @@ from netproof.model.origin.constant import Constant
 from netproof.model.origin.trace import Link, Step, Stored, TensorInfo, Trace, together
 
 HINTS = {
-    "Sigmoid": "only ReLU and LeakyReLU networks are supported so far",
-    "Tanh": "only ReLU and LeakyReLU networks are supported so far",
     "Softmax": "drop a final Softmax: it keeps the order of the outputs",
     "LogSoftmax": "drop a final LogSoftmax: it keeps the order of the outputs",
-    "MaxPool": "train with AveragePool or strided convolutions",
-    "Clip": "write ReLU6 as Relu and subtraction: relu(x) - relu(x - 6)",
-    "PRelu": "use LeakyRelu",
     "Loop": "export without control flow",
     "If": "export without control flow",
     "Scan": "export without control flow",

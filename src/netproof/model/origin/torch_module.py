@@ -159,14 +159,16 @@ class _Running:
 def _as_it_is(module: torch.nn.Module, example: Tensor) -> Iterator[None]:
     """Put the module in eval mode, float32 as float32, the caller's default type and device; restore all of it."""
     modes = [(part, part.training) for part in module.modules()]
-    precision = torch.get_float32_matmul_precision()
+    precision, fast = torch.get_float32_matmul_precision(), torch.backends.mha.get_fastpath_enabled()
     cudnn = torch.backends.cudnn.flags(torch.backends.cudnn.enabled, deterministic=True, allow_tf32=False)
     try:
         module.eval()
         torch.set_float32_matmul_precision("highest")
+        torch.backends.mha.set_fastpath_enabled(False)  # attention as one fused operator has no ONNX form
         with callers_state(), torch.no_grad(), cudnn, torch.autocast(example.device.type, enabled=False):
             yield
     finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
         torch.set_float32_matmul_precision(precision)
         for part, training in modes:
             part.training = training

@@ -7,7 +7,7 @@ import torch
 
 from netproof.model.affine import Linear, Scale, Sum
 from netproof.model.moves import Expand, Reshape, SumAxes, Transpose
-from netproof.model.nonlinear import LeakyRelu, Relu
+from netproof.model.nonlinear import Relu
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
@@ -162,6 +162,14 @@ def plus(c: Context, y: Ref, addend: Value, beta: Constant) -> Ref:
 # --- elementwise arithmetic --------------------------------------------------------------------------------
 
 
+def added(c: Context, x: Ref, value: Value) -> Ref:
+    """Add x + value with broadcasting."""
+    if isinstance(value, Constant):
+        return scale(c, x, None, value)
+    shape = broadcast(c, x.shape, value.shape)
+    return c.emit(Sum((1, 1)), expand(c, x, shape), expand(c, value, shape))
+
+
 @converts("Add", "Sub")
 def _add(c: Context) -> Value:
     left, right = c.value(0), c.value(1)
@@ -229,15 +237,22 @@ def _batch_normalization(c: Context) -> Value:
 
 @converts("ReduceSum", "ReduceMean")
 def _reduce(c: Context) -> Value:
-    x = c.node(0)
-    rank = len(x.shape)
-    axes = c.attr_or_input("axes", 1)
-    if not axes:
-        if c.attr("noop_with_empty_axes", 0) == 1:
-            return x
-        axes = list(range(rank))
-    axes = sorted({c.axis(axis, rank) for axis in axes})
-    return reduce_axes(c, x, tuple(axes), mean=c.op == "ReduceMean", keep=bool(c.attr("keepdims", 1)))
+    """Add up along axes, exactly."""
+    axes = axes_to_reduce(c)
+    return c.node(0) if axes is None else reduce_axes(c, c.node(0), axes, mean=c.op == "ReduceMean", keep=keeps(c))
+
+
+def axes_to_reduce(c: Context) -> tuple[int, ...] | None:
+    """Return the axes that a reduction names, all where it names none; None where it says that nothing is reduced."""
+    rank, axes = len(c.node(0).shape), c.attr_or_input("axes", 1)
+    if axes:
+        return tuple(sorted({c.axis(axis, rank) for axis in axes}))
+    return None if c.attr("noop_with_empty_axes", 0) == 1 else tuple(range(rank))
+
+
+def keeps(c: Context) -> bool:
+    """Say whether a reduction keeps the axes that it reduces, with size 1."""
+    return bool(c.attr("keepdims", 1))
 
 
 @converts("GlobalAveragePool")
@@ -263,11 +278,3 @@ def reduce_axes(c: Context, x: Ref, axes: tuple[int, ...], *, mean: bool, keep: 
 @converts("Relu")
 def _relu(c: Context) -> Value:
     return c.emit(Relu(), c.node(0))
-
-
-@converts("LeakyRelu")
-def _leaky_relu(c: Context) -> Value:
-    alpha = float(c.attr("alpha", float(np.float32(0.01))))
-    if not 0.0 <= alpha <= 1.0:  # a NaN is refused too; above 1 the function is concave
-        c.refuse(f"its slope {alpha} is not between 0 and 1")
-    return c.emit(LeakyRelu(alpha), c.node(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netproof.model.nonlinear import Product
+from netproof.model.nonlinear.smooth import Reciprocal
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import (
     gemm_by_constant,
@@ -13,6 +14,7 @@ from netproof.model.onnx.operators.arithmetic import (
     scale,
     swap_last,
 )
+from netproof.model.onnx.operators.fusing import fused_product
 from netproof.model.onnx.operators.moves import reshape, stacked
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
@@ -25,7 +27,7 @@ def product(c: Context, left: Value, right: Value) -> Ref:
     assert isinstance(left, Ref)
     if isinstance(right, Constant):
         return scale(c, left, right)
-    return c.emit(Product(), stacked(c, left, right))
+    return fused_product(c, left, right) or c.emit(Product(), stacked(c, left, right))
 
 
 def matrix_product(c: Context, left: Ref, right: Ref) -> Ref:
@@ -52,10 +54,10 @@ def _mul(c: Context) -> Value:
 @converts("Div")
 def _div(c: Context) -> Value:
     """Scale by the reciprocal of a constant; else multiply by a relaxed reciprocal of a divisor of known sign."""
-    divisor = c.value(1)
+    left, divisor = c.value(0), c.value(1)
     if isinstance(divisor, Constant):
         return scale(c, c.node(0), reciprocal(c, divisor))
-    c.refuse("the divisor depends on the network's input", "division cannot be bounded yet")
+    return product(c, left, c.emit(Reciprocal(), divisor))
 
 
 @converts("MatMul")

@@ -1,0 +1,86 @@
+"""A smooth function g of one variable, as evaluation and bounds see it.
+
+What is trusted of a library's exp, log and the like is one number, `LIBM` in `netproof.numerics`; each function says how
+large the numbers are that it is made of (`size`), and what it may be off by follows.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from netproof.model.ops import Nonlinear
+from netproof.numerics import LIBM, RUNTIME, enlarged, few_roundings, with_vanishing
+
+
+class Smooth(Nonlinear):
+    """A function with a slope everywhere that it is defined. Subclasses are frozen dataclasses that hold numbers only."""
+
+    bends: ClassVar[tuple[float, ...]] = ()  # where the slope is largest or least: the inflections, nearly
+    turns: ClassVar[tuple[float, ...]] = ()  # where g is largest or least: its slope is 0 there, nearly
+    least: ClassVar[float] = -torch.inf  # bounds of g that hold everywhere, exactly
+    most: ClassVar[float] = torch.inf
+    undefined: ClassVar[str | None] = None  # where g is not defined, in words; None: it is everywhere
+
+    @abstractmethod
+    def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return g(x) and g'(x), from the same intermediate results."""
+
+    @abstractmethod
+    def sizes(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return how large the numbers are that g(x) and g'(x) are computed from.
+
+        What is computed lies within `LIBM` roundings of that size, of exact arithmetic. Between two points a size is
+        at most the larger of theirs.
+        """
+
+    def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """Say where g is defined on all of the bounds, and its values and slopes are numbers to compute with."""
+        return torch.ones_like(lower, dtype=torch.bool)
+
+    def value(self, x: Tensor) -> Tensor:
+        """Return g(x)."""
+        return self.both(x)[0]
+
+    def slope(self, x: Tensor) -> Tensor:
+        """Return g'(x)."""
+        return self.both(x)[1]
+
+    def forward(self, *xs: Tensor) -> Tensor:
+        (x,) = xs
+        return self.value(x)
+
+    def pull_back(self, coef: Tensor, x: Tensor) -> Tensor:
+        return coef * self.slope(x)
+
+    def noise(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Bound how far g(x) and g'(x), computed here, may be from the exact ones."""
+        value, slope = self.sizes(x)
+        return tuple(with_vanishing(few_roundings(size, LIBM, x.dtype)) for size in (value, slope))  # type: ignore[return-value]
+
+    def steepest(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """Bound |g'| on the bounds: it is largest at the ends or at a bend."""
+        most = torch.zeros_like(lower)
+        for x in self.places(lower, upper, self.bends):
+            most = torch.maximum(most, self.slope(x).abs() + self.noise(x)[1])
+        return enlarged(most)
+
+    def places(self, lower: Tensor, upper: Tensor, points: tuple[float, ...]) -> list[Tensor]:
+        """Return both ends and these points, each moved into the bounds."""
+        return [lower, upper, *(torch.clamp(torch.full_like(lower, p), lower, upper) for p in points)]
+
+    def error(self, x: Tensor, e: Tensor, dtype: torch.dtype) -> Tensor:
+        """Bound the error; a runtime's own float32 functions are coarser than a library's (`RUNTIME`)."""
+        roundings = LIBM if dtype == torch.float64 else RUNTIME
+        most = torch.maximum(self.sizes(x - e)[0], self.sizes(x + e)[0])
+        own = with_vanishing(few_roundings(most, roundings, dtype), dtype=dtype)
+        brought = torch.where(e > 0, self.carried(x, e), 0.0)
+        found = torch.where(self.defined(x - e, x + e), enlarged(brought + own), torch.inf)
+        return found.nan_to_num(nan=torch.inf, posinf=torch.inf)
+
+    def carried(self, x: Tensor, e: Tensor) -> Tensor:
+        """Bound |g(x + d) − g(x)| for all |d| <= e."""
+        return self.steepest(x - e, x + e) * e

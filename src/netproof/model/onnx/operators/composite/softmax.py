@@ -1,0 +1,67 @@
+"""Converters of Softmax and LogSoftmax, by differences: p_k = 1 / Σ_j exp(x_j − x_k).
+
+Only exp and a reciprocal are relaxed, no product; a shift of all x is no change, and the term j = k is 1 exactly, so
+that the sum is known to be at least 1. It takes K(K − 1) exponentials a row instead of K.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from netproof.model.affine import Scale, Sum
+from netproof.model.moves import Transpose
+from netproof.model.nonlinear.smooth import Exp, Log, Reciprocal
+from netproof.model.onnx.context import Context, Ref, Value, converts
+from netproof.model.onnx.operators.arithmetic import reduce_axes, scale
+from netproof.model.onnx.operators.moves import reshape, select
+from netproof.model.origin import constant
+
+EACH_AXIS = 13  # from this opset on the axis alone is normalised, before it everything from the axis on
+
+
+def softmax(c: Context, x: Ref) -> Ref:
+    """Add softmax along the last axis."""
+    return c.emit(Reciprocal(), _sums(c, x))
+
+
+def log_softmax(c: Context, x: Ref) -> Ref:
+    """Add log softmax along the last axis."""
+    return scale(c, c.emit(Log(), _sums(c, x)), constant.constant(-1.0))
+
+
+def _sums(c: Context, x: Ref) -> Ref:
+    """Add 1 + Σ_{j≠k} exp(x_j − x_k) for every k along the last axis."""
+    *lead, count = x.shape
+    axis = len(lead)
+    ones = Scale(torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64))
+    if count == 1:
+        return c.emit(ones, x)
+    c.claim((*lead, count, count - 1))
+    each = np.arange(count)
+    others = np.stack([np.delete(each, k) for k in each]).reshape(-1)
+    away = c.emit(Sum((1, -1)), select(c, x, axis, others), select(c, x, axis, each.repeat(count - 1)))
+    terms = c.emit(Exp(), reshape(c, away, (*lead, count, count - 1)))
+    return scale(c, reduce_axes(c, terms, (axis + 1,), mean=False, keep=False), None, constant.constant(1.0))
+
+
+@converts("Softmax", "LogSoftmax")
+def _softmax(c: Context) -> Value:
+    """Relax exponentials of differences and their sum's reciprocal, or logarithm, over the opset's own axes."""
+    x, row = c.node(0), softmax if c.op == "Softmax" else log_softmax
+    rank = len(x.shape)
+    if c.opset < EACH_AXIS:
+        axis = int(c.attr("axis", 1))
+        axis = axis + rank if axis < 0 else axis
+        if not 0 <= axis <= rank:
+            c.refuse(f"axis {axis} is out of range for {rank} axes")
+        flat = reshape(c, x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+        return reshape(c, row(c, flat), x.shape)
+    axis = c.axis(int(c.attr("axis", -1)), rank)
+    if axis == rank - 1:
+        return row(c, x)
+    swap = [*range(rank)]
+    swap[axis], swap[-1] = swap[-1], swap[axis]
+    return c.emit(Transpose(tuple(swap)), row(c, c.emit(Transpose(tuple(swap)), x)))

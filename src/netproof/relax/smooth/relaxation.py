@@ -1,0 +1,83 @@
+"""A smooth function of one variable as bounds see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from netproof.core.forms import Interval
+from netproof.model.nonlinear.smooth import Smooth
+from netproof.numerics import HUGE, enlarged
+from netproof.relax.lines import Family, Lines
+from netproof.relax.relaxation import Relaxation
+from netproof.relax.smooth.shape import Shape
+from netproof.relax.smooth.sides import Ends, Side, side
+
+
+@dataclass(frozen=True, eq=False)
+class Tangents(Family):
+    """Lines below and above that touch the function at points that t moves, from the first to the last."""
+
+    lower: Side
+    upper: Side
+
+    def at(self, t: Tensor) -> Lines:
+        up, down = _halves(t)
+        lower, upper = self.lower.at(up, down), self.upper.at(up, down)
+        return Lines(lower.slope, upper.slope, upper.intercept, lower.intercept)
+
+    def gradient(self, t: Tensor, coef: Tensor, h: Tensor, out: Tensor) -> None:
+        up, down = _halves(t)
+        out.copy_(coef.clamp(min=0) * self.lower.pull(up, down, h) - coef.clamp(max=0) * self.upper.pull(up, down, h))
+
+    def select(self, index: Tensor) -> Tangents:
+        return Tangents(self.lower.select(index), self.upper.select(index))
+
+
+def _halves(t: Tensor) -> tuple[Tensor, Tensor]:
+    centred = 2.0 * t - 1.0
+    return centred.clamp(min=0), centred.clamp(max=0)
+
+
+@dataclass(frozen=True)
+class SmoothRelaxation(Relaxation):
+    """A function and its shape. Every slope has a sound line, so t moves the point where it touches."""
+
+    function: Smooth
+    shape: Shape
+
+    def linear_on(self, h: Interval) -> Tensor:
+        return torch.zeros_like(h.lower, dtype=torch.bool)
+
+    def family(self, h: Interval, *, proof: bool) -> Tangents:
+        ends = self._ends(h)
+        below = side(self.function, self.shape.below, 1.0, ends, proof=proof)
+        return Tangents(below, side(self.function, self.shape.above, -1.0, ends, proof=proof))
+
+    def _ends(self, h: Interval) -> Ends:
+        """Return the ends of the bounds, of empty ones the other way round; a chord is no steeper than g."""
+        h = Interval(torch.minimum(*h), torch.maximum(*h))
+        at_lower, at_upper = (self.function.value(end) for end in h)
+        chord = (at_upper - at_lower) / (h.upper - h.lower).clamp(min=1e-30)
+        steepest = self.function.steepest(*h)
+        return Ends(h, at_lower, at_upper, chord.clamp(-steepest, steepest))
+
+    def initial(self, h: Interval) -> Tensor:
+        """Return the tangent at the middle, or as near to it as one may be: it encloses the least area."""
+        return torch.full_like(h.lower, 0.5)
+
+    def range(self, h: Interval) -> Interval:
+        """Return the extremes, at the ends or where g turns; infinite where g is not defined."""
+        g = self.function
+        h = Interval(torch.minimum(*h), torch.maximum(*h))
+        values = [(g.value(x), g.noise(x)[0]) for x in g.places(*h, g.turns)]
+        lower = torch.stack([value - off for value, off in values]).amin(0)
+        upper = torch.stack([value + off for value, off in values]).amax(0)
+        fine = g.defined(*h) & (g.steepest(*h) <= HUGE) & (lower > -HUGE) & (upper < HUGE)
+        lower, upper = lower.clamp(min=g.least), upper.clamp(max=g.most)
+        return Interval(torch.where(fine, lower, -torch.inf), torch.where(fine, upper, torch.inf))
+
+    def steepest(self, h: Interval) -> Tensor:
+        return enlarged(self.function.steepest(torch.minimum(*h), torch.maximum(*h)))
