@@ -7,7 +7,7 @@ bounded in one pass back to the inputs that they share.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -42,7 +42,6 @@ class Merged:
 
     members: tuple[Member, ...]
     size: int  # of the common input
-    notes: tuple[str, ...] = field(default=())
 
     @cached_property
     def graph(self) -> Graph:

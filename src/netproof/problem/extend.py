@@ -15,6 +15,7 @@ from netproof.model.affine import Linear
 from netproof.model.graph import Graph, Node
 from netproof.model.moves import Concat, Index, Reshape
 from netproof.model.nonlinear.product import Product as ProductOp
+from netproof.model.nonlinear.smooth import Square
 from netproof.model.ops import Op
 from netproof.problem.products import Atom, Form, Product
 
@@ -54,19 +55,24 @@ def extended(graph: Graph, products: Sequence[Product], read: Sequence[int]) -> 
 
 
 def _levels(products: Sequence[Product]) -> list[list[int]]:
-    """Group the products so that each reads only such as are in groups before."""
+    """Group the products so that each reads only such as are in groups before; squares are groups of their own."""
     depth: list[int] = []
     for product in products:
         atoms = [atom for form in (product.left, product.right) for atom, _ in form.terms]
         depth.append(1 + max((depth[index] for kind, index in atoms if kind == "p"), default=-1))
-    return [[m for m, mine in enumerate(depth) if mine == level] for level in range(max(depth) + 1)]
+    kinds = [(mine, product.is_square) for mine, product in zip(depth, products, strict=True)]
+    return [[m for m, mine in enumerate(kinds) if mine == kind] for kind in sorted(set(kinds))]
 
 
 def _multiplied(nodes: list[Node], known: int, column: dict[Atom, int], products: Sequence[Product]) -> int:
-    """Multiply factors that are forms of the vector `known`: (product,)."""
+    """Multiply factors that are forms of the vector `known`: (product,). All products, or none, are squares."""
     used = sorted({column[atom] for p in products for form in (p.left, p.right) for atom, _ in form.terms})
     place = {atom: used.index(at) for atom, at in column.items() if at in set(used)}
     source = _picked(nodes, known, used, "what is multiplied")
+    if products[0].is_square:
+        factors = _linear([p.left for p in products], place, len(used))
+        base = _add(nodes, factors, (source,), (len(products),), "what is squared")
+        return _add(nodes, Square(), (base,), (len(products),), "squares of the property")
     halves = []
     for side, forms in (("left", [p.left for p in products]), ("right", [p.right for p in products])):
         factor = _add(nodes, _linear(forms, place, len(used)), (source,), (len(forms),), f"{side} factors")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -12,8 +13,6 @@ from netproof.model.load import read_network
 from netproof.model.merged import AnyNetwork, Member, Merged
 from netproof.model.network import Network
 from netproof.problem.networks.interface import Declared, Interface, Tensor
-
-Read = Callable[[Any, Sequence[str] | None], Network]  # (model, outputs by name)
 
 
 def bind(interface: Interface, models: Any, source: str = "") -> AnyNetwork:
@@ -28,7 +27,8 @@ def bind(interface: Interface, models: Any, source: str = "") -> AnyNetwork:
         members.append(Member(declared.name, network, reads))
     if interface.plain:
         return members[0].network
-    return Merged(tuple(members), len(set(interface.place)), _unlike(interface, members))
+    _check_isomorphic(interface, members, source)
+    return Merged(tuple(members), len(set(interface.place)))
 
 
 def _by_name(interface: Interface, models: Any, source: str) -> Mapping[str, Any]:
@@ -113,16 +113,21 @@ def _tensor_name(network: Network, tensor: Tensor, source: str) -> str:
     return str(node.output[0])
 
 
-def _unlike(interface: Interface, members: Sequence[Member]) -> tuple[str, ...]:
-    """Say which networks are declared isomorphic and have other operators: the answer does not depend on it."""
+def _check_isomorphic(interface: Interface, members: Sequence[Member], source: str) -> None:
+    """Refuse a network that is declared isomorphic to another and is made of other operators."""
     network = {member.name: member.network for member in members}
-    notes = []
     for declared in interface.networks:
         other = declared.isomorphic_to
         if other and _operators(network[declared.name]) != _operators(network[other]):
-            notes.append(f"network {declared.name} is declared isomorphic-to {other}, but their operators differ")
-    return tuple(notes)
+            raise SpecError(
+                f"network {declared.name} is declared isomorphic-to {other}, but their models have other operators",
+                file=source or None,
+                line=declared.line,
+                remedy="leave isomorphic-to out",
+            )
 
 
-def _operators(network: Network) -> list[str]:
-    return [node.op_type for node in onnx.ModelProto.FromString(network.model).graph.node]
+def _operators(network: Network) -> Counter[str]:
+    """Count the operators of a model, without those that compute nothing."""
+    types = (node.op_type for node in onnx.ModelProto.FromString(network.model).graph.node)
+    return Counter(kind for kind in types if kind not in ("Constant", "Identity", "Dropout"))

@@ -172,4 +172,3 @@ def leaky(c: Context, x: Ref, slope: Constant) -> Ref:
         return c.emit(LeakyRelu(first), x)
     rest = constant.subtract(constant.constant(1.0), slope)
     return c.emit(Sum((1, 1)), scale(c, x, slope), scale(c, c.emit(Relu(), x), rest))
-
