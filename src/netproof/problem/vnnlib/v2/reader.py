@@ -35,13 +35,23 @@ _COMPARISONS = {
 
 def version(text: str) -> tuple[int, int] | None:
     """Return the version that the header of a text names; None where there is no header."""
-    match = _VERSION.match(visible(text.replace("\r\n", "\n").replace("\r", "\n")))
+    match = _VERSION.match(visible(_lines(text)))
     return None if match is None else (int(match[1]), int(match[2]))
+
+
+def _lines(text: str) -> str:
+    """Return the text with LF at the end of every line."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def parse_query(text: str, file: str = "") -> Property:
     """Read a query from its text; `file` is its name in messages."""
-    return _Reader(Source(text.replace("\r\n", "\n").replace("\r", "\n"), file)).read()
+    source = Source(_lines(text), file)
+    match = _VERSION.match(visible(source.text))
+    if match is not None and (match[1], match[2]) != ("2", "0"):
+        at = match.group().index("(")
+        raise source.error(f"VNN-LIB {match[1]}.{match[2]} is not known", at, "1.0 and 2.0 are")
+    return _Reader(source).read()
 
 
 class _Reader:
