@@ -27,8 +27,8 @@ from netproof.errors import UsageError
 from netproof.methods.build import build_method
 from netproof.methods.device import resolve_device
 from netproof.methods.registry import Options, method_info
+from netproof.model.combined import AnyNetwork, LinearMap, Mapped
 from netproof.model.load import check, probes, read_network
-from netproof.model.merged import AnyNetwork
 from netproof.model.network import Network
 from netproof.numerics import generator
 from netproof.problem.networks.bind import bind
@@ -120,7 +120,7 @@ def bounds(
     network, asked = _question(model, spec, outputs)
     if isinstance(asked, InputRegion):
         everything = Disjunct(asked.box, (), asked.ball)
-        asked = Property((everything,), len(asked.box.lower), int(np.prod(network.output_shape)))
+        asked = Property((everything,), len(asked.box.lower), int(np.prod(network.output_shape)), map=asked.map)
     property = asked
     problems = reduce(network, property.without_rows())
     run.prepare(network, problems, loaded=isinstance(model, Network))
@@ -230,7 +230,17 @@ def _question(model: Any, spec: Any, outputs: Sequence[str] | None) -> tuple[Any
         return bind(spec.interface, model, spec.source), spec
     if isinstance(model, Mapping):
         raise UsageError("several networks go with a VNN-LIB 2.0 query", remedy="give one model")
-    return read_network(model, _shape(spec), outputs), spec
+    network = read_network(model, _shape(spec), outputs)
+    return (network if spec.map is None else _behind(network, spec.map)), spec
+
+
+def _behind(network: Network, map: LinearMap) -> Mapped:
+    if len(map.centre) != network.graph.input.size:
+        raise UsageError(
+            f"the region has inputs of {len(map.centre)} numbers, the network takes {network.graph.input.size}",
+            remedy="give a region of the network's input shape",
+        )
+    return Mapped(network, map)
 
 
 def as_property(network: AnyNetwork, spec: Any, label: int | None, targets: Sequence[int] | None) -> Property:

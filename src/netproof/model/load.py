@@ -15,7 +15,7 @@ from netproof import arguments
 from netproof.core.cpu import threads_for
 from netproof.core.torch_state import engine_state
 from netproof.errors import UsageError
-from netproof.model.merged import AnyNetwork, Merged
+from netproof.model.combined import AnyNetwork
 from netproof.model.network import Network
 from netproof.model.onnx.file import OnnxFile, read_file
 from netproof.model.onnx.reader import read_graph
@@ -99,7 +99,7 @@ def _read_once(file: OnnxFile, outputs: list[str] | None) -> Network:
 
 def check(network: AnyNetwork, points: Tensor) -> None:
     """Compare a network at points (n, *input) with onnxruntime, and with the module where it is made from one."""
-    if isinstance(network, Merged):
+    if not isinstance(network, Network):
         for part, inputs in network.parts(points):
             check(part, inputs)
         return

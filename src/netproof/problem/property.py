@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from netproof.problem.decimals import Decimals
 from netproof.problem.networks.interface import Interface
 from netproof.problem.products import Product, product_values
 from netproof.problem.rounding import Rounded, Singles
+
+if TYPE_CHECKING:
+    from netproof.model.combined import LinearMap
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,7 @@ class Property:
     sha256: str = ""  # of the file as it is on disk; empty for a property made in Python
     products: tuple[Product, ...] = ()  # that rows read after the outputs
     interface: Interface | None = None  # of VNN-LIB 2.0: the networks it declares, whose inputs and outputs these are
+    map: LinearMap | None = None  # of inputs that are x = c + E ξ: then the boxes and rows are of ξ
     vacuous: str = ""  # why nothing is a violation, where the assertions alone say so
 
     @cached_property

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from netproof.errors import SpecError
-from netproof.model.merged import AnyNetwork
+from netproof.model.combined import AnyNetwork
 from netproof.numerics import float_up, nearest_float32
 from netproof.problem.extend import extended
 from netproof.problem.problem import InputSet, Problem, Rows

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from netproof.core.verdict import TensorValue, Witness
+from netproof.model.combined import AnyNetwork, Mapped
 from netproof.model.evaluate import evaluate
-from netproof.model.merged import AnyNetwork
 from netproof.numerics import float_down, float_up
 from netproof.problem.products import Product, product_spreads, product_values
 from netproof.problem.property import Ball, Disjunct, Property
@@ -83,9 +83,17 @@ def confirm(network: AnyNetwork, property: Property, disjunct: int | None, x: ND
         found = violated(property, point, output, first=index)
         if found is not None:
             note = _note(property.disjuncts[found])
-            tensors = () if property.interface is None else tuple(property.interface.values(point, output))
-            return Witness(point.reshape(network.input_shape), output, note, tensors)
+            return Witness(point.reshape(network.input_shape), output, note, _tensors(network, property, point, output))
     return None
+
+
+def _tensors(network: AnyNetwork, property: Property, x: Singles, y: NDArray[Any]) -> tuple[TensorValue, ...]:
+    """Return the tensors that a query declares; of a network behind a linear map, its own input and output."""
+    if property.interface is not None:
+        return tuple(property.interface.values(x, y))
+    if isinstance(network, Mapped):
+        return TensorValue("X", "float32", network.x(x)), TensorValue("Y", "float32", y)
+    return ()
 
 
 def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 0) -> int | None:

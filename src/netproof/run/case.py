@@ -13,7 +13,7 @@ from typing import Any
 from netproof._version import __version__
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import Verdict
-from netproof.model.merged import AnyNetwork
+from netproof.model.combined import AnyNetwork
 from netproof.problem.property import Disjunct, Property
 
 PREFIX = "netproof-contradiction-"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, NOTHING, PINNED, ROUNDING
 from netproof.core.verdict import Stats, Status, Verdict, Witness, finite
-from netproof.model.merged import AnyNetwork
+from netproof.model.combined import AnyNetwork
 from netproof.numerics import few_roundings
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property

@@ -15,7 +15,7 @@ from netproof.methods.build import build_method
 from netproof.methods.declared import BOX_BATCHES
 from netproof.methods.plan import Strategy, choose_strategy
 from netproof.methods.registry import MethodInfo, Options
-from netproof.model.merged import AnyNetwork
+from netproof.model.combined import AnyNetwork
 from netproof.problem.joined import join
 from netproof.problem.problem import Problem
 from netproof.problem.property import Property

@@ -60,18 +60,34 @@ def test_assertions_that_are_refused(assertion: str, place: str, said: str, reme
 @pytest.mark.parametrize(
     ("declared", "place", "said"),
     [
-        ("(declare-network f (declare-input X int8 [1]) (declare-output Y real [1]))", "line 2, column 35", "type int8"),
-        ("(declare-network f (declare-input X Real [1]) (declare-output Y real [1]))", "line 2, column 35", "written small"),
+        (
+            "(declare-network f (declare-input X int8 [1]) (declare-output Y real [1]))",
+            "line 2, column 35",
+            "type int8",
+        ),
+        (
+            "(declare-network f (declare-input X Real [1]) (declare-output Y real [1]))",
+            "line 2, column 35",
+            "written small",
+        ),
         ("(declare-network f (declare-input X foo [1]) (declare-output Y real [1]))", "line 2, column 35", "type foo"),
         ("(declare-network f (declare-input X real [0]) (declare-output Y real [1]))", "line 2, column 35", "positive"),
-        ("(declare-network f (declare-input X real [1.5]) (declare-output Y real [1]))", "line 2, column 42", "no shape"),
+        (
+            "(declare-network f (declare-input X real [1.5]) (declare-output Y real [1]))",
+            "line 2, column 42",
+            "no shape",
+        ),
         (
             "(declare-network f (declare-input X real [99999,99999]) (declare-output Y real [1]))",
             "line 2, column 35",
             "9999800001 entries",
         ),
         ("(declare-network f (declare-input X real [1]) (declare-output X real [1]))", "line 2, column 35", "unique"),
-        ("(declare-network f (declare-output Y real [1]) (declare-input X real [1]))", "line 2, column 20", "not expected"),
+        (
+            "(declare-network f (declare-output Y real [1]) (declare-input X real [1]))",
+            "line 2, column 20",
+            "not expected",
+        ),
         (
             network("f", {"X": "[1]"}, {"Y": "[1]"}) + network("f", {"U": "[1]"}, {"W": "[1]"}),
             "line 2, column 18",
@@ -87,7 +103,11 @@ def test_assertions_that_are_refused(assertion: str, place: str, said: str, reme
             "line",
             "h",
         ),
-        ('(declare-network f (declare-input X real [1] "x") (declare-output Y real [1] "y"))', "line 2", "not expected"),
+        (
+            '(declare-network f (declare-input X real [1] "x") (declare-output Y real [1] "y"))',
+            "line 2",
+            "not expected",
+        ),
     ],
 )
 def test_declarations_that_are_refused(declared: str, place: str, said: str) -> None:
@@ -106,7 +126,9 @@ def test_types_are_not_mixed() -> None:
 
 
 def test_inputs_without_a_bound_are_named_where_they_are_declared() -> None:
-    with pytest.raises(SpecError, match=r"line 3, column 20: input X\[1\] has no lower bound \(add .*\(>= X\[1\] 1.0\)"):
+    with pytest.raises(
+        SpecError, match=r"line 3, column 20: input X\[1\] has no lower bound \(add .*\(>= X\[1\] 1.0\)"
+    ):
         parse_property(query(BOX, "(<= X[1] 1.0)", "(<= Y[0] 1.0)"))
 
 

@@ -12,10 +12,10 @@ import torch
 
 import netproof
 from netproof.model.evaluate import evaluate
+from netproof.model.load import read_network
 from netproof.problem.extend import extended
 from netproof.problem.products import Form, Product, product_spreads, product_values
 from netproof.problem.reduce import reduce
-from netproof.model.load import read_network
 from netproof.problem.vnnlib.reader import parse_property
 from support.asking import dense, gaussian
 from support.queries import VERSION, network, reading, save_text

@@ -9,8 +9,8 @@ from typing import Any
 import onnx
 
 from netproof.errors import SpecError, UsageError
+from netproof.model.combined import AnyNetwork, Member, Merged
 from netproof.model.load import read_network
-from netproof.model.merged import AnyNetwork, Member, Merged
 from netproof.model.network import Network
 from netproof.problem.networks.interface import Declared, Interface, Tensor
 

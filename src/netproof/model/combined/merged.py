@@ -85,9 +85,6 @@ class Merged:
             yield member.network, member.inputs(points)
 
 
-AnyNetwork = Network | Merged
-
-
 def merged_graph(members: Sequence[Member], size: int) -> Graph:
     """Join the members' graphs: (size,) -> (all outputs,). A network that is used twice on one input is there once."""
     nodes = [Node(0, Input(), (), (size,), "inputs")]
