@@ -47,9 +47,7 @@ def test_the_answer_is_that_of_the_composed_network(seed: int, tmp_path: Path) -
     found = netproof.bounds(path, linear_image(centre, generators), method="exact", device="cpu")
     low, high = found.lower.reshape(-1), found.upper.reshape(-1)
     grid = np.stack(np.meshgrid(*[np.linspace(-1, 1, 41)] * 2), -1).reshape(-1, 2)
-    x = torch.from_numpy(
-        centre.astype(float) + np.einsum("nk,kij->nij", grid, generators.astype(float))[:, 0][:, None][:, 0]
-    )
+    x = torch.from_numpy(centre.astype(float) + grid @ generators.astype(float)[:, 0])
     y = net.graph.forward(x.reshape(len(grid), *net.graph.input.shape)).flatten(1).numpy()
     assert (y >= low - 1e-9).all()
     assert (y <= high + 1e-9).all()

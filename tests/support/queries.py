@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -105,7 +106,7 @@ def dyadic_layers(seed: int, widths: Sequence[int]) -> Layers:
 
     return [
         ([[number(8) for _ in range(before)] for _ in range(after)], [number(4) for _ in range(after)])
-        for before, after in zip(widths, widths[1:], strict=False)
+        for before, after in itertools.pairwise(widths)
     ]
 
 
@@ -124,7 +125,7 @@ def bends(layers: Layers, low: Fraction, high: Fraction) -> list[Fraction]:
     points = [low, high]
     for depth in range(len(layers) - 1):
         more = set(points)
-        for a, b in zip(points, points[1:], strict=False):
+        for a, b in itertools.pairwise(points):
             for left, right in zip(value_at(layers, a)[depth], value_at(layers, b)[depth], strict=True):
                 if left * right < 0:
                     more.add(a + (b - a) * left / (left - right))

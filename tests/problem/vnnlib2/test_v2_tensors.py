@@ -78,14 +78,14 @@ def test_hidden_tensors(name: str, limit: str, status: str, tmp_path: Path) -> N
 
 def test_a_hidden_tensor_that_is_not_there(tmp_path: Path) -> None:
     text = asked("(>= H[0,1] 1.0)", hidden='(declare-hidden H real [1,2] "none")')
-    with pytest.raises(NetproofError, match="line 3: hidden H: the model .* has no tensor 'none'"):
+    with pytest.raises(NetproofError, match=r"line 3: hidden H: the model .* has no tensor 'none'"):
         netproof.verify(two_in_two_out(tmp_path), save_text(tmp_path, text))
 
 
 def test_types_are_those_of_the_model_or_real(tmp_path: Path) -> None:
     path = two_in_two_out(tmp_path)
     assert netproof.verify(path, save_text(tmp_path, asked("(>= S[0,1] 3.01)", kind="float32"))).status == "unsat"
-    with pytest.raises(NetproofError, match="input A has type float64, in the model .* it has float32"):
+    with pytest.raises(NetproofError, match=r"input A has type float64, in the model .* it has float32"):
         netproof.verify(path, save_text(tmp_path, asked("(>= S[0,1] 3.01)", kind="float64")))
 
 

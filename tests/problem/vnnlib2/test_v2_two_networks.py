@@ -79,9 +79,8 @@ def test_the_merged_graph_computes_both(tmp_path: Path) -> None:
     assert torch.equal(merged.graph.forward(x), torch.cat(parts, 1))
     assert torch.equal(parts[1], nets[1].graph.forward(x[:, [3, 1, 0]].reshape(7, *nets[1].input_shape)).flatten(1))
     single = x[0].float().numpy()
-    assert np.allclose(
-        merged.replay(single), merged.graph.forward(torch.from_numpy(single)[None].double())[0], atol=1e-5
-    )
+    real = merged.graph.forward(torch.from_numpy(single)[None].double())[0]
+    assert np.allclose(merged.replay(single), real, atol=1e-5)
 
 
 def test_a_network_used_twice_on_one_input_is_there_once(tmp_path: Path) -> None:
@@ -104,9 +103,8 @@ def test_monotonicity_by_one_network_on_two_inputs(tmp_path: Path) -> None:
     from support.asking import dense
 
     path = dense(([[1, 0], [0, 1]], [0, 0]), ([[1, -1]], [0])).save(tmp_path / "f.onnx")
-    declared = network("f", {"X": "[1,2]"}, {"Y": "[1,1]"}) + network(
-        "g", {"U": "[1,2]"}, {"W": "[1,1]"}, "(equal-to f)"
-    )
+    declared = network("f", {"X": "[1,2]"}, {"Y": "[1,1]"})
+    declared += network("g", {"U": "[1,2]"}, {"W": "[1,1]"}, "(equal-to f)")
     box = "".join(f"(assert (and (>= {t}[0,{i}] -1.0) (<= {t}[0,{i}] 1.0)))\n" for t in "XU" for i in (0, 1))
     fall = "(assert (<= W[0,0] (- Y[0,0] 0.01)))\n"
     for rising, same, status in ((0, 1, "unsat"), (1, 0, "sat")):
