@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -73,11 +74,16 @@ def _read(declared: Declared, model: Any, source: str) -> Network:
             )
     if hidden:
         names = [info.name for info in network.outputs] + [_tensor_name(network, tensor, source) for tensor in hidden]
-        network = read_network(model, outputs=names)
+        network = read_network(_source(model), outputs=names)
     infos = (*network.inputs, *network.outputs)
     for tensor, info in zip((*declared.of("input"), *declared.given), infos, strict=True):
         _compare(tensor, info, network, source)
     return network
+
+
+def _source(model: Any) -> Any:
+    """Return what a model can be read from again, with other outputs: of a network that is loaded, its file."""
+    return model.path if isinstance(model, Network) and os.path.isfile(model.path) else model
 
 
 def _compare(tensor: Tensor, info: Any, network: Network, source: str) -> None:
