@@ -1,8 +1,8 @@
-"""A network's graph with more among its outputs: inputs that rows read, and products.
+"""A network's graph with more among its outputs: inputs that rows read, and values that the property derives.
 
 To the engine a row is a linear form of the output. Where rows read more than the network's outputs, the output of the
-problems' graph is the network's, flattened, and after it products and inputs. Outputs and inputs are moved and not
-computed, so nothing is rounded; the factors of a product are forms with whole coefficients, which float64 holds.
+problems' graph is the network's, flattened, and after it derived values and inputs. Outputs and inputs are moved and
+not computed, so nothing is rounded; derived values are of forms with whole coefficients, which float64 holds.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import torch
 from netproof.model.affine import Linear
 from netproof.model.graph import Graph, Node
 from netproof.model.moves import Concat, Index, Reshape
+from netproof.model.nonlinear.hinge import Relu
 from netproof.model.nonlinear.product import Product as ProductOp
 from netproof.model.nonlinear.smooth import Square
 from netproof.model.ops import Op
-from netproof.problem.products import Atom, Form, Product
+from netproof.problem.derived import Atom, Derived, Form, Positive
 
 
 def with_inputs(graph: Graph, read: Sequence[int]) -> Graph:
@@ -32,55 +33,60 @@ def with_inputs(graph: Graph, read: Sequence[int]) -> Graph:
     return Graph(tuple(nodes))
 
 
-def extended(graph: Graph, products: Sequence[Product], read: Sequence[int]) -> Graph:
-    """Append products, and entries of the flattened input, to the graph's output: (output + products + read,)."""
-    if not products:
+def extended(graph: Graph, derived: Sequence[Derived], read: Sequence[int]) -> Graph:
+    """Append derived values, and entries of the flattened input, to the graph's output: (output + derived + read,)."""
+    if not derived:
         return with_inputs(graph, read)
-    forms = [form for product in products for form in (product.left, product.right)]
-    factors = {index for form in forms for (kind, index), _ in form.terms if kind == "x"}
+    factors = {index for one in derived for form in one.forms for (kind, index), _ in form.terms if kind == "x"}
     inputs = sorted(factors.union(read))
     column: dict[Atom, int] = {("y", k): k for k in range(graph.output.size)}
     column.update((("x", i), graph.output.size + k) for k, i in enumerate(inputs))
     nodes = list((with_inputs(graph, inputs) if inputs else graph).nodes)
     known = _flat(nodes, nodes[-1])
-    for level in _levels(products):
-        values = _multiplied(nodes, known, column, [products[m] for m in level])
+    for level in _levels(derived):
+        values = _computed(nodes, known, column, [derived[m] for m in level])
         sizes = (nodes[known].size, len(level))
         column.update((("p", m), sizes[0] + k) for k, m in enumerate(level))
-        known = _add(nodes, Concat(0, sizes, (None, None)), (known, values), (sum(sizes),), "values and products")
+        known = _add(nodes, Concat(0, sizes, (None, None)), (known, values), (sum(sizes),), "values and derived ones")
     atoms: list[Atom] = [("y", k) for k in range(graph.output.size)]
-    atoms += [("p", m) for m in range(len(products))] + [("x", i) for i in read]
-    _picked(nodes, known, [column[atom] for atom in atoms], "outputs, products, and inputs that rows read")
+    atoms += [("p", m) for m in range(len(derived))] + [("x", i) for i in read]
+    _picked(nodes, known, [column[atom] for atom in atoms], "outputs, derived values, and inputs that rows read")
     return Graph(tuple(nodes))
 
 
-def _levels(products: Sequence[Product]) -> list[list[int]]:
-    """Group the products so that each reads only such as are in groups before; squares are groups of their own."""
+def _levels(derived: Sequence[Derived]) -> list[list[int]]:
+    """Group the values so that each reads only such as are in groups before, and a group is of one kind."""
     depth: list[int] = []
-    for product in products:
-        atoms = [atom for form in (product.left, product.right) for atom, _ in form.terms]
-        depth.append(1 + max((depth[index] for kind, index in atoms if kind == "p"), default=-1))
-    kinds = [(mine, product.is_square) for mine, product in zip(depth, products, strict=True)]
+    for one in derived:
+        before = [depth[index] for form in one.forms for (kind, index), _ in form.terms if kind == "p"]
+        depth.append(1 + max(before, default=-1))
+    kinds = [(mine, _kind(one)) for mine, one in zip(depth, derived, strict=True)]
     return [[m for m, mine in enumerate(kinds) if mine == kind] for kind in sorted(set(kinds))]
 
 
-def _multiplied(nodes: list[Node], known: int, column: dict[Atom, int], products: Sequence[Product]) -> int:
-    """Multiply factors that are forms of the vector `known`: (product,). All products, or none, are squares."""
-    used = sorted({column[atom] for p in products for form in (p.left, p.right) for atom, _ in form.terms})
-    place = {atom: used.index(at) for atom, at in column.items() if at in set(used)}
-    source = _picked(nodes, known, used, "what is multiplied")
-    if products[0].is_square:
-        factors = _linear([p.left for p in products], place, len(used))
-        base = _add(nodes, factors, (source,), (len(products),), "what is squared")
-        return _add(nodes, Square(), (base,), (len(products),), "squares of the property")
+def _kind(one: Derived) -> str:
+    return "positive part" if isinstance(one, Positive) else "square" if one.is_square else "product"
+
+
+def _computed(nodes: list[Node], known: int, column: dict[Atom, int], level: Sequence[Derived]) -> int:
+    """Compute values of one kind, of forms of the vector `known`: (value,)."""
+    used = sorted({column[atom] for one in level for form in one.forms for atom, _ in form.terms})
+    at = {entry: k for k, entry in enumerate(used)}
+    place = {atom: at[entry] for atom, entry in column.items() if entry in at}
+    source = _picked(nodes, known, used, "what the property derives from")
+    shape, kind = (len(level),), _kind(level[0])
+    if kind != "product":
+        linear = _linear([one.forms[0] for one in level], place, len(used))
+        forms = _add(nodes, linear, (source,), shape, f"of a {kind}")
+        return _add(nodes, Square() if kind == "square" else Relu(), (forms,), shape, f"{kind}s of the property")
     halves = []
-    for side, forms in (("left", [p.left for p in products]), ("right", [p.right for p in products])):
-        factor = _add(nodes, _linear(forms, place, len(used)), (source,), (len(forms),), f"{side} factors")
-        row = (1, len(forms))
-        halves.append(_add(nodes, Reshape((len(forms),), row), (factor,), row, f"{side} factors, a row"))
-    both = (2, len(products))
-    stacked = _add(nodes, Concat(0, (1, 1), (None, None)), tuple(halves), both, "factors")
-    return _add(nodes, ProductOp(), (stacked,), (len(products),), "products of the property")
+    for side in (0, 1):
+        factors = _linear([one.forms[side] for one in level], place, len(used))
+        factor = _add(nodes, factors, (source,), shape, "factors")
+        row = (1, len(level))
+        halves.append(_add(nodes, Reshape(shape, row), (factor,), row, "factors, a row"))
+    both = _add(nodes, Concat(0, (1, 1), (None, None)), tuple(halves), (2, len(level)), "pairs of factors")
+    return _add(nodes, ProductOp(), (both,), shape, "products of the property")
 
 
 def _linear(forms: Sequence[Form], place: dict[Atom, int], width: int) -> Linear:

@@ -48,8 +48,8 @@ def reduce(network: AnyNetwork, property: Property) -> list[Problem]:
         property = replace(property, disjuncts=tuple(map(_without_idle_rows, property.disjuncts)))
     read = property.inputs_read
     # One graph for all, so that they share their work.
-    graph = extended(network.graph, property.products, read) if read or property.products else network.graph
-    width = property.outputs + len(property.products)
+    graph = extended(network.graph, property.derived, read) if read or property.derived else network.graph
+    width = property.outputs + len(property.derived)
     problems = []
     for members in _on_one_set(property.disjuncts):
         disjuncts = [property.disjuncts[i] for i in members]

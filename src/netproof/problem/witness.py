@@ -15,7 +15,7 @@ from netproof.core.verdict import TensorValue, Witness
 from netproof.model.combined import AnyNetwork, Mapped
 from netproof.model.evaluate import evaluate
 from netproof.numerics import float_down, float_up
-from netproof.problem.products import Product, product_spreads, product_values
+from netproof.problem.derived import Derived, derived_spreads, derived_values
 from netproof.problem.property import Ball, Disjunct, Property
 from netproof.problem.rounding import Doubles, Singles
 
@@ -109,8 +109,8 @@ def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 
     inside: dict[tuple[int, int], bool] = {}  # by identity: disjuncts share their boxes and balls
     for index in order:
         disjunct = property.disjuncts[index]
-        exact = _as_written(point, disjunct) if property.inputs_read or property.products else []
-        values = property.with_products(exact, value)
+        exact = _as_written(point, disjunct) if property.inputs_read or property.derived else []
+        values = property.with_derived(exact, value)
         if all(row.holds(exact, values) for row in disjunct.rows):
             key = (id(disjunct.box), id(disjunct.ball))
             if key not in inside:
@@ -172,7 +172,7 @@ def _note(disjunct: Disjunct) -> str:
 
 
 def rounding_gap(
-    network: AnyNetwork, disjunct: Disjunct, x: NDArray[Any], products: Sequence[Product] = ()
+    network: AnyNetwork, disjunct: Disjunct, x: NDArray[Any], derived: Sequence[Derived] = ()
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Bound each row's left side − rhs for the real-valued network at the float32 point x: (low, high), one per row."""
     point = torch.from_numpy(np.asarray(x, dtype=np.float64)).reshape(1, *network.input_shape)
@@ -181,11 +181,11 @@ def rounding_gap(
         return (-math.inf,) * len(disjunct.rows), (math.inf,) * len(disjunct.rows)
     middle, radius = _fractions(value.numpy()), _fractions(error.numpy())
     single = np.asarray(x, dtype=np.float32).reshape(-1)
-    exact = _as_written(single, disjunct) if products or any(row.inputs for row in disjunct.rows) else []
-    if products:
-        multiplied = product_values(products, exact, middle)
-        radius = [*radius, *product_spreads(products, exact, middle, radius, multiplied)]
-        middle = [*middle, *multiplied]
+    exact = _as_written(single, disjunct) if derived or any(row.inputs for row in disjunct.rows) else []
+    if derived:
+        more = derived_values(derived, exact, middle)
+        radius = [*radius, *derived_spreads(derived, exact, middle, radius, more)]
+        middle = [*middle, *more]
     low, high = [], []
     for row in disjunct.rows:
         centre = row.value(exact, middle) - row.rhs

@@ -32,7 +32,7 @@ def save_case(
         "model": network.path,
         "specification": property.source,
         "evidence": found,
-        "products": [[str(product.left), str(product.right)] for product in property.products],
+        "derived": [str(one) for one in property.derived],
         "violations": [_plain(disjunct) for disjunct in property.disjuncts],
     }
     try:
@@ -59,7 +59,7 @@ def _plain(disjunct: Disjunct) -> dict[str, Any]:
         else {"centre": [str(v) for v in ball.centre], "radius": str(ball.radius), "p": ball.p},
         "rows": [
             {
-                # of outputs, and after these of products
+                # of outputs, and after these of derived values
                 "coefficients": {str(i): str(c) for i, c in row.coefs.items()},
                 "inputs": {str(j): str(c) for j, c in row.inputs.items()},
                 "limit": str(row.rhs),

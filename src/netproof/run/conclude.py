@@ -183,7 +183,7 @@ class Evidence:
 
     def _gap(self, disjunct: Disjunct, point: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Bound each row's left side − rhs at a point, for the real-valued network."""
-        return rounding_gap(self._network, disjunct, point, self._property.products)
+        return rounding_gap(self._network, disjunct, point, self._property.derived)
 
     def _contradiction(self, seen: Sequence[Evaluated]) -> str:
         """Say what in the evidence cannot be true; empty where nothing is."""

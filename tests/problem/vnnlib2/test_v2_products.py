@@ -13,8 +13,8 @@ import torch
 import netproof
 from netproof.model.evaluate import evaluate
 from netproof.model.load import read_network
+from netproof.problem.derived import Form, Product, derived_spreads, derived_values
 from netproof.problem.extend import extended
-from netproof.problem.products import Form, Product, product_spreads, product_values
 from netproof.problem.reduce import reduce
 from netproof.problem.vnnlib.reader import parse_property
 from support.asking import dense, gaussian
@@ -32,12 +32,12 @@ def asked(*assertions: str, low: str = "-1.0", high: str = "1.0") -> str:
 def test_products_are_values_of_their_own_and_shared() -> None:
     property = reading("(<= (* Y[0] Y[1]) 0.5)", "(or (<= (* 2.0 Y[1] (* 3.0 Y[0])) 1.0) (<= (* Y[0] Y[0]) X[0]))")
     one, two = Form(((("y", 0), 1),)), Form(((("y", 1), 1),))
-    assert set(property.products) == {Product(one, two), Product(one, one)}
-    assert [p.is_square for p in property.products] == [False, True]
+    assert set(property.derived) == {Product(one, two), Product(one, one)}
+    assert [p.is_square for p in property.derived] == [False, True]
 
 
 def test_factors_have_whole_coefficients() -> None:
-    (product,) = reading("(<= (* (+ X[0] (* 0.1 Y[0]) 0.25) Y[1]) 1.0)").products
+    (product,) = reading("(<= (* (+ X[0] (* 0.1 Y[0]) 0.25) Y[1]) 1.0)").derived
     assert {product.left.constant, product.right.constant} == {5, 0}
     assert {product.left.terms, product.right.terms} == {((("x", 0), 20), (("y", 0), 2)), ((("y", 1), 1),)}
 
@@ -73,15 +73,15 @@ def test_the_graph_encloses_the_exact_products(seed: int, tmp_path: Path) -> Non
     net = read_network(gaussian(seed, (2, 4, 2)).save(tmp_path / "f.onnx"))
     text = "(<= (+ (* Y[0] Y[0]) (* X[0] Y[1] (+ X[1] Y[0])) (* (- Y[0] X[1]) (- Y[0] X[1])) X[0]) 1.0)"
     property = reading(text)
-    graph = extended(net.graph, property.products, (0,))
+    graph = extended(net.graph, property.derived, (0,))
     x = rng.uniform(-1, 1, size=2).astype(np.float32).astype(np.float64)
     value, error = evaluate(graph, torch.from_numpy(x)[None].reshape(1, *net.input_shape))
     y, off = (t.flatten().tolist() for t in evaluate(net.graph, torch.from_numpy(x).reshape(1, *net.input_shape)))
     exact_x = [F(v) for v in x.tolist()]
-    exact = product_values(property.products, exact_x, [F(v) for v in y])
-    assert graph.output.size == 2 + len(property.products) + 1
+    exact = derived_values(property.derived, exact_x, [F(v) for v in y])
+    assert graph.output.size == 2 + len(property.derived) + 1
     found, around = value.flatten().tolist(), error.flatten().tolist()
-    spreads = product_spreads(property.products, exact_x, [F(v) for v in y], [F(v) for v in off], exact)
+    spreads = derived_spreads(property.derived, exact_x, [F(v) for v in y], [F(v) for v in off], exact)
     for k, (centre, spread) in enumerate(zip(exact, spreads, strict=True)):
         assert abs(F(found[2 + k]) - centre) <= F(around[2 + k]) + spread
         assert spread >= 0
@@ -94,10 +94,10 @@ def test_spreads_hold_at_every_corner(seed: int) -> None:
     property = reading("(<= (* Y[0] Y[1] (- Y[0] X[0]) (- Y[0] X[0])) 1.0)")
     x = [F(rng.randint(-9, 9), 7) for _ in range(2)]
     y, off = [F(rng.randint(-9, 9), 5) for _ in range(2)], [F(rng.randint(0, 3), 10) for _ in range(2)]
-    middle = product_values(property.products, x, y)
-    spread = product_spreads(property.products, x, y, off, middle)
+    middle = derived_values(property.derived, x, y)
+    spread = derived_spreads(property.derived, x, y, off, middle)
     for signs in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
-        moved = product_values(property.products, x, [v + s * e for v, s, e in zip(y, signs, off, strict=True)])
+        moved = derived_values(property.derived, x, [v + s * e for v, s, e in zip(y, signs, off, strict=True)])
         assert all(abs(a - b) <= e for a, b, e in zip(moved, middle, spread, strict=True))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from netproof.errors import SpecError
+from netproof.problem.derived import Atom
 from netproof.problem.networks.interface import Declared, Tensor
-from netproof.problem.products import Atom
 from netproof.problem.vnnlib.sexpr import Source
 from netproof.problem.vnnlib.v2.package import visible
 

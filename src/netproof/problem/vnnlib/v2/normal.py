@@ -13,7 +13,7 @@ from fractions import Fraction
 from netproof.problem.vnnlib.formula import MAX_CLAUSES, TooManyClausesError
 from netproof.problem.vnnlib.v2.terms import Direction
 
-MAX_WORK = 5_000_000  # alternatives looked at
+MAX_WORK = 400_000  # alternatives looked at
 FEW = 1_000  # options among which those that others hold are looked for
 
 
@@ -39,6 +39,18 @@ class All:
 @dataclass(frozen=True, slots=True)
 class Some:
     parts: tuple[Formula, ...]
+
+
+def conjunction(parts: Iterable[Formula]) -> Formula:
+    """Join parts that must all hold, without those that do anyway."""
+    rest = tuple(part for part in parts if part != TRUE)
+    return FALSE if FALSE in rest else rest[0] if len(rest) == 1 else All(rest)
+
+
+def disjunction(parts: Iterable[Formula]) -> Formula:
+    """Join parts of which one must hold, without those that cannot."""
+    rest = tuple(part for part in parts if part != FALSE)
+    return TRUE if TRUE in rest else rest[0] if len(rest) == 1 else Some(rest)
 
 
 Key = tuple[Direction, bool]

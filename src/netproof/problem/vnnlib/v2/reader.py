@@ -9,14 +9,26 @@ from typing import Any
 
 from netproof.core.reasons import CONTRADICTORY, EMPTY
 from netproof.errors import SpecError
+from netproof.problem.derived import Atom
 from netproof.problem.networks.interface import Interface
-from netproof.problem.products import Atom
 from netproof.problem.property import Disjunct, Property, Row
 from netproof.problem.vnnlib.box_builder import Boxes
 from netproof.problem.vnnlib.formula import Bound, Clause, TooManyClausesError
 from netproof.problem.vnnlib.sexpr import Source
+from netproof.problem.vnnlib.v2.choices import with_encoded_choices
 from netproof.problem.vnnlib.v2.declarations import Declarations
-from netproof.problem.vnnlib.v2.normal import FALSE, TRUE, All, Formula, Limit, Normal, Some, normal_form
+from netproof.problem.vnnlib.v2.normal import (
+    FALSE,
+    TRUE,
+    All,
+    Formula,
+    Limit,
+    Normal,
+    Some,
+    conjunction,
+    disjunction,
+    normal_form,
+)
 from netproof.problem.vnnlib.v2.package import parsed, visible
 from netproof.problem.vnnlib.v2.propagate import with_missing_bounds
 from netproof.problem.vnnlib.v2.terms import TermReader, direction_of
@@ -85,7 +97,7 @@ class _Reader:
             entries,
             self._declared.outputs,
             self._source.file,
-            products=tuple(self._terms.products),
+            derived=tuple(self._terms.derived),
             interface=interface,
             vacuous=why,
         )
@@ -97,9 +109,13 @@ class _Reader:
 
     def _normal(self) -> Normal:
         self._terms = TermReader(self._atom, self._source.file)
-        formulas = tuple(self._formula(assertion.expr) for assertion in self._query.assertions)
+        formulas = [self._formula(assertion.expr) for assertion in self._query.assertions]
         try:
-            return normal_form(All(formulas))
+            return normal_form(All(tuple(formulas)))
+        except TooManyClausesError:
+            formulas = with_encoded_choices(formulas, self._terms)
+        try:
+            return normal_form(All(tuple(formulas)))
         except TooManyClausesError as error:
             raise SpecError(
                 f"the disjunctive form is too large: {error}",
@@ -110,8 +126,8 @@ class _Reader:
     def _formula(self, expr: Any) -> Formula:
         kind = type(expr).__name__
         if kind in ("And", "Or"):
-            parts = tuple(self._formula(part) for part in expr.args)
-            return parts[0] if len(parts) == 1 else All(parts) if kind == "And" else Some(parts)
+            parts = [self._formula(part) for part in expr.args]
+            return conjunction(parts) if kind == "And" else disjunction(parts)
         sides, one_is_enough = _COMPARISONS[kind]
         term = self._terms.difference(expr.lhs, expr.rhs)
         constant = term.pop(None, Fraction(0))

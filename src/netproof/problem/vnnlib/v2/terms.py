@@ -9,24 +9,24 @@ from typing import Any
 
 from netproof.errors import SpecError
 from netproof.problem.decimal import LIMITS, decimal
-from netproof.problem.products import Atom, Form, Product
+from netproof.problem.derived import Atom, Derived, Form, Positive, Product
 from netproof.problem.vnnlib.terms import MAX_BITS
 
 Linear = dict[Atom | None, Fraction]  # coefficients; the constant stands under None
 Direction = tuple[tuple[Atom, int], ...]  # whole coefficients without a common factor, the first of them positive
 
 EXACT = 2**53  # whole numbers up to here are float64
-MAX_PRODUCTS = 10_000
+MAX_DERIVED = 10_000  # products and positive parts of one query
 
 
 class TermReader:
-    """Turns terms of the package into `Linear`; the products that it met are in `products`."""
+    """Turns terms of the package into `Linear`; the products that it met are in `derived`."""
 
     def __init__(self, atom: Callable[[str, Sequence[int]], Atom], file: str) -> None:
         self._atom, self._file = atom, file
         self._literals: dict[str, Fraction] = {}
-        self._known: dict[Product, int] = {}
-        self.products: list[Product] = []
+        self._known: dict[Derived, int] = {}
+        self.derived: list[Derived] = []
 
     def difference(self, left: Any, right: Any) -> Linear:
         """Return left − right, without terms that vanish."""
@@ -85,12 +85,25 @@ class TermReader:
                 return scaled
         (a, form), (b, other_form) = self._form(left, where), self._form(right, where)
         product = Product(*sorted((form, other_form), key=lambda f: (f.terms, f.constant)))
-        if product not in self._known:
-            if len(self.products) >= MAX_PRODUCTS:
-                raise self._wrong(f"more than {MAX_PRODUCTS} products of variables", where, "split the query")
-            self._known[product] = len(self.products)
-            self.products.append(product)
-        return {("p", self._known[product]): a * b}
+        return {self._derive(product, where): a * b}
+
+    def positive(self, term: Linear) -> Linear:
+        """Return max(term, 0), a value of its own unless the term is constant."""
+        if _is_constant(term):
+            return {None: max(term.get(None, Fraction(0)), Fraction(0))}
+        factor, form = self._form(term, None)
+        if factor < 0:
+            negated = tuple((atom, -c) for atom, c in form.terms)
+            factor, form = -factor, Form(negated, -form.constant)
+        return {self._derive(Positive(form), None): factor}
+
+    def _derive(self, one: Derived, where: Any) -> Atom:
+        if one not in self._known:
+            if len(self.derived) >= MAX_DERIVED:
+                raise self._wrong(f"more than {MAX_DERIVED} products and choices", where, "split the query")
+            self._known[one] = len(self.derived)
+            self.derived.append(one)
+        return ("p", self._known[one])
 
     def _form(self, term: Linear, where: Any) -> tuple[Fraction, Form]:
         """Write a term as a factor times a form with whole coefficients."""
@@ -99,11 +112,13 @@ class TermReader:
         shared = constant.denominator
         form = Form(tuple((atom, c * shared) for atom, c in direction), int(constant * shared))
         if max(abs(c) for c in (*(c for _, c in form.terms), form.constant)) >= EXACT:
-            raise self._wrong("the numbers in a product have too many digits", where, "round them to 15 digits in all")
+            what = "a product" if where is not None else "a choice"
+            raise self._wrong(f"the numbers in {what} have too many digits", where, "round them to 15 digits in all")
         return factor / shared, form
 
     def _wrong(self, message: str, expr: Any, remedy: str) -> SpecError:
-        return SpecError(message, file=self._file or None, line=line_of(expr), remedy=remedy)
+        line = None if expr is None else line_of(expr)
+        return SpecError(message, file=self._file or None, line=line, remedy=remedy)
 
 
 def direction_of(term: Linear) -> tuple[Fraction, Direction]:
@@ -132,6 +147,20 @@ def _primitive(terms: dict[Atom, Fraction]) -> tuple[Fraction, Direction]:
     whole = [(atom, c.numerator * (below // c.denominator)) for atom, c in ordered]
     above = math.gcd(*(c for _, c in whole)) * (1 if whole[0][1] > 0 else -1)
     return Fraction(above, below), tuple((atom, c // above) for atom, c in whole)
+
+
+def minus(left: Linear, right: Linear) -> Linear:
+    """Return left − right."""
+    total = dict(left)
+    _accumulate(total, right, -1)
+    return total
+
+
+def plus(left: Linear, right: Linear) -> Linear:
+    """Return left + right."""
+    total = dict(left)
+    _accumulate(total, right, 1)
+    return total
 
 
 def _accumulate(total: Linear, term: Linear, sign: int) -> None:
