@@ -23,9 +23,9 @@ import numpy as np
 import torch
 
 from netproof.errors import SpecError
-from netproof.model.network import Network
+from netproof.model.combined import AnyNetwork
 from netproof.numerics import float_up, nearest_float32
-from netproof.problem.extend import with_inputs
+from netproof.problem.extend import extended
 from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.problem.property import Ball, Box, Disjunct, Property, Row
 from netproof.problem.rounding import FLOAT32_MAX, Rounded
@@ -38,7 +38,7 @@ MAX_COEFFICIENT = Fraction(10**150)
 _ALWAYS = Row({}, Fraction(0))
 
 
-def reduce(network: Network, property: Property) -> list[Problem]:
+def reduce(network: AnyNetwork, property: Property) -> list[Problem]:
     """Make one problem per distinct input set, with all disjuncts on it as targets.
 
     Disjuncts whose box is empty hold and are dropped; an empty list means that none was left to exclude.
@@ -47,12 +47,14 @@ def reduce(network: Network, property: Property) -> list[Problem]:
     if property.inputs_read:
         property = replace(property, disjuncts=tuple(map(_without_idle_rows, property.disjuncts)))
     read = property.inputs_read
-    graph = with_inputs(network.graph, read) if read else network.graph  # one for all, so that they share their work
+    # One graph for all, so that they share their work.
+    graph = extended(network.graph, property.derived, read) if read or property.derived else network.graph
+    width = property.outputs + len(property.derived)
     problems = []
     for members in _on_one_set(property.disjuncts):
         disjuncts = [property.disjuncts[i] for i in members]
         inputs = input_set(disjuncts[0].box, disjuncts[0].ball, network.input_shape, property.source)
-        problem_rows = rows(disjuncts, property.outputs, property.source, read)
+        problem_rows = rows(disjuncts, width, property.source, read)
         problems.append(Problem(graph, inputs, problem_rows, tuple(members)))
     return problems
 
@@ -84,7 +86,7 @@ def _on_one_set(disjuncts: Sequence[Disjunct]) -> list[list[int]]:
     return [sorted(members) for members in equal.values()]
 
 
-def check_sizes(network: Network, property: Property) -> None:
+def check_sizes(network: AnyNetwork, property: Property) -> None:
     """Raise SpecError unless the property has as many inputs and outputs as the network, and reads no others."""
     for what, mine, shape in (
         ("inputs", property.inputs, network.input_shape),
@@ -163,7 +165,7 @@ def _norm_up(a: Sequence[Fraction], b: Sequence[Fraction], p: int) -> float:
 def rows(disjuncts: Sequence[Disjunct], outputs: int, source: str = "", read: Sequence[int] = ()) -> Rows:
     """Write the disjuncts' rows as float64 tensors (target, row, output), padded to the longest conjunction.
 
-    read: the inputs that have a column each, after those of the outputs.
+    outputs: how many values of y rows may read; read: the inputs that have a column each, after those.
     """
     column = {j: outputs + k for k, j in enumerate(read)}
     targets = [disjunct.rows or (_ALWAYS,) for disjunct in disjuncts]

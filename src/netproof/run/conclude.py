@@ -14,13 +14,14 @@ from fractions import Fraction
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 
-from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, PINNED, ROUNDING
+from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, NOTHING, PINNED, ROUNDING
 from netproof.core.verdict import Stats, Status, Verdict, Witness, finite
-from netproof.model.network import Network
+from netproof.model.combined import AnyNetwork
 from netproof.numerics import few_roundings
 from netproof.problem.problem import Problem
-from netproof.problem.property import Property
+from netproof.problem.property import Disjunct, Property
 from netproof.problem.witness import confirmed, in_set, project, rounding_gap, violated
 from netproof.search.evidence import RANKS, Outcome
 from netproof.search.goals import Decide, Lowest
@@ -41,7 +42,7 @@ class Evaluated:
 class Evidence:
     """Gathers what the steps of a run establish; `verdict` is what follows from it."""
 
-    def __init__(self, network: Network, property: Property) -> None:
+    def __init__(self, network: AnyNetwork, property: Property) -> None:
         self._network, self._property = network, property
         empty = [disjunct.box.empty for disjunct in property.disjuncts]
         self._proved = [Fraction(int(e)) for e in empty]  # by disjunct, the share of its input set that is proved
@@ -135,7 +136,7 @@ class Evidence:
     def _answer(self, cancelled: bool) -> tuple[Status, str, str]:
         """Return the status, its reason and what decided, where there is no witness and no contradiction."""
         if self._all_proved and self._nothing:
-            empty = EMPTY if self._property.disjuncts else "no output can violate the property"
+            empty = EMPTY if self._property.disjuncts else self._property.vacuous or NOTHING
             return Status.UNSAT, empty, "input set"
         if self._all_proved:
             return Status.UNSAT, "", self._decided_by
@@ -148,7 +149,7 @@ class Evidence:
         if index is None:
             return self._contradicted("a witness violates nothing", [], stats)
         disjunct = self._property.disjuncts[index]
-        low, high = rounding_gap(self._network, disjunct, witness.input)
+        low, high = self._gap(disjunct, witness.input)
         sure = confirmed(disjunct, high)
         return Verdict(
             Status.SAT,
@@ -177,8 +178,12 @@ class Evidence:
         point = project(self._lowest[index].point.numpy(), disjunct)
         if not in_set(point, disjunct):  # a ball may hold no float32
             return None
-        high = rounding_gap(self._network, disjunct, point)[1]
+        high = self._gap(disjunct, point)[1]
         return Evaluated(max(high, default=0.0), confirmed(disjunct, high), index, tuple(point.tolist()))
+
+    def _gap(self, disjunct: Disjunct, point: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Bound each row's left side − rhs at a point, for the real-valued network."""
+        return rounding_gap(self._network, disjunct, point, self._property.derived)
 
     def _contradiction(self, seen: Sequence[Evaluated]) -> str:
         """Say what in the evidence cannot be true; empty where nothing is."""
