@@ -59,7 +59,7 @@ def deliver(
     text: str,
     engine: Engine,
     outputs: Outputs,
-    asked: tuple[str, str],
+    asked: tuple[str, ...],
     hashes: Hashes | None = None,
     **more: Any,
 ) -> str | None:
@@ -70,12 +70,12 @@ def deliver(
     return outputs.paths["--witness"] if "--witness" in outputs.deliver(contents, text) else None
 
 
-def document(found: Answer, engine: Engine, asked: tuple[str, str], hashes: Hashes) -> dict[str, Any]:
+def document(found: Answer, engine: Engine, asked: tuple[str, ...], hashes: Hashes) -> dict[str, Any]:
     """Make the JSON document, its keys in the order of the contract."""
     plain = dict(vars(found.record))
     witness, wrong = plain.pop("witness"), plain.pop(CONTRADICTION)
     del plain["text"]
-    model, spec = asked
+    model, spec, *others = asked
     return {
         **plain,
         **({CONTRADICTION: wrong} if wrong else {}),
@@ -85,6 +85,7 @@ def document(found: Answer, engine: Engine, asked: tuple[str, str], hashes: Hash
         "witness": witness,
         "certificate": None,
         "model": {**hashes.of(model), "external": hashes.external},
+        **({"other_models": [hashes.of(other) for other in others]} if others else {}),
         "property": hashes.of(spec),
         "versions": {**versions(), "cuda": None, "gpu": None, **found.accelerator},
     }

@@ -89,6 +89,7 @@ class Outputs:
 
     paths: Mapping[str, str | None] = field(default_factory=dict)
     _failed: list[UsageError] = field(default_factory=list)
+    words: Mapping[str, str] = field(default_factory=dict)  # what stdout says in place of some verdicts
 
     def check(self, inputs: Iterable[str]) -> None:
         """Find out before the work, not after it, that a result could not be written."""
@@ -114,7 +115,9 @@ class Outputs:
         A file that cannot be written stops no other: it is reported last, and makes the exit code that of an error.
         """
         written = [option for option, content in contents.items() if self._write(option, content)]
-        on_stdout = contents.get("--json") if self.paths.get("--json") == STDOUT else text
+        verdict, *rest = text.split("\n", 1)
+        said = "\n".join([self.words.get(verdict, verdict), *rest])
+        on_stdout = contents.get("--json") if self.paths.get("--json") == STDOUT else said
         try:
             print_out(str(on_stdout))
         finally:
