@@ -272,7 +272,7 @@ class Context:
 
     def is_softmax(self, result: Ref, of: Ref, *, log: bool) -> Ref:
         """Remember that a result is the softmax of another node along its last axis; return it."""
-        self._builder.softmax[result.index] = (of.index, log)
+        self.builder.softmax[result.index] = (of.index, log)
         return result
 
     def fits(self, *sizes: int, what: str = "its sizes") -> None:
