@@ -40,6 +40,10 @@ class Side(ABC):
         """Return ∂/∂t of sign·(line at h), but for a positive factor."""
 
     @abstractmethod
+    def best(self, h: Tensor) -> Tensor:
+        """Return the value at h of the line that comes nearest to g there."""
+
+    @abstractmethod
     def select(self, index: Tensor) -> Side:
         """Return those of some sub-domains."""
 
@@ -60,6 +64,9 @@ class Straight(Side):
 
     def pull(self, up: Tensor, down: Tensor, h: Tensor) -> float:
         return 0.0
+
+    def best(self, h: Tensor) -> Tensor:
+        return torch.addcmul(self.line.intercept, self.line.slope, h)
 
     def select(self, index: Tensor) -> Straight:
         return Straight(Line(*(some(t, index) for t in self.line)))
@@ -96,6 +103,12 @@ class Curved(Side):
         along = self.contact(up, down)
         point = self.function.touch(along)[0] if self.function.corners else along
         return (h - point).masked_fill(self.fixed, 0.0)
+
+    def best(self, h: Tensor) -> Tensor:
+        """Return that of the tangent at h, or at the nearest point that one may touch."""
+        along = self.function.along(h).maximum(self.middle - self.before).minimum(self.middle + self.after)
+        point, value, slope = self.function.touch(along)
+        return torch.addcmul(value, torch.where(self.fixed, self.slope, slope), h - point)
 
     def select(self, index: Tensor) -> Curved:
         middle, before, after = (some(t, index) for t in (self.middle, self.before, self.after))
