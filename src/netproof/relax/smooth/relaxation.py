@@ -9,7 +9,7 @@ from torch import Tensor
 
 from netproof.core.forms import Interval
 from netproof.model.nonlinear.smooth import Smooth
-from netproof.numerics import HUGE, enlarged
+from netproof.numerics import HUGE, UNIT, enlarged
 from netproof.relax.lines import Family, Line, Lines
 from netproof.relax.relaxation import Relaxation
 from netproof.relax.smooth.shape import Shape
@@ -17,6 +17,7 @@ from netproof.relax.smooth.sides import Ends, Side, side, some
 
 _SHARES = (0.25, 0.5, 0.75)  # of bounds: where g is compared with its lines
 _SPLITS = (0.5, 0.3, 0.7)  # of bounds: where they may be split
+_POINT = 1e-30  # a width that counts as none
 _BETTER = 0.95  # of what the middle misses, at most, where another point is taken instead
 
 
@@ -98,16 +99,19 @@ class SmoothRelaxation(Relaxation):
             slope, intercept = slope.masked_fill(here, steep), intercept.masked_fill(here, offset)
         return self.linear_on(h), Line(slope, intercept)
 
-    def _ends(self, h: Interval) -> Ends:
-        """Return the ends of the bounds, of empty ones the other way round; a chord is no steeper than g."""
+    def _ends(self, h: Interval, *, proof: bool) -> Ends:
+        """Return the ends of the bounds, of empty ones the other way round; in a proof a chord is no steeper than g."""
         h = Interval(torch.minimum(*h), torch.maximum(*h))
         at_lower, at_upper = (self.function.value(end) for end in h)
-        chord = (at_upper - at_lower) / (h.upper - h.lower).clamp(min=1e-30)
-        steepest = self.function.steepest(*h)
-        return Ends(h, at_lower, at_upper, chord.clamp(-steepest, steepest))
+        width = (h.upper - h.lower).maximum(h.magnitude * UNIT[h.lower.dtype] + _POINT)
+        chord = (at_upper - at_lower) / width
+        if proof:
+            steepest = self.function.steepest(*h)
+            chord = chord.clamp(-steepest, steepest)
+        return Ends(h, at_lower, at_upper, chord)
 
     def _tangents(self, h: Interval, *, proof: bool = False) -> Tangents:
-        ends = self._ends(h)
+        ends = self._ends(h, proof=proof)
         below = side(self.function, self.shape.below, 1.0, ends, proof=proof)
         return Tangents(below, side(self.function, self.shape.above, -1.0, ends, proof=proof))
 
