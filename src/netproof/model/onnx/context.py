@@ -254,6 +254,11 @@ class Context:
         self.claim(result.shape)
         return result
 
+    def is_softmax(self, result: Ref, of: Ref, *, log: bool) -> Ref:
+        """Remember that a result is the softmax of another node along its last axis; return it."""
+        self.builder.softmax[result.index] = (of.index, log)
+        return result
+
     def instead(self, op: str, inputs: list[Value | None], **attributes: Any) -> Context:
         """Return another node in place of this one."""
         proto = onnx.helper.make_node(op, [f"in{i}" for i in range(len(inputs))], self.proto.output, **attributes)
