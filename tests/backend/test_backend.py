@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from backend.suite import Result, cases, judge
 
 PARTS = 4  # which take half a minute of computing together
