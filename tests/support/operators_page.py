@@ -1,4 +1,4 @@
-"""The table of operators in docs/operators.md, made from the registry: `python -m support.operators_page` rewrites it."""
+"""The table in docs/operators.md, made from the registry: `python -m support.operators_page` rewrites it."""
 
 from __future__ import annotations
 
