@@ -201,9 +201,7 @@ REFUSED = {
     "stride": lambda: Model((1, 1, 3, 3)).add("Conv", "x", np.ones((1, 1, 2, 2), np.float32), strides=[0, 0]),
     "bias": lambda: Model((1, 3)).add("Gemm", "x", np.ones((3, 2), np.float32), np.ones((5, 2), np.float32)),
     "conv-bias": lambda: Model((1, 1, 3)).add("Conv", "x", np.ones((1, 1, 2), np.float32), np.ones(5, np.float32)),
-    "auto-pad": lambda: Model((1, 1, 8)).add(
-        "AveragePool", "x", kernel_shape=[2], auto_pad="SAME_UPPER", strides=[4]
-    ),
+    "auto-pad": lambda: Model((1, 1, 8)).add("AveragePool", "x", kernel_shape=[2], auto_pad="SAME_UPPER", strides=[4]),
     "conv4d": lambda: Model((1, 1, 3, 3, 3, 3)).add("Conv", "x", np.ones((1, 1, 2, 2, 2, 2), np.float32)),
     "window": lambda: Model((1, 1, 3, 3)).add("Conv", "x", np.ones((1, 1, 4, 4), np.float32)),
     "clip": lambda: Model((2, 3)).add("Clip", "x", np.float32(0), np.float32(6)),

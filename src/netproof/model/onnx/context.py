@@ -134,7 +134,6 @@ class Context:
         self.name = name
         self.file = file
         self.notes: list[str] = []
-        self.beyond: list[tuple[str, int]] = []  # tensors that the result depends on past the node's inputs, and nodes
         self.fused = False  # whether the result stands for a pattern of several nodes that ends with this one
         self.builder = builder
         self._attributes = {a.name: a for a in proto.attribute}
@@ -241,7 +240,6 @@ class Context:
                 own = self.made(found.index)
         if node is None or own is None or node.op_type != kind or len(own.inputs) != 1:
             return None
-        self.beyond.append((node.input[0], own.inputs[0]))
         self.fused = True
         return self.ref(own.inputs[0])
 
@@ -252,6 +250,11 @@ class Context:
         except RuntimeError as error:  # what torch raises for shapes that do not fit
             self.refuse(f"its inputs do not fit: {str(error).splitlines()[0]}", "check it with onnx.checker")
         self.claim(result.shape)
+        return result
+
+    def is_softmax(self, result: Ref, of: Ref, *, log: bool) -> Ref:
+        """Remember that a result is the softmax of another node along its last axis; return it."""
+        self.builder.softmax[result.index] = (of.index, log)
         return result
 
     def instead(self, op: str, inputs: list[Value | None], **attributes: Any) -> Context:

@@ -88,6 +88,7 @@ class _Reader:
         self.notes = list(file.notes)
         self.dtypes: set[str] = set()
         self.links: tuple[Link, ...] = ()
+        self.tensors: dict[int, str] = {}  # by node of the graph, the file's tensor that it is
 
     # --- conversion ---
 
@@ -149,6 +150,7 @@ class _Reader:
         self.links = self.interface.enter(builder)
         for (tensor, index), info in zip(self.links, infos, strict=True):
             self.values[tensor] = Ref(index, info.shape, kind)
+            self.tensors[index] = tensor
         return builder
 
     def _name(self, node: onnx.NodeProto) -> str:
@@ -189,10 +191,27 @@ class _Reader:
         taken = tuple((i, value.index) for i, value in read.items() if isinstance(value, Ref))
         made = tuple((o, value.index) for o, value in zip(named, results, strict=False) if isinstance(value, Ref))
         if made:
-            self.steps.append(Step(name, node.op_type, (*taken, *c.beyond), made, c.fused))
+            behind = self._behind(c, [index for _, index in made], [index for _, index in taken])
+            self.steps.append(Step(name, node.op_type, (*taken, *behind), made, c.fused or bool(behind)))
+            self.tensors.update({index: tensor for tensor, index in made if index not in self.tensors})
         for output, value in zip(named, results, strict=False):
             if isinstance(value, Constant):
                 self.constants.append(Stored.of(output, f"node {name!r}", value))
+
+    def _behind(self, c: Context, made: list[int], taken: list[int]) -> list[Link]:
+        """Return what a step reads past its inputs, where it stands for a pattern of several nodes."""
+        held, seen, links = set(taken), set[int](), []
+        stack = list(made)
+        while stack:
+            index = stack.pop()
+            if index in held or index in seen:
+                continue
+            seen.add(index)
+            if index in self.tensors:
+                links.append((self.tensors[index], index))
+            else:
+                stack.extend(c.made(index).inputs)
+        return links
 
     def _results(self, c: Context, around: Callable[[str], Value | None]) -> list[Value]:
         """Convert or fold one node. around: what a graph within the node may take from outside, by name."""

@@ -165,6 +165,7 @@ def added(c: Context, x: Ref, value: Value) -> Ref:
 
 @converts("Add", "Sub")
 def _add(c: Context) -> Value:
+    """Add or subtract, exactly."""
     left, right = c.value(0), c.value(1)
     minus = c.op == "Sub"
     if isinstance(right, Constant):
@@ -178,6 +179,7 @@ def _add(c: Context) -> Value:
 
 @converts("Sum")
 def _sum(c: Context) -> Value:
+    """Add up all inputs, exactly."""
     values = [c.value(i) for i in range(len(c.inputs))]
     shape = broadcast(c, *(v.shape for v in values))
     branches = [expand(c, v, shape) for v in values if isinstance(v, Ref)]
@@ -201,11 +203,13 @@ def _radius(k: Constant) -> np.ndarray:
 
 @converts("Neg")
 def _neg(c: Context) -> Value:
+    """Negate, exactly."""
     return scale(c, c.node(0), constant.constant(-1.0))
 
 
 @converts("BatchNormalization")
 def _batch_normalization(c: Context) -> Value:
+    """Scale and shift each channel; what is rounded in that goes into a radius."""
     x = c.node(0)
     if c.attr("training_mode", 0) or any(c.proto.output[1:]):
         c.refuse("it is in training mode", "export the model in eval mode")
@@ -250,6 +254,7 @@ def keeps(c: Context) -> bool:
 
 @converts("GlobalAveragePool")
 def _global_average_pool(c: Context) -> Value:
+    """Sum over all of an image and divide by its size."""
     x = c.node(0)
     return reduce_axes(c, x, tuple(range(2, len(x.shape))), mean=True, keep=True)
 
@@ -270,4 +275,5 @@ def reduce_axes(c: Context, x: Ref, axes: tuple[int, ...], *, mean: bool, keep: 
 
 @converts("Relu")
 def _relu(c: Context) -> Value:
+    """Bound it by the triangle of its three lines; splits at 0 make it linear."""
     return c.emit(Relu(), c.node(0))

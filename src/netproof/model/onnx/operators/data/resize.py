@@ -103,9 +103,9 @@ def _transformation(c: Context) -> str:
     return way
 
 
-def _rounds(c: Context) -> str:
-    if c.op == "Upsample" or c.opset < 11:
-        return "floor"
+def _rounds(c: Context, axis: Axis) -> str:
+    if c.op == "Upsample" or c.opset < 11:  # onnx's tests of opset 10, and onnxruntime, take the upper one of fewer
+        return "floor" if axis.scale >= 1 else "ceil"
     rounds = str(c.attr("nearest_mode", "round_prefer_floor"))
     return rounds if rounds in ROUNDS else c.refuse(f"nearest_mode {rounds!r}", "check it with onnx.checker")
 
@@ -137,6 +137,8 @@ def _axes(c: Context, x: Ref, way: str) -> list[Axis]:
         sides = x.shape[axis] * (part[1] - part[0]) * by
         if way in ("align_corners", "tf_crop_and_resize") and sides.denominator != 1:
             c.refuse(f"onnx and onnxruntime differ on {way} where a scale gives no whole size", "export with sizes")
+        if part == (0, 1) and math.floor(np.float32(by) * np.float32(x.shape[axis])) != math.floor(sides):
+            c.refuse(f"float32 gives another size than the exact one, {float(sides)}", "export with sizes")
         axes.append(Axis(axis, x.shape[axis], math.floor(sides), by, part))
     c.fits(*(axis.result for axis in axes), what="the sides of its result")
     if any(axis.result < 1 for axis in axes):
@@ -198,7 +200,7 @@ def _places(axis: Axis, way: str) -> list[Fraction]:
 
 
 def _nearest(c: Context, axis: Axis, way: str) -> np.ndarray:
-    rounds = _rounds(c)
+    rounds = _rounds(c, axis)
     exact = [axis.nearest(way, rounds, Fraction(x)) for x in range(axis.result)]
     with np.errstate(all="ignore"):
         theirs = [axis.nearest(way, rounds, np.float32(x)) for x in range(axis.result)]
