@@ -12,7 +12,7 @@ from netproof.numerics import enlarged
 from netproof.relax.lines import Corners, Family, Lines
 
 _BEYOND = 2.0**-22  # of its size that a bound may grow by when it is rounded to float32, and more
-_THIN = 2.0**-16  # of their size: bounds that are kept in float32 are not split any further
+THIN = 2.0**-16  # of their size: bounds that are kept in float32 are not split any further
 
 
 class Relaxation(ABC):
@@ -24,6 +24,7 @@ class Relaxation(ABC):
     """
 
     arity: int = 1  # the number of operands
+    undefined: str | None = None  # why `range` may be infinite: where g is not defined; None: it is everywhere
     kink: float | None = None  # the only point to the left and right of which g is linear; None: there is none
 
     @abstractmethod
@@ -62,15 +63,15 @@ class Relaxation(ABC):
         `times` roundings of slope·h and one of the intercept, each of a relative size `unit`. The bounds of a
         sub-domain are those of the whole set rounded to float32, so they may reach a little beyond.
         """
-        reach = h.magnitude * _BEYOND + 1e-37
-        wide = Interval(h.lower - reach, h.upper + reach)
+        below, above = (end.abs() * _BEYOND + 1e-37 for end in h)  # by end: a function may not be defined far beyond
+        wide = Interval(h.lower - below, h.upper + above)
         slope = self.over_operands(self.steepest(wide) * wide.magnitude)
         return enlarged(unit) * ((times + 1) * slope + self.range(wide).magnitude)
 
     def splittable(self, h: Interval) -> Tensor:
         """Say where a split may help: g is not linear, and the bounds are not so thin that halves are no smaller."""
         unstable = self.unstable(h) if self.arity == 1 else self.unstable(h).unsqueeze(-2)
-        return unstable & (h.upper - h.lower > _THIN * (1.0 + h.magnitude))
+        return unstable & (h.upper - h.lower > THIN * (1.0 + h.magnitude))
 
     def split_point(self, h: Interval) -> Tensor:
         """Return where to split the bounds: at the kink, or in the middle."""

@@ -18,6 +18,7 @@ from netproof.bounds.linear.backward import Backward
 from netproof.bounds.linear.coefficients import Dense
 from netproof.bounds.linear.interval import Intervals, through
 from netproof.bounds.linear.lined_graph import one_hot, shaped
+from netproof.bounds.linear.sums import tightened
 from netproof.core.forms import Interval, LinearForm
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
@@ -59,7 +60,8 @@ class WalkedNet(BoxNet):
             assert isinstance(node.op, Affine)
             inputs = [self._shaped(i, known[i]) for i in node.inputs]
             lower, upper = through(node.op, inputs, self._charge.weight[node.index])  # as for the hull
-            known[node.index] = Interval(lower.flatten(1), upper.flatten(1))
+            found = Interval(lower.flatten(1), upper.flatten(1))
+            known[node.index] = tightened(self._graph, node, found, known)
         return known[pre]
 
     def _shaped(self, index: int, x: Interval) -> Interval:

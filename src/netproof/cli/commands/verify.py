@@ -43,6 +43,7 @@ def verify(
     settings: options.Set = None,
     attack: options.Attack = None,
     seed: options.Seed = 0,
+    output: options.Output = None,
     json: options.Json = None,
     results_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write what goes to stdout, as VNN-COMP wants it.")
@@ -75,7 +76,7 @@ def verify(
         settings=settings,
         seed=seed,
         attack=attack,
-    )
+    ).asking(output)
     paths = {"--json": json, "--results-file": results_file, "--witness": witness}
     outputs = Outputs(paths, words=STANDARD if networks else {}, folder=serialise_assignments)
     outputs.check(asked)

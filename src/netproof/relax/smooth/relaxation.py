@@ -10,10 +10,10 @@ from torch import Tensor
 from netproof.core.forms import Interval
 from netproof.model.nonlinear.smooth import Smooth
 from netproof.numerics import HUGE, enlarged
-from netproof.relax.lines import Family, Lines
+from netproof.relax.lines import Family, Line, Lines
 from netproof.relax.relaxation import Relaxation
 from netproof.relax.smooth.shape import Shape
-from netproof.relax.smooth.sides import Ends, Side, side
+from netproof.relax.smooth.sides import Ends, Side, side, some
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,30 @@ class Tangents(Family):
         return Tangents(self.lower.select(index), self.upper.select(index))
 
 
+@dataclass(frozen=True, eq=False)
+class Partly(Family):
+    """Another family, but one exact line where the function is one."""
+
+    curved: Tangents
+    linear: Tensor  # bool
+    line: Line
+
+    def at(self, t: Tensor) -> Lines:
+        found = self.curved.at(t)
+        assert found.lower_intercept is not None
+        below, above = (torch.where(self.linear, self.line.slope, own) for own in found[:2])
+        intercepts = found.upper_intercept, found.lower_intercept
+        lift, drop = (torch.where(self.linear, self.line.intercept, own) for own in intercepts)
+        return Lines(below, above, lift, drop)
+
+    def gradient(self, t: Tensor, coef: Tensor, h: Tensor, out: Tensor) -> None:
+        self.curved.gradient(t, coef, h, out)
+
+    def select(self, index: Tensor) -> Partly:
+        line = Line(*(some(part, index) for part in self.line))
+        return Partly(self.curved.select(index), some(self.linear, index), line)
+
+
 def _halves(t: Tensor) -> tuple[Tensor, Tensor]:
     centred = 2.0 * t - 1.0
     return centred.clamp(min=0), centred.clamp(max=0)
@@ -48,13 +72,29 @@ class SmoothRelaxation(Relaxation):
     function: Smooth
     shape: Shape
 
-    def linear_on(self, h: Interval) -> Tensor:
-        return torch.zeros_like(h.lower, dtype=torch.bool)
+    @property
+    def undefined(self) -> str | None:  # type: ignore[override]
+        return self.function.undefined
 
-    def family(self, h: Interval, *, proof: bool) -> Tangents:
+    def linear_on(self, h: Interval) -> Tensor:
+        linear = torch.zeros_like(h.lower, dtype=torch.bool)
+        for low, high, _, _ in self.function.straight:
+            linear = linear | ((h.lower >= low) & (h.upper <= high))
+        return linear
+
+    def family(self, h: Interval, *, proof: bool) -> Family:
         ends = self._ends(h)
         below = side(self.function, self.shape.below, 1.0, ends, proof=proof)
-        return Tangents(below, side(self.function, self.shape.above, -1.0, ends, proof=proof))
+        found = Tangents(below, side(self.function, self.shape.above, -1.0, ends, proof=proof))
+        return Partly(found, *self._straight(h)) if self.function.straight else found
+
+    def _straight(self, h: Interval) -> tuple[Tensor, Line]:
+        """Say where g is one line on the bounds, and which."""
+        slope, intercept = torch.zeros_like(h.lower), torch.zeros_like(h.lower)
+        for low, high, steep, offset in self.function.straight:
+            here = (h.lower >= low) & (h.upper <= high)
+            slope, intercept = slope.masked_fill(here, steep), intercept.masked_fill(here, offset)
+        return self.linear_on(h), Line(slope, intercept)
 
     def _ends(self, h: Interval) -> Ends:
         """Return the ends of the bounds, of empty ones the other way round; a chord is no steeper than g."""

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,7 +67,7 @@ class Straight(Side):
 
 @dataclass(frozen=True, eq=False)
 class Curved(Side):
-    """Tangents at the points from `middle − before` to `middle + after`, or one line where `fixed`."""
+    """Tangents from `middle − before` to `middle + after` along g, or one line where `fixed`."""
 
     function: Smooth
     middle: Tensor
@@ -77,14 +78,14 @@ class Curved(Side):
     proof: Enclosure | None  # None: to search with
 
     def contact(self, up: Tensor, down: Tensor) -> Tensor:
-        """Return where the lines touch g."""
+        """Return how far along g the lines touch it."""
         return torch.addcmul(torch.addcmul(self.middle, up, self.after), down, self.before)
 
     def at(self, up: Tensor, down: Tensor) -> Line:
-        point = self.contact(up, down)
+        along = self.contact(up, down)
         if self.proof is not None:
-            point = point.clamp(self.middle - self.before, self.middle + self.after)
-        value, slope = self.function.both(point)
+            along = along.maximum(self.proof.first).minimum(self.proof.last)
+        point, value, slope = self.function.touch(along)
         slope = torch.where(self.fixed, self.slope, slope)
         if self.proof is not None:
             return self.proof.moved(point, value, slope)
@@ -92,11 +93,14 @@ class Curved(Side):
 
     def pull(self, up: Tensor, down: Tensor, h: Tensor) -> Tensor:
         """Return h less the contact point: past it, a steeper tangent of a convex f rises, and f'' is left out."""
-        return (h - self.contact(up, down)).masked_fill(self.fixed, 0.0)
+        along = self.contact(up, down)
+        point = self.function.touch(along)[0] if self.function.corners else along
+        return (h - point).masked_fill(self.fixed, 0.0)
 
     def select(self, index: Tensor) -> Curved:
-        parts = (some(t, index) for t in (self.middle, self.before, self.after, self.fixed, self.slope))
-        return Curved(self.function, *parts, None if self.proof is None else self.proof.select(index))
+        middle, before, after = (some(t, index) for t in (self.middle, self.before, self.after))
+        proof = None if self.proof is None else self.proof.select(index)
+        return Curved(self.function, middle, before, after, some(self.fixed, index), some(self.slope, index), proof)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +116,9 @@ class Held:
         return Held(*(some(t, index) for t in (self.slope, self.height, self.low, self.high)))
 
 
+_TENSORS = "lower", "upper", "at_lower", "at_upper", "first", "last", "touches"
+
+
 @dataclass(frozen=True, eq=False)
 class Enclosure:
     """What the intercepts of a proof rest on."""
@@ -122,6 +129,8 @@ class Enclosure:
     upper: Tensor
     at_lower: Tensor  # sign·g there, less what it may be off by
     at_upper: Tensor
+    first: Tensor  # between these along g a line may touch it
+    last: Tensor
     touches: Tensor  # bool: the line is the tangent at its contact point
     held: tuple[Held, ...]
 
@@ -144,8 +153,8 @@ class Enclosure:
         return Line(slope, self.sign * found)
 
     def select(self, index: Tensor) -> Enclosure:
-        parts = (some(t, index) for t in (self.lower, self.upper, self.at_lower, self.at_upper, self.touches))
-        return Enclosure(self.function, self.sign, *parts, tuple(held.select(index) for held in self.held))
+        parts: dict[str, Any] = {name: some(getattr(self, name), index) for name in _TENSORS}
+        return replace(self, **parts, held=tuple(held.select(index) for held in self.held))
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,14 +174,14 @@ def side(function: Smooth, regions: Sequence[Region], sign: float, ends: Ends, *
     lower, upper = ends.h
     first, last, touches, held = _contacts(function, regions, sign, ends, proof)
     room = (last - first) * _AWAY
-    middle = (lower / 2 + upper / 2).maximum(first + room).minimum(last - room)
+    middle = function.along(lower / 2 + upper / 2).maximum(first + room).minimum(last - room)
     middle = torch.where(touches, middle, first)
     before, after = (t.masked_fill(~touches, 0.0) for t in (middle - first, last - middle))
     enclosure = None
     if proof:
         off_lower, off_upper = (function.noise(end)[0] for end in ends.h)
         at_ends = sign * ends.at_lower - off_lower, sign * ends.at_upper - off_upper
-        enclosure = Enclosure(function, sign, lower, upper, *at_ends, touches, held)
+        enclosure = Enclosure(function, sign, lower, upper, *at_ends, first, last, touches, held)
     if not regions:
         assert enclosure is not None
         return Straight(enclosure.moved(lower, ends.at_lower, ends.chord))
@@ -182,8 +191,8 @@ def side(function: Smooth, regions: Sequence[Region], sign: float, ends: Ends, *
 def _contacts(
     function: Smooth, regions: Sequence[Region], sign: float, ends: Ends, proof: bool
 ) -> tuple[Tensor, Tensor, Tensor, tuple[Held, ...]]:
-    """Return between which points lines touch, and whether they do; in a proof, what holds them off elsewhere."""
-    lower, upper = ends.h
+    """Return between which points along g lines touch it, whether they do, and what holds those of a proof off."""
+    lower, upper = (function.along(end) for end in ends.h)
     first = last = lower
     touches = torch.zeros_like(lower, dtype=torch.bool)
     held = []
@@ -193,18 +202,18 @@ def _contacts(
         first, last = torch.where(here, start, first), torch.where(here, stop, last)
         touches = touches | here
         if proof:
-            held.append(_held(function, region, sign, ends.h, here))
+            held.append(_held(function, region, sign, Interval(lower, upper), here))
     return first, last, touches, tuple(held)
 
 
-def _held(function: Smooth, region: Region, sign: float, h: Interval, touched: Tensor) -> Held:
-    """Return the tangent at the bounds' end that the region reaches, or at its own middle."""
-    low, high = (end.clamp(region.low, region.high) for end in h)
-    inside = (h.lower >= region.low) | (h.upper <= region.high)
-    point = torch.where(h.lower >= region.low, low, torch.where(inside, high, low / 2 + high / 2))
-    unneeded = touched | (h.lower > region.high) | (h.upper < region.low)
-    point = torch.where(unneeded, h.lower, point)
-    value, slope = function.both(point)
-    off, off_slope = function.noise(point)
-    height = sign * (value - slope * point) - off - off_slope * (h.upper - h.lower)
+def _held(function: Smooth, region: Region, sign: float, along: Interval, touched: Tensor) -> Held:
+    """Return the tangent at the bounds' end that the region reaches, or at its own middle; `along`: the bounds."""
+    unneeded = touched | (along.lower > region.high) | (along.upper < region.low)
+    low, high = (torch.where(unneeded, along.lower, end.clamp(region.low, region.high)) for end in along)
+    from_low, to_high = along.lower >= region.low, along.upper <= region.high
+    point = torch.where(from_low, low, torch.where(to_high, high, low / 2 + high / 2))
+    x, value, slope = function.touch(point)
+    low, high = (function.touch(end)[0] for end in (low, high))
+    off, off_slope = function.noise(x)
+    height = sign * (value - slope * x) - off - off_slope * (high - low)
     return Held(sign * slope, height.masked_fill(unneeded, torch.inf), low, high)

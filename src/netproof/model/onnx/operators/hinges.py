@@ -75,7 +75,7 @@ def _chosen(choose: Callable[..., np.ndarray], a: Constant, b: Constant) -> Cons
     def wider(bound: constant.Bound) -> np.ndarray | None:
         if not constant.loose(bound, a, b):
             return None
-        return np.maximum(constant.widths(bound, a), constant.widths(bound, b))
+        return np.asarray(np.maximum(constant.widths(bound, a), constant.widths(bound, b)))
 
     return Constant(choose(a.value, b.value), wider(constant.radius), wider(constant.slack), constant.coarsest(a, b))
 
@@ -95,10 +95,15 @@ def _max(c: Context) -> Value:
         pairs = [pick(c, a, b) for a, b in zip(found[::2], found[1::2], strict=False)]
         found = pairs + found[len(pairs) * 2 :]
     result = found[0]
-    if constants:
-        result = pick(c, result, reduce(lambda a, b: pick(c, a, b), constants))
+    for value in _merged(np.maximum if c.op == "Max" else np.minimum, constants):
+        result = pick(c, result, value)
     assert isinstance(result, Ref)
     return expand(c, result, shape)
+
+
+def _merged(choose: Callable[..., np.ndarray], constants: list[Constant]) -> list[Constant]:
+    """Return one constant for several."""
+    return [reduce(lambda a, b: _chosen(choose, a, b), constants)] if constants else []
 
 
 # --- of one value ------------------------------------------------------------------------------------------

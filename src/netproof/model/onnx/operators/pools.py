@@ -1,8 +1,8 @@
 """Converters of maxima over windows and axes: trees of pairwise maxima, exact by ReLUs.
 
 A maximum over a window is one along each axis in turn. Along one axis the entries of every window are laid out on an
-axis of their own, which is then halved: each halving is one ReLU layer, so k entries are log₂ k layers. Padding never
-wins a maximum, so windows at the border are made of their entries inside alone.
+axis of their own, which is then halved, pair by pair: each halving is one ReLU layer, so k entries are log₂ k layers.
+Padding never wins a maximum, so windows at the border are made of their entries inside alone.
 """
 
 from __future__ import annotations
@@ -18,12 +18,19 @@ from netproof.model.onnx.operators.moves import joined, reshape, select
 
 
 def along(c: Context, x: Ref, axis: int, pick: Pick) -> Ref:
-    """Return the extreme along an axis, which is dropped."""
+    """Return the extreme along an axis, which is dropped.
+
+    Neighbours are compared first: what they read overlaps, so their difference has the narrower bounds.
+    """
     while (size := x.shape[axis]) > 1:
-        half = size // 2
-        left, right = (select(c, x, axis, np.arange(start, start + half)) for start in (0, half))
+        pairs, rest = size // 2, x.shape[axis + 1 :]
+        even = select(c, x, axis, np.arange(2 * pairs))
+        even = reshape(c, even, (*x.shape[:axis], pairs, 2, *rest))
+        left, right = (select(c, even, axis + 1, np.array([side])) for side in (0, 1))
         best = pick(c, left, right)
-        odd = [select(c, x, axis, np.arange(2 * half, size))] if size % 2 else []
+        assert isinstance(best, Ref)
+        best = reshape(c, best, (*x.shape[:axis], pairs, *rest))
+        odd = [select(c, x, axis, np.arange(2 * pairs, size))] if size % 2 else []
         x = joined(c, [best, *odd], axis)
     return reshape(c, x, (*x.shape[:axis], *x.shape[axis + 1 :]))
 

@@ -1,1 +1,185 @@
-"""Converters of steps."""
+"""Converters of functions with jumps, such as Sign and Floor, of comparisons, and of what reads truth values.
+
+A truth value is the number 1 or 0. All that jumps is written with [h >= 0], which is 1 there and 0 below, and the rest
+exactly: [a > b] is 1 − [b − a >= 0], "and" is relu(p + q − 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from onnx import TensorProto
+
+from netproof.model.affine import Sum
+from netproof.model.nonlinear import Relu
+from netproof.model.nonlinear.steps import Floor, Round, Step
+from netproof.model.onnx.context import Context, Ref, Value, converts, finest
+from netproof.model.onnx.file import FLOATS
+from netproof.model.onnx.operators.arithmetic import broadcast, expand, scale
+from netproof.model.origin import constant
+from netproof.model.origin.constant import Constant
+
+ONE, MINUS = constant.constant(1.0), constant.constant(-1.0)
+
+
+def negated(c: Context, x: Ref) -> Ref:
+    return scale(c, x, MINUS)
+
+
+def opposite(c: Context, truth: Ref) -> Ref:
+    """Return 1 − truth."""
+    return scale(c, truth, MINUS, ONE)
+
+
+def difference(c: Context, a: Value, b: Value) -> Ref:
+    """Return a − b, broadcast; one of them depends on the input."""
+    if isinstance(b, Constant):
+        assert isinstance(a, Ref)
+        return scale(c, a, None, constant.negate(b))
+    if isinstance(a, Constant):
+        return scale(c, b, MINUS, a)
+    shape = broadcast(c, a.shape, b.shape)
+    return c.emit(Sum((1, -1)), expand(c, a, shape), expand(c, b, shape))
+
+
+def plus(c: Context, a: Ref, b: Ref) -> Ref:
+    """Return a + b, broadcast."""
+    shape = broadcast(c, a.shape, b.shape)
+    return c.emit(Sum((1, 1)), expand(c, a, shape), expand(c, b, shape))
+
+
+def truth_of(truth: Ref) -> Ref:
+    """Mark a number that is 0 or 1 as a truth value."""
+    return replace(truth, holds="truths")
+
+
+def at_least(c: Context, a: Value, b: Value) -> Ref:
+    """Return [a >= b]."""
+    return c.emit(Step(), difference(c, a, b))
+
+
+# --- of one value ------------------------------------------------------------------------------------------
+
+
+@converts("Sign")
+def _sign(c: Context) -> Value:
+    """Write it as [x >= 0] − [−x >= 0], each bounded as a step that is sound at the jump."""
+    x = c.node(0)
+    return _integers(c.emit(Sum((1, -1)), c.emit(Step(), x), c.emit(Step(), negated(c, x))))
+
+
+def _integers(x: Ref) -> Ref:
+    return replace(x, holds="integers")
+
+
+@converts("Floor", "Ceil")
+def _floor(c: Context) -> Value:
+    """Bound it as stairs that are sound at every jump; a ceiling is the floor of −x, negated."""
+    x = c.node(0)
+    return _integers(c.emit(Floor(), x) if c.op == "Floor" else negated(c, c.emit(Floor(), negated(c, x))))
+
+
+@converts("Round")
+def _round(c: Context) -> Value:
+    """Bound rounding to the nearest integer, ties to even, as stairs that are sound at every jump."""
+    return _integers(c.emit(Round(), c.node(0)))
+
+
+@converts("ThresholdedRelu")
+def _thresholded_relu(c: Context) -> Value:
+    """Write it as relu(x − alpha) + alpha·[x > alpha], a hinge and a step."""
+    alpha = Constant(np.asarray(float(c.attr("alpha", 1.0)), dtype=np.float64))
+    return _beyond(c, c.node(0), alpha, alpha)
+
+
+@converts("Shrink")
+def _shrink(c: Context) -> Value:
+    """Write it as a hinge and a step on either side of 0; without the step where bias = lambd."""
+    x = c.node(0)
+    far = Constant(np.asarray(float(c.attr("lambd", 0.5)), dtype=np.float64))
+    height = constant.subtract(far, Constant(np.asarray(float(c.attr("bias", 0.0)), dtype=np.float64)))
+    if float(far.value) < 0.0:
+        c.refuse(f"its lambd {float(far.value)} is negative", "use a threshold that is not")
+    return c.emit(Sum((1, -1)), _beyond(c, x, far, height), _beyond(c, negated(c, x), far, height))
+
+
+def _beyond(c: Context, x: Ref, at: Constant, height: Constant) -> Ref:
+    """Return x − at + height where x > at, and 0 elsewhere."""
+    past = scale(c, x, None, constant.negate(at)) if np.any(at.value) else x
+    hinge = c.emit(Relu(), past)
+    if not np.any(height.value):
+        return hinge
+    below = c.emit(Step(), negated(c, past))
+    return c.emit(Sum((1, 1)), hinge, scale(c, below, constant.negate(height), height))
+
+
+# --- truth values ------------------------------------------------------------------------------------------
+
+
+@converts("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal")
+def _compare(c: Context) -> Value:
+    """Write it with [a >= b], a step that is sound at the jump; equal is both ways."""
+    a, b = _number(c.value(0)), _number(c.value(1))
+    if c.op in ("Greater", "Less"):
+        found = opposite(c, at_least(c, b, a) if c.op == "Greater" else at_least(c, a, b))
+    elif c.op == "Equal":
+        both = c.emit(Sum((1, 1)), at_least(c, a, b), at_least(c, b, a))
+        found = scale(c, both, None, MINUS)
+    else:
+        found = at_least(c, a, b) if c.op == "GreaterOrEqual" else at_least(c, b, a)
+    return truth_of(found)
+
+
+@converts("Not")
+def _not(c: Context) -> Value:
+    """Write it as 1 − p."""
+    return truth_of(opposite(c, c.node(0)))
+
+
+@converts("And", "Or", "Xor")
+def _logic(c: Context) -> Value:
+    """Write p and q as relu(p + q − 1), p or q as p + q less that, either alone as p + q less twice that."""
+    p, q = _number(c.value(0)), _number(c.value(1))
+    p, q = (q, p) if isinstance(p, Constant) else (p, q)
+    assert isinstance(p, Ref)
+    total = scale(c, p, None, q) if isinstance(q, Constant) else plus(c, p, q)
+    both = c.emit(Relu(), scale(c, total, None, MINUS))
+    if c.op == "And":
+        return truth_of(both)
+    less = both if c.op == "Or" else scale(c, both, constant.constant(2.0))
+    return truth_of(c.emit(Sum((1, -1)), total, less))
+
+
+def _number(value: Value) -> Value:
+    """Return a truth value as a number."""
+    if isinstance(value, Constant) and not value.is_float:
+        return constant.constant(value.value.astype(np.float64))
+    return value
+
+
+# --- types -------------------------------------------------------------------------------------------------
+
+
+@converts("Cast")
+def _cast(c: Context) -> Value:
+    """Pass the value on, if the new type holds every value of the old one; else refuse. A cast to bool is x ≠ 0."""
+    x, target = c.node(0), c.attr("to")
+    if target == TensorProto.BOOL:
+        return x if x.holds == "truths" else truth_of(_is_not_zero(c, x))
+    if target not in FLOATS:
+        if x.holds == "truths" or (x.holds == "integers" and target in (TensorProto.INT32, TensorProto.INT64)):
+            return x
+        c.refuse("it casts a value that depends on the input to a type other than float16, float32 or float64")
+    held = c.held_by(x)
+    if x.holds != "truths" and finest(held, FLOATS[target]) != FLOATS[target]:
+        c.refuse(
+            f"it rounds values from {held} to {FLOATS[target]}, which no bound accounts for",
+            "export the model in one float type, without mixed precision",
+        )
+    return replace(x, kind=FLOATS[target])
+
+
+def _is_not_zero(c: Context, x: Ref) -> Ref:
+    both = c.emit(Sum((1, 1)), c.emit(Step(), x), c.emit(Step(), negated(c, x)))
+    return scale(c, both, MINUS, constant.constant(2.0))
