@@ -32,7 +32,7 @@ _MARGIN = Decimal("1e-60")  # of the size of a logit: more than its roundings
 
 @dataclass(frozen=True, eq=False)
 class _Map:
-    """The last map of a graph: of which entry of its argument each output is, and what becomes of a row."""
+    """The last map of a graph: which entry of its argument each entry of the output is of, and what becomes of a row."""
 
     source: int
     places: Tensor  # (output,) int64
@@ -41,10 +41,9 @@ class _Map:
 
 def before_last_map(network: AnyNetwork, property: Property) -> tuple[Graph, Property]:
     """Return the graph without increasing maps at its end, and the rows over what is left; both as they are if none."""
-    graph = network.graph
-    if property.derived or not isinstance(network, Network):  # made of outputs themselves, or of several networks
-        return graph, property
-    origin = list(network.trace.origin)
+    if not isinstance(network, Network) or property.derived:  # several outputs are joined, products read them all
+        return network.graph, property
+    graph, origin = network.graph, list(network.trace.origin)
     while property.disjuncts and all(any(row.coefs for row in d.rows) for d in property.disjuncts):
         found = _last_map(graph, network.trace.softmax, origin)
         asked = None if found is None else _all_over(found, property)

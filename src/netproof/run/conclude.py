@@ -152,7 +152,7 @@ class Evidence:
         if index is None:
             return self._contradicted("a witness violates nothing", [], stats)
         disjunct = self._property.disjuncts[index]
-        low, high = self._gap(disjunct, witness.input)
+        low, high = self._gap(self._network.graph, disjunct, witness.input)
         sure = confirmed(disjunct, high)
         return Verdict(
             Status.SAT,
@@ -182,16 +182,16 @@ class Evidence:
         if not in_set(point, disjunct):  # a ball may hold no float32
             return None
         graph, asked = self._asked
-        high = whole = self._gap(asked.disjuncts[index], point, graph)[1]
+        high = whole = self._gap(graph, asked.disjuncts[index], point)[1]
         if graph is not self._network.graph:
-            whole = self._gap(disjunct, point)[1]
+            whole = self._gap(self._network.graph, disjunct, point)[1]
         return Evaluated(max(high, default=0.0), confirmed(disjunct, whole), index, tuple(point.tolist()))
 
     def _gap(
-        self, disjunct: Disjunct, point: NDArray[Any], graph: Graph | None = None
+        self, graph: Graph, disjunct: Disjunct, point: NDArray[Any]
     ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Bound each row's left side − rhs at a point, for the real-valued network or a graph that is asked instead."""
-        return rounding_gap(graph or self._network.graph, disjunct, point, self._property.derived)
+        """Bound each row's left side − rhs at a point, for the real-valued graph."""
+        return rounding_gap(graph, disjunct, point, self._property.derived)
 
     def _contradiction(self, seen: Sequence[Evaluated]) -> str:
         """Say what in the evidence cannot be true; empty where nothing is."""
