@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from netproof.demo import Instance, copy_data
+from support import own_converters  # noqa: F401 (before a test module adds converters of its own)
 
 BENCHMARKS = "NETPROOF_BENCHMARKS"
 
