@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hinge_nets import HINGES, Between
 
 from model.onnx_models import Model
 from netproof.errors import UnsupportedOp
@@ -15,7 +16,6 @@ from netproof.model.evaluate import evaluate
 from netproof.model.nonlinear import LeakyRelu, Relu
 from netproof.model.origin.cross_check import cross_check
 from netproof.relax import without_lp_form
-from operators.hinge_nets import HINGES, Between
 from support.both_ways import decided_both_ways
 
 

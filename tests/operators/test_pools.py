@@ -9,6 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from hinge_nets import Pooled
 from onnx import TensorProto
 from torch import nn
 
@@ -20,7 +21,6 @@ from netproof.model.nonlinear import Relu
 from netproof.model.onnx.operators.pools import Axis
 from netproof.model.origin.cross_check import cross_check
 from netproof.relax import without_lp_form
-from operators.hinge_nets import Pooled
 from support.both_ways import decided_both_ways
 
 POOLS = {  # the pool, the numbers that it gives, the axes and the size of the image

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hinge_nets import JUMPS, Between
 from onnx import TensorProto
 
 import netproof
@@ -23,7 +24,6 @@ from netproof.model.nonlinear.steps import Floor, Round, Step
 from netproof.model.ops import Nonlinear
 from netproof.model.origin.cross_check import cross_check
 from netproof.relax import relaxation_of
-from operators.hinge_nets import JUMPS, Between
 from support.both_ways import box_spec, decided_both_ways
 from support.conformance import Conformance, usual_bounds
 
