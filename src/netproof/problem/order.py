@@ -32,7 +32,7 @@ _MARGIN = Decimal("1e-60")  # of the size of a logit: more than its roundings
 
 @dataclass(frozen=True, eq=False)
 class _Map:
-    """The last map of a graph: which entry of its argument each entry of the output is of, and what becomes of a row."""
+    """The last map of a graph: of which entry of its argument each output is, and what becomes of a row."""
 
     source: int
     places: Tensor  # (output,) int64
