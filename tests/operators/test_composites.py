@@ -252,3 +252,13 @@ def test_the_error_of_a_softmax_holds_in_float32() -> None:
         op = SoftmaxEntry(5)
         off = (op.forward(near).double() - op.forward(x)).abs()
         assert bool((off <= op.error(x, e, torch.float32)).all())
+
+
+def test_the_attention_operator_of_onnx_is_decided_both_ways(tmp_path: Path) -> None:
+    model = Model((1, 2), opset=23)
+    for name in ("q", "k", "v"):
+        model.add("Gemm", "x", model.weights(2, 8), model.weights(8), out=f"{name}f")
+        model.add("Reshape", f"{name}f", ints(1, 2, 2, 2), out=name)
+    model.add("Attention", "q", "k", "v", out="a").add("Reshape", "a", ints(1, 8), out="f")
+    model.add("MatMul", "f", model.weights(8, 1))
+    decided_both_ways(model.save(tmp_path / "net.onnx"), *box(2, 0.2), tmp_path)

@@ -115,9 +115,7 @@ class Remainder:
 
     def plus(self, more: Remainder) -> Remainder:
         """Return that of the products of two nodes."""
-        return Remainder(
-            self.form + more.form, self.size + more.size, self.error + more.error, self.share + more.share
-        )
+        return Remainder(self.form + more.form, self.size + more.size, self.error + more.error, self.share + more.share)
 
     def joined_to(self, planes: LinearForm, region: BoxRegion) -> tuple[LinearForm, Tensor]:
         """Return the rows' forms (box, row) with a bound of this added, and what that costs them (box, row)."""

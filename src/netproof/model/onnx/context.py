@@ -273,11 +273,6 @@ class Context:
         node.attribute.extend([*kept, *(onnx.helper.make_attribute(key, value) for key, value in attributes.items())])
         self.builder.rewritten[self.proto.output[0]] = node
 
-    def is_softmax(self, result: Ref, of: Ref, *, log: bool) -> Ref:
-        """Remember that a result is the softmax of another node along its last axis; return it."""
-        self.builder.softmax[result.index] = (of.index, log)
-        return result
-
     def fits(self, *sizes: int, what: str = "its sizes") -> None:
         """Refuse numbers that no array within the limit can have, before they are computed with."""
         if any(abs(size) > LARGEST for size in sizes):
