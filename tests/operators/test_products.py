@@ -11,9 +11,11 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
+from model.onnx_models import Model
 from netproof.errors import UnsupportedOp
 from netproof.model.load import load_network
 from netproof.model.nonlinear import Product
+from netproof.model.origin.cross_check import cross_check
 from netproof.relax.product import ProductRelaxation
 from support.both_ways import decided_both_ways
 from support.conformance import Conformance, usual_boxes
@@ -175,3 +177,9 @@ def test_a_chain_of_folded_constants_keeps_its_rounding(tmp_path: Path) -> None:
     mine = next(op for op in ops if getattr(op, "radius", None) is radius).offset()
     assert bool((np.abs(-mine.numpy().astype(np.longdouble) - exact) <= offset.numpy()).all())
     assert float(offset.max()) < 1e-14
+
+
+def test_a_divisor_that_is_zero_at_a_point_is_no_disagreement() -> None:
+    """x / x has no number at the origin, where networks are compared too; elsewhere it is compared."""
+    network = Model((2, 3)).add("Div", "x", "x").network()
+    cross_check(network, torch.stack([torch.zeros(2, 3, dtype=torch.float64), torch.ones(2, 3, dtype=torch.float64)]))

@@ -326,6 +326,7 @@ def _output(network: Network, step: Step, given: Mapping[int, Tensor], index: in
     if not bool(ours.isfinite().all()) and value.shape == ours.shape:
         undefined = (ours.isnan() | (ours == value)) & ~ours.isfinite() & ~allowed.isfinite()
         ours, value = ours.masked_fill(undefined, 0.0), value.masked_fill(undefined, 0.0)
+        allowed = allowed.masked_fill(undefined, torch.inf)
     if not theirs.all_finite and value.shape == ours.shape:
         # A float overflows where a partial sum does; the error is at least one rounding of all magnitudes in it.
         overflow = ~value.isfinite() & (ours.abs() + size_behind(allowed, dtype) >= torch.finfo(dtype).max)
