@@ -30,6 +30,7 @@ from netproof.methods.registry import Options, method_info
 from netproof.model.load import check, probes, read_network
 from netproof.model.network import Network
 from netproof.numerics import generator
+from netproof.problem.places import by_place
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
 from netproof.problem.reduce import reduce
@@ -86,7 +87,7 @@ def verify(
     attack = None if attack is None else arguments.flag(attack, "attack")
     run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
     network = read_network(model, _shape(spec), outputs)
-    property = as_property(network, spec, label, targets)
+    property = by_place(network, as_property(network, spec, label, targets))
     problems = reduce(network, property)
     run.prepare(network, problems, loaded=isinstance(model, Network))
     run.stats.seconds["load"] = run.elapsed()
