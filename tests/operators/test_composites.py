@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from mpmath import mp, mpf
+from mpmath import MPContext
 from torch import Tensor, nn
 
 from model.onnx_models import Model, ints
@@ -20,6 +20,7 @@ from netproof.relax.softmax import SoftmaxRelaxation
 from support.both_ways import decided_both_ways
 from support.conformance import Conformance, usual_boxes
 
+mp = MPContext()  # of its own: its precision is nobody else's
 mp.dps = 50
 
 
@@ -192,9 +193,9 @@ def test_softmax_is_exact_to_many_digits(seed: int) -> None:
     for size in (0.1, 5.0, 60.0):
         x = size * random.normal(size=6)
         found = network.graph.forward(torch.from_numpy(x)[None, None])[0, 0].tolist()
-        terms = [mp.exp(mpf(float(v))) for v in x]
+        terms = [mp.exp(mp.mpf(float(v))) for v in x]
         assert all(
-            abs(mpf(p) - t / sum(terms)) <= mpf(1e-13) * t / sum(terms) for p, t in zip(found, terms, strict=True)
+            abs(mp.mpf(p) - t / sum(terms)) <= mp.mpf(1e-13) * t / sum(terms) for p, t in zip(found, terms, strict=True)
         )
 
 
@@ -224,7 +225,7 @@ def test_a_divisor_that_may_be_zero_is_said(tmp_path: Path) -> None:
 
 def exact_softmax(*x: Fraction) -> Fraction:
     """p_0 to 50 digits."""
-    terms = [mp.exp(mpf(v.numerator) / mpf(v.denominator)) for v in x]
+    terms = [mp.exp(mp.mpf(v.numerator) / mp.mpf(v.denominator)) for v in x]
     value = terms[0] / sum(terms)
     return Fraction(int(value.man)) * Fraction(2) ** int(value.exp)
 
@@ -251,3 +252,13 @@ def test_the_error_of_a_softmax_holds_in_float32() -> None:
         op = SoftmaxEntry(5)
         off = (op.forward(near).double() - op.forward(x)).abs()
         assert bool((off <= op.error(x, e, torch.float32)).all())
+
+
+def test_the_attention_operator_of_onnx_is_decided_both_ways(tmp_path: Path) -> None:
+    model = Model((1, 2), opset=23)
+    for name in ("q", "k", "v"):
+        model.add("Gemm", "x", model.weights(2, 8), model.weights(8), out=f"{name}f")
+        model.add("Reshape", f"{name}f", ints(1, 2, 2, 2), out=name)
+    model.add("Attention", "q", "k", "v", out="a").add("Reshape", "a", ints(1, 8), out="f")
+    model.add("MatMul", "f", model.weights(8, 1))
+    decided_both_ways(model.save(tmp_path / "net.onnx"), *box(2, 0.2), tmp_path)

@@ -1,4 +1,4 @@
-"""Every smooth operator of one variable, in a network that is proved and refuted; exported patterns are one function."""
+"""Every smooth operator of one variable, in a network proved and refuted; exported patterns are one function."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from model.onnx_models import Model
 from netproof.model.nonlinear import smooth
 from netproof.model.nonlinear.smooth import Smooth
 from support.both_ways import decided_both_ways
@@ -82,3 +83,37 @@ def test_torch_modules_are_decided(name: str, tmp_path: Path) -> None:
     network = decided_both_ways(Applied(function, offset), -ones, ones, tmp_path)
     expected = {kind} | ({smooth.Sigmoid} if offset else set())
     assert functions(network) == expected
+
+
+def two_layers(op: str, opset: int, **attributes: object) -> Model:
+    """A model of two layers with the operator behind each."""
+    model = Model((1, 2), opset=opset, seed=3)
+    model.add("Gemm", "x", model.weights(WIDTH, 2), model.weights(WIDTH), out="a", transB=1)
+    model.add(op, "a", out="b", **attributes)
+    model.add("Gemm", "b", model.weights(WIDTH, WIDTH), model.weights(WIDTH), out="c", transB=1)
+    model.add(op, "c", out="d", **attributes)
+    return model.add("Gemm", "d", model.weights(1, WIDTH), model.weights(1), out="y", transB=1)
+
+
+NODES: dict[str, tuple[str, int, dict[str, object]]] = {
+    "Gelu": ("Gelu", 20, {}),
+    "Gelu, tanh": ("Gelu", 20, {"approximate": "tanh"}),
+    "Swish": ("Swish", 24, {"alpha": 1.5}),
+    "Mish": ("Mish", 18, {}),
+    "HardSwish": ("HardSwish", 14, {}),
+    "Softsign": ("Softsign", 13, {}),
+    "Selu": ("Selu", 13, {"alpha": 1.2, "gamma": 0.9}),
+    "Celu": ("Celu", 13, {"alpha": 0.7}),
+    "Elu": ("Elu", 13, {"alpha": 2.0}),
+    "Sinh": ("Sinh", 13, {}),
+    "Cosh": ("Cosh", 13, {}),
+}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_nodes_are_decided(name: str, tmp_path: Path) -> None:
+    op, opset, attributes = NODES[name]
+    path = tmp_path / "net.onnx"
+    path.write_bytes(two_layers(op, opset, **attributes).proto().SerializeToString())
+    half = torch.full((1, 2), 0.5, dtype=torch.float64)
+    decided_both_ways(path, -half, half, tmp_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from mpmath import mp, mpf
+from mpmath import MPContext
 from torch import Tensor, nn
 
 import netproof
@@ -20,6 +20,7 @@ from netproof.problem.property import Box, Disjunct, Property, Row
 from netproof.problem.reduce import reduce
 from support.both_ways import box_spec
 
+mp = MPContext()  # of its own: its precision is nobody else's
 mp.dps = 100
 
 
@@ -124,19 +125,23 @@ def test_a_limit_of_a_sigmoid_becomes_its_logit_and_no_violation_is_lost(value: 
     graph, asked = before_last_map(network, property)
     assert graph is not network.graph
     (found,) = asked.disjuncts[0].rows
-    exact = mp.log(mpf(value.numerator) / mpf((1 - value).numerator * value.denominator / (1 - value).denominator))
-    rhs = mpf(found.rhs.numerator) / mpf(found.rhs.denominator)
+    exact = mp.log(
+        mp.mpf(value.numerator) / mp.mpf((1 - value).numerator * value.denominator / (1 - value).denominator)
+    )
+    rhs = mp.mpf(found.rhs.numerator) / mp.mpf(found.rhs.denominator)
     assert found.coefs == {1: Fraction(c)}
-    assert c * exact <= rhs <= c * exact + mpf(10) ** -55
+    assert c * exact <= rhs <= c * exact + mp.mpf(10) ** -55
 
 
 def test_a_logit_is_exact_to_sixty_digits() -> None:
     for value in (Fraction(1, 7), Fraction(10**40 - 1, 10**40), Fraction(1, 10**100)):
         found, off = _logit(value)
-        exact = mp.log(mpf(value.numerator) / mpf(value.denominator)) - mp.log(
-            mpf((1 - value).numerator) / mpf((1 - value).denominator)
+        exact = mp.log(mp.mpf(value.numerator) / mp.mpf(value.denominator)) - mp.log(
+            mp.mpf((1 - value).numerator) / mp.mpf((1 - value).denominator)
         )
-        assert abs(mpf(found.numerator) / mpf(found.denominator) - exact) <= mpf(off.numerator) / mpf(off.denominator)
+        assert abs(mp.mpf(found.numerator) / mp.mpf(found.denominator) - exact) <= mp.mpf(off.numerator) / mp.mpf(
+            off.denominator
+        )
         assert off < Fraction(1, 10**55)
 
 

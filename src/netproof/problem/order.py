@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from fractions import Fraction
 
+from netproof.model.combined import AnyNetwork
 from netproof.model.graph import Graph
 from netproof.model.network import Network
 from netproof.model.nonlinear import LeakyRelu
@@ -28,15 +29,17 @@ _MARGIN = Decimal("1e-60")  # of the size of a logit: more than its roundings
 
 @dataclass(frozen=True, eq=False)
 class _Map:
-    """The last map of a graph: which entry of its argument each entry of the output is of, and what becomes of a row."""
+    """The last map of a graph: of which entry of its argument each output is, and what becomes of a row."""
 
     source: int
     places: Sequence[int]  # by output
     row: Callable[[Row], Row | None]  # over its argument; None: the row asks for more than order
 
 
-def before_last_map(network: Network, property: Property) -> tuple[Graph, Property]:
+def before_last_map(network: AnyNetwork, property: Property) -> tuple[Graph, Property]:
     """Return the graph without increasing maps at its end, and the rows over what is left; both as they are if none."""
+    if not isinstance(network, Network) or property.derived:  # several outputs are joined, products read them all
+        return network.graph, property
     graph, origin = network.graph, list(network.trace.origin)
     while property.disjuncts and all(any(row.coefs for row in d.rows) for d in property.disjuncts):
         places = last_argmax(network, graph, origin)

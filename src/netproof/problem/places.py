@@ -14,6 +14,7 @@ from fractions import Fraction
 
 import torch
 
+from netproof.model.combined import AnyNetwork
 from netproof.model.graph import Graph, Node
 from netproof.model.moves import Reshape, Transpose
 from netproof.model.network import Network
@@ -54,8 +55,10 @@ def last_argmax(network: Network, graph: Graph, origin: Sequence[int]) -> Places
     return Places(source, graph.nodes[source].shape[-1], groups, found[1])
 
 
-def by_place(network: Network, property: Property) -> Property:
+def by_place(network: AnyNetwork, property: Property) -> Property:
     """Return the same property with y = v in place of other rows on an output y of a last ArgMax."""
+    if not isinstance(network, Network) or property.derived:  # see `before_last_map`
+        return property
     found = last_argmax(network, network.graph, network.trace.origin)
     if found is None or property.outputs != len(found.groups):
         return property

@@ -25,8 +25,6 @@ from netproof.model.origin.constant import Constant
 from netproof.model.origin.trace import Link, Step, Stored, TensorInfo, Trace, together
 
 HINTS = {
-    "Softmax": "drop a final Softmax: it keeps the order of the outputs",
-    "LogSoftmax": "drop a final LogSoftmax: it keeps the order of the outputs",
     "Loop": "export without control flow",
     "Scan": "export without control flow",
 }

@@ -322,8 +322,9 @@ def _output(network: Network, step: Step, given: Mapping[int, Tensor], index: in
         error = error_of_part(nodes, given, values, index, runtime)
     allowed = error * (1.0 + 1.0 / coarseness(dtype))  # ours is rounded too
     value = theirs.value
-    undefined = ours.isnan() & ~allowed.isfinite()  # outside what the function is defined on: other points must tell
-    if bool(undefined.any()) and value.shape == ours.shape:
+    # Outside what the function is defined on, or where it overflows float64 too, other points must tell.
+    if not bool(ours.isfinite().all()) and value.shape == ours.shape:
+        undefined = (ours.isnan() | (ours == value)) & ~ours.isfinite() & ~allowed.isfinite()
         ours, value = ours.masked_fill(undefined, 0.0), value.masked_fill(undefined, 0.0)
     if not theirs.all_finite and value.shape == ours.shape:
         # A float overflows where a partial sum does; the error is at least one rounding of all magnitudes in it.

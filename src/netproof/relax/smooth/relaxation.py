@@ -9,11 +9,16 @@ from torch import Tensor
 
 from netproof.core.forms import Interval
 from netproof.model.nonlinear.smooth import Smooth
-from netproof.numerics import HUGE, enlarged
+from netproof.numerics import HUGE, UNIT, enlarged
 from netproof.relax.lines import Family, Line, Lines
 from netproof.relax.relaxation import Relaxation
 from netproof.relax.smooth.shape import Shape
 from netproof.relax.smooth.sides import Ends, Side, side, some
+
+_SHARES = (0.25, 0.5, 0.75)  # of bounds: where g is compared with its lines
+_SPLITS = (0.5, 0.3, 0.7)  # of bounds: where they may be split
+_POINT = 1e-30  # a width that counts as none
+_BETTER = 0.95  # of what the middle misses, at most, where another point is taken instead
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +88,7 @@ class SmoothRelaxation(Relaxation):
         return linear
 
     def family(self, h: Interval, *, proof: bool) -> Family:
-        ends = self._ends(h)
-        below = side(self.function, self.shape.below, 1.0, ends, proof=proof)
-        found = Tangents(below, side(self.function, self.shape.above, -1.0, ends, proof=proof))
+        found = self._tangents(h, proof=proof)
         return Partly(found, *self._straight(h)) if self.function.straight else found
 
     def _straight(self, h: Interval) -> tuple[Tensor, Line]:
@@ -96,13 +99,61 @@ class SmoothRelaxation(Relaxation):
             slope, intercept = slope.masked_fill(here, steep), intercept.masked_fill(here, offset)
         return self.linear_on(h), Line(slope, intercept)
 
-    def _ends(self, h: Interval) -> Ends:
-        """Return the ends of the bounds, of empty ones the other way round; a chord is no steeper than g."""
+    def _ends(self, h: Interval, *, proof: bool) -> Ends:
+        """Return the ends of the bounds, of empty ones the other way round; in a proof a chord is no steeper than g."""
         h = Interval(torch.minimum(*h), torch.maximum(*h))
         at_lower, at_upper = (self.function.value(end) for end in h)
-        chord = (at_upper - at_lower) / (h.upper - h.lower).clamp(min=1e-30)
-        steepest = self.function.steepest(*h)
-        return Ends(h, at_lower, at_upper, chord.clamp(-steepest, steepest))
+        width = (h.upper - h.lower).maximum(h.magnitude * UNIT[h.lower.dtype] + _POINT)
+        chord = (at_upper - at_lower) / width
+        if proof:
+            steepest = self.function.steepest(*h)
+            chord = chord.clamp(-steepest, steepest)
+        return Ends(h, at_lower, at_upper, chord)
+
+    def _tangents(self, h: Interval, *, proof: bool = False) -> Tangents:
+        ends = self._ends(h, proof=proof)
+        below = side(self.function, self.shape.below, 1.0, ends, proof=proof)
+        return Tangents(below, side(self.function, self.shape.above, -1.0, ends, proof=proof))
+
+    def missed(self, h: Interval) -> tuple[Tensor, Tensor]:
+        """Return how far g is at most from the lines below and above that come nearest to it, roughly."""
+        h = Interval(torch.minimum(*h), torch.maximum(*h))
+        found = self._tangents(h)
+        below = above = torch.zeros_like(h.lower)
+        for share in _SHARES:
+            x = torch.lerp(h.lower, h.upper, share)
+            value = self.function.value(x)
+            below = torch.maximum(below, value - found.lower.best(x))
+            above = torch.maximum(above, found.upper.best(x) - value)
+        linear = self.linear_on(h)
+        return below.masked_fill(linear, 0.0), above.masked_fill(linear, 0.0)
+
+    def lost(self, coef: Tensor, h: Interval, lines: Lines, *, free: bool) -> Tensor:
+        """Return what lies between g and the line that a bound may choose; where it does not choose, both lines."""
+        if not free:
+            return super().lost(coef, h, lines, free=False)
+        below, above = self.missed(h)
+        return coef.clamp(min=0) * below - coef.clamp(max=0) * above
+
+    def sides(self, h: Interval) -> tuple[Tensor, Tensor]:
+        """Return the slopes of g in the middle of both halves."""
+        left, right = (self.function.slope(torch.lerp(h.lower, h.upper, share)) for share in (0.25, 0.75))
+        return left, right
+
+    def split_point(self, h: Interval) -> Tensor:
+        """Return the point of a few whose halves miss g by least together."""
+        best = point = None
+        for share in _SPLITS:
+            middle = torch.lerp(h.lower, h.upper, share)
+            left, right = self.missed(Interval(h.lower, middle)), self.missed(Interval(middle, h.upper))
+            cost = left[0] + left[1] + right[0] + right[1]
+            if best is None or point is None:
+                best, point = cost, middle
+            else:
+                point = torch.where(cost < _BETTER * best, middle, point)
+                best = torch.where(cost < _BETTER * best, cost, best)
+        assert point is not None
+        return point
 
     def initial(self, h: Interval) -> Tensor:
         """Return the tangent at the middle, or as near to it as one may be: it encloses the least area."""

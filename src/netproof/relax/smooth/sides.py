@@ -40,6 +40,10 @@ class Side(ABC):
         """Return ∂/∂t of sign·(line at h), but for a positive factor."""
 
     @abstractmethod
+    def best(self, h: Tensor) -> Tensor:
+        """Return the value at h of the line that comes nearest to g there."""
+
+    @abstractmethod
     def select(self, index: Tensor) -> Side:
         """Return those of some sub-domains."""
 
@@ -61,30 +65,36 @@ class Straight(Side):
     def pull(self, up: Tensor, down: Tensor, h: Tensor) -> float:
         return 0.0
 
+    def best(self, h: Tensor) -> Tensor:
+        return torch.addcmul(self.line.intercept, self.line.slope, h)
+
     def select(self, index: Tensor) -> Straight:
         return Straight(Line(*(some(t, index) for t in self.line)))
 
 
 @dataclass(frozen=True, eq=False)
 class Curved(Side):
-    """Tangents from `middle − before` to `middle + after` along g, or one line where `fixed`."""
+    """Tangents from `first` by `middle` to `last` along g, or one line where `fixed`."""
 
     function: Smooth
+    first: Tensor
     middle: Tensor
-    before: Tensor
-    after: Tensor
+    last: Tensor
+    before: Tensor  # middle − first
+    after: Tensor  # last − middle
     fixed: Tensor  # bool
     slope: Tensor  # of the line, where it is fixed; it passes through g at `middle`
     proof: Enclosure | None  # None: to search with
 
     def contact(self, up: Tensor, down: Tensor) -> Tensor:
         """Return how far along g the lines touch it."""
-        return torch.addcmul(torch.addcmul(self.middle, up, self.after), down, self.before)
+        along = torch.addcmul(torch.addcmul(self.middle, up, self.after), down, self.before)
+        if self.proof is None and self.function.undefined is None:
+            return along
+        return along.maximum(self.first).minimum(self.last)  # rounding may not take it where g is not defined
 
     def at(self, up: Tensor, down: Tensor) -> Line:
         along = self.contact(up, down)
-        if self.proof is not None:
-            along = along.maximum(self.proof.first).minimum(self.proof.last)
         point, value, slope = self.function.touch(along)
         slope = torch.where(self.fixed, self.slope, slope)
         if self.proof is not None:
@@ -97,10 +107,16 @@ class Curved(Side):
         point = self.function.touch(along)[0] if self.function.corners else along
         return (h - point).masked_fill(self.fixed, 0.0)
 
+    def best(self, h: Tensor) -> Tensor:
+        """Return that of the tangent at h, or at the nearest point that one may touch."""
+        along = self.function.along(h).maximum(self.first).minimum(self.last)
+        point, value, slope = self.function.touch(along)
+        return torch.addcmul(value, torch.where(self.fixed, self.slope, slope), h - point)
+
     def select(self, index: Tensor) -> Curved:
-        middle, before, after = (some(t, index) for t in (self.middle, self.before, self.after))
-        proof = None if self.proof is None else self.proof.select(index)
-        return Curved(self.function, middle, before, after, some(self.fixed, index), some(self.slope, index), proof)
+        names = "first", "middle", "last", "before", "after", "fixed", "slope"
+        parts: dict[str, Any] = {name: some(getattr(self, name), index) for name in names}
+        return replace(self, **parts, proof=None if self.proof is None else self.proof.select(index))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +132,6 @@ class Held:
         return Held(*(some(t, index) for t in (self.slope, self.height, self.low, self.high)))
 
 
-_TENSORS = "lower", "upper", "at_lower", "at_upper", "first", "last", "touches"
-
-
 @dataclass(frozen=True, eq=False)
 class Enclosure:
     """What the intercepts of a proof rest on."""
@@ -129,8 +142,6 @@ class Enclosure:
     upper: Tensor
     at_lower: Tensor  # sign·g there, less what it may be off by
     at_upper: Tensor
-    first: Tensor  # between these along g a line may touch it
-    last: Tensor
     touches: Tensor  # bool: the line is the tangent at its contact point
     held: tuple[Held, ...]
 
@@ -153,7 +164,8 @@ class Enclosure:
         return Line(slope, self.sign * found)
 
     def select(self, index: Tensor) -> Enclosure:
-        parts: dict[str, Any] = {name: some(getattr(self, name), index) for name in _TENSORS}
+        names = "lower", "upper", "at_lower", "at_upper", "touches"
+        parts: dict[str, Any] = {name: some(getattr(self, name), index) for name in names}
         return replace(self, **parts, held=tuple(held.select(index) for held in self.held))
 
 
@@ -175,17 +187,16 @@ def side(function: Smooth, regions: Sequence[Region], sign: float, ends: Ends, *
     first, last, touches, held = _contacts(function, regions, sign, ends, proof)
     room = (last - first) * _AWAY
     middle = function.along(lower / 2 + upper / 2).maximum(first + room).minimum(last - room)
-    middle = torch.where(touches, middle, first)
-    before, after = (t.masked_fill(~touches, 0.0) for t in (middle - first, last - middle))
+    middle, last = (torch.where(touches, t, first) for t in (middle, last))
     enclosure = None
     if proof:
         off_lower, off_upper = (function.noise(end)[0] for end in ends.h)
         at_ends = sign * ends.at_lower - off_lower, sign * ends.at_upper - off_upper
-        enclosure = Enclosure(function, sign, lower, upper, *at_ends, first, last, touches, held)
+        enclosure = Enclosure(function, sign, lower, upper, *at_ends, touches, held)
     if not regions:
         assert enclosure is not None
         return Straight(enclosure.moved(lower, ends.at_lower, ends.chord))
-    return Curved(function, middle, before, after, ~touches, ends.chord, enclosure)
+    return Curved(function, first, middle, last, middle - first, last - middle, ~touches, ends.chord, enclosure)
 
 
 def _contacts(

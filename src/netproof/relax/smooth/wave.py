@@ -72,6 +72,7 @@ class WaveRelaxation(SmoothRelaxation):
         lower, upper = super().range(inside)
         return Interval(lower.masked_fill(wide, -1.0), upper.masked_fill(wide, 1.0))
 
-    def split_point(self, h: Interval) -> Tensor:
-        inside, shift, wide = self._moved(h)
-        return torch.where(wide, h.lower / 2 + h.upper / 2, super().split_point(inside) + shift)
+    def missed(self, h: Interval) -> tuple[Tensor, Tensor]:
+        inside, _, wide = self._moved(h)
+        below, above = super().missed(inside)
+        return below.masked_fill(wide, 2.0), above.masked_fill(wide, 2.0)
