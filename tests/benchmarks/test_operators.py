@@ -25,6 +25,6 @@ SCRIPT = loaded()
 
 @pytest.mark.parametrize("name", SCRIPT["CASES"])
 def test_at_most_half_of_what_intervals_give(name: str) -> None:
-    found = [SCRIPT["widths"](SCRIPT["CASES"][name], seed) for seed in range(3)]  # type: ignore[operator, index]
+    found = [SCRIPT["widths"](SCRIPT["CASES"][name], seed) for seed in range(1)]  # type: ignore[operator, index]
     assert SCRIPT["median_share"](found, "alpha") <= 0.5  # type: ignore[operator]
     assert all(w.sampled <= w.alpha * (1 + 1e-6) for w in found)
