@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from netproof.model.load import load_network
     from netproof.model.network import Network
     from netproof.problem.property import Property
-    from netproof.problem.specs import InputRegion, box, l1_ball, l2_ball, linf_ball
+    from netproof.problem.specs import InputRegion, box, l1_ball, l2_ball, linear_image, linf_ball
     from netproof.problem.vnnlib.reader import load_property
     from netproof.run.ranges import OutputBounds
 
@@ -50,6 +50,7 @@ __all__ = [
     "box",
     "l1_ball",
     "l2_ball",
+    "linear_image",
     "linf_ball",
     "load_network",
     "load_property",
@@ -76,6 +77,7 @@ _HOMES = {
     "box": "problem.specs",
     "l1_ball": "problem.specs",
     "l2_ball": "problem.specs",
+    "linear_image": "problem.specs",
     "linf_ball": "problem.specs",
     "load_network": "model.load",
     "load_property": "problem.vnnlib.reader",

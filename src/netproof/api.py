@@ -27,9 +27,11 @@ from netproof.errors import UsageError
 from netproof.methods.build import build_method
 from netproof.methods.device import resolve_device
 from netproof.methods.registry import Options, method_info
+from netproof.model.combined import AnyNetwork, LinearMap, Mapped
 from netproof.model.load import check, probes, read_network
 from netproof.model.network import Network
 from netproof.numerics import generator
+from netproof.problem.networks.bind import bind
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
 from netproof.problem.reduce import reduce
@@ -77,16 +79,17 @@ def verify(
 ) -> Verdict:
     """Decide whether the network satisfies the property on the whole input set.
 
-    model: an ONNX path, a torch module, or what `load_network` returned. spec: a VNN-LIB path, a Property, or an
-    input region such as `linf_ball(x, eps)`, then with the `label` that must win (against `targets`, or all others).
+    model: an ONNX path, a torch module, or what `load_network` returned; of a VNN-LIB 2.0 query with several networks
+    a dictionary of these by name. spec: a VNN-LIB path, a Property, or an input region such as `linf_ball(x, eps)`,
+    then with the `label` that must win (against `targets`, or all others).
     outputs: the tensors by name that Y_0, Y_1, … are, one after the other; without it, all outputs of the file.
     attack: whether to look for counterexamples first; None: yes, but not with lirpa and the rivals.
     `deadline` (or `timeout` in seconds) ends the run; `deadline.cancel()` from another thread does so at once.
     """
     attack = None if attack is None else arguments.flag(attack, "attack")
     run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
-    network = read_network(model, _shape(spec), outputs)
-    property = as_property(network, spec, label, targets)
+    network, asked = _question(model, spec, outputs)
+    property = as_property(network, asked, label, targets)
     problems = reduce(network, property)
     run.prepare(network, problems, loaded=isinstance(model, Network))
     run.stats.seconds["load"] = run.elapsed()
@@ -114,11 +117,11 @@ def bounds(
     """
     method = arguments.word(method, "method", "alpha")
     run = _Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
-    network = read_network(model, _shape(spec), outputs)
-    if isinstance(spec, InputRegion):
-        everything = Disjunct(spec.box, (), spec.ball)
-        spec = Property((everything,), len(spec.box.lower), int(np.prod(network.output_shape)))
-    property = spec if isinstance(spec, Property) else _read_property(spec)
+    network, asked = _question(model, spec, outputs)
+    if isinstance(asked, InputRegion):
+        everything = Disjunct(asked.box, (), asked.ball)
+        asked = Property((everything,), len(asked.box.lower), int(np.prod(network.output_shape)), map=asked.map)
+    property = asked
     problems = reduce(network, property.without_rows())
     run.prepare(network, problems, loaded=isinstance(model, Network))
     search = build_method("auto", run.options, run.device)
@@ -161,7 +164,7 @@ class _Run:
     def elapsed(self) -> float:
         return time.monotonic() - self._began
 
-    def prepare(self, network: Network, problems: Sequence[Problem], *, loaded: bool) -> None:
+    def prepare(self, network: AnyNetwork, problems: Sequence[Problem], *, loaded: bool) -> None:
         """Choose threads for a network of this size, and compare it with onnxruntime on the set itself.
 
         One that was loaded before was compared near 0 too; any other is now, at a point of [−1, 1] and one of [0, 1].
@@ -174,7 +177,7 @@ class _Run:
         if points:
             check(network, torch.cat(points))
 
-    def decide(self, network: Network, property: Property, problems: Sequence[Problem], attack: bool) -> Verdict:
+    def decide(self, network: AnyNetwork, property: Property, problems: Sequence[Problem], attack: bool) -> Verdict:
         """Gather evidence the way the method does, and say what follows from it."""
         evidence = self.evidence = Evidence(network, property)
         if problems:
@@ -217,7 +220,30 @@ class _Run:
         )
 
 
-def as_property(network: Network, spec: Any, label: int | None, targets: Sequence[int] | None) -> Property:
+def _question(model: Any, spec: Any, outputs: Sequence[str] | None) -> tuple[AnyNetwork, Property | InputRegion]:
+    """Read the specification, and the network or networks that it is about."""
+    if not isinstance(spec, InputRegion | Property):
+        spec = _read_property(spec)
+    if isinstance(spec, Property) and spec.interface is not None:
+        if outputs is not None:
+            raise UsageError("a VNN-LIB 2.0 query declares its outputs", remedy="leave outputs out")
+        return bind(spec.interface, model, spec.source), spec
+    if isinstance(model, Mapping):
+        raise UsageError("several networks go with a VNN-LIB 2.0 query", remedy="give one model")
+    network = read_network(model, _shape(spec), outputs)
+    return (network if spec.map is None else _behind(network, spec.map)), spec
+
+
+def _behind(network: Network, map: LinearMap) -> Mapped:
+    if len(map.centre) != network.graph.input.size:
+        raise UsageError(
+            f"the region has inputs of {len(map.centre)} numbers, the network takes {network.graph.input.size}",
+            remedy="give a region of the network's input shape",
+        )
+    return Mapped(network, map)
+
+
+def as_property(network: AnyNetwork, spec: Any, label: int | None, targets: Sequence[int] | None) -> Property:
     """Turn what `verify` accepts as a specification into a Property of this network; UsageError if it cannot."""
     if isinstance(spec, InputRegion):
         if label is None:

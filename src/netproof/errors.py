@@ -76,7 +76,7 @@ class SpecError(NetproofError):
         column: int | None = None,
         remedy: str | None = None,
     ) -> None:
-        place = None if line is None else f"line {line}, column {column}"
+        place = None if line is None else f"line {line}" + ("" if column is None else f", column {column}")
         super().__init__(message, file=file, place=place, remedy=remedy)
         self.line = line
         self.column = column

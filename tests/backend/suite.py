@@ -92,11 +92,8 @@ def _from_files(case: Any) -> Iterator[Case]:
         tensors = []
         for path in sorted(data[0].glob(f"{kind}_*.pb"), key=lambda p: int(p.stem.split("_")[1])):
             tensor = onnx.TensorProto()
-            try:
-                tensor.ParseFromString(path.read_bytes())
-                tensors.append(numpy_helper.to_array(tensor))
-            except (ValueError, TypeError, onnx.ModelProto.DecodeError if False else Exception):  # a sequence
-                return
+            tensor.ParseFromString(path.read_bytes())
+            tensors.append(numpy_helper.to_array(tensor))
         found.append(tensors)
     yield Case(case.name, model, found[0], found[1], case.rtol, case.atol)
 
@@ -170,5 +167,6 @@ def _fault(case: Case, network: Network, point: torch.Tensor, expected: np.ndarr
     if not ((lower - near <= expected) & (expected <= upper + near)).all():
         worst = int(np.argmax(np.maximum(lower - expected, expected - upper) - near))
         return f"entry {worst} is between {lower[worst]} and {upper[worst]}, not {expected[worst]}"
-    wide = upper - lower > WIDTH * (1.0 + np.abs(expected))
+    value = network.graph.forward(point)[0].numpy().reshape(-1)
+    wide = (upper - lower > WIDTH * (1.0 + np.abs(expected))) & ~(np.abs(value - expected) <= near)  # a jump is wide
     return f"entry {int(np.argmax(wide))} is bounded loosely" if wide.any() else ""

@@ -77,7 +77,9 @@ def test_what_is_known(tmp_path: Path, onnx: str, vnnlib: str, known: str | None
         ("a.onnx,p\u2028q.vnnlib,soon\n", "line 1: 'soon' is not a time limit"),
         (",p.vnnlib,1\n", "no model"),
         ("a.onnx,,1\n", "no property"),
-        ("\"[('f', 'a.onnx'), ('g', 'b.onnx')]\",p.vnnlib,1\n", "several networks"),
+        ("\"[('f', 'a.onnx'), 'b.onnx']\",p.vnnlib,1\n", "not a list of networks"),
+        ("\"[('f', 'a.onnx'), ('f', 'b.onnx')]\",p.vnnlib,1\n", "not a list of networks"),
+        ('"[]",p.vnnlib,1\n', "not a list of networks"),
         ('"a.onnx,p.vnnlib,1\n', "not a CSV file"),
     ],
 )
@@ -112,3 +114,12 @@ def test_sets_of_one_name_are_told_apart(tmp_path: Path) -> None:
         write(tmp_path / name, "a.onnx,p.vnnlib,1\na.onnx,q.vnnlib,1\n")
     found = read_folders([tmp_path / "2021", tmp_path / "2022", tmp_path / "mnist"], first=1)
     assert [instance.benchmark for instance in found] == ["2021-acasxu", "2022-acasxu", "mnist-2.0"]
+
+
+def test_several_networks_of_one_instance(tmp_path: Path) -> None:
+    line = "\"[('f', 'onnx/a.onnx'), ('g', 'onnx/b.onnx')]\",p.vnnlib,5\n"
+    (tmp_path / "instances.csv").write_text(line)
+    (instance,) = read_folder(tmp_path)
+    assert instance.networks == (("f", tmp_path / "onnx/a.onnx"), ("g", tmp_path / "onnx/b.onnx"))
+    assert instance.onnx == tmp_path / "onnx/a.onnx"
+    assert instance.names == ("f=onnx/a.onnx g=onnx/b.onnx", "p.vnnlib")

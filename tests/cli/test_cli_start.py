@@ -13,7 +13,9 @@ from command import HERE, SOURCE, run_cold
 from support.processes import HANG
 
 HEAVY = ("torch", "onnx", "onnxruntime", "highspy", "numpy", "matplotlib", "jinja2")
-COMMANDS = ("verify", "robust", "bounds", "inspect", "bench", "report", "reproduce", "methods", "doctor", "demo")
+COMMANDS = (
+    *("verify", "robust", "bounds", "inspect", "bench", "report", "reproduce", "methods", "supports", "doctor", "demo"),
+)
 
 
 def output_of(code: str) -> str:

@@ -172,8 +172,8 @@ MUTANTS = (
     Mutant(
         "guard-value-without-its-rounding",
         "run/conclude.py",
-        "        high = whole = rounding_gap(graph, asked.disjuncts[index], point)[1]",
-        "        high = whole = rounding_gap(graph, asked.disjuncts[index], point)[0]",
+        "        high = whole = self._gap(graph, asked.disjuncts[index], point)[1]",
+        "        high = whole = self._gap(graph, asked.disjuncts[index], point)[0]",
         "what a point shows is at most its value with the rounding: less may contradict what is right",
         CONCLUDE,
     ),

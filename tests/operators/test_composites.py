@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from mpmath import mp, mpf
+from mpmath import MPContext
 from torch import Tensor, nn
 
 from model.onnx_models import Model, ints
 from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.load import load_network
-from netproof.model.nonlinear import Product
+from netproof.model.nonlinear import Product, SoftmaxEntry
+from netproof.relax.softmax import SoftmaxRelaxation
 from support.both_ways import decided_both_ways
+from support.conformance import Conformance, usual_boxes
 
+mp = MPContext()  # of its own: its precision is nobody else's
 mp.dps = 50
 
 
@@ -111,7 +115,7 @@ def with_node(
     op: str, shape: tuple[int, ...], *more: np.ndarray, opset: int = 13, seed: int = 0, **attributes: object
 ) -> Model:
     """A linear layer of two inputs in this shape, one node of that kind, and a linear output."""
-    model, size = Model((1, 2), opset=opset, seed=seed), int(np.prod(shape))
+    model, size = Model((1, 2), opset=opset), int(np.prod(shape))
     model.add("Gemm", "x", model.weights(2, size), model.weights(size), out="h")
     model.add("Reshape", "h", ints(*shape), out="r").add(op, "r", *more, out="n", **attributes)
     model.add("Reshape", "n", ints(1, -1), out="f")
@@ -189,9 +193,9 @@ def test_softmax_is_exact_to_many_digits(seed: int) -> None:
     for size in (0.1, 5.0, 60.0):
         x = size * random.normal(size=6)
         found = network.graph.forward(torch.from_numpy(x)[None, None])[0, 0].tolist()
-        terms = [mp.exp(mpf(float(v))) for v in x]
+        terms = [mp.exp(mp.mpf(float(v))) for v in x]
         assert all(
-            abs(mpf(p) - t / sum(terms)) <= mpf(1e-13) * t / sum(terms) for p, t in zip(found, terms, strict=True)
+            abs(mp.mpf(p) - t / sum(terms)) <= mp.mpf(1e-13) * t / sum(terms) for p, t in zip(found, terms, strict=True)
         )
 
 
@@ -217,3 +221,63 @@ def test_a_divisor_that_may_be_zero_is_said(tmp_path: Path) -> None:
     network = load_network(module, example_shape=(1, 2))
     with pytest.raises((ModelError, AssertionError)):
         decided_both_ways(network, *box(2, 20.0), tmp_path)  # type: ignore[arg-type]
+
+
+def exact_softmax(*x: Fraction) -> Fraction:
+    """p_0 to 50 digits."""
+    terms = [mp.exp(mp.mpf(v.numerator) / mp.mpf(v.denominator)) for v in x]
+    value = terms[0] / sum(terms)
+    return Fraction(int(value.man)) * Fraction(2) ** int(value.exp)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("arity", [2, 3])
+def test_planes_of_a_softmax_conform(arity: int, seed: int) -> None:
+    Conformance(SoftmaxRelaxation(arity), exact_softmax, usual_boxes(seed, arity)).check()
+
+
+def test_planes_of_a_softmax_conform_where_entries_are_far_apart() -> None:
+    boxes = [((-300.0, -299.0), (0.0, 1.0)), ((-1.0, 500.0), (0.0, 0.5)), ((1e6, 1e6 + 1), (1e6, 1e6 + 2))]
+    boxes += [((-40.0, 40.0), (-40.0, 40.0)), ((0.0, 1e-9), (0.0, 1e-9)), ((0.0, 0.0), (-1.0, 1.0))]
+    Conformance(SoftmaxRelaxation(2), exact_softmax, boxes).check()
+
+
+def test_the_error_of_a_softmax_holds_in_float32() -> None:
+    random = torch.Generator().manual_seed(0)
+    for size in (0.1, 3.0, 40.0):
+        x = size * torch.randn(200, 5, 7, generator=random, dtype=torch.float64)
+        e = 1e-3 * torch.rand(x.shape, generator=random, dtype=torch.float64)
+        near = (x + e * (2 * torch.rand(x.shape, generator=random, dtype=torch.float64) - 1)).float()
+        e = e.maximum((near - x).abs())
+        op = SoftmaxEntry(5)
+        off = (op.forward(near).double() - op.forward(x)).abs()
+        assert bool((off <= op.error(x, e, torch.float32)).all())
+
+
+def test_the_attention_operator_of_onnx_is_decided_both_ways(tmp_path: Path) -> None:
+    model = Model((1, 2), opset=23)
+    for name in ("q", "k", "v"):
+        model.add("Gemm", "x", model.weights(2, 8), model.weights(8), out=f"{name}f")
+        model.add("Reshape", f"{name}f", ints(1, 2, 2, 2), out=name)
+    model.add("Attention", "q", "k", "v", out="a").add("Reshape", "a", ints(1, 8), out="f")
+    model.add("MatMul", "f", model.weights(8, 1))
+    decided_both_ways(model.save(tmp_path / "net.onnx"), *box(2, 0.2), tmp_path)
+
+
+def test_attention_of_flat_tokens_with_shared_keys_and_a_mask_agrees_with_onnxruntime() -> None:
+    model = Model((1, 3, 8), opset=23)
+    for name, width in (("q", 8), ("k", 4), ("v", 4)):
+        model.add("MatMul", "x", model.weights(8, width), out=name)
+    mask = model.weights(1, 1, 3, 3)
+    model.add("Attention", "q", "k", "v", mask, q_num_heads=4, kv_num_heads=2, scale=0.3)
+    network = model.network()
+    for x in np.random.default_rng(0).normal(size=(5, 1, 3, 8)).astype(np.float32):
+        ours = network.graph.forward(torch.from_numpy(x)[None].double())[0].numpy()
+        assert np.abs(ours - network.replay(x)).max() < 1e-5
+
+
+@pytest.mark.parametrize("more", [{"is_causal": 1}, {"softcap": 2.0}])
+def test_what_attention_does_not_have_is_refused(more: dict[str, float]) -> None:
+    model = Model((1, 1, 2, 2), opset=23).add("Attention", "x", "x", "x", **more)
+    with pytest.raises(UnsupportedOp, match="causal"):
+        model.network()

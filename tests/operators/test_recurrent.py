@@ -22,9 +22,9 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 class Recurrent(nn.Module):
     """Two numbers as a sequence of two, a recurrent layer, and a linear output of its last step."""
 
-    def __init__(self, cell: nn.RNNBase, *, state: bool = False) -> None:
+    def __init__(self, cell: nn.RNNBase, *, state: bool = False, seed: int = 1) -> None:
         super().__init__()
-        torch.manual_seed(1)
+        torch.manual_seed(seed)
         self.cell, self.state = cell, state
         for weight in cell.parameters():
             nn.init.normal_(weight, std=0.8)
@@ -56,7 +56,8 @@ CELLS = {
 
 @pytest.mark.parametrize("name", CELLS)
 def test_what_torch_exports_is_decided_both_ways(name: str, tmp_path: Path) -> None:
-    decided_both_ways(Recurrent(CELLS[name]()).eval(), -torch.ones(1, 2), torch.ones(1, 2), tmp_path)
+    seed = 4 if "relu" in name else 1  # with which it bends
+    decided_both_ways(Recurrent(CELLS[name](), seed=seed).eval(), -torch.ones(1, 2), torch.ones(1, 2), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])

@@ -217,9 +217,9 @@ def test_bad_specs_are_refused_in_one_line_with_their_place(
         assert (caught.value.line, caught.value.column) == place
 
 
-def test_vnnlib_2_is_named() -> None:
-    with pytest.raises(SpecError, match=r"only VNN-LIB 1\.0 is read"):
-        parse_property("(vnnlib-version <2.0>)\n(declare-network N (declare-input X float32 [2]))")
+def test_vnnlib_2_without_its_header_is_named() -> None:
+    with pytest.raises(SpecError, match=r"'declare-network' belongs to VNN-LIB 2\.0 \(begin the file with"):
+        parse_property("(declare-network N (declare-input X float32 [2]))")
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 A folder holds `instances.csv`: lines of `onnx,vnnlib,timeout` with paths relative to it. A header is not needed; with
 one that names the columns `onnx` and `vnnlib`, others may stand between them, and `timeout` and `truth` (or `expected`)
 may be left out. Beside it there may be `known.csv` with the columns `onnx`, `vnnlib` and `truth`. Any file may be
-gzipped (`NAME.gz` for `NAME`).
+gzipped (`NAME.gz` for `NAME`). For `onnx` there may be a list of networks, "[('f', 'f.onnx'), ('g', 'g.onnx')]".
 """
 
 from __future__ import annotations
 
+import ast
 import csv
 import dataclasses
 import io
@@ -39,11 +40,13 @@ class Instance:
     truth: str | None  # "sat", "unsat", or None where it is not known
     folder: Path | None = None  # where instances.csv is
     told_by: str = ""  # the source of the truth: "known.csv", "instances.csv" or "file name"; or a contradiction
+    networks: tuple[tuple[str, Path], ...] = ()  # by name, where the property is about several; `onnx` is the first
 
     @property
     def names(self) -> tuple[str, str]:
         """Return model and property as instances.csv names them."""
-        return _within(self.onnx, self.folder), _within(self.vnnlib, self.folder)
+        models = [f"{name}={_within(path, self.folder)}" for name, path in self.networks]
+        return " ".join(models) or _within(self.onnx, self.folder), _within(self.vnnlib, self.folder)
 
     def __str__(self) -> str:
         return f"{self.benchmark}: {' '.join(self.names)}"
@@ -132,8 +135,10 @@ def _instance(
         raise wrong(f"{len(cells)} columns, not {max(columns.values()) + 1}")
     cell = {name: cells[place] for name, place in columns.items()}
     onnx, vnnlib = cell["onnx"], cell["vnnlib"]
-    if onnx.startswith("["):
-        raise wrong("several networks in one instance are not supported")
+    networks = _networks(onnx) if onnx.startswith("[") else ()
+    if networks is None:
+        raise wrong("not a list of networks, as in [('f', 'f.onnx'), ('g', 'g.onnx')]")
+    onnx = networks[0][1] if networks else onnx
     if not onnx or not vnnlib:
         raise wrong("no model" if not onnx else "no property")
     timeout = None
@@ -148,7 +153,21 @@ def _instance(
         ("file name", {Path(name).name.split("_")[0] for name in (onnx, vnnlib)}),
     )
     truth, told_by = _truth(told)
-    return Instance(benchmark, folder / onnx, folder / vnnlib, timeout, truth, folder, told_by)
+    models = tuple((name, folder / path) for name, path in networks)
+    return Instance(benchmark, folder / onnx, folder / vnnlib, timeout, truth, folder, told_by, models)
+
+
+def _networks(text: str) -> tuple[tuple[str, str], ...] | None:
+    """Read a Python list of (name, path), as VNN-COMP writes the networks of one instance; None if it is another."""
+    try:
+        pairs = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    fits = isinstance(pairs, list) and all(
+        isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(part, str) and part for part in pair)
+        for pair in pairs
+    )
+    return tuple(pairs) if fits and pairs and len({name for name, _ in pairs}) == len(pairs) else None
 
 
 def _truth(told: Sequence[tuple[str, set[str]]]) -> tuple[str | None, str]:

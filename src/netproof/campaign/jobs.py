@@ -53,9 +53,11 @@ class Job:
     def hashes(self) -> tuple[str, str]:
         """Hash model and property as they are on disk; empty where there is no such file.
 
-        SHA-256 of the file; for a model with external data, over the hashes of all its files.
+        SHA-256 of the file; for a model with external data, and for several models, over the hashes of all files.
         """
-        return model_hash(self.instance.onnx), file_hash(self.instance.vnnlib)
+        models = [model_hash(path) for _, path in self.instance.networks]
+        several = hashlib.sha256(" ".join(models).encode()).hexdigest() if all(models) else ""
+        return several if models else model_hash(self.instance.onnx), file_hash(self.instance.vnnlib)
 
     @functools.cached_property
     def key(self) -> str:

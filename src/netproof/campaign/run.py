@@ -302,6 +302,8 @@ def question(job: Job, setup: Setup) -> Work:
     asked = {**job.asked, "options": dict(job.options), "threads": job.threads or setup.threads}
     del asked["timeout"]  # it comes as a deadline
     onnx, vnnlib = str(job.instance.onnx), str(job.instance.vnnlib)
+    if job.instance.networks:
+        asked["networks"] = {name: str(path) for name, path in job.instance.networks}
     return functools.partial(worker.answer, onnx=onnx, sha256=job.hashes[0], vnnlib=vnnlib, **asked)
 
 

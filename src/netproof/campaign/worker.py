@@ -61,12 +61,14 @@ class Loaded:
 _loaded = Loaded()
 
 
-def answer(job: Job, *, onnx: str, sha256: str, vnnlib: str, **arguments: Any) -> tuple[Record, float]:
-    """Answer a question; return the record, and the seconds that all of it took."""
+def answer(
+    job: Job, *, onnx: str, sha256: str, vnnlib: str, networks: dict[str, str] | None = None, **arguments: Any
+) -> tuple[Record, float]:
+    """Answer a question, about one network or several by name; return the record, and the seconds that it took."""
     from netproof import api
 
     _forget_peak_memory()
-    network = _loaded.network(onnx, sha256)
+    network = networks or _loaded.network(onnx, sha256)
     loaded = job.deadline.elapsed()
     verdict = api.verify(network, vnnlib, **arguments, deadline=job.deadline, progress=job.teller())
     record = Record.of(verdict)

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from netproof._version import __version__
-from netproof.cli.commands import bench, bounds, demo, doctor, inspect, methods, report, verify
+from netproof.cli.commands import bench, bounds, demo, doctor, inspect, methods, report, supports, verify
 from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.supervisor import WorkerBug
 from netproof.cli.robust import command as robust
@@ -60,6 +60,8 @@ for command in (
     demo.demo,
 ):
     app.command()(command)
+# What is asked of it looks like an option.
+app.command(context_settings={"ignore_unknown_options": True})(supports.supports)
 
 
 def _plug_in(point: EntryPoint) -> None:
@@ -81,6 +83,12 @@ for _point in points("netproof.commands"):
     _plug_in(_point)
 
 
+def _print_name(wanted: bool) -> None:
+    if wanted:
+        print_out("netproof\n")
+        raise typer.Exit
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         print_out(f"netproof {__version__}\n")
@@ -90,6 +98,9 @@ def _print_version(wanted: bool) -> None:
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
+    name: Annotated[
+        bool, typer.Option("--name", help="Show the name and exit.", callback=_print_name, is_eager=True)
+    ] = False,
     version: Annotated[
         bool,
         typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),

@@ -43,6 +43,14 @@ Json = Annotated[
         "--json", metavar="FILE", help="Write everything known as JSON; - for stdout, which then holds nothing else."
     ),
 ]
+Network = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--network",
+        metavar="NAME=MODEL.onnx",
+        help="The model of a network of a VNN-LIB 2.0 query; repeatable.",
+    ),
+]
 WitnessFile = Annotated[
     str | None,
     typer.Option(
@@ -165,6 +173,24 @@ def model_and_spec(files: Sequence[str]) -> tuple[str, str]:
                 f"no {kind} was given", remedy=f"add a {suffix} file: netproof verify MODEL.onnx SPEC.vnnlib"
             )
     return found["model"], found["spec"]
+
+
+def query_and_networks(files: Sequence[str], networks: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return a VNN-LIB 2.0 query and, by name, the models of its networks, given as NAME=PATH."""
+    if len(files) != 1 or SUFFIXES.get(_suffix(files[0])) != "spec":
+        raise UsageError(
+            "with --network only the query is given besides",
+            remedy="netproof verify QUERY.vnnlib --network NAME=MODEL.onnx",
+        )
+    found: dict[str, str] = {}
+    for network in networks:
+        name, equals, path = network.partition("=")
+        if not equals or not name or not path:
+            raise UsageError(f"--network: {network!r} is not NAME=PATH", remedy="as in --network f=model.onnx")
+        if name in found:
+            raise UsageError(f"--network: {name!r} is given twice", remedy="give each network once")
+        found[name] = model_file(path)
+    return existing(files[0]), found
 
 
 def model_file(path: str) -> str:

@@ -2,6 +2,8 @@
 
 INTERRUPTED = "interrupted"
 EMPTY = "input set is empty"
+NOTHING = "no output can violate the property"
+CONTRADICTORY = "the assertions contradict each other, whatever the network computes"
 CONTRADICTION = "contradiction"  # the evidence contradicts itself: a bug in netproof, never an answer
 ROUNDING = "within rounding"  # onnxruntime's float32 run violates the property, exact arithmetic does not confirm it
 PINNED = "an input pinned to a value that float32 cannot hold was rounded to the nearest float32"

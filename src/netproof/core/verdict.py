@@ -29,6 +29,15 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
+class TensorValue:
+    """A tensor of a witness, as a VNN-LIB 2.0 query declares it."""
+
+    name: str
+    dtype: str  # as declared: "real", "float32", ...
+    array: np.ndarray  # of the shape that is declared
+
+
+@dataclass(frozen=True, eq=False)
 class Witness:
     """A float32 counterexample and what onnxruntime answered to it on the CPU.
 
@@ -39,6 +48,7 @@ class Witness:
     input: np.ndarray
     output: np.ndarray
     note: str = ""
+    tensors: tuple[TensorValue, ...] = ()  # of a VNN-LIB 2.0 query: every tensor that it declares, in its order
 
 
 @dataclass

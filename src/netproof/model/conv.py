@@ -130,7 +130,7 @@ class Kernel:
         columns = (
             columns.reshape(n, columns.shape[1], windows, -1).transpose(1, 2).reshape(n * windows, columns.shape[1], -1)
         )
-        planes = F.fold(columns, plane, self.window[1:], self.dilation[1:], self.padding[1:], self.stride[1:])
+        planes = F.fold(columns, tuple(plane), self.window[1:], self.dilation[1:], self.padding[1:], self.stride[1:])
         slices = planes.reshape(n, windows, channels, self.window[0], *plane).permute(0, 2, 3, 1, 4, 5)
         whole = columns.new_zeros(n, channels, depth + 2 * self.padding[0], *plane)
         index = self._slices.to(columns.device).reshape(-1)

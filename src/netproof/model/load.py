@@ -15,6 +15,7 @@ from netproof import arguments
 from netproof.core.cpu import threads_for
 from netproof.core.torch_state import engine_state
 from netproof.errors import UsageError
+from netproof.model.combined import AnyNetwork
 from netproof.model.network import Network
 from netproof.model.onnx.file import OnnxFile, read_file
 from netproof.model.onnx.reader import read_graph
@@ -96,8 +97,12 @@ def _read_once(file: OnnxFile, outputs: list[str] | None) -> Network:
     return network
 
 
-def check(network: Network, points: Tensor) -> None:
+def check(network: AnyNetwork, points: Tensor) -> None:
     """Compare a network at points (n, *input) with onnxruntime, and with the module where it is made from one."""
+    if not isinstance(network, Network):
+        for part, inputs in network.parts(points):
+            check(part, inputs)
+        return
     cross_check(network, points)
     compare(network, points)
 
@@ -121,7 +126,7 @@ def from_file(file: OnnxFile, outputs: Sequence[str] | None = None) -> Network:
     )
 
 
-def probes(network: Network) -> Tensor:
+def probes(network: AnyNetwork) -> Tensor:
     """Draw seeded points of [-1, 1] and [0, 1], and zero: (n, *input), fewer where the network is large."""
     shape = network.input_shape
     random = torch.rand(4, *shape, generator=generator(0), dtype=torch.float64)

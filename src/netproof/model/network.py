@@ -71,6 +71,11 @@ class Network:
         return identity(self.sha256, self.external)
 
     @property
+    def models(self) -> dict[str, bytes]:
+        """Return the ONNX model, by the name of a file for it."""
+        return {"model": self.model}
+
+    @property
     def input_shape(self) -> tuple[int, ...]:
         """Return the shape of the graph's input: the file's own; of several inputs, that of the vector of all."""
         return self.graph.input.shape

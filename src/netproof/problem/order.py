@@ -2,8 +2,8 @@
 
 y = softmax(x) keeps the order of x, so y_i − y_j <= 0 says no more and no less than x_i − x_j <= 0; log softmax keeps
 differences, so any row of one group whose coefficients add up to 0 stays as it is; of a sigmoid y_i <= c is
-x_i <= log(c / (1 − c)) too, rounded so that no violation is lost. Then the map is no part of the problem's graph, and its
-relaxation costs nothing. All of that is said of real numbers: a witness is replayed by the whole network all the same.
+x_i <= log(c / (1 − c)) too, rounded so that no violation is lost. Then the map is no part of the problem's graph, and
+its relaxation costs nothing. All of that is said of real numbers; a witness is replayed by the whole network.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
+from netproof.model.combined import AnyNetwork
 from netproof.model.graph import Graph
 from netproof.model.moves import Reshape, Transpose
 from netproof.model.network import Network
@@ -31,15 +32,17 @@ _MARGIN = Decimal("1e-60")  # of the size of a logit: more than its roundings
 
 @dataclass(frozen=True, eq=False)
 class _Map:
-    """The last map of a graph: which entry of its argument each entry of the output is of, and what becomes of a row."""
+    """The last map of a graph: of which entry of its argument each output is, and what becomes of a row."""
 
     source: int
     places: Tensor  # (output,) int64
     row: Callable[[Row], Row | None]  # over its argument; None: the row asks for more than order
 
 
-def before_last_map(network: Network, property: Property) -> tuple[Graph, Property]:
+def before_last_map(network: AnyNetwork, property: Property) -> tuple[Graph, Property]:
     """Return the graph without increasing maps at its end, and the rows over what is left; both as they are if none."""
+    if not isinstance(network, Network) or property.derived:  # several outputs are joined, products read them all
+        return network.graph, property
     graph, origin = network.graph, list(network.trace.origin)
     while property.disjuncts and all(any(row.coefs for row in d.rows) for d in property.disjuncts):
         found = _last_map(graph, network.trace.softmax, origin)

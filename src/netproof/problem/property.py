@@ -10,17 +10,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netproof.problem.decimals import Decimals
+from netproof.problem.derived import Derived, derived_values
+from netproof.problem.networks.interface import Interface
 from netproof.problem.rounding import Rounded, Singles
+
+if TYPE_CHECKING:
+    from netproof.model.combined import LinearMap
 
 
 @dataclass(frozen=True)
 class Row:
-    """sum_i coefs[i]·y_i + sum_j inputs[j]·x_j <= rhs, or < rhs when strict. A violation satisfies it."""
+    """sum_i coefs[i]·y_i + sum_j inputs[j]·x_j <= rhs, or < rhs when strict. A violation satisfies it.
+
+    y is the outputs, and after them the derived values of the property, where it has some.
+    """
 
     coefs: Mapping[int, Fraction]
     rhs: Fraction
@@ -158,6 +167,10 @@ class Property:
     outputs: int
     source: str = ""  # file name, for messages
     sha256: str = ""  # of the file as it is on disk; empty for a property made in Python
+    derived: tuple[Derived, ...] = ()  # products and positive parts, which rows read after the outputs
+    interface: Interface | None = None  # of VNN-LIB 2.0: the networks it declares, whose inputs and outputs these are
+    map: LinearMap | None = None  # of inputs that are x = c + E ξ: then the boxes and rows are of ξ
+    vacuous: str = ""  # why nothing is a violation, where the assertions alone say so
 
     @cached_property
     def inputs_read(self) -> tuple[int, ...]:
@@ -166,7 +179,12 @@ class Property:
 
     def without_rows(self) -> Property:
         """Keep the input sets and drop all rows: then every input of theirs is a violation."""
-        return replace(self, disjuncts=tuple(Disjunct(d.box, (), d.ball) for d in self.disjuncts))
+        return replace(self, disjuncts=tuple(Disjunct(d.box, (), d.ball) for d in self.disjuncts), derived=())
+
+    def with_derived(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> Sequence[Fraction]:
+        """Return what rows read as y: the outputs, and the derived values at x and y."""
+        return [*y, *derived_values(self.derived, x, y)] if self.derived else y
 
     def violated(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
-        return any(disjunct.holds(x, y) for disjunct in self.disjuncts)
+        values = self.with_derived(x, y)
+        return any(disjunct.holds(x, values) for disjunct in self.disjuncts)

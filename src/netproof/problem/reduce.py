@@ -23,9 +23,9 @@ import numpy as np
 import torch
 
 from netproof.errors import SpecError
-from netproof.model.network import Network
+from netproof.model.combined import AnyNetwork
 from netproof.numerics import float_up, nearest_float32
-from netproof.problem.extend import with_inputs
+from netproof.problem.extend import extended
 from netproof.problem.order import before_last_map
 from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.problem.property import Ball, Box, Disjunct, Property, Row
@@ -39,7 +39,7 @@ MAX_COEFFICIENT = Fraction(10**150)
 _ALWAYS = Row({}, Fraction(0))
 
 
-def reduce(network: Network, property: Property) -> list[Problem]:
+def reduce(network: AnyNetwork, property: Property) -> list[Problem]:
     """Make one problem per distinct input set, with all disjuncts on it as targets.
 
     Disjuncts whose box is empty hold and are dropped; an empty list means that none was left to exclude.
@@ -49,12 +49,14 @@ def reduce(network: Network, property: Property) -> list[Problem]:
         property = replace(property, disjuncts=tuple(map(_without_idle_rows, property.disjuncts)))
     last, property = before_last_map(network, property)
     read = property.inputs_read
-    graph = with_inputs(last, read) if read else last  # one for all, so that they share their work
+    # One graph for all, so that they share their work.
+    graph = extended(last, property.derived, read) if read or property.derived else last
+    width = property.outputs + len(property.derived)
     problems = []
     for members in _on_one_set(property.disjuncts):
         disjuncts = [property.disjuncts[i] for i in members]
         inputs = input_set(disjuncts[0].box, disjuncts[0].ball, network.input_shape, property.source)
-        problem_rows = rows(disjuncts, property.outputs, property.source, read)
+        problem_rows = rows(disjuncts, width, property.source, read)
         problems.append(Problem(graph, inputs, problem_rows, tuple(members)))
     return problems
 
@@ -86,7 +88,7 @@ def _on_one_set(disjuncts: Sequence[Disjunct]) -> list[list[int]]:
     return [sorted(members) for members in equal.values()]
 
 
-def check_sizes(network: Network, property: Property) -> None:
+def check_sizes(network: AnyNetwork, property: Property) -> None:
     """Raise SpecError unless the property has as many inputs and outputs as the network, and reads no others."""
     for what, mine, shape in (
         ("inputs", property.inputs, network.input_shape),
@@ -165,7 +167,7 @@ def _norm_up(a: Sequence[Fraction], b: Sequence[Fraction], p: int) -> float:
 def rows(disjuncts: Sequence[Disjunct], outputs: int, source: str = "", read: Sequence[int] = ()) -> Rows:
     """Write the disjuncts' rows as float64 tensors (target, row, output), padded to the longest conjunction.
 
-    read: the inputs that have a column each, after those of the outputs.
+    outputs: how many values of y rows may read; read: the inputs that have a column each, after those.
     """
     column = {j: outputs + k for k, j in enumerate(read)}
     targets = [disjunct.rows or (_ALWAYS,) for disjunct in disjuncts]

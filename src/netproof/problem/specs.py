@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,17 +17,24 @@ from netproof.errors import UsageError
 from netproof.problem.decimal import LIMITS, decimal
 from netproof.problem.property import Ball, Box, Disjunct, Property, Row
 
+if TYPE_CHECKING:
+    from netproof.model.combined import LinearMap
+
 Number = int | float | str | Fraction | Decimal
 Clip = tuple[Any, Any]  # lower and upper, each a number or an array of the input's shape
 
 
 @dataclass(frozen=True)
 class InputRegion:
-    """A set of inputs: a box, and maybe a ball in it. `shape` is that of the array it was made from."""
+    """A set of inputs: a box, and maybe a ball in it. `shape` is that of the array it was made from.
+
+    With a `map` it is the image of that box: the inputs c + E ξ with ξ in the box.
+    """
 
     box: Box
     ball: Ball | None
     shape: tuple[int, ...]
+    map: LinearMap | None = None
 
 
 def box(lower: Any, upper: Any) -> InputRegion:
@@ -58,6 +65,29 @@ def l2_ball(x: Any, eps: Number, clip: Clip | None = None) -> InputRegion:
 def l1_ball(x: Any, eps: Number, clip: Clip | None = None) -> InputRegion:
     """Make the region of every input with ‖input − x‖₁ <= eps, and within `clip` where it is given."""
     return _ball(x, eps, clip, 1)
+
+
+def linear_image(centre: Any, generators: Any, lower: Any = -1, upper: Any = 1) -> InputRegion:
+    """Make the region of every input x = centre + Σ_k ξ_k · generators[k] with lower <= ξ <= upper.
+
+    generators: (n, *shape of centre), such as directions in which an image changes; lower, upper: numbers, or (n,).
+    A counterexample's input is ξ, and its `tensors` hold x, rounded to float32; a proof covers that rounding.
+    """
+    from netproof.model.combined import LinearMap  # with onnxruntime, which other regions do not need
+
+    middle, shape = _exact_array(centre, "centre")
+    directions, size = _exact_array(generators, "generators")
+    if size[1:] != shape:
+        remedy = f"give generators of shape (n, {', '.join(map(str, shape))})"
+        raise UsageError(f"centre has shape {list(shape)}, generators {list(size)}", remedy=remedy)
+    low, high = (_broadcast(side, size[:1], "lower and upper", "generators") for side in (lower, upper))
+    _refuse_empty(low, high, "lower is above upper")
+    try:
+        numbers = [[float(v) for v in values] for values in (middle, directions)]
+    except OverflowError as error:
+        raise UsageError("a number of centre or generators is beyond float64", remedy="rescale them") from error
+    c, e = (torch.tensor(values, dtype=torch.float64) for values in numbers)
+    return InputRegion(Box(tuple(low), tuple(high)), None, shape, LinearMap(c, e.reshape(size[0], -1).T.contiguous()))
 
 
 def classification(region: InputRegion, label: int, n_outputs: int, targets: Sequence[int] | None = None) -> Property:
@@ -96,7 +126,7 @@ def _property(region: InputRegion, rows: Sequence[Row], outputs: int) -> Propert
         for row in rows
         if row.coefs or row.holds((), zero)
     )
-    return Property(disjuncts, len(region.box.lower), outputs)
+    return Property(disjuncts, len(region.box.lower), outputs, map=region.map)
 
 
 def _ball(x: Any, eps: Number, clip: Clip | None, p: int) -> InputRegion:
@@ -139,14 +169,14 @@ def _refuse_empty(lower: Sequence[Fraction], upper: Sequence[Fraction], why: str
         raise UsageError(f"{why}: the input set is empty", remedy="check the bounds")
 
 
-def _broadcast(side: Any, shape: tuple[int, ...]) -> Sequence[Fraction]:
-    values, own = _exact_array(side, "clip")
+def _broadcast(side: Any, shape: tuple[int, ...], what: str = "clip", whose: str = "x") -> Sequence[Fraction]:
+    values, own = _exact_array(side, what)
     if math.prod(own) == 1:
         return values * math.prod(shape)
     if own != shape:
         raise UsageError(
-            f"clip has shape {list(own)}, x has {list(shape)}",
-            remedy="give a number or an array of x's shape",
+            f"{what} has shape {list(own)}, {whose} has {list(shape)}",
+            remedy=f"give a number or an array of {whose}'s shape",
         )
     return values
 

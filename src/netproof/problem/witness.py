@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from netproof.core.verdict import Witness
+from netproof.core.verdict import TensorValue, Witness
+from netproof.model.combined import AnyNetwork, Mapped
 from netproof.model.evaluate import evaluate
 from netproof.model.graph import Graph
-from netproof.model.network import Network
 from netproof.numerics import float_down, float_up
+from netproof.problem.derived import Derived, derived_spreads, derived_values
 from netproof.problem.property import Ball, Disjunct, Property
 from netproof.problem.rounding import Doubles, Singles
 
@@ -70,7 +71,7 @@ def _fractions(values: NDArray[Any]) -> list[Fraction]:
     return [Fraction(v) for v in values.reshape(-1).tolist()]
 
 
-def confirm(network: Network, property: Property, disjunct: int | None, x: NDArray[Any]) -> Witness | None:
+def confirm(network: AnyNetwork, property: Property, disjunct: int | None, x: NDArray[Any]) -> Witness | None:
     """Make a witness of the candidate x; None when the replay does not violate the property.
 
     x is projected into the set of `disjunct`; with None, into that of every disjunct whose box holds its
@@ -83,8 +84,17 @@ def confirm(network: Network, property: Property, disjunct: int | None, x: NDArr
         found = violated(property, point, output, first=index)
         if found is not None:
             note = _note(property.disjuncts[found])
-            return Witness(point.reshape(network.input_shape), output, note)
+            return Witness(point.reshape(network.input_shape), output, note, _tensors(network, property, point, output))
     return None
+
+
+def _tensors(network: AnyNetwork, property: Property, x: Singles, y: NDArray[Any]) -> tuple[TensorValue, ...]:
+    """Return the tensors that a query declares; of a network behind a linear map, its own input and output."""
+    if property.interface is not None:
+        return tuple(property.interface.values(x, y))
+    if isinstance(network, Mapped):
+        return TensorValue("X", "float32", network.x(x)), TensorValue("Y", "float32", y)
+    return ()
 
 
 def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 0) -> int | None:
@@ -100,8 +110,9 @@ def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 
     inside: dict[tuple[int, int], bool] = {}  # by identity: disjuncts share their boxes and balls
     for index in order:
         disjunct = property.disjuncts[index]
-        exact = _as_written(point, disjunct) if property.inputs_read else []
-        if all(row.holds(exact, value) for row in disjunct.rows):
+        exact = _as_written(point, disjunct) if property.inputs_read or property.derived else []
+        values = property.with_derived(exact, value)
+        if all(row.holds(exact, values) for row in disjunct.rows):
             key = (id(disjunct.box), id(disjunct.ball))
             if key not in inside:
                 inside[key] = in_set(point, disjunct)
@@ -161,7 +172,9 @@ def _note(disjunct: Disjunct) -> str:
     return f"{ranges} no float32, so the nearest one stands there ({names})"
 
 
-def rounding_gap(graph: Graph, disjunct: Disjunct, x: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def rounding_gap(
+    graph: Graph, disjunct: Disjunct, x: NDArray[Any], derived: Sequence[Derived] = ()
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Bound each row's left side − rhs for the real-valued graph at the float32 point x: (low, high), one per row."""
     point = torch.from_numpy(np.asarray(x, dtype=np.float64)).reshape(1, *graph.input.shape)
     value, error = evaluate(graph, point)
@@ -169,7 +182,11 @@ def rounding_gap(graph: Graph, disjunct: Disjunct, x: NDArray[Any]) -> tuple[tup
         return (-math.inf,) * len(disjunct.rows), (math.inf,) * len(disjunct.rows)
     middle, radius = _fractions(value.numpy()), _fractions(error.numpy())
     single = np.asarray(x, dtype=np.float32).reshape(-1)
-    exact = _as_written(single, disjunct) if any(row.inputs for row in disjunct.rows) else []
+    exact = _as_written(single, disjunct) if derived or any(row.inputs for row in disjunct.rows) else []
+    if derived:
+        more = derived_values(derived, exact, middle)
+        radius = [*radius, *derived_spreads(derived, exact, middle, radius, more)]
+        middle = [*middle, *more]
     low, high = [], []
     for row in disjunct.rows:
         centre = row.value(exact, middle) - row.rhs
@@ -185,10 +202,18 @@ def confirmed(disjunct: Disjunct, high: Sequence[float]) -> bool:
 
 
 def format_witness(witness: Witness) -> str:
-    """Write the counterexample form of VNN-COMP; every decimal reads back as the same float."""
+    """Write the counterexample form of VNN-COMP, or of VNN-LIB 2.0; every decimal reads back as the same float."""
+    if witness.tensors:
+        return "\n".join(line for tensor in witness.tensors for line in _tensor_lines(tensor))
     pairs = [
         f"({name}_{i} {value!s})"
         for name, array in (("X", witness.input), ("Y", witness.output))
         for i, value in enumerate(np.asarray(array).reshape(-1))
     ]
     return "(" + "\n ".join(pairs) + ")"
+
+
+def _tensor_lines(tensor: TensorValue) -> Iterator[str]:
+    """Yield the head of a tensor, NAME TYPE SHAPE, and its entries, one a line."""
+    yield f"{tensor.name} {tensor.dtype} [{','.join(map(str, tensor.array.shape))}]"
+    yield from map(str, tensor.array.reshape(-1))

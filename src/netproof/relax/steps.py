@@ -81,8 +81,8 @@ class StairsRelaxation(Relaxation):
         """Return the jump nearest to the middle; one at an end is left alone, with a hair beside it."""
         a, b = self._ends(h)
         jump = self.jump_to((a + 1 + b).div(2, rounding_mode="floor"))
-        hair = (THIN / 2) * (1.0 + h.magnitude)
-        beside = torch.where(jump <= h.lower, h.lower + hair, h.upper - hair)
+        low, high = (end + side * (THIN / 2) * (1.0 + end.abs()) for end, side in zip(h, (1.0, -1.0), strict=True))
+        beside = torch.where(jump <= h.lower, low, high)
         middle = h.lower / 2 + h.upper / 2
         point = torch.where((jump > h.lower) & (jump < h.upper), jump, beside)
         return torch.where((point > h.lower) & (point < h.upper), point, middle)

@@ -13,14 +13,14 @@ from typing import Any
 from netproof._version import __version__
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import Verdict
-from netproof.model.network import Network
+from netproof.model.combined import AnyNetwork
 from netproof.problem.property import Disjunct, Property
 
 PREFIX = "netproof-contradiction-"
 
 
 def save_case(
-    verdict: Verdict, network: Network, property: Property, method: str, options: Mapping[str, Any], seed: int
+    verdict: Verdict, network: AnyNetwork, property: Property, method: str, options: Mapping[str, Any], seed: int
 ) -> Verdict:
     """Write a folder with the case, here or where temporary files go; return the verdict that says where it is."""
     found = dict(verdict.details[CONTRADICTION])
@@ -32,11 +32,13 @@ def save_case(
         "model": network.path,
         "specification": property.source,
         "evidence": found,
+        "derived": [str(one) for one in property.derived],
         "violations": [_plain(disjunct) for disjunct in property.disjuncts],
     }
     try:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=Path.cwd() if os.access(".", os.W_OK) else None))
-        (folder / "model.onnx").write_bytes(network.model)
+        for name, model in network.models.items():
+            (folder / f"{name}.onnx").write_bytes(model)
         (folder / "case.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         saved = str(folder)
     except OSError:  # a full disk must not hide the contradiction
@@ -57,6 +59,7 @@ def _plain(disjunct: Disjunct) -> dict[str, Any]:
         else {"centre": [str(v) for v in ball.centre], "radius": str(ball.radius), "p": ball.p},
         "rows": [
             {
+                # of outputs, and after these of derived values
                 "coefficients": {str(i): str(c) for i, c in row.coefs.items()},
                 "inputs": {str(j): str(c) for j, c in row.inputs.items()},
                 "limit": str(row.rhs),

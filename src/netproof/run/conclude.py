@@ -14,14 +14,16 @@ from fractions import Fraction
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 
-from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, PINNED, ROUNDING
+from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, NOTHING, PINNED, ROUNDING
 from netproof.core.verdict import Stats, Status, Verdict, Witness, finite
-from netproof.model.network import Network
+from netproof.model.combined import AnyNetwork
+from netproof.model.graph import Graph
 from netproof.numerics import few_roundings
 from netproof.problem.order import before_last_map
 from netproof.problem.problem import Problem
-from netproof.problem.property import Property
+from netproof.problem.property import Disjunct, Property
 from netproof.problem.witness import confirmed, in_set, project, rounding_gap, violated
 from netproof.search.evidence import RANKS, Outcome
 from netproof.search.goals import Decide, Lowest
@@ -42,7 +44,7 @@ class Evaluated:
 class Evidence:
     """Gathers what the steps of a run establish; `verdict` is what follows from it."""
 
-    def __init__(self, network: Network, property: Property) -> None:
+    def __init__(self, network: AnyNetwork, property: Property) -> None:
         self._network, self._property = network, property
         self._asked = before_last_map(network, property)  # what bounds are of; violations are the whole network's
         empty = [disjunct.box.empty for disjunct in property.disjuncts]
@@ -137,7 +139,7 @@ class Evidence:
     def _answer(self, cancelled: bool) -> tuple[Status, str, str]:
         """Return the status, its reason and what decided, where there is no witness and no contradiction."""
         if self._all_proved and self._nothing:
-            empty = EMPTY if self._property.disjuncts else "no output can violate the property"
+            empty = EMPTY if self._property.disjuncts else self._property.vacuous or NOTHING
             return Status.UNSAT, empty, "input set"
         if self._all_proved:
             return Status.UNSAT, "", self._decided_by
@@ -150,7 +152,7 @@ class Evidence:
         if index is None:
             return self._contradicted("a witness violates nothing", [], stats)
         disjunct = self._property.disjuncts[index]
-        low, high = rounding_gap(self._network.graph, disjunct, witness.input)
+        low, high = self._gap(self._network.graph, disjunct, witness.input)
         sure = confirmed(disjunct, high)
         return Verdict(
             Status.SAT,
@@ -180,10 +182,16 @@ class Evidence:
         if not in_set(point, disjunct):  # a ball may hold no float32
             return None
         graph, asked = self._asked
-        high = whole = rounding_gap(graph, asked.disjuncts[index], point)[1]
+        high = whole = self._gap(graph, asked.disjuncts[index], point)[1]
         if graph is not self._network.graph:
-            whole = rounding_gap(self._network.graph, disjunct, point)[1]
+            whole = self._gap(self._network.graph, disjunct, point)[1]
         return Evaluated(max(high, default=0.0), confirmed(disjunct, whole), index, tuple(point.tolist()))
+
+    def _gap(
+        self, graph: Graph, disjunct: Disjunct, point: NDArray[Any]
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Bound each row's left side − rhs at a point, for the real-valued graph."""
+        return rounding_gap(graph, disjunct, point, self._property.derived)
 
     def _contradiction(self, seen: Sequence[Evaluated]) -> str:
         """Say what in the evidence cannot be true; empty where nothing is."""

@@ -17,7 +17,7 @@ from netproof.methods.build import build_method
 from netproof.methods.declared import BOX_BATCHES
 from netproof.methods.plan import Strategy, choose_strategy
 from netproof.methods.registry import MethodInfo, Options
-from netproof.model.network import Network
+from netproof.model.combined import AnyNetwork
 from netproof.problem.joined import join
 from netproof.problem.problem import Problem
 from netproof.problem.property import Property
@@ -58,7 +58,7 @@ class Setting(Protocol):
 class Replay:
     """Asks onnxruntime whether a point breaks a target's disjunct."""
 
-    network: Network
+    network: AnyNetwork
     property: Property
     disjuncts: tuple[int, ...]  # by target
 
@@ -69,7 +69,7 @@ class Replay:
 class Gather:
     """One question's steps. Each adds what it establishes to the evidence."""
 
-    def __init__(self, run: Setting, evidence: Evidence, network: Network, property: Property) -> None:
+    def __init__(self, run: Setting, evidence: Evidence, network: AnyNetwork, property: Property) -> None:
         self._run, self._evidence, self._network, self._property = run, evidence, network, property
 
     def run(self, problems: Sequence[Problem], attack: bool) -> None:

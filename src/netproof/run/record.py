@@ -71,7 +71,9 @@ def _witness(verdict: Verdict) -> dict[str, Any] | None:
     witness = verdict.witness
     if witness is None:
         return None
-    more = {"note": witness.note} if witness.note else {}
+    more: dict[str, Any] = {"note": witness.note} if witness.note else {}
+    if witness.tensors:
+        more["tensors"] = {tensor.name: tensor.array.tolist() for tensor in witness.tensors}
     return {"input": witness.input.tolist(), "output": witness.output.tolist(), **more, **verdict.details}
 
 

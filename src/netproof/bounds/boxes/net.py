@@ -59,9 +59,9 @@ class WalkedNet(BoxNet):
                 continue
             assert isinstance(node.op, Affine)
             inputs = [self._shaped(i, known[i]) for i in node.inputs]
-            lower, upper = through(node.op, inputs, self._charge.weight[node.index])  # as for the hull
-            found = Interval(lower.flatten(1), upper.flatten(1))
-            known[node.index] = tightened(self._graph, node, found, known)
+            found = through(node.op, inputs, self._charge.weight[node.index])  # as for the hull
+            lower, upper = tightened(self._graph, node, found, lambda i: self._shaped(i, known[i]))
+            known[node.index] = Interval(lower.flatten(1), upper.flatten(1))
         return known[pre]
 
     def _shaped(self, index: int, x: Interval) -> Interval:

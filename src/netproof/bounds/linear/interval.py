@@ -108,7 +108,7 @@ class Intervals:
             lower, upper = relaxation_of(node.op).range(self.of[node.inputs[0]].flat)
             return Interval(lower.view(node.shape), upper.view(node.shape))
         lower, upper = through(node.op, [Interval(x.lower[None], x.upper[None]) for x in inputs], self._weight(node))
-        return tightened(self.graph, node, Interval(lower[0], upper[0]), self.of)
+        return tightened(self.graph, node, Interval(lower[0], upper[0]), self.of.__getitem__)
 
     def _weight(self, node: Node) -> Tensor:
         """Return what a coefficient of this node may cost by rounding, with what the weight lost to underflow."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import gc
 import importlib
@@ -22,12 +23,19 @@ from netproof.cli.show.progress import Display
 from netproof.cli.show.summary import summary
 from netproof.cli.show.witness_file import Saver, form_of, image_layout
 from netproof.core.cpu import POOLS
+from netproof.errors import UsageError
 from netproof.run.record import Record
 from netproof.workers.worker import Job
 
+STANDARD = {"timeout": "timed-out"}  # what the standard's command line calls it on stdout
+
 
 def verify(
-    files: Annotated[list[str], typer.Argument(metavar="MODEL.onnx SPEC.vnnlib", help="In either order; .gz too.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL.onnx SPEC.vnnlib", help="In either order; .gz too. With --network, the query."),
+    ],
+    network: options.Network = None,
     timeout: options.Timeout = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
@@ -41,14 +49,25 @@ def verify(
         str | None, typer.Option(metavar="FILE", help="Write what goes to stdout, as VNN-COMP wants it.")
     ] = None,
     witness: options.WitnessFile = None,
+    serialise_assignments: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Write a counterexample's tensors there, as ONNX holds them.")
+    ] = None,
     quiet: options.Quiet = False,
 ) -> int:
     """Prove that a network satisfies a property, or break it with a counterexample.
 
-    Line 1 of stdout is unsat (it holds), sat (it does not), unknown or timeout; after sat, the witness.
+    Line 1 of stdout is unsat (it holds), sat (it does not), unknown or timeout; after sat, the witness. With --network
+    it is the command line of VNN-LIB 2.0, where timeout is said as timed-out.
     """
     started = command_started()
-    model, spec = options.model_and_spec(files)
+    networks: dict[str, str] = {}
+    if network:
+        spec, networks = options.query_and_networks(files, network)
+        models = list(dict.fromkeys(networks.values()))
+    else:
+        model, spec = options.model_and_spec(files)
+        models = [model]
+    asked = (models[0], spec, *models[1:])
     engine = options.engine(
         method=method,
         device=device,
@@ -58,17 +77,24 @@ def verify(
         seed=seed,
         attack=attack,
     ).asking(output)
-    outputs = Outputs({"--json": json, "--results-file": results_file, "--witness": witness})
-    outputs.check((model, spec))
-    work = functools.partial(_work, model=model, spec=spec, engine=engine, form=form_of(witness))
-    return answer(work, engine, outputs, asked=(model, spec), started=started, quiet=quiet)
+    paths = {"--json": json, "--results-file": results_file, "--witness": witness}
+    outputs = Outputs(paths, words=STANDARD if networks else {}, folder=serialise_assignments)
+    outputs.check(asked)
+    form = form_of(witness)
+    if form == "png" and len(models) > 1:
+        raise UsageError("--witness cannot draw inputs of several networks", file=witness, remedy="use .npy or .txt")
+    saver = Saver(form, serialise=serialise_assignments is not None)
+    work = functools.partial(_work, model=networks or models[0], spec=spec, engine=engine, saver=saver)
+    return answer(work, engine, outputs, asked=asked, started=started, quiet=quiet)
 
 
-def _work(job: Job, *, model: str, spec: str, engine: options.Engine, form: str) -> Answer:
+def _work(job: Job, *, model: str | dict[str, str], spec: str, engine: options.Engine, saver: Saver) -> Answer:
     prepare(engine)
     from netproof import api
 
-    saver = Saver(form, image_layout(_input_shape(model), model) if form == "png" else None)
+    if saver.form == "png":
+        file = model if isinstance(model, str) else next(iter(model.values()))
+        saver = dataclasses.replace(saver, layout=image_layout(_input_shape(file), file))
     verdict = api.verify(model, spec, **engine.arguments(), deadline=job.deadline, progress=job.teller())
     return reply(verdict, engine, saver)
 
@@ -100,7 +126,7 @@ def answer(
     engine: options.Engine,
     outputs: Outputs,
     *,
-    asked: tuple[str, str],
+    asked: tuple[str, ...],
     started: float,
     quiet: bool,
 ) -> int:

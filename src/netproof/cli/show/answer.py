@@ -11,7 +11,7 @@ from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED
 from netproof.cli.options import Engine
 from netproof.cli.process.supervisor import Ending, Outcome
 from netproof.cli.show.output import Hashes, Outputs, to_json
-from netproof.cli.show.witness_file import Saver
+from netproof.cli.show.witness_file import Saver, serialised
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.versions import accelerator, versions
 from netproof.run.record import Record
@@ -29,6 +29,7 @@ class Answer:
     file: str | bytes | None = None  # the witness as a file, where that is not the record's text
     note: str = ""
     accelerator: Mapping[str, str | None] = field(default_factory=dict)
+    tensors: Mapping[str, bytes] = field(default_factory=dict)  # of the witness, by file, where they are asked for
 
     @property
     def saved(self) -> str | bytes | None:
@@ -39,10 +40,12 @@ class Answer:
 def reply(verdict: Verdict, engine: Engine, saver: Saver) -> Answer:
     """Make what the worker sends back: plain values, and the witness as a file where it is not to be text."""
     device, file, notes = used_device(engine.device), None, [""]
+    tensors: dict[str, bytes] = {}
     if verdict.witness is not None:
         file, about = saver.content(verdict.witness.input)
         notes = [verdict.witness.note, about]
-    return Answer(Record.of(verdict), device, file, "; ".join(filter(None, notes)), accelerator(device))
+        tensors = serialised(verdict.witness) if saver.serialise else {}
+    return Answer(Record.of(verdict), device, file, "; ".join(filter(None, notes)), accelerator(device), tensors)
 
 
 def used_device(asked: str) -> str:
@@ -59,23 +62,24 @@ def deliver(
     text: str,
     engine: Engine,
     outputs: Outputs,
-    asked: tuple[str, str],
+    asked: tuple[str, ...],
     hashes: Hashes | None = None,
     **more: Any,
 ) -> str | None:
     """Write the files, then `text` to stdout; return the path of the witness, where it was written."""
     contents: dict[str, str | bytes | None] = {"--results-file": text, "--witness": found.saved}
+    outputs.add_files(found.tensors)
     if outputs.paths["--json"] is not None:
         contents["--json"] = to_json({**document(found, engine, asked, hashes or Hashes(asked)), **more})
     return outputs.paths["--witness"] if "--witness" in outputs.deliver(contents, text) else None
 
 
-def document(found: Answer, engine: Engine, asked: tuple[str, str], hashes: Hashes) -> dict[str, Any]:
+def document(found: Answer, engine: Engine, asked: tuple[str, ...], hashes: Hashes) -> dict[str, Any]:
     """Make the JSON document, its keys in the order of the contract."""
     plain = dict(vars(found.record))
     witness, wrong = plain.pop("witness"), plain.pop(CONTRADICTION)
     del plain["text"]
-    model, spec = asked
+    model, spec, *others = asked
     return {
         **plain,
         **({CONTRADICTION: wrong} if wrong else {}),
@@ -85,6 +89,7 @@ def document(found: Answer, engine: Engine, asked: tuple[str, str], hashes: Hash
         "witness": witness,
         "certificate": None,
         "model": {**hashes.of(model), "external": hashes.external},
+        **({"other_models": [hashes.of(other) for other in others]} if others else {}),
         "property": hashes.of(spec),
         "versions": {**versions(), "cuda": None, "gpu": None, **found.accelerator},
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED
+from netproof.core.reasons import CONTRADICTION, CONTRADICTORY, EMPTY, INTERRUPTED
 from netproof.run.record import Record
 
 # By verdict, the word that a table shows and its colour.
@@ -17,8 +17,9 @@ SHORT = {
 def summary(record: Record, *, method: str, device: str, saved: str | None = None) -> str:
     verdict, reason = record.verdict, record.reason
     if verdict == "unsat":
-        if reason == EMPTY:
-            head = "PROVED: but the input set is empty, which says nothing (warning: check the spec)"
+        if reason in (EMPTY, CONTRADICTORY):
+            what = "the input set is empty" if reason == EMPTY else "the assertions contradict each other"
+            head = f"PROVED: but {what}, which says nothing (warning: check the spec)"
         else:
             head = "PROVED: holds for every input"
     elif verdict == "sat":

@@ -126,7 +126,7 @@ def _outputs(network: Network) -> None:
         part = whole[:, start : start + math.prod(info.shape)]
         start += math.prod(info.shape)
         if info.name in index_of:
-            same = torch.equal(part, given[index_of[info.name]].flatten(1))
+            same = torch.equal(part, given[index_of[info.name]].reshape(whole.shape[0], -1))
         else:
             constant = stored.get(info.name)
             same = constant is not None and _is_stored(constant, part[0].numpy())

@@ -1,4 +1,4 @@
-"""VNN-LIB 1.0: an SMT-LIB subset over inputs X_i and outputs Y_j that describes violations."""
+"""VNN-LIB, by the version in its header; without one 1.0: an SMT-LIB subset over inputs X_i and outputs Y_j."""
 
 from __future__ import annotations
 
@@ -29,24 +29,28 @@ from netproof.problem.vnnlib.prelude import Plain, plain_beginning
 from netproof.problem.vnnlib.sexpr import Atom, Group, SExpr, Source, parse
 from netproof.problem.vnnlib.terms import Linear, TermReader, Variable
 from netproof.problem.vnnlib.text import read_text
+from netproof.problem.vnnlib.v2.reader import parse_query, version
 
 _NAME = re.compile(r"([XY])_(0|[1-9][0-9]{0,8})")
-_IGNORED = frozenset({"set-logic", "set-option", "set-info", "get-info", "get-option", "echo"})
+_IGNORED = frozenset({"vnnlib-version", "set-logic", "set-option", "set-info", "get-info", "get-option", "echo"})
 _CLOSING = frozenset({"check-sat", "get-model", "get-value", "exit"})
-_VERSION_2 = frozenset({"vnnlib-version", "declare-network", "declare-input", "declare-output"})
+_VERSION_2 = frozenset({"declare-network", "declare-input", "declare-output"})
 # (sign, strict): the constraint is sign·(left − right) <= 0, or < 0.
 _COMPARISONS = {"<=": (1, False), "<": (1, True), ">=": (-1, False), ">": (-1, True)}
 
 
 def load_property(path: str | Path) -> Property:
-    """Read a VNN-LIB 1.0 file, plain or .gz, with every number exact."""
+    """Read a VNN-LIB file, plain or .gz, with every number exact; its header says whether it is 2.0."""
     text, found, digest = read_text(path)
     return replace(parse_property(text, str(found)), sha256=digest)
 
 
 def parse_property(text: str, file: str = "") -> Property:
     """Read a specification from its text; `file` is its name in messages."""
+    header = version(text) if "vnnlib-version" in text else None
     with _collector_paused():
+        if header is not None and header[0] != 1:
+            return parse_query(text, file)
         return _read_plain(text, file) or _Reader(Source(text, file)).read()
 
 
@@ -99,7 +103,7 @@ class _Reader:
             raise self.source.error(
                 f"{name!r} belongs to VNN-LIB 2.0",
                 command.at,
-                "only VNN-LIB 1.0 is read for now: rewrite the specification with declare-const",
+                "begin the file with (vnnlib-version <2.0>)",
             )
         if name in ("declare-const", "declare-fun"):
             self._declare(command)

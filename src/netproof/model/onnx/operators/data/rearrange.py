@@ -58,8 +58,12 @@ def rearranged(c: Context) -> Value:
         c.refuse("runtimes differ on what its output_shape does to the indices", "export without output_shape")
     if c.attr("reduction", "none") != "none":
         c.refuse(f"its reduction {c.attr('reduction')!r} joins entries that meet", "export with reduction='none'")
+    if c.op == "Scatter":  # the name of ScatterElements until opset 11
+        c = c.instead("ScatterElements", list(c.inputs), axis=c.attr("axis", 0))
     sources = [c.value(i) for i in MOVED[c.op] if c.input(i) is not None]
-    numbers = _numbers(c, sources)
+    numbers = _numbers(c)
+    if c.op.startswith("Scatter"):
+        _check_once(c, numbers)
     if (numbers == 0).any():
         sources.append(_zero(sources))
         numbers = np.where(numbers == 0, sum(math.prod(v.shape) for v in sources), numbers)  # the last of all
@@ -106,7 +110,14 @@ def _picked(sources: Sequence[Constant], index: np.ndarray) -> Constant:
     return Constant(np.concatenate([s.value for s in sources])[index], radius, slack, sources[0].dtype)
 
 
-def _numbers(c: Context, sources: Sequence[Value]) -> np.ndarray:
+def _check_once(c: Context, numbers: np.ndarray) -> None:
+    """Refuse updates of which one overwrites another: onnx leaves open which."""
+    data, updates = (math.prod(c.value(i).shape) for i in MOVED[c.op])
+    if np.unique(numbers[numbers > data]).size != updates:
+        c.refuse("two of its updates go to the same place, and onnx leaves open which one stays", "export them once")
+
+
+def _numbers(c: Context) -> np.ndarray:
     """Run the operator on the numbers of the sources' entries, counted from 1."""
     arrays: list[np.ndarray | None] = [None] * len(c.inputs)
     start = 1

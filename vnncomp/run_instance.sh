@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# run_instance.sh v1 CATEGORY NETWORK SPEC RESULTS TIMEOUT: answer one instance.
+#
+# NETWORK is a path, or a list such as [('f', 'onnx/a.onnx'), ('g', 'onnx/b.onnx')]. The first line of RESULTS is unsat,
+# sat, timeout (timed-out with several networks), unknown or error; after sat comes the witness. The time counts from
+# here and the answer comes a second early: what is late counts as no answer. Exits with 0 whenever there is a result.
+set -uo pipefail
+began=$EPOCHREALTIME
+
+if [ "${1:-}" != v1 ]; then
+    echo "run_instance.sh: expected the version 'v1', got '${1:-}'" >&2
+    exit 1
+fi
+if [ $# -ne 6 ]; then
+    echo "run_instance.sh: expected v1 CATEGORY NETWORK SPEC RESULTS TIMEOUT, got $# arguments" >&2
+    exit 1
+fi
+
+here=${BASH_SOURCE[0]%/*}
+python=${NETPROOF_PYTHON:-$here/../.venv/bin/python}
+network=$3 spec=$4 results=$5 timeout=$6
+rm -f -- "$results"
+
+# A plain path needs no help; a list is read by Python, one argument a line.
+if [[ $network =~ ^[[:space:]]*[\[\(\{] ]] || { [ ! -e "$network" ] && [ ! -e "$network.gz" ]; }; then
+    if ! lines=$("$python" "$here/instance.py" "$network" "$spec"); then
+        echo error >"$results"
+        exit 0
+    fi
+    mapfile -t asked <<<"$lines"
+else
+    asked=("$network" "$spec")
+fi
+
+# One second early, and at least half of the time; less what has passed already. Whole microseconds: bash has no floats.
+microseconds() {
+    local whole=${1%%.*} rest=000000
+    [[ $1 == *.* ]] && rest=${1#*.}000000
+    echo $((10#${whole:-0} * 1000000 + 10#${rest:0:6}))
+}
+if ! [[ $timeout =~ ^[0-9]*\.?[0-9]+$|^[0-9]+\.$ ]]; then
+    echo "run_instance.sh: the timeout '$timeout' is not a number of seconds" >&2
+    echo error >"$results"
+    exit 0
+fi
+limit=$(microseconds "$timeout")
+early=$((limit - 1000000 > limit / 2 ? limit - 1000000 : limit / 2))
+left=$((early - $(microseconds "$EPOCHREALTIME") + $(microseconds "$began")))
+left=$((left > 100000 ? left : 100000))
+
+"$python" -m netproof verify "${asked[@]}" --results-file "$results" --quiet \
+    --timeout "$((left / 1000000)).$(printf %06d $((left % 1000000)))" >/dev/null &
+child=$!
+trap 'kill -TERM "$child" 2>/dev/null' TERM INT HUP
+wait "$child"
+code=$?
+while kill -0 "$child" 2>/dev/null; do # a signal ends `wait` early: netproof may still write what it has
+    wait "$child"
+    code=$?
+done
+
+if [ ! -s "$results" ]; then
+    echo "run_instance.sh: netproof ended with exit code $code and no result" >&2
+    echo error >"$results"
+fi
+exit 0
