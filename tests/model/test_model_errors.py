@@ -185,9 +185,6 @@ def test_not_a_network() -> None:
 
 
 REFUSED = {
-    "mul-branches": lambda: Model((2, 3)).add("Mul", "x", "x"),
-    "div-branches": lambda: Model((2, 3)).add("Div", "x", "x"),
-    "matmul-branches": lambda: Model((3, 3)).add("MatMul", "x", "x"),
     "divide-by-zero": lambda: Model((2, 3)).add("Div", "x", np.float32(0.0)),
     "conv-weights": lambda: Model((1, 1, 3, 3)).add("Conv", "x", "x"),
     "cast": lambda: Model((2, 3)).add("Cast", "x", to=7, out="i").add("Cast", "i", to=1),
