@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor, nn
 
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.linear.copies import first_copies
 from netproof.bounds.neurons import root as root_module
+from netproof.core.deadline import Deadline
+from netproof.core.forms import Interval
 from netproof.model.load import load_network
 from netproof.model.nonlinear import Product
-from support.both_ways import decided_both_ways
+from netproof.problem.problem import InputSet, Problem, Rows
 
 
 class Scores(nn.Module):
@@ -43,15 +44,30 @@ def test_copies_are_equal_and_others_are_not() -> None:
     assert first_copies(graph, graph.nodes[1].index) is None
 
 
-def test_one_of_them_is_bounded_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("steps", [0, 3])
+def test_one_of_them_is_bounded_for_all(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
     bound = root_module._Neurons.bound
 
-    def counted(self: root_module._Neurons, places: Tensor) -> object:
+    def counted(self: root_module._Neurons, places: Tensor) -> tuple[Interval, Tensor, Tensor]:
         counts.append(len(places))
         return bound(self, places)
 
     monkeypatch.setattr(root_module._Neurons, "bound", counted)
-    decided_both_ways(Scores().eval(), -torch.ones(1, 2), torch.ones(1, 2), tmp_path, method="beta", share=0.9)
-    assert counts
-    assert max(counts) <= 12
+    graph = load_network(Scores().eval(), example_shape=(1, 2)).graph
+    one = torch.ones(1, 2, dtype=torch.float64)
+    no, yes = torch.zeros(1, 1, dtype=torch.bool), torch.ones(1, 1, dtype=torch.bool)
+    rows = Rows(torch.ones(1, 1, 1, dtype=torch.float64), torch.zeros(1, 1, dtype=torch.float64), no, yes)
+    problem = Problem(graph, InputSet(-one, one), rows, (0,))
+    root = root_module.build_root(problem, torch.device("cpu"), Schedule(steps), Deadline())
+    assert root is not None
+    assert counts[-1] == 12
+    pre = root.layers[-1].pre
+    bounds, first = root.intervals.of[pre].flat, first_copies(graph, pre)
+    assert first is not None
+    assert torch.equal(bounds.lower, bounds.lower[first])
+    assert torch.equal(bounds.upper, bounds.upper[first])
+    x = 2 * torch.rand(500, 1, 2, dtype=torch.float64) - 1
+    values = graph.values(x)[pre].flatten(1)
+    assert bool(((values >= bounds.lower) & (values <= bounds.upper)).all())
+    assert root.slopes[-1].shape[1] == (24 if steps else 1)

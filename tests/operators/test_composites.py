@@ -262,3 +262,22 @@ def test_the_attention_operator_of_onnx_is_decided_both_ways(tmp_path: Path) -> 
     model.add("Attention", "q", "k", "v", out="a").add("Reshape", "a", ints(1, 8), out="f")
     model.add("MatMul", "f", model.weights(8, 1))
     decided_both_ways(model.save(tmp_path / "net.onnx"), *box(2, 0.2), tmp_path)
+
+
+def test_attention_of_flat_tokens_with_shared_keys_and_a_mask_agrees_with_onnxruntime() -> None:
+    model = Model((1, 3, 8), opset=23)
+    for name, width in (("q", 8), ("k", 4), ("v", 4)):
+        model.add("MatMul", "x", model.weights(8, width), out=name)
+    mask = model.weights(1, 1, 3, 3)
+    model.add("Attention", "q", "k", "v", mask, q_num_heads=4, kv_num_heads=2, scale=0.3)
+    network = model.network()
+    for x in np.random.default_rng(0).normal(size=(5, 1, 3, 8)).astype(np.float32):
+        ours = network.graph.forward(torch.from_numpy(x)[None].double())[0].numpy()
+        assert np.abs(ours - network.replay(x)).max() < 1e-5
+
+
+@pytest.mark.parametrize("more", [{"is_causal": 1}, {"softcap": 2.0}])
+def test_what_attention_does_not_have_is_refused(more: dict[str, float]) -> None:
+    model = Model((1, 1, 2, 2), opset=23).add("Attention", "x", "x", "x", **more)
+    with pytest.raises(UnsupportedOp, match="causal"):
+        model.network()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -22,6 +23,11 @@ from support.both_ways import box_spec
 
 mp = MPContext()  # of its own: its precision is nobody else's
 mp.dps = 100
+
+
+def precise(x: Fraction) -> Any:
+    """The number to a hundred digits."""
+    return mp.mpf(x.numerator) / mp.mpf(x.denominator)
 
 
 class Classifier(nn.Module):
@@ -125,10 +131,8 @@ def test_a_limit_of_a_sigmoid_becomes_its_logit_and_no_violation_is_lost(value: 
     graph, asked = before_last_map(network, property)
     assert graph is not network.graph
     (found,) = asked.disjuncts[0].rows
-    exact = mp.log(
-        mp.mpf(value.numerator) / mp.mpf((1 - value).numerator * value.denominator / (1 - value).denominator)
-    )
-    rhs = mp.mpf(found.rhs.numerator) / mp.mpf(found.rhs.denominator)
+    exact = mp.log(precise(value)) - mp.log(precise(1 - value))
+    rhs = precise(found.rhs)
     assert found.coefs == {1: Fraction(c)}
     assert c * exact <= rhs <= c * exact + mp.mpf(10) ** -55
 
@@ -136,12 +140,8 @@ def test_a_limit_of_a_sigmoid_becomes_its_logit_and_no_violation_is_lost(value: 
 def test_a_logit_is_exact_to_sixty_digits() -> None:
     for value in (Fraction(1, 7), Fraction(10**40 - 1, 10**40), Fraction(1, 10**100)):
         found, off = _logit(value)
-        exact = mp.log(mp.mpf(value.numerator) / mp.mpf(value.denominator)) - mp.log(
-            mp.mpf((1 - value).numerator) / mp.mpf((1 - value).denominator)
-        )
-        assert abs(mp.mpf(found.numerator) / mp.mpf(found.denominator) - exact) <= mp.mpf(off.numerator) / mp.mpf(
-            off.denominator
-        )
+        exact = mp.log(precise(value)) - mp.log(precise(1 - value))
+        assert abs(precise(found) - exact) <= precise(off)
         assert off < Fraction(1, 10**55)
 
 
