@@ -57,7 +57,7 @@ def last_argmax(network: Network, graph: Graph, origin: Sequence[int]) -> Places
 
 def by_place(network: AnyNetwork, property: Property) -> Property:
     """Return the same property with y = v in place of other rows on an output y of a last ArgMax."""
-    if not isinstance(network, Network) or property.derived:  # see `before_last_map`
+    if not isinstance(network, Network) or property.derived:  # several outputs are joined, products read them all
         return property
     found = last_argmax(network, network.graph, network.trace.origin)
     if found is None or property.outputs != len(found.groups):
