@@ -247,7 +247,9 @@ def test_describe(tmp_path: Path) -> None:
 READABLE = [
     *("oval_base_easy", "oval_wide", "oval_deep", "oval21", "acasxu_2023", "sat_relu", "safenlp_2024"),
     *("cifar10_resnet", "collins_rul_cnn_2022", "malbeware", "cora_2024", "relusplitter", "mnist_fc"),
-    *("sri_resnet_a", "rl_benchmarks", "cersyve", "tllverifybench_2023", "linearizenn_2024"),
+    *("sri_resnet_a", "rl_benchmarks", "cersyve", "tllverifybench_2023", "linearizenn_2024", "cgan_2023"),
+    *("dist_shift_2023", "eran", "verivital", "lsnc_relu", "ml4acopf_2024", "vit_2023", "yolo_2023", "nn4sys"),
+    "vnnlib_2.0",
 ]
 
 

@@ -17,6 +17,8 @@ from model.misreadings import points, read, refused
 from model.onnx_models import Model, small_net
 from netproof.errors import ModelError, UsageError
 from netproof.model.load import load_network, read_network
+from netproof.model.moves import Index
+from netproof.model.onnx.simplify import simplify
 from netproof.model.origin.cross_check import cross_check
 from netproof.model.origin.trace import TensorInfo
 
@@ -170,3 +172,13 @@ def test_inputs_or_outputs_that_are_exchanged_are_seen() -> None:
     swapped = replace(trace, outputs=tuple(zip(("s", "y"), (i for _, i in reversed(trace.outputs)), strict=True)))
     assert "output 's'" in refused(replace(network, trace=swapped))
     assert "output 'y'" in refused(replace(network, outputs=network.outputs[::-1]))
+
+
+def test_a_wrong_part_of_the_input_is_seen() -> None:
+    network = read(parse(two_in_two_out()))
+    part = network.trace.nodes[dict(network.trace.inputs)["x"]].inputs[0]
+    moved = Index(0, torch.arange(3, 9), 9)
+    nodes = [replace(node, op=moved) if node.index == part else node for node in network.trace.nodes]
+    graph, origin = simplify(nodes, network.trace.output)
+    trace = replace(network.trace, nodes=tuple(nodes), origin=origin)
+    assert "input 'x'" in refused(replace(network, graph=graph, trace=trace))

@@ -225,8 +225,8 @@ MUTANTS = (
     Mutant(
         "witness-one-row-of-many",
         "problem/witness.py",
-        "        if all(row.holds(exact, value) for row in disjunct.rows):\n",
-        "        if any(row.holds(exact, value) for row in disjunct.rows):\n",
+        "        if all(row.holds(exact, values) for row in disjunct.rows):\n",
+        "        if any(row.holds(exact, values) for row in disjunct.rows):\n",
         "a violation satisfies every row",
         WITNESS,
     ),

@@ -12,6 +12,7 @@ from netproof.relax import without_lp_form
 
 FEW_INPUTS = 10  # where no more inputs vary, splitting them decides nearly everything
 SOME_INPUTS = 100  # where no more inputs vary, splitting them is worth a try if there is one layer of neurons
+PINNED = 2.0**-20  # of the widest input's width: where no LP closes a leaf, one that is no wider does not vary
 MANY_NEURONS = 20_000  # past so many neurons a box costs too much for splitting inputs to be cheap
 
 
@@ -38,9 +39,19 @@ def choose_strategy(method: MethodInfo, problems: Sequence[Problem]) -> Strategy
     if never or not joinable(problems):
         return Strategy.NEURONS
     neurons = sum(graph.nodes[i].size for i in graph.nonlinear)
-    widest = max(int((p.input_set.upper > p.input_set.lower).sum()) for p in problems)
+    pinned = PINNED if without_lp_form(graph) is not None else 0.0
+    widest = max(_varying(problem, pinned) for problem in problems)
     if widest <= FEW_INPUTS and neurons <= MANY_NEURONS:
         return Strategy.INPUTS
     if widest <= SOME_INPUTS and neurons <= MANY_NEURONS and len(graph.nonlinear) == 1:
         return Strategy.INPUTS_FIRST
     return Strategy.TOGETHER if len(problems) > 1 else Strategy.NEURONS
+
+
+def _varying(problem: Problem, pinned: float) -> int:
+    """Count the inputs that vary: that are wider than this share of the widest.
+
+    One that is pinned to a decimal is as wide as its rounding.
+    """
+    width = problem.input_set.upper - problem.input_set.lower
+    return int((width > pinned * width.max()).sum())

@@ -8,21 +8,18 @@ its relaxation costs nothing. All of that is said of real numbers; a witness is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from fractions import Fraction
 
-import torch
-from torch import Tensor
-
 from netproof.model.combined import AnyNetwork
 from netproof.model.graph import Graph
-from netproof.model.moves import Reshape, Transpose
 from netproof.model.network import Network
 from netproof.model.nonlinear import LeakyRelu
 from netproof.model.nonlinear.smooth import Exp, Log, Sigmoid, Softplus, Sqrt, Tanh
 from netproof.model.ops import Input, Op
+from netproof.problem.places import last_argmax, last_value, over_scores
 from netproof.problem.property import Disjunct, Property, Row
 
 INCREASING: tuple[type[Op], ...] = (Sigmoid, Tanh, Exp, Log, Sqrt, Softplus)  # strictly, where they are defined
@@ -35,7 +32,7 @@ class _Map:
     """The last map of a graph: of which entry of its argument each output is, and what becomes of a row."""
 
     source: int
-    places: Tensor  # (output,) int64
+    places: Sequence[int]  # by output
     row: Callable[[Row], Row | None]  # over its argument; None: the row asks for more than order
 
 
@@ -45,6 +42,14 @@ def before_last_map(network: AnyNetwork, property: Property) -> tuple[Graph, Pro
         return network.graph, property
     graph, origin = network.graph, list(network.trace.origin)
     while property.disjuncts and all(any(row.coefs for row in d.rows) for d in property.disjuncts):
+        places = last_argmax(network, graph, origin)
+        if places is not None:
+            scores = over_scores(places, property, graph.nodes[places.source].size)
+            if scores is None or isinstance(graph.nodes[places.source].op, Input):
+                break
+            graph, kept = graph.ending_at(places.source)
+            property, origin = scores, [origin[i] for i in kept]
+            continue
         found = _last_map(graph, network.trace.softmax, origin)
         asked = None if found is None else _all_over(found, property)
         if found is None or asked is None:
@@ -59,13 +64,7 @@ def _last_map(graph: Graph, softmax: Mapping[int, tuple[int, bool]], origin: lis
 
     softmax, origin: see `Trace`.
     """
-    node, moves = graph.output, []
-    while isinstance(node.op, Reshape | Transpose):
-        moves.append(node.op)
-        node = graph.nodes[node.inputs[0]]
-    places = torch.arange(node.size).view(1, *node.shape)
-    for move in reversed(moves):
-        places = move.forward(places)
+    node, places = last_value(graph)
     rows, source = _ordered, -1
     if origin[node.index] in softmax:
         before, log = softmax[origin[node.index]]
@@ -77,12 +76,12 @@ def _last_map(graph: Graph, softmax: Mapping[int, tuple[int, bool]], origin: lis
         rows = _of_sigmoid if isinstance(node.op, Sigmoid) else _ordered
     if source < 0 or isinstance(graph.nodes[source].op, Input):
         return None
-    return _Map(source, places.flatten(), rows)
+    return _Map(source, places, rows)
 
 
 def _all_over(found: _Map, property: Property) -> Property | None:
     """Return the property over the argument of the map; None where some row cannot be asked there."""
-    at = found.places.tolist()
+    at = found.places
     disjuncts: list[Disjunct] = []
     for disjunct in property.disjuncts:
         moved = [replace(row, coefs={at[i]: c for i, c in row.coefs.items()}) for row in disjunct.rows]

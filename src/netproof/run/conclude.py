@@ -70,7 +70,7 @@ class Evidence:
 
     def _of_largest_row(self, disjunct: int, bound: float) -> float:
         """Lower a bound of Σ λ r by what the float32 weights λ may exceed 1 in sum: it then bounds the largest row."""
-        rows = len(self._property.disjuncts[disjunct].rows)
+        rows = len(self._asked[1].disjuncts[disjunct].rows)
         if rows <= 1 or not math.isfinite(bound):
             return bound
         return bound - few_roundings(abs(bound), rows + WEIGHING, torch.float32)

@@ -82,6 +82,33 @@ def test_a_hidden_tensor_that_is_not_there(tmp_path: Path) -> None:
         netproof.verify(two_in_two_out(tmp_path), save_text(tmp_path, text))
 
 
+def test_an_input_that_plays_no_part_is_declared_all_the_same(tmp_path: Path) -> None:
+    info = helper.make_tensor_value_info
+    inputs = [info("a", TensorProto.FLOAT, [1, 2]), info("b", TensorProto.FLOAT, [1, 3])]
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["b"], ["y"])], "test", inputs, [info("y", TensorProto.FLOAT, [1, 3])]
+    )
+    path = tmp_path / "f.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+    text = VERSION + network("f", {"A": "[1,2]", "B": "[1,3]"}, {"Y": "[1,3]"})
+    names = [*(f"A[0,{i}]" for i in range(2)), *(f"B[0,{i}]" for i in range(3))]
+    text += "".join(f"(assert (and (>= {name} 0.{k}) (<= {name} 0.5)))" for k, name in enumerate(names))
+    for limit, status in (("0.51", "unsat"), ("0.5", "sat")):
+        asking = text + f"(assert (>= Y[0,1] {limit}))(assert (<= A[0,1] 0.25))"
+        verdict = netproof.verify(path, save_text(tmp_path, asking), timeout=60, device="cpu")
+        assert verdict.status == status
+        if verdict.witness is not None:
+            named = {tensor.name: tensor.array for tensor in verdict.witness.tensors}
+            assert np.array_equal(named["Y"], named["B"])
+            assert 0.1 <= named["A"][0, 1] <= 0.25
+
+
+def test_a_loaded_network_is_read_again_for_its_hidden_tensors(tmp_path: Path) -> None:
+    text = asked("(>= H[0,1] 3.01)", hidden='(declare-hidden H real [1,2] "h")')
+    loaded = netproof.load_network(two_in_two_out(tmp_path))
+    assert netproof.verify(loaded, save_text(tmp_path, text), timeout=60, device="cpu").status == "unsat"
+
+
 def test_types_are_those_of_the_model_or_real(tmp_path: Path) -> None:
     path = two_in_two_out(tmp_path)
     assert netproof.verify(path, save_text(tmp_path, asked("(>= S[0,1] 3.01)", kind="float32"))).status == "unsat"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from netproof.model.ops import Nonlinear
-from netproof.numerics import LIBM, RUNTIME, enlarged, few_roundings, with_vanishing
+from netproof.numerics import LIBM, enlarged, few_roundings, with_vanishing
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,6 @@ class SoftmaxEntry(Nonlinear):
         value = self.forward(x)
         carried = torch.expm1((2.0 * e.amax(1)).clamp(max=700.0))
         apart = x.amax(1) - x.amin(1) + 2.0 * e.amax(1)
-        roundings = self.arity + 8 + 2 * (LIBM if dtype == torch.float64 else RUNTIME)
+        roundings = self.arity + 8 + 2 * LIBM
         own = few_roundings(value * (1.0 + carried), roundings, dtype) * (1.0 + apart)
         return enlarged(with_vanishing(value * carried + own, self.arity, dtype)).clamp(max=2.0)

@@ -62,7 +62,7 @@ def has_body(operator: str, opset: int) -> bool:
     """Say whether ONNX defines the operator by simpler ones."""
     try:
         schema = onnx.defs.get_schema(operator, opset, "")
-    except onnx.defs.SchemaError:
+    except (onnx.defs.SchemaError, TypeError):  # there is none, or a damaged name is bytes
         return False
     return bool(schema.has_function or schema.has_context_dependent_function)
 

@@ -91,6 +91,7 @@ class Builder:
         self.rewritten: dict[str, onnx.NodeProto] = {}  # by their first output: nodes that onnxruntime is given instead
         self.slack: dict[int, Affine] = {}  # of nodes whose constants a runtime rounds: how far its own may lie
 
+        self.argmax: dict[int, tuple[int, bool]] = {}
         self.softmax: dict[int, tuple[int, bool]] = {}  # see `Trace`
 
     def add(self, op: Op, inputs: Sequence[Ref], name: str, slack: Affine | None = None) -> Ref:

@@ -81,7 +81,7 @@ def parse(data: bytes, path: str, sha256: str) -> OnnxFile:
         raise ModelError("not an ONNX model: it has no graph", file=path, remedy="export the model again")
     opset = _opset(model, path)
     whole, external = draw_in(model, path)
-    if model.functions:
+    if any(node.domain not in ("", "ai.onnx") for node in model.graph.node) and model.functions:
         model = _written_out(model, path)
         whole = bytes(model.SerializeToString())
     if not external:

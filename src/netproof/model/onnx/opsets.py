@@ -34,7 +34,7 @@ def _since(operator: str, opset: int) -> int:
     """Return the opset from which on an operator has been what it is in `opset`, but for the types that it takes."""
     try:
         schema = onnx.defs.get_schema(operator, opset, "")
-    except onnx.defs.SchemaError:
+    except (onnx.defs.SchemaError, TypeError):  # there is none, or a damaged name is bytes
         return opset
     while schema.since_version > OPSET:
         try:

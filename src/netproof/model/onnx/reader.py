@@ -116,6 +116,7 @@ class _Reader:
                 if isinstance(value, Ref)
             ),
             builder.softmax,
+            builder.argmax,
         )
         inputs = self.interface.input_infos()
         runnable = self.interface.runnable(builder.rewritten)

@@ -85,3 +85,5 @@ class Trace:
     outputs: tuple[Link, ...] = ()  # the outputs that were asked for, without those that are constants
     # Nodes that are softmax along the last axis of another node, and whether it is its logarithm.
     softmax: Mapping[int, tuple[int, bool]] = field(default_factory=dict)
+    # Nodes that are the place of the largest entry along the last axis of another; whether the last of several wins.
+    argmax: Mapping[int, tuple[int, bool]] = field(default_factory=dict)

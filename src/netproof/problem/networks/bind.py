@@ -13,6 +13,7 @@ from netproof.errors import SpecError, UsageError
 from netproof.model.combined import AnyNetwork, Member, Merged
 from netproof.model.load import read_network
 from netproof.model.network import Network
+from netproof.model.onnx.file import read_file
 from netproof.problem.networks.interface import Declared, Interface, Tensor
 
 
@@ -24,9 +25,9 @@ def bind(interface: Interface, models: Any, source: str = "") -> AnyNetwork:
     given = _by_name(interface, models, source)
     members = []
     for declared, reads in interface.reads():
-        network = _read(declared, given[declared.equal_to or declared.name], source)
-        members.append(Member(declared.name, network, reads))
-    if interface.plain:
+        network, used = _read(declared, given[declared.equal_to or declared.name], source)
+        members.append(Member(declared.name, network, _entries(declared, used, reads)))
+    if interface.plain and len(members[0].reads) == len(interface.place):
         return members[0].network
     _check_isomorphic(interface, members, source)
     return Merged(tuple(members), len(set(interface.place)))
@@ -59,12 +60,26 @@ def _by_name(interface: Interface, models: Any, source: str) -> Mapping[str, Any
     return models
 
 
-def _read(declared: Declared, model: Any, source: str) -> Network:
-    """Read the model of a declaration, with its hidden tensors after its outputs, and compare it with what it says."""
+def _entries(declared: Declared, used: Sequence[Tensor], reads: Sequence[int]) -> tuple[int, ...]:
+    """Return what a network reads of x: the entries of those of its declared inputs that its model uses."""
+    found: list[int] = []
+    start = 0
+    for tensor in declared.of("input"):
+        if tensor in used:
+            found += reads[start : start + tensor.size]
+        start += tensor.size
+    return tuple(found)
+
+
+def _read(declared: Declared, model: Any, source: str) -> tuple[Network, tuple[Tensor, ...]]:
+    """Read the model of a declaration, with its hidden tensors after its outputs, and compare it with what it says.
+
+    Return also the declared inputs that the network has: a model's inputs that play no part may be left out of it.
+    """
     network = read_network(model)
     hidden = declared.of("hidden")
-    shown = declared.of("output")
-    for what, mine, theirs in (("inputs", declared.of("input"), network.inputs), ("outputs", shown, network.outputs)):
+    inputs, shown = _used(declared, network), declared.of("output")
+    for what, mine, theirs in (("inputs", inputs, network.inputs), ("outputs", shown, network.outputs)):
         if len(mine) != len(theirs):
             raise SpecError(
                 f"network {declared.name} has {len(mine)} {what}, the model {network.path} has {len(theirs)}",
@@ -76,9 +91,23 @@ def _read(declared: Declared, model: Any, source: str) -> Network:
         names = [info.name for info in network.outputs] + [_tensor_name(network, tensor, source) for tensor in hidden]
         network = read_network(_source(model), outputs=names)
     infos = (*network.inputs, *network.outputs)
-    for tensor, info in zip((*declared.of("input"), *declared.given), infos, strict=True):
+    for tensor, info in zip((*inputs, *declared.given), infos, strict=True):
         _compare(tensor, info, network, source)
-    return network
+    return network, inputs
+
+
+def _used(declared: Declared, network: Network) -> tuple[Tensor, ...]:
+    """Return the declared inputs that are the network's, by their places among all inputs of its file."""
+    inputs = declared.of("input")
+    if len(inputs) == len(network.inputs) or not os.path.isfile(network.path):
+        return inputs
+    graph = read_file(network.path).model.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    names = [value.name for value in graph.input if value.name not in constants]
+    kept = {info.name for info in network.inputs}
+    if len(names) != len(inputs):
+        return inputs
+    return tuple(tensor for tensor, name in zip(inputs, names, strict=True) if name in kept)
 
 
 def _source(model: Any) -> Any:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from netproof.model.ops import Nonlinear
-from netproof.numerics import LIBM, RUNTIME, enlarged, few_roundings, with_vanishing
+from netproof.numerics import LIBM, enlarged, few_roundings, with_vanishing
 
 
 class Smooth(Nonlinear):
@@ -39,9 +39,13 @@ class Smooth(Nonlinear):
         at most the larger of theirs.
         """
 
+    def exists(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """Say where g is defined on all of the bounds."""
+        return torch.ones_like(lower, dtype=torch.bool)
+
     def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
         """Say where g is defined on all of the bounds, and its values and slopes are numbers to compute with."""
-        return torch.ones_like(lower, dtype=torch.bool)
+        return self.exists(lower, upper)
 
     def value(self, x: Tensor) -> Tensor:
         """Return g(x)."""
@@ -96,12 +100,10 @@ class Smooth(Nonlinear):
         return [lower, upper, *(torch.clamp(torch.full_like(lower, p), lower, upper) for p in points)]
 
     def error(self, x: Tensor, e: Tensor, dtype: torch.dtype) -> Tensor:
-        """Bound the error; a runtime's own float32 functions are coarser than a library's (`RUNTIME`)."""
-        roundings = LIBM if dtype == torch.float64 else RUNTIME
         most = torch.maximum(self.sizes(x - e)[0], self.sizes(x + e)[0])
-        own = with_vanishing(few_roundings(most, roundings, dtype), dtype=dtype)
+        own = with_vanishing(few_roundings(most, LIBM, dtype), dtype=dtype)
         brought = torch.where(e > 0, self.carried(x, e), 0.0)
-        found = torch.where(self.defined(x - e, x + e), enlarged(brought + own), torch.inf)
+        found = torch.where(self.exists(x - e, x + e), enlarged(brought + own), torch.inf)
         return found.nan_to_num(nan=torch.inf, posinf=torch.inf)
 
     def carried(self, x: Tensor, e: Tensor) -> Tensor:

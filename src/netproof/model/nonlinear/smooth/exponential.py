@@ -41,6 +41,9 @@ class Log(Smooth):
     def sizes(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return x.log().abs(), x.reciprocal()
 
+    def exists(self, lower: Tensor, upper: Tensor) -> Tensor:
+        return lower > 0.0
+
     def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
         return lower >= 1.0 / HUGE
 

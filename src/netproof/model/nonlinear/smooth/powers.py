@@ -41,7 +41,7 @@ class Sqrt(Smooth):
     def sizes(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.both(x)
 
-    def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
+    def exists(self, lower: Tensor, upper: Tensor) -> Tensor:
         return lower >= 0.0
 
     def carried(self, x: Tensor, e: Tensor) -> Tensor:
@@ -61,6 +61,9 @@ class Reciprocal(Smooth):
         value = x.reciprocal().abs()
         return value, value * value
 
+    def exists(self, lower: Tensor, upper: Tensor) -> Tensor:
+        return (lower > 0.0) | (upper < 0.0)
+
     def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
         return (lower >= 1.0 / ROOT) | (upper <= -1.0 / ROOT)
 
@@ -79,6 +82,9 @@ class InverseRoot(Smooth):
     def sizes(self, x: Tensor) -> tuple[Tensor, Tensor]:
         value = x.sqrt().reciprocal()
         return value, value / x
+
+    def exists(self, lower: Tensor, upper: Tensor) -> Tensor:
+        return lower > 0.0
 
     def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
         return lower >= 1.0 / ROOT
@@ -110,6 +116,9 @@ class Power(Smooth):
         more = 1.0 + abs(self.exponent) / 4.0
         return value.abs() * more, slope.abs() * more
 
+    def exists(self, lower: Tensor, upper: Tensor) -> Tensor:
+        return super().exists(lower, upper) if self.exponent > 0 else (lower > 0.0) | (upper < 0.0)
+
     def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
         most: float = HUGE ** (1.0 / (abs(self.exponent) + 1))
         if self.exponent > 0:
@@ -138,6 +147,9 @@ class RealPower(Smooth):
         value, slope = self.both(x)
         p, log = self.exponent, x.clamp(min=2.0**-1000).log().abs()
         return value * (4.0 + 2.0 * abs(p) * log), slope.abs() * (4.0 + 2.0 * (abs(p) + 1.0) * log)
+
+    def exists(self, lower: Tensor, upper: Tensor) -> Tensor:
+        return lower >= 0.0 if self.exponent > 0 else lower > 0.0
 
     def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
         most: float = HUGE ** (1.0 / (abs(self.exponent) + 1.0))

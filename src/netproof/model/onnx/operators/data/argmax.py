@@ -55,7 +55,9 @@ def _place(c: Context, x: Ref, *, last: bool) -> Ref:
         both = c.emit(Sum((1, 1)), first, then)
         truths.append(c.emit(Relu(), scale(c, both, None, MINUS)))
     places = constant.constant(np.arange(1.0, size)[None])
-    return linear(c, joined(c, truths, axis), places)
+    y = linear(c, joined(c, truths, axis), places)
+    c.builder.argmax[y.index] = (x.index, last)  # see `Trace`
+    return y
 
 
 def _above(c: Context, a: Ref, b: Ref) -> Ref:

@@ -137,7 +137,9 @@ def _axes(c: Context, x: Ref, way: str) -> list[Axis]:
         sides = x.shape[axis] * (part[1] - part[0]) * by
         if way in ("align_corners", "tf_crop_and_resize") and sides.denominator != 1:
             c.refuse(f"onnx and onnxruntime differ on {way} where a scale gives no whole size", "export with sizes")
-        if part == (0, 1) and math.floor(np.float32(by) * np.float32(x.shape[axis])) != math.floor(sides):
+        if part == (Fraction(0), Fraction(1)) and math.floor(np.float32(by) * np.float32(x.shape[axis])) != math.floor(
+            sides
+        ):
             c.refuse(f"float32 gives another size than the exact one, {float(sides)}", "export with sizes")
         axes.append(Axis(axis, x.shape[axis], math.floor(sides), by, part))
     c.fits(*(axis.result for axis in axes), what="the sides of its result")

@@ -1,0 +1,122 @@
+"""Questions about a last ArgMax, asked of the scores that it compares.
+
+Its output y is one of 0, …, k − 1, so a disjunct with rows on y alone is the union of those with y = v for the v that
+satisfy them (`by_place`). And y = v says no more and no less than x_j <= x_v for every other j, strictly for those that
+would win a tie: rows over the scores (`over_scores`). Then ArgMax, which jumps, is no part of the problem's graph.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import torch
+
+from netproof.model.combined import AnyNetwork
+from netproof.model.graph import Graph, Node
+from netproof.model.moves import Reshape, Transpose
+from netproof.model.network import Network
+from netproof.problem.property import Disjunct, Property, Row
+
+MOST = 1000  # disjuncts that one may become; of more places the property stays as it is
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """A last ArgMax: which node it compares, how many entries at a time, and which of them each output is about."""
+
+    source: int
+    size: int
+    groups: Sequence[int]  # by output
+    last: bool  # whether the last of several largest wins
+
+
+def last_value(graph: Graph) -> tuple[Node, list[int]]:
+    """Return the node that gives the output but for movements, and which of its entries each output is."""
+    node, moves = graph.output, []
+    while isinstance(node.op, Reshape | Transpose):
+        moves.append(node.op)
+        node = graph.nodes[node.inputs[0]]
+    places = torch.arange(node.size).view(1, *node.shape)
+    for move in reversed(moves):
+        places = move.forward(places)
+    return node, places.flatten().tolist()
+
+
+def last_argmax(network: Network, graph: Graph, origin: Sequence[int]) -> Places | None:
+    """Return the ArgMax that gives the output; None where there is none. origin: see `Trace`."""
+    node, groups = last_value(graph)
+    found = network.trace.argmax.get(origin[node.index])
+    if found is None or found[0] not in origin:
+        return None
+    source = list(origin).index(found[0])
+    return Places(source, graph.nodes[source].shape[-1], groups, found[1])
+
+
+def by_place(network: AnyNetwork, property: Property) -> Property:
+    """Return the same property with y = v in place of other rows on an output y of a last ArgMax."""
+    if not isinstance(network, Network) or property.derived:  # several outputs are joined, products read them all
+        return property
+    found = last_argmax(network, network.graph, network.trace.origin)
+    if found is None or property.outputs != len(found.groups):
+        return property
+    disjuncts: list[Disjunct] = []
+    for disjunct in property.disjuncts:
+        allowed = _allowed(disjunct, found.size)
+        if allowed is None:
+            return property
+        rest = tuple(row for row in disjunct.rows if not row.coefs)
+        pinned = {i: values for i, values in allowed.items() if len(values) < found.size}
+        for chosen in itertools.islice(itertools.product(*pinned.values()), MOST + 1):
+            rows = [row for i, v in zip(pinned, chosen, strict=True) for row in _is(i, v)]
+            disjuncts.append(replace(disjunct, rows=(*rest, *rows)))
+        if len(disjuncts) > MOST:
+            return property
+    return replace(property, disjuncts=tuple(disjuncts))
+
+
+def over_scores(found: Places, property: Property, outputs: int) -> Property | None:
+    """Return the property over the scores, of which there are `outputs`; None where it asks for more than places."""
+    disjuncts = []
+    for disjunct in property.disjuncts:
+        allowed = _allowed(disjunct, found.size)
+        if allowed is None:
+            return None
+        rows = [row for row in disjunct.rows if not row.coefs]
+        for i, values in allowed.items():
+            if len(values) == 1:
+                rows += _wins(found, found.groups[i], values[0])
+            elif len(values) < found.size:
+                return None
+        disjuncts.append(replace(disjunct, rows=tuple(rows)))
+    return replace(property, disjuncts=tuple(disjuncts), outputs=outputs)
+
+
+def _allowed(disjunct: Disjunct, size: int) -> dict[int, list[int]] | None:
+    """Return by output the places that its rows allow; None where a row reads more than one output."""
+    found: dict[int, list[int]] = {}
+    for row in disjunct.rows:
+        if not row.coefs:
+            continue
+        if len(row.coefs) > 1 or row.inputs:
+            return None
+        ((i, _),) = row.coefs.items()
+        values = found.get(i, list(range(size)))
+        found[i] = [v for v in values if row.holds({}, {i: Fraction(v)})]  # type: ignore[arg-type]
+    return found
+
+
+def _is(i: int, value: int) -> tuple[Row, Row]:
+    return Row({i: Fraction(1)}, Fraction(value)), Row({i: Fraction(-1)}, Fraction(-value))
+
+
+def _wins(found: Places, group: int, place: int) -> list[Row]:
+    """Return that the score at a place is the one that ArgMax takes, of the scores of a group."""
+    start = group * found.size
+    return [
+        Row({start + j: Fraction(1), start + place: Fraction(-1)}, Fraction(0), strict=(j > place) == found.last)
+        for j in range(found.size)
+        if j != place
+    ]

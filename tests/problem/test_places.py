@@ -1,0 +1,110 @@
+"""Questions about a last ArgMax or ArgMin, asked of the scores: the same points violate, ties included."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from onnx import TensorProto
+
+import netproof
+from model.onnx_models import Model
+from netproof.model.load import load_network
+from netproof.model.network import Network
+from netproof.problem.order import before_last_map
+from netproof.problem.places import by_place
+from netproof.problem.property import Box, Disjunct, Property, Row
+
+WEIGHTS = np.float32([[1, -1, 2, 0], [0, 1, -1, 1], [1, 1, 0, -1]])  # whole, so that scores are exact and ties are many
+
+
+def network(tmp_path: Path, op: str, *, softmax: bool = False, **attributes: int) -> Network:
+    """(2, 3) -> places of the extremes of (2, 4) scores."""
+    model = Model((2, 3)).add("MatMul", "x", WEIGHTS, out="s")
+    if softmax:
+        model.add("Softmax", "s", axis=1, out="t")
+    proto = model.add(op, "t" if softmax else "s", **attributes).proto()
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    path = tmp_path / "net.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return load_network(path)
+
+
+def asking(outputs: int, *disjuncts: list[Row]) -> Property:
+    box = Box((Fraction(-3),) * 6, (Fraction(3),) * 6)
+    return Property(tuple(Disjunct(box, tuple(rows)) for rows in disjuncts), 6, outputs)
+
+
+def row(coefs: dict[int, int], rhs: float, *, strict: bool = False) -> Row:
+    return Row({i: Fraction(c) for i, c in coefs.items()}, Fraction(rhs), strict)
+
+
+FORMS = [
+    ("ArgMax", {"axis": 1, "keepdims": 0}),
+    ("ArgMax", {"axis": 1, "keepdims": 1, "select_last_index": 1}),
+    ("ArgMin", {"axis": 1, "keepdims": 0}),
+    ("ArgMin", {"axis": -1, "keepdims": 0, "select_last_index": 1}),
+    ("ArgMax", {"axis": 0, "keepdims": 0}),
+    ("ArgMax", {"axis": 0, "keepdims": 1, "select_last_index": 1}),
+]
+
+
+@pytest.mark.parametrize(("op", "attributes"), FORMS)
+def test_the_same_points_violate(op: str, attributes: dict[str, int], tmp_path: Path) -> None:
+    net = network(tmp_path, op, **attributes)
+    outputs = net.graph.output.size
+    properties = [
+        asking(outputs, [row({0: 1}, 2), row({0: -1}, -2)]),
+        asking(outputs, [row({0: 1}, 1)], [row({1: -1}, -0.5)]),
+        asking(outputs, [row({0: 1}, 3, strict=True), row({0: -1}, 0, strict=True), row({1: 2}, 1)]),
+        asking(outputs, [row({0: -1}, -7)]),
+    ]
+    random = np.random.default_rng(0)
+    points = random.integers(-2, 3, size=(300, 2, 3)).astype(np.float32)
+    ties = 0
+    for property in properties:
+        graph, asked = before_last_map(net, by_place(net, property))
+        whole = [d for d in asked.disjuncts if not d.rows]  # satisfied by every place: there is nothing to ask
+        assert whole or asked.outputs == 8 or not asked.disjuncts, "the scores are asked"
+        for point in points:
+            answer = [Fraction(int(v)) for v in net.replay(point).reshape(-1)]
+            scores = graph.forward(torch.from_numpy(point.astype(np.float64))[None])[0].reshape(-1)
+            ties += len(set(scores.tolist())) < 8
+            exact = [Fraction(v) for v in scores.tolist()]
+            broken = any(all(r.holds({}, answer) for r in d.rows) for d in property.disjuncts)
+            assert broken == any(all(r.holds({}, exact) for r in d.rows) for d in asked.disjuncts)
+    assert ties > 100
+
+
+def test_what_asks_for_more_than_places_stays_as_it_is(tmp_path: Path) -> None:
+    net = network(tmp_path, "ArgMax", axis=1, keepdims=0)
+    for rows in ([row({0: 1, 1: -1}, 0)], [Row({0: Fraction(1)}, Fraction(1), inputs={0: Fraction(1)})]):
+        property = asking(2, rows)
+        assert by_place(net, property) is property
+        assert before_last_map(net, property)[0] is net.graph
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+def test_decided_both_ways(softmax: bool, tmp_path: Path) -> None:
+    net = network(tmp_path, "ArgMax", softmax=softmax, axis=1, keepdims=0)
+    # Row 0 is near (1, 0, 0), whose scores are (1, -1, 2, 0); row 1 may be anything.
+    lower, upper = [0.8, -0.1, -0.1, -1, -1, -1], [1.2, 0.1, 0.1, 1, 1, 1]
+    lines = [f"(declare-const X_{i} Real)\n(declare-const Y_{i} Real)" for i in range(2)]
+    lines += [f"(declare-const X_{i} Real)" for i in range(2, 6)]
+    lines += [
+        f"(assert (>= X_{i} {a}))\n(assert (<= X_{i} {b}))" for i, (a, b) in enumerate(zip(lower, upper, strict=True))
+    ]
+    for violation, expected in (
+        ("(or (< Y_0 2) (> Y_0 2))", "unsat"),
+        ("(= Y_0 3)", "unsat"),
+        ("(= Y_0 2)", "sat"),
+        ("(and (= Y_0 2) (= Y_1 1))", "sat"),
+        ("(>= Y_1 4)", "unsat"),
+    ):
+        spec = tmp_path / "spec.vnnlib"
+        spec.write_text("\n".join([*lines, f"(assert {violation})"]))
+        verdict = netproof.verify(net, spec, device="cpu", timeout=60)
+        assert str(verdict.status) == expected, violation
