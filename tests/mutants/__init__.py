@@ -9,6 +9,7 @@ from mutants import (
     condensed,
     evidence,
     graph,
+    hinges,
     input_rows,
     lp,
     problem,
@@ -24,6 +25,7 @@ from mutants.mutant import PACKAGE, TESTS, Mutant
 MUTANTS: tuple[Mutant, ...] = (
     *rounding.MUTANTS,
     *graph.MUTANTS,
+    *hinges.MUTANTS,
     *condensed.MUTANTS,
     *rebounded.MUTANTS,
     *rivals.MUTANTS,
