@@ -57,6 +57,13 @@ class UnsupportedOp(ModelError):
         self.node = node
 
 
+class Unbounded(ModelError):
+    """Values that nothing bounds on an input set: they overflow there, or a function may not be defined.
+
+    A question about such a set is answered `unknown`, with this as the reason.
+    """
+
+
 class SpecError(NetproofError):
     """A property that is malformed, contradictory, or beyond what is supported."""
 

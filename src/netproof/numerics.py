@@ -39,8 +39,8 @@ INFLATE = 1.0 + 1e-6
 # values, in float32 and float64, on whichever device there is. What these are trusted for stands in docs/trusted.md.
 LIBM = 16
 
-# The same of a runtime that cross-checks and replays: onnxruntime's float32 functions are polynomials of its own, off by
-# up to 4e-7 of the numbers that go into them as measured.
+# The same of a runtime that cross-checks and replays: onnxruntime's float32 functions are polynomials of its own, off
+# by up to 4e-7 of the numbers that go into them as measured.
 RUNTIME = 64
 
 # Values and slopes beyond this are no numbers to compute with: products of them overflow float32, in which is searched.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command import REAL, run, run_cold
+from onnx import TensorProto, numpy_helper
 
 from netproof.cli.commands.supports import CAPABILITIES
 from netproof.model.onnx import reader
@@ -51,6 +52,23 @@ def test_a_proof_and_a_warning(pair: Path) -> None:
     done = run("verify", "contradictory.vnnlib", *NETWORKS, engine=REAL, cwd=pair)
     assert (done.returncode, done.stdout) == (0, "unsat\n"), done.stderr
     assert "the assertions contradict each other, which says nothing (warning: check the spec)" in done.stderr
+
+
+def test_tensors_as_onnx_holds_them(pair: Path) -> None:
+    done = run("verify", "broken.vnnlib", *NETWORKS, "--serialise-assignments", "out/w", engine=REAL, cwd=pair)
+    assert (done.returncode, done.stdout) == (0, "sat\n"), done.stderr
+    found = {path.name: TensorProto.FromString(path.read_bytes()) for path in (pair / "out" / "w").iterdir()}
+    arrays = {name: numpy_helper.to_array(tensor) for name, tensor in found.items()}
+    assert {name: array.tolist() for name, array in arrays.items()} == {
+        "X.pb": [[0.0]],
+        "Y.pb": [[0.0]],
+        "U.pb": [[0.0]],
+        "W.pb": [[0.25]],
+    }
+    assert {str(array.dtype) for array in arrays.values()} == {"float32"}
+    done = run("verify", "broken.vnnlib", *NETWORKS, "--serialise-assignments", "f.onnx", engine=REAL, cwd=pair)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "f.onnx: cannot be made" in done.stderr
 
 
 def test_the_standard_says_timed_out(folder: Path) -> None:

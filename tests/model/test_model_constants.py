@@ -17,7 +17,7 @@ from op_cases import batch_norm
 from netproof.errors import UnsupportedOp
 from netproof.model.affine import Linear, Scale
 from netproof.model.moves import Concat
-from netproof.model.onnx import fold
+from netproof.model.onnx import reference
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 
@@ -194,7 +194,7 @@ def test_numpy_moves_constants_as_the_reference_implementation_does(name: str, m
         return [part.flatten().tolist() for part in op.parts if part is not None]
 
     mine = folded()
-    monkeypatch.setattr(fold, "_moved", lambda c, arrays: None)
+    monkeypatch.setattr(reference, "_moved", lambda c, arrays: None)
     assert mine == folded()
 
 

@@ -71,11 +71,11 @@ def test_gzip_cut_short(tmp_path: Path) -> None:
     fails(path, "gzip file is damaged or cut short")
 
 
-@pytest.mark.parametrize("opset", [7, 99])
+@pytest.mark.parametrize("opset", [6, 99])
 def test_opset(tmp_path: Path, opset: int) -> None:
     model = small_net()
     model.opset = opset
-    fails(model.save(tmp_path / "net.onnx"), f"opset {opset} is outside 8 to 21")
+    fails(model.save(tmp_path / "net.onnx"), f"opset {opset} is outside 7 to {onnx.defs.onnx_opset_version()}")
 
 
 def test_unsupported_operator_names_itself_and_its_node(tmp_path: Path) -> None:
@@ -189,19 +189,14 @@ REFUSED = {
     "div-branches": lambda: Model((2, 3)).add("Div", "x", "x"),
     "matmul-branches": lambda: Model((3, 3)).add("MatMul", "x", "x"),
     "divide-by-zero": lambda: Model((2, 3)).add("Div", "x", np.float32(0.0)),
-    "ceil-mode": lambda: Model((1, 1, 4), 11).add("AveragePool", "x", kernel_shape=[2], strides=[3], ceil_mode=1),
-    "conv3d": lambda: Model((1, 1, 3, 3, 3)).add("Conv", "x", np.ones((1, 1, 2, 2, 2), np.float32)),
     "conv-weights": lambda: Model((1, 1, 3, 3)).add("Conv", "x", "x"),
-    "pad-mode": lambda: Model((2, 3)).add("Pad", "x", ints(0, 1, 0, 1), mode="reflect"),
     "cast": lambda: Model((2, 3)).add("Cast", "x", to=7, out="i").add("Cast", "i", to=1),
     "empty-slice": lambda: Model((2, 3)).add("Slice", "x", ints(1), ints(1), ints(0)),
-    "batched-matmul": lambda: Model((2, 3, 3)).add("MatMul", "x", np.ones((2, 3, 3), np.float32)),
     "stride": lambda: Model((1, 1, 3, 3)).add("Conv", "x", np.ones((1, 1, 2, 2), np.float32), strides=[0, 0]),
     "bias": lambda: Model((1, 3)).add("Gemm", "x", np.ones((3, 2), np.float32), np.ones((5, 2), np.float32)),
     "conv-bias": lambda: Model((1, 1, 3)).add("Conv", "x", np.ones((1, 1, 2), np.float32), np.ones(5, np.float32)),
-    "auto-pad": lambda: Model((1, 1, 8)).add(
-        "Conv", "x", np.ones((1, 1, 2), np.float32), auto_pad="SAME_UPPER", strides=[4]
-    ),
+    "auto-pad": lambda: Model((1, 1, 8)).add("AveragePool", "x", kernel_shape=[2], auto_pad="SAME_UPPER", strides=[4]),
+    "conv4d": lambda: Model((1, 1, 3, 3, 3, 3)).add("Conv", "x", np.ones((1, 1, 2, 2, 2, 2), np.float32)),
     "window": lambda: Model((1, 1, 3, 3)).add("Conv", "x", np.ones((1, 1, 4, 4), np.float32)),
     "training": lambda: Model((2, 3), 13).add("Dropout", "x", np.float32(0.5), np.asarray(True)),
     "exp-of-constant": lambda: Model((2, 3)).add("Exp", np.ones(3, np.float32), out="e").add("Add", "x", "e"),

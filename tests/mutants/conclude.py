@@ -172,8 +172,8 @@ MUTANTS = (
     Mutant(
         "guard-value-without-its-rounding",
         "run/conclude.py",
-        "        high = self._gap(disjunct, point)[1]\n        return Evaluated",
-        "        high = self._gap(disjunct, point)[0]\n        return Evaluated",
+        "        high = whole = self._gap(graph, asked.disjuncts[index], point)[1]",
+        "        high = whole = self._gap(graph, asked.disjuncts[index], point)[0]",
         "what a point shows is at most its value with the rounding: less may contradict what is right",
         CONCLUDE,
     ),

@@ -72,5 +72,4 @@ class LayerScope:
 
 def split_on(scope: Scope, domains: Domains, neurons: Tensor) -> Domains:
     """Split each sub-domain on all of its `neurons` (domain, k), each where its nonlinearity says."""
-    points = split_points(scope.layers, domains.lower, domains.upper)
-    return split(domains, neurons, None if points is None else points.gather(1, neurons.clamp(min=0)))
+    return split(domains, neurons, split_points(scope.layers, domains.lower, domains.upper, neurons))

@@ -71,9 +71,9 @@ def _lines_of_halves(scope: Scope, domains: Domains, origin: Tensor, at: Tensor)
     A split of one operand moves what its neuron's line is in all of them, so all are drawn again.
     """
     lower, upper = domains.lower[origin], domains.upper[origin]
-    points = split_points(scope.layers, domains.lower, domains.upper)
+    points = split_points(scope.layers, domains.lower, domains.upper, at.view(len(domains), -1))
     assert points is not None  # 0 is not where a neuron of several operands is split
-    point, right = points[origin].gather(1, at), torch.arange(len(at), device=at.device)[:, None] % 2 == 0
+    point, right = points.reshape(-1, 1), torch.arange(len(at), device=at.device)[:, None] % 2 == 0
     lower = lower.scatter(1, at, torch.where(right, point, lower.gather(1, at)))
     upper = upper.scatter(1, at, torch.where(right, upper.gather(1, at), point))
     return lines_at(families(scope.layers, Interval(lower, upper), proof=False), domains.slopes[origin])

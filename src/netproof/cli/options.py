@@ -6,7 +6,7 @@ import difflib
 import math
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -57,6 +57,15 @@ WitnessFile = Annotated[
         "--witness", metavar="FILE", help="Save a counterexample: .npy the array, .png a picture of it, else text."
     ),
 ]
+Output = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--output",
+        metavar="NAME",
+        help="A tensor that the outputs are, also from inside the network; repeatable. (default: all outputs)",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Nothing on stderr but errors.")]
 
 
@@ -71,6 +80,11 @@ class Engine:
     options: dict[str, str]
     seed: int = 0
     attack: bool | None = None  # None: as the method has it
+    outputs: tuple[str, ...] | None = None  # None: all of the file's
+
+    def asking(self, outputs: Sequence[str] | None) -> Engine:
+        """Return the same for tensors by name."""
+        return replace(self, outputs=tuple(outputs) if outputs else None)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments for `netproof.api.verify`; the deadline comes from the supervisor."""

@@ -54,6 +54,35 @@ class Linear(Affine):
 
 
 @dataclass(frozen=True, eq=False)
+class Matrices(Affine):
+    """y = x W for each matrix of a batch: (*batch, n, in) by (*batch, in, out); W broadcasts to x's batch."""
+
+    weight: Tensor  # (*batch, in, out), of the axes of the batch some or all
+    radius: Affine | None = None
+
+    def forward(self, *xs: Tensor) -> Tensor:
+        (x,) = xs
+        return x @ self.weight
+
+    def adjoint(self, coef: Tensor) -> tuple[Tensor, ...]:
+        return (coef @ self.weight.mT,)
+
+    def absolute(self) -> Matrices:
+        return Matrices(self.weight.abs())
+
+    def linear(self) -> Matrices:
+        return Matrices(self.weight)
+
+    @property
+    def fan(self) -> int:
+        return max(self.weight.shape[-2:])
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Matrices:
+        radius = None if self.radius is None else self.radius.to(device, dtype)
+        return Matrices(self.weight.to(device, dtype), radius)
+
+
+@dataclass(frozen=True, eq=False)
 class Scale(Affine):
     """y = mult · x + add, elementwise; both broadcast to x's shape, never beyond it."""
 

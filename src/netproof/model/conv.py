@@ -20,7 +20,6 @@ from netproof.model.affine import magnitude, moved
 from netproof.model.ops import Affine
 from netproof.model.phases import Phases
 
-Pair = tuple[int, int]
 Shape = tuple[int, ...]
 
 UNFOLD_LIMIT = 1 << 26  # entries of an unfolded chunk: 512 MiB in float64
@@ -28,30 +27,25 @@ UNFOLD_LIMIT = 1 << 26  # entries of an unfolded chunk: 512 MiB in float64
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A 2-D correlation from images (C, H, W) to images (D, H', W'), without bias."""
+    """A correlation from images (C, *sides) to images (D, *sides'), without bias; two sides, or three of a volume."""
 
-    weight: Tensor  # (D, C/groups, kh, kw)
-    stride: Pair
-    padding: Pair
-    dilation: Pair
+    weight: Tensor  # (D, C/groups, *window)
+    stride: Shape
+    padding: Shape
+    dilation: Shape
     groups: int
-    image: tuple[int, int, int]  # (C, H, W)
+    image: Shape  # (C, *sides)
 
     @property
-    def window(self) -> Pair:
-        return (int(self.weight.shape[2]), int(self.weight.shape[3]))
+    def window(self) -> Shape:
+        return tuple(int(size) for size in self.weight.shape[2:])
 
     @property
-    def result(self) -> tuple[int, int, int]:
-        """Return the shape of the result, (D, H', W')."""
-        _, height, width = self.image
-        sides = [
-            (size + 2 * p - d * (k - 1) - 1) // s + 1
-            for size, p, d, k, s in zip(
-                (height, width), self.padding, self.dilation, self.window, self.stride, strict=True
-            )
-        ]
-        return (int(self.weight.shape[0]), sides[0], sides[1])
+    def result(self) -> Shape:
+        """Return the shape of the result, (D, *sides')."""
+        zipped = zip(self.image[1:], self.padding, self.dilation, self.window, self.stride, strict=True)
+        sides = [(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, p, d, k, s in zipped]
+        return (int(self.weight.shape[0]), *sides)
 
     @property
     def fan_in(self) -> int:
@@ -62,20 +56,20 @@ class Kernel:
         return int(self.weight.shape[0]) // self.groups * math.prod(self.window)
 
     def correlate(self, x: Tensor) -> Tensor:
-        """Map images (n, C, H, W) to (n, D, H', W')."""
+        """Map images (n, C, *sides) to (n, D, *sides')."""
         if self.weight.dtype == torch.float64:
             return self._chunked(self._unfold, x, self.result)
-        return F.conv2d(x, self.weight, None, self.stride, self.padding, self.dilation, self.groups)
+        convolution = F.conv2d if len(self.window) == 2 else F.conv3d
+        return convolution(x, self.weight, None, self.stride, self.padding, self.dilation, self.groups)
 
     def transposed(self, y: Tensor) -> Tensor:
-        """Map (n, D, H', W') to (n, C, H, W): the adjoint of `correlate`."""
+        """Map (n, D, *sides') to (n, C, *sides): the adjoint of `correlate`."""
         if self.weight.dtype == torch.float64:
             return self._chunked(self._fold, y, self.image)
         if self.phases is not None:
             return self.phases(y)
-        return F.conv_transpose2d(
-            y, self.weight, None, self.stride, self.padding, self._rest(), self.groups, self.dilation
-        )
+        transposed = F.conv_transpose2d if len(self.window) == 2 else F.conv_transpose3d
+        return transposed(y, self.weight, None, self.stride, self.padding, self._rest(), self.groups, self.dilation)
 
     def _rest(self) -> list[int]:
         """Count the rows and columns of the image that no window reaches, because the stride steps over them."""
@@ -93,19 +87,20 @@ class Kernel:
     @cached_property
     def phases(self) -> Phases | None:
         """Return the transposed direction as a plain convolution; None where it cannot be, or is cheaper as it is."""
-        same = all(pair[0] == pair[1] for pair in (self.stride, self.padding, self.window, self.result[1:]))
-        if not same or self.groups > 1 or self.dilation != (1, 1):
+        if len(self.window) > 2 or self.groups > 1 or self.dilation != (1, 1):
+            return None
+        if not all(pair[0] == pair[1] for pair in (self.stride, self.padding, self.window, self.result[1:])):
             return None
         if self.stride[0] == 1 and self.weight.device.type == "cpu":
             return None
-        return Phases.of(self.weight, self.stride[0], self.padding[0], self.image[1:], self.result[1])
+        return Phases.of(self.weight, self.stride[0], self.padding[0], (self.image[1], self.image[2]), self.result[1])
 
     def _grouped(self) -> Tensor:
-        """Return the weight as matrices, (groups, D/groups, C/groups·kh·kw)."""
+        """Return the weight as matrices, (groups, D/groups, C/groups·taps)."""
         return self.weight.reshape(self.groups, -1, self.fan_in)
 
     def _unfold(self, x: Tensor) -> Tensor:
-        columns = F.unfold(x, self.window, self.dilation, self.padding, self.stride)
+        columns = self._columns(x)
         columns = columns.reshape(x.shape[0], self.groups, self.fan_in, -1)
         return (self._grouped() @ columns).reshape(x.shape[0], *self.result)
 
@@ -113,13 +108,46 @@ class Kernel:
         rows = y.reshape(y.shape[0], self.groups, self.weight.shape[0] // self.groups, -1)
         columns = self._grouped().mT @ rows
         columns = columns.reshape(y.shape[0], -1, columns.shape[-1])
-        return F.fold(columns, self.image[1:], self.window, self.dilation, self.padding, self.stride)
+        return self._summed(columns)
+
+    def _columns(self, x: Tensor) -> Tensor:
+        """Return the entries of every window, (n, C·taps, windows). Of a volume, its slices are channels of planes."""
+        if len(self.window) == 2:
+            return F.unfold(x, self.window, self.dilation, self.padding, self.stride)
+        n, (channels, _, *plane) = x.shape[0], self.image
+        x = F.pad(x, (0, 0, 0, 0, self.padding[0], self.padding[0]))
+        slices = x[:, :, self._slices.to(x.device)]  # (n, C, taps, windows, H, W), both counted along the depth
+        planes = slices.permute(0, 3, 1, 2, 4, 5).reshape(-1, channels * self.window[0], *plane)
+        columns = F.unfold(planes, self.window[1:], self.dilation[1:], self.padding[1:], self.stride[1:])
+        return columns.reshape(n, self.result[1], *columns.shape[1:]).transpose(1, 2).reshape(n, columns.shape[1], -1)
+
+    def _summed(self, columns: Tensor) -> Tensor:
+        """Add up the entries of every window (n, C·taps, windows) where they stand: the adjoint of `_columns`."""
+        if len(self.window) == 2:
+            return F.fold(columns, self.image[1:], self.window, self.dilation, self.padding, self.stride)
+        n, (channels, depth, *plane) = columns.shape[0], self.image
+        windows = self.result[1]
+        columns = (
+            columns.reshape(n, columns.shape[1], windows, -1).transpose(1, 2).reshape(n * windows, columns.shape[1], -1)
+        )
+        planes = F.fold(columns, tuple(plane), self.window[1:], self.dilation[1:], self.padding[1:], self.stride[1:])
+        slices = planes.reshape(n, windows, channels, self.window[0], *plane).permute(0, 2, 3, 1, 4, 5)
+        whole = columns.new_zeros(n, channels, depth + 2 * self.padding[0], *plane)
+        index = self._slices.to(columns.device).reshape(-1)
+        whole.index_add_(2, index, slices.reshape(n, channels, -1, *plane))
+        return whole[:, :, self.padding[0] : self.padding[0] + depth]
+
+    @property
+    def _slices(self) -> Tensor:
+        """Return which slice of the padded volume each tap of each window along the depth reads: (taps, windows)."""
+        taps = torch.arange(self.window[0]) * self.dilation[0]
+        return taps[:, None] + torch.arange(self.result[1]) * self.stride[0]
 
     def _chunked(self, apply: Callable[[Tensor], Tensor], x: Tensor, out: Shape) -> Tensor:
         """Apply a function to slices of the batch whose unfolded form is of bounded size."""
         if x.shape[0] == 0:
             return x.new_zeros(0, *out)
-        entries = self.groups * self.fan_in * self.result[1] * self.result[2]
+        entries = self.groups * self.fan_in * math.prod(self.result[1:])
         pieces = [apply(chunk) for chunk in torch.split(x, max(1, UNFOLD_LIMIT // max(1, entries)))]
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
@@ -128,7 +156,7 @@ class Kernel:
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Kernel:
         weight = self.weight.to(device, dtype)
-        if weight.device.type == "cpu" and dtype == torch.float32:
+        if weight.device.type == "cpu" and dtype == torch.float32 and weight.ndim == 4:
             # On CPUs the transposed convolution runs two to three times as fast in this layout.
             weight = weight.contiguous(memory_format=torch.channels_last)
         return replace(self, weight=weight)
@@ -136,7 +164,7 @@ class Kernel:
 
 @dataclass(frozen=True, eq=False)
 class _Convolution(Affine):
-    """What both directions share. Shapes are the nodes', (N, C, length) or (N, C, height, width)."""
+    """What both directions share. Shapes are the nodes': (N, C, length), (N, C, height, width) or with a depth."""
 
     kernel: Kernel
     bias: Tensor | None  # (channels out,)
@@ -144,12 +172,12 @@ class _Convolution(Affine):
     out_shape: Shape
     radius: Affine | None = None
 
-    def _image(self, x: Tensor, channels: tuple[int, int, int]) -> Tensor:
+    def _image(self, x: Tensor, channels: Shape) -> Tensor:
         return x.reshape(-1, *channels) if x.shape[0] else x.new_zeros(0, *channels)
 
     def _with_bias(self, y: Tensor, batch: int) -> Tensor:
         if self.bias is not None:
-            y = y + self.bias[:, None, None]
+            y = y + self.bias.reshape(-1, *(1 for _ in self.kernel.window))
         return y.reshape(batch, *self.out_shape)
 
     def offset(self) -> Tensor | None:

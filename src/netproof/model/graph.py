@@ -58,6 +58,14 @@ class Graph:
             found.append(frozenset({node.index}).union(*(found[i] for i in node.inputs)))
         return tuple(found)
 
+    def ending_at(self, index: int) -> tuple[Graph, list[int]]:
+        """Return the graph whose output is this node, without what it does not need; also which nodes it kept."""
+        kept = sorted(self.ancestors[index] | {0})
+        place = {old: new for new, old in enumerate(kept)}
+        nodes = [self.nodes[i] for i in kept]
+        moved = [replace(n, index=place[n.index], inputs=tuple(place[i] for i in n.inputs)) for n in nodes]
+        return Graph(tuple(moved)), kept
+
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Graph:
         """Return the same graph there; the copy is kept, since every part of a run asks for it."""
         device = torch.device(device)

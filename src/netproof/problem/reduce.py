@@ -26,6 +26,7 @@ from netproof.errors import SpecError
 from netproof.model.combined import AnyNetwork
 from netproof.numerics import float_up, nearest_float32
 from netproof.problem.extend import extended
+from netproof.problem.order import before_last_map
 from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.problem.property import Ball, Box, Disjunct, Property, Row
 from netproof.problem.rounding import FLOAT32_MAX, Rounded
@@ -46,9 +47,10 @@ def reduce(network: AnyNetwork, property: Property) -> list[Problem]:
     check_sizes(network, property)
     if property.inputs_read:
         property = replace(property, disjuncts=tuple(map(_without_idle_rows, property.disjuncts)))
+    last, property = before_last_map(network, property)
     read = property.inputs_read
     # One graph for all, so that they share their work.
-    graph = extended(network.graph, property.derived, read) if read or property.derived else network.graph
+    graph = extended(last, property.derived, read) if read or property.derived else last
     width = property.outputs + len(property.derived)
     problems = []
     for members in _on_one_set(property.disjuncts):

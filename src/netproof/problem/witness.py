@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from netproof.core.verdict import TensorValue, Witness
 from netproof.model.combined import AnyNetwork, Mapped
 from netproof.model.evaluate import evaluate
+from netproof.model.graph import Graph
 from netproof.numerics import float_down, float_up
 from netproof.problem.derived import Derived, derived_spreads, derived_values
 from netproof.problem.property import Ball, Disjunct, Property
@@ -172,11 +173,11 @@ def _note(disjunct: Disjunct) -> str:
 
 
 def rounding_gap(
-    network: AnyNetwork, disjunct: Disjunct, x: NDArray[Any], derived: Sequence[Derived] = ()
+    graph: Graph, disjunct: Disjunct, x: NDArray[Any], derived: Sequence[Derived] = ()
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Bound each row's left side − rhs for the real-valued network at the float32 point x: (low, high), one per row."""
-    point = torch.from_numpy(np.asarray(x, dtype=np.float64)).reshape(1, *network.input_shape)
-    value, error = evaluate(network.graph, point)
+    """Bound each row's left side − rhs for the real-valued graph at the float32 point x: (low, high), one per row."""
+    point = torch.from_numpy(np.asarray(x, dtype=np.float64)).reshape(1, *graph.input.shape)
+    value, error = evaluate(graph, point)
     if not bool((value.isfinite() & error.isfinite()).all()):  # beyond float64: nothing is known
         return (-math.inf,) * len(disjunct.rows), (math.inf,) * len(disjunct.rows)
     middle, radius = _fractions(value.numpy()), _fractions(error.numpy())

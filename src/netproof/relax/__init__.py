@@ -7,8 +7,8 @@ from typing import Any
 
 from netproof.errors import ModelError
 from netproof.model.graph import Graph
-from netproof.model.nonlinear import LeakyRelu, Product, Relu
-from netproof.model.nonlinear.smooth import Smooth
+from netproof.model.nonlinear import LeakyRelu, Product, Relu, SoftmaxEntry
+from netproof.model.nonlinear.smooth import Sin, Smooth
 from netproof.model.nonlinear.steps import Floor, Round, Step
 from netproof.model.ops import Nonlinear, Op
 from netproof.relax.hinge import HingeRelaxation
@@ -16,8 +16,9 @@ from netproof.relax.lines import Corners, Family, Fan, Line, Lines, Mix
 from netproof.relax.product import ProductRelaxation
 from netproof.relax.relaxation import Relaxation
 from netproof.relax.slots import Slots
-from netproof.relax.smooth import SmoothRelaxation, shape_of
+from netproof.relax.smooth import SmoothRelaxation, WaveRelaxation, shape_of
 from netproof.relax.smooth.shapes import smooth_types
+from netproof.relax.softmax import SoftmaxRelaxation
 from netproof.relax.steps import FloorRelaxation, RoundRelaxation, StepRelaxation
 
 __all__ = [
@@ -73,10 +74,12 @@ register(Product, lambda op: ProductRelaxation())
 register(Step, lambda op: StepRelaxation())
 register(Floor, lambda op: FloorRelaxation())
 register(Round, lambda op: RoundRelaxation())
+register(SoftmaxEntry, lambda op: SoftmaxRelaxation(op.arity))
 
 
 def _smooth(op: Smooth) -> SmoothRelaxation:
-    return SmoothRelaxation(op, shape_of(op))
+    kind = WaveRelaxation if isinstance(op, Sin) else SmoothRelaxation
+    return kind(op, shape_of(op))
 
 
 for _type in smooth_types():

@@ -24,6 +24,7 @@ class Relaxation(ABC):
     """
 
     arity: int = 1  # the number of operands
+    undefined: str | None = None  # why `range` may be infinite: where g is not defined; None: it is everywhere
     kink: float | None = None  # the only point to the left and right of which g is linear; None: there is none
 
     @abstractmethod
@@ -62,8 +63,8 @@ class Relaxation(ABC):
         `times` roundings of slope·h and one of the intercept, each of a relative size `unit`. The bounds of a
         sub-domain are those of the whole set rounded to float32, so they may reach a little beyond.
         """
-        reach = h.magnitude * _BEYOND + 1e-37
-        wide = Interval(h.lower - reach, h.upper + reach)
+        below, above = (end.abs() * _BEYOND + 1e-37 for end in h)  # by end: a function may not be defined far beyond
+        wide = Interval(h.lower - below, h.upper + above)
         slope = self.over_operands(self.steepest(wide) * wide.magnitude)
         return enlarged(unit) * ((times + 1) * slope + self.range(wide).magnitude)
 

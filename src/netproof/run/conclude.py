@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, NOTHING, PINNED, ROUNDING
 from netproof.core.verdict import Stats, Status, Verdict, Witness, finite
 from netproof.model.combined import AnyNetwork
+from netproof.model.graph import Graph
 from netproof.numerics import few_roundings
+from netproof.problem.order import before_last_map
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
 from netproof.problem.witness import confirmed, in_set, project, rounding_gap, violated
@@ -33,7 +35,7 @@ WEIGHING = 16  # roundings in the weights of rows beyond one per row: their expo
 class Evaluated:
     """What the real-valued network is known to do at one point of a disjunct's input set."""
 
-    upper: float  # the largest row is at most this
+    upper: float  # the largest row, as problems ask it, is at most this
     violates: bool  # every row is on its side for certain, rounding included
     disjunct: int
     point: tuple[float, ...]
@@ -44,6 +46,7 @@ class Evidence:
 
     def __init__(self, network: AnyNetwork, property: Property) -> None:
         self._network, self._property = network, property
+        self._asked = before_last_map(network, property)  # what bounds are of; violations are the whole network's
         empty = [disjunct.box.empty for disjunct in property.disjuncts]
         self._proved = [Fraction(int(e)) for e in empty]  # by disjunct, the share of its input set that is proved
         self._bounds = [math.inf if e else -math.inf for e in empty]  # by disjunct, the bound proved on all of its set
@@ -149,7 +152,7 @@ class Evidence:
         if index is None:
             return self._contradicted("a witness violates nothing", [], stats)
         disjunct = self._property.disjuncts[index]
-        low, high = self._gap(disjunct, witness.input)
+        low, high = self._gap(self._network.graph, disjunct, witness.input)
         sure = confirmed(disjunct, high)
         return Verdict(
             Status.SAT,
@@ -178,12 +181,17 @@ class Evidence:
         point = project(self._lowest[index].point.numpy(), disjunct)
         if not in_set(point, disjunct):  # a ball may hold no float32
             return None
-        high = self._gap(disjunct, point)[1]
-        return Evaluated(max(high, default=0.0), confirmed(disjunct, high), index, tuple(point.tolist()))
+        graph, asked = self._asked
+        high = whole = self._gap(graph, asked.disjuncts[index], point)[1]
+        if graph is not self._network.graph:
+            whole = self._gap(self._network.graph, disjunct, point)[1]
+        return Evaluated(max(high, default=0.0), confirmed(disjunct, whole), index, tuple(point.tolist()))
 
-    def _gap(self, disjunct: Disjunct, point: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Bound each row's left side − rhs at a point, for the real-valued network."""
-        return rounding_gap(self._network, disjunct, point, self._property.derived)
+    def _gap(
+        self, graph: Graph, disjunct: Disjunct, point: NDArray[Any]
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Bound each row's left side − rhs at a point, for the real-valued graph."""
+        return rounding_gap(graph, disjunct, point, self._property.derived)
 
     def _contradiction(self, seen: Sequence[Evaluated]) -> str:
         """Say what in the evidence cannot be true; empty where nothing is."""

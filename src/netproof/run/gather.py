@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +12,7 @@ import torch
 
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Witness
+from netproof.errors import Unbounded
 from netproof.methods.build import build_method
 from netproof.methods.declared import BOX_BATCHES
 from netproof.methods.plan import Strategy, choose_strategy
@@ -83,17 +85,20 @@ class Gather:
             if attack:
                 self._attack_all(problems[:AHEAD])
             if not self._evidence.is_settled:
-                problems = self._first_look(problems, limit=0)
+                with suppress(Unbounded):
+                    problems = self._first_look(problems, limit=0)
         if attack and not self._evidence.is_settled:
             self._attack_all(problems)
         if self._evidence.is_settled:
             return
         if how is Strategy.INPUTS:
-            return self._over_inputs(problems)
+            with suppress(Unbounded):  # boxes rest on intervals of the whole set, a root on better bounds of it
+                return self._over_inputs(problems)
         # A method without the option comes here where there is no LP form: splitting neurons alone need not end there.
         batches = int(self._run.options.get(BOX_BATCHES.name, BOX_BATCHES.default) or 0)
         if how is Strategy.INPUTS_FIRST and batches > 0:
-            problems = self._first_look(problems, limit=batches * self._boxes_at_once)
+            with suppress(Unbounded):
+                problems = self._first_look(problems, limit=batches * self._boxes_at_once)
         if not self._evidence.is_settled:
             self._search_all(problems, attack)
 
@@ -153,7 +158,10 @@ class Gather:
         """Search one problem after the other; every problem that is not reached stays as open as it was."""
         for i, problem in enumerate(problems):
             goal = self._goal(problem)
-            outcome = self._search(problem, goal, i, len(problems), attack)
+            try:
+                outcome = self._search(problem, goal, i, len(problems), attack)
+            except Unbounded as error:
+                outcome = Outcome.nothing(len(problem.disjuncts), str(error))
             self._evidence.see(problem, goal)
             self._evidence.add(problem, outcome)
             if self._evidence.is_over:

@@ -18,7 +18,7 @@ from support.queries import Both, save_text
 def test_both_readings_have_the_same_violations(seed: int) -> None:
     old, new = (parse_property(text) for text in Both(seed, 2, 2).texts(assertions=3, depth=3))
     rng = random.Random(seed)
-    for _ in range(200):
+    for _ in range(60):
         x, y = ([Fraction(rng.randint(-6, 6), 4) for _ in range(2)] for _ in range(2))
         assert old.violated(x, y) == new.violated(x, y), (x, y)
 

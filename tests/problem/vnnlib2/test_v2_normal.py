@@ -40,7 +40,15 @@ def test_intervals_of_one_form_do_not_multiply() -> None:
 
 
 def test_options_that_say_more_than_another_are_dropped() -> None:
-    assert len(reading("(or (<= Y[0] 0.0) (and (<= Y[0] 0.0) (<= Y[1] 0.0)))").disjuncts) == 1
+    (disjunct,) = reading("(or (<= Y[0] 0.0) (and (<= Y[0] 0.0) (<= Y[1] 0.0)))").disjuncts
+    assert [row.coefs for row in disjunct.rows] == [{0: 1}]
+
+
+def test_a_strict_limit_says_more_than_one_that_is_not() -> None:
+    (disjunct,) = reading("(<= Y[0] 1.0)", "(< Y[0] 1.0)").disjuncts
+    assert [row.strict for row in disjunct.rows] == [True]
+    assert len(reading("(<= Y[0] 1.0)", "(or (< Y[0] 1.0) (<= Y[1] 0.0))").disjuncts) == 2
+    assert len(reading("(< Y[0] 1.0)", "(or (<= Y[0] 1.0) (<= Y[1] 0.0))").disjuncts) == 1
 
 
 def test_deep_and_wide_nests_are_read_in_time() -> None:

@@ -104,13 +104,14 @@ class BlockNet(BoxNet):
         self._row_const = const.to(self._device)
 
     def interval(self, pre: int, known: MutableMapping[int, Interval]) -> Interval:
-        middle, spread = self._block[pre].const, with_vanishing(self._slack[pre] * 4)
+        # The radius is not enlarged beyond the slack, as in `through`.
+        middle, spread = self._block[pre].const, with_vanishing(enlarged(self._slack[pre] * 4))
         for j, coef in self._block[pre].coef.items():
             lower, upper = known[j]
             mid = lower / 2 + upper / 2
             radius = torch.maximum(upper - mid, mid - lower)
             middle = torch.addmm(middle, mid, coef.T)
-            spread = torch.addmm(spread, radius, self._absolute[pre][j].T, alpha=enlarged(1.0))
+            spread = torch.addmm(spread, radius, self._absolute[pre][j].T)
         return Interval(middle - spread, middle + spread)
 
     def neurons(self, pre: int, neuron: Tensor, box: Tensor, lines: Mapping[int, Tensor]) -> LinearForm:

@@ -10,6 +10,7 @@ Rounding is charged by weights from the intervals of a hull of all boxes: no val
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from netproof.bounds.boxes.blame import Share, blamed
 from netproof.bounds.boxes.blocks import BlockNet, fits
 from netproof.bounds.boxes.combine import combine, combined
 from netproof.bounds.boxes.net import BoxNet, WalkedNet
+from netproof.bounds.boxes.quadratic import Operands, Remainder, last_products
 from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.linear.memory import budget, rows_that_fit
 from netproof.bounds.linear.region import BoxRegion, Region
@@ -64,6 +66,7 @@ class _Layers:
     h: dict[int, Interval]  # by the node that is read: (box, m)
     lines: dict[int, Tensor]  # by nonlinear node: (box, 3, m)
     shares: dict[int, Share] | None  # by the node that is read; None: nobody asks
+    operands: dict[int, Operands]  # by nonlinear node, of the last products
 
 
 class BoxBounder:
@@ -91,6 +94,7 @@ class BoxBounder:
         kinks = {pre: {relaxation.kink for relaxation in readers} for pre, readers in self._readers.items()}
         self._kink = {pre: next(iter(found)) if len(found) == 1 else None for pre, found in kinks.items()}
         self._pairs_at_once = {pre: self._pairs_that_fit(pre) for pre in self._read}
+        self._last = {graph.nodes[i].inputs[0]: i for i in last_products(graph)}  # by what they read
 
     def unknown(self, count: int) -> Tensor:
         """Return `signs` of boxes of which nothing is known."""
@@ -102,6 +106,8 @@ class BoxBounder:
         entries = 8 * self.graph.entries + 8 * self.rows.valid.shape[1] * widest
         if self.graph.input.size <= FEW_INPUTS:
             entries += 2 * self.graph.input.size * self.neurons
+        if self._last:
+            entries += 8 * self.rows.valid.shape[1] * self.graph.input.size**2
         fit = max(1, budget(self.device) // (8 * entries))
         return fit if self.graph.input.size <= FEW_INPUTS else min(fit, WIDE[self.device.type])
 
@@ -147,12 +153,14 @@ class BoxBounder:
         keep: dict[int, Tensor] = {}
         form, least = self._rows(target, region, lines, keep)
         total = torch.zeros_like(lower)
+        if layers.operands:
+            form, least, total = self._quadratic((target, region, lines, box), (form, least), keep, layers.operands)
         if blame:
             for index, coef in keep.items():
                 node = self.graph.nodes[index]
                 assert layers.shares is not None
                 share = layers.shares.get(node.inputs[0])
-                if share is not None:
+                if share is not None and index not in layers.operands:
                     total = total + blamed(node, coef, layers.h[node.inputs[0]], layers.lines[index], share, box)
         if least.shape[1] > 1:
             mixed, value = combined(form, combine(form, least, lower, upper), lower, upper)
@@ -171,7 +179,7 @@ class BoxBounder:
         self, inputs: Interval, region: BoxRegion, signs: Tensor, deadline: Deadline, *, blame: bool = False
     ) -> _Layers:
         """Bound the neurons of boxes; with `blame`, also whose width makes theirs: large where inputs are many."""
-        layers = _Layers({}, {}, {} if blame else None)
+        layers = _Layers({}, {}, {} if blame else None, {})
         known = {0: inputs}
         for index in self.graph.nonlinear:
             node = self.graph.nodes[index]
@@ -210,12 +218,15 @@ class BoxBounder:
         box, neuron = self._unstable(pre, h).nonzero(as_tuple=True)
         if len(box) == 0:
             return h
-        parts = []
+        parts: list[tuple[Tensor, Tensor, Tensor, LinearForm]] = []
         step = self._pairs_at_once[pre]
         for some, these in zip(box.split(step), neuron.split(step), strict=True):
             deadline.check()
             parts.append(self._pairs(pre, some, these, region, layers))
-        below, above, share = parts[0] if len(parts) == 1 else (torch.cat(c) for c in zip(*parts, strict=True))
+        below, above, share = (torch.cat([part[k] for part in parts]) for k in range(3))  # type: ignore[misc]
+        if pre in self._last:
+            coef, const = (torch.cat([part[3][k].unflatten(0, (2, -1)) for part in parts], 1) for k in range(2))
+            layers.operands[self._last[pre]] = Operands.of(h, region, (box, neuron), (coef, const))
         if layers.shares is not None:
             layers.shares[pre] = Share(box, neuron, share)
         flat = box * h.lower.shape[1] + neuron
@@ -226,16 +237,16 @@ class BoxBounder:
 
     def _pairs(
         self, pre: int, box: Tensor, neuron: Tensor, region: BoxRegion, layers: _Layers
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return lower and upper bounds (pair,) of h, and each coordinate's share in its width (pair, input or 0)."""
+    ) -> tuple[Tensor, Tensor, Tensor, LinearForm]:
+        """Return bounds (pair,) of h, each coordinate's share in its width (pair, input or 0), and the forms."""
         here = region.select(box.repeat(2))
         form = self._net.neurons(pre, neuron, box, layers.lines)
         least = here.least(form)
         if layers.shares is None:
-            return least[: len(box)], -least[len(box) :], least.new_zeros(len(box), 0)
+            return least[: len(box)], -least[len(box) :], least.new_zeros(len(box), 0), form
         width = (form.coef.abs() * here.radius).view(2, len(box), -1).sum(0)
         share = width / width.sum(1, keepdim=True).clamp(min=1e-300)
-        return least[: len(box)], -least[len(box) :], share
+        return least[: len(box)], -least[len(box) :], share, form
 
     # --- rows ---
 
@@ -247,6 +258,34 @@ class BoxBounder:
         padding = ~self.rows.valid[target]
         form = LinearForm(form.coef.masked_fill(padding[..., None], 0.0), form.const.masked_fill(padding, -torch.inf))
         return form, region.least(form).nan_to_num(nan=-torch.inf)
+
+    def _quadratic(
+        self,
+        asked: tuple[Tensor, BoxRegion, Mapping[int, Tensor], Tensor | None],
+        planes: tuple[LinearForm, Tensor],
+        keep: Mapping[int, Tensor],
+        operands: Mapping[int, Operands],
+    ) -> tuple[LinearForm, Tensor, Tensor]:
+        """Return the better of the rows' forms by planes and those by one quadratic form, and what either costs.
+
+        asked: targets, boxes, lines, and which box is whose. The cost is divided among coordinates: (target, input).
+        """
+        target, region, lines, box = asked
+        mine = {i: one if box is None else one.select(box) for i, one in operands.items()}
+        by_middle = {**lines, **{i: one.lines for i, one in mine.items()}}
+        form, least = planes
+        parts = [Remainder.of(keep[i], one, region.radius) for i, one in mine.items()]
+        remainder = functools.reduce(Remainder.plus, parts)
+        other, _ = self._rows(target, region, by_middle, {})
+        other, loss = remainder.joined_to(other, region)
+        value = region.least(other).nan_to_num(nan=-torch.inf)
+        better = value > least
+        form = LinearForm(
+            torch.where(better[..., None], other.coef, form.coef), torch.where(better, other.const, form.const)
+        )
+        cost = torch.where(better, loss, remainder.size + remainder.error).sum(1, keepdim=True)
+        share = remainder.share / remainder.share.sum(1, keepdim=True).clamp(min=1e-300)
+        return form, torch.where(better, value, least), cost * share
 
 
 def _lines(relaxation: Relaxation, h: Interval) -> Tensor:

@@ -17,7 +17,7 @@ from netproof.bounds.linear.region import Region
 from netproof.bounds.linear.sums import tightened
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
-from netproof.errors import ModelError
+from netproof.errors import Unbounded
 from netproof.model.graph import Graph, Node
 from netproof.model.ops import Affine, Input, Nonlinear
 from netproof.numerics import enlarged, lowered, rounding, with_vanishing
@@ -45,18 +45,25 @@ class Intervals:
         """Bound the next node from its inputs' bounds; past the deadline, over a ball as over a box."""
         node = self.graph.nodes[len(self.of)]
         bound = self._bound(node)
-        if not bool((bound.lower.isfinite() & bound.upper.isfinite()).all()):
-            raise ModelError(
-                "values overflow float64 on this input set",
-                place=f"node {node.name!r}",
-                remedy="use a smaller input set",
-            )
+        finite = bound.lower.isfinite() & bound.upper.isfinite()
+        if not bool(finite.all()):
+            raise Unbounded(self._why(node, finite), place=f"node {node.name!r}", remedy="use a smaller input set")
         self.of.append(bound)
         self.charge.magnitude.append(self.of[-1].magnitude)
         self.charge.weight.append(self._weight(node))
         if self.linear_on_a_ball(node.index) and self._is_read(node):
             self._over_the_ball(node, deadline or Deadline())
         return self.of[-1]
+
+    def _why(self, node: Node, finite: Tensor) -> str:
+        """Say why not all entries of a node are finite: where its function is not defined, with the bounds there."""
+        found = relaxation_of(node.op).undefined if isinstance(node.op, Nonlinear) else None
+        if found is None:
+            return "values overflow float64 on this input set"
+        h = self.of[node.inputs[0]].flat
+        entry = int(finite.flatten().int().argmin()) if h.lower.numel() == finite.numel() else None
+        where = "" if entry is None else f", which is bounded by {h.lower[entry]:.6g} and {h.upper[entry]:.6g}"
+        return f"{found}{where}"
 
     def tighten(self, index: int, better: Interval) -> None:
         """Replace a node's bounds by confirmed, tighter ones."""
@@ -125,15 +132,16 @@ class Intervals:
 def through(op: Affine, inputs: Sequence[Interval], weight: Tensor) -> Interval:
     """Bound an affine op on intervals (n, *node) of what it reads; weight (*node): its charge by rounding.
 
-    Midpoint and radius: |W m + b − exact| and the rounding of |W| r are both under γ(|W||x| + |b|). What only moves
-    numbers moves their bounds.
+    Midpoint and radius: |W m + b − exact|, the rounding of |W| r, of r itself and of the ends are each under the
+    weight, γ(|W||x| + |b|). The radius is not enlarged beyond that: a sum of squares must not seem negative. What only
+    moves numbers moves their bounds.
     """
     if not op.fan and op.radius is None:
         return Interval(*(op.forward(*side) for side in zip(*inputs, strict=True)))
     mids = [x.lower / 2 + x.upper / 2 for x in inputs]
     radii = [torch.maximum(x.upper - m, m - x.lower) for x, m in zip(inputs, mids, strict=True)]
     middle, spread = op.forward(*mids), op.absolute().linear().forward(*radii)
-    spread = enlarged(spread) + with_vanishing(weight * 4)
+    spread = spread + with_vanishing(enlarged(weight * 4))
     return Interval(middle - spread, middle + spread)
 
 

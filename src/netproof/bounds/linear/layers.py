@@ -76,11 +76,24 @@ def splittable(layers: Sequence[Layer], lower: Tensor, upper: Tensor) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat([lower[:, :0] > 0, *parts], 1)
 
 
-def split_points(layers: Sequence[Layer], lower: Tensor, upper: Tensor) -> Tensor | None:
-    """Return where each neuron is split, for bounds (domain, U) of h: (domain, U); None where that is 0 for all."""
+def split_points(layers: Sequence[Layer], lower: Tensor, upper: Tensor, neurons: Tensor) -> Tensor | None:
+    """Return where neurons (domain, k) are split, for bounds (domain, U) of h; None where that is 0 for all.
+
+    Of a neuron of one operand it is asked for itself alone: finding the point may take a while.
+    """
     if split_at_zero(layers):
         return None
-    return torch.cat([r.split_point(Interval(lower[:, packed], upper[:, packed])) for r, packed in alike(layers)], 1)
+    at = neurons.clamp(min=0)
+    here = Interval(lower.gather(1, at), upper.gather(1, at))
+    found = torch.zeros_like(here.lower)
+    for relaxation, packed in alike(layers):
+        if relaxation.arity == 1:
+            point = relaxation.split_point(here)
+        else:
+            every = relaxation.split_point(Interval(lower[:, packed], upper[:, packed]))
+            point = every.gather(1, (at - packed.start).clamp(0, every.shape[1] - 1))
+        found = torch.where((at >= packed.start) & (at < packed.stop), point, found)
+    return found
 
 
 def split_at_zero(layers: Sequence[Layer]) -> bool:

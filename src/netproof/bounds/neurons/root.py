@@ -18,6 +18,7 @@ from netproof.bounds.ascent import Climb, Schedule
 from netproof.bounds.condensed.condenser import Condenser, search_copy
 from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.domains import Domains, Known
+from netproof.bounds.linear.copies import first_copies
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.interval import Intervals
 from netproof.bounds.linear.layers import Layer, initial_slopes, settled_at, split_at_zero
@@ -219,6 +220,7 @@ class _Refined:
     sources: Tensor  # (2, size of the node) int8
     places: Tensor | None = None  # (n,) in the flattened node; None: nothing was bounded by slopes
     slopes: Tensor | None = None  # (2, n, U') of the lower and upper bounds
+    first: Tensor | None = None  # see `first_copies`: of those places alone there are slopes
 
 
 def _record(root: Root, pre: int, found: _Refined) -> None:
@@ -229,7 +231,8 @@ def _record(root: Root, pre: int, found: _Refined) -> None:
     if found.places is None or found.slopes is None:
         root.slopes.append(_initial(root, layer.start).half().expand(2, 1, -1))
     else:
-        own = found.slopes[:, torch.searchsorted(found.places, layer.index)]
+        places = layer.index if found.first is None else found.first[layer.index]
+        own = found.slopes[:, torch.searchsorted(found.places, places)]
         # Of two nonlinear nodes that read one, the second comes after neurons that its own do not depend on.
         rest = _initial(root, layer.start)[own.shape[2] :].half().expand(2, layer.count, -1)
         root.slopes.append(torch.cat([own, rest], 2))
@@ -262,9 +265,12 @@ def _refine(
     if len(unstable) == 0 or _intervals_are_tight(root, pre):
         return _Refined(sources)
     bounder = _Neurons(root, pre, schedule, deadline, deepen)
+    first = first_copies(root.problem.graph, pre)
+    first = None if first is None else first.to(root.device)
+    each = unstable if first is None else first[unstable].unique()
     lower, upper = found.lower.flatten().clone(), found.upper.flatten().clone()
     kept: list[Tensor] = []
-    for places in unstable.split(bounder.chunk):
+    for places in each.split(bounder.chunk):
         if deadline.expired:
             break
         value, by, slopes = bounder.bound(places)
@@ -272,9 +278,13 @@ def _refine(
         sources[:, places] = torch.where(gained, by, sources[:, places])
         lower[places] = lower[places].fmax(value.lower)
         upper[places] = upper[places].fmin(value.upper)
-        kept.append(slopes.view(2, len(places), -1).half())
+        kept += [slopes.view(2, len(places), -1).half()] if bounder.optimised else []
+    if first is not None:
+        sources = torch.where(torch.stack([lower[first] > lower, upper[first] < upper]), sources[:, first], sources)
+        lower, upper = lower.maximum(lower[first]), upper.minimum(upper[first])
     intervals.tighten(pre, Interval(lower.view_as(found.lower), upper.view_as(found.upper)))
-    return _Refined(sources) if deadline.expired else _Refined(sources, unstable, torch.cat(kept, 1))
+    # Slopes that were not optimised are those to start from, for all neurons: they need not be kept.
+    return _Refined(sources) if deadline.expired or not kept else _Refined(sources, each, torch.cat(kept, 1), first)
 
 
 def _joined(root: Root, pre: int) -> _Refined:
@@ -312,10 +322,10 @@ class _Neurons:
         self._root, self._pre, self._schedule, self._deadline = root, pre, schedule, deadline
         self._deepen = deepen
         self._readers = _readers(root, pre)
-        self._optimised = schedule.steps > 0 and root.graph32.count > 0
-        self._before = root.nets_before(pre, by_graph=not self._optimised)
+        self.optimised = schedule.steps > 0 and root.graph32.count > 0
+        self._before = root.nets_before(pre, by_graph=not self.optimised)
         rows = rows_that_fit(root.graph64.graph, pre, root.device, torch.float64, grad=False)
-        self.chunk = max(1, (min(rows, self._before.search.climbs_that_fit()) if self._optimised else rows) // 2)
+        self.chunk = max(1, (min(rows, self._before.search.climbs_that_fit()) if self.optimised else rows) // 2)
 
     def bound(self, places: Tensor) -> tuple[Interval, Tensor, Tensor]:
         """Bound h at `places` (n,), confirmed; also what gave each side (2, n), and the slopes (2n, U') of both."""
@@ -325,12 +335,12 @@ class _Neurons:
         lower, upper = (side[None] for side in root.packed_bounds)
         known = Known(lower, upper, torch.zeros_like(lower), None)
         start, settled = _initial(root, root.count)[None], self._settled(len(places))
-        if self._optimised:
+        if self.optimised:
             start = start.repeat(len(forms), 1)
-        climb = Climb(self._schedule if self._optimised else Schedule(0), settled, self._deadline)
+        climb = Climb(self._schedule if self.optimised else Schedule(0), settled, self._deadline)
         value, found = bound_forms(nets, (forms, error), known, (start, None), climb)
         slopes, by = found.slopes.expand(len(forms), -1), torch.full_like(value, Source.SLOPES, dtype=torch.int8)
-        if self._optimised and self._deepen is not None:
+        if self.optimised and self._deepen is not None:
             deeper = self._branched(forms, error, slopes, value)
             by[deeper > value] = Source.BRANCHES
             value = value.fmax(deeper)

@@ -34,6 +34,7 @@ def bounds(
     timeout: options.Timeout = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
+    output: options.Output = None,
     json: options.Json = None,
     quiet: options.Quiet = False,
 ) -> int:
@@ -43,6 +44,7 @@ def bounds(
     if method not in METHODS:
         raise UsageError(f"--method: unknown bound {method!r}", remedy="use " + ", ".join(METHODS))
     engine = options.engine(method="auto", device=device, threads=threads, timeout=timeout, settings=None)
+    engine = engine.asking(output)
     outputs = Outputs({"--json": json})
     outputs.check((model, spec))
     display = Display(started=started, timeout=timeout, quiet=quiet)
@@ -64,6 +66,7 @@ def _work(job: Job, *, model: str, spec: str, method: str, engine: options.Engin
     found = api.bounds(
         model,
         spec,
+        outputs=engine.outputs,
         method=method,
         device=engine.device,
         threads=engine.threads,

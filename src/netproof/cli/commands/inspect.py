@@ -19,18 +19,20 @@ from netproof.workers.worker import Job
 
 def inspect(
     model: Annotated[str, typer.Argument(metavar="MODEL.onnx", help="The file; .gz too.")],
+    output: options.Output = None,
     json: options.Json = None,
 ) -> int:
     """Show a network's operators, shapes and neurons, and every node that is not supported.
 
     Exit 2 if there is one, or if `netproof verify` would refuse the file otherwise. The JSON has the keys path, sha256,
-    opset, operators (name: count), input_shape, output_shape, weight_dtypes, layers (index, name, op, inputs, shape,
-    parameters), neurons (node: count), parameters, notes, supported, and unsupported (node, op, line).
+    opset, operators (name: count), input_shape, output_shape, inputs and outputs (name, shape, dtype), weight_dtypes,
+    layers (index, name, op, inputs, shape, parameters), neurons (node: count), parameters, notes, supported, and
+    unsupported (node, op, line).
     """
     path = options.model_file(model)
     outputs = Outputs({"--json": json})
     outputs.check((path,))
-    outcome = supervise(functools.partial(_work, path=path), started=command_started())
+    outcome = supervise(functools.partial(_work, path=path, names=output or None), started=command_started())
     if outcome.ending == Ending.INTERRUPTED:
         print_err(f"netproof: {outcome.reason}")
         return EXIT_INTERRUPTED
@@ -42,10 +44,10 @@ def inspect(
     return outputs.exit_code(0 if found["supported"] else EXIT_USAGE)
 
 
-def _work(job: Job, *, path: str) -> dict[str, Any]:
+def _work(job: Job, *, path: str, names: list[str] | None) -> dict[str, Any]:
     from netproof.model.describe import describe
 
-    found = dataclasses.asdict(describe(path))
+    found = dataclasses.asdict(describe(path, names))
     unsupported = found.pop("unsupported")
     return {**found, "supported": not unsupported, "unsupported": unsupported}
 
@@ -55,8 +57,8 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         "file": found["path"],
         "sha256": found["sha256"],
         "opset": found["opset"],
-        "input": _shape(found["input_shape"]),
-        "output": "unknown" if found["output_shape"] is None else _shape(found["output_shape"]),
+        "input": _sizes(found["input_shape"], found["inputs"]),
+        "output": "unknown" if found["output_shape"] is None else _sizes(found["output_shape"], found["outputs"]),
         "operators": ", ".join(f"{count} {op}" for op, count in found["operators"].items()),
     }
     if not found["unsupported"]:
@@ -72,6 +74,13 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         return
     yield _table(found["layers"])
     yield "SUPPORTED: netproof can verify this network"
+
+
+def _sizes(shape: Sequence[int], parts: Sequence[dict[str, Any]]) -> str:
+    """Write a shape; of several tensors that make one vector, all of theirs too."""
+    if len(parts) < 2:
+        return _shape(shape)
+    return f"{_shape(shape)}: " + ", ".join(f"{part['name']} {_shape(part['shape'])}" for part in parts)
 
 
 def _shape(shape: Sequence[int]) -> str:

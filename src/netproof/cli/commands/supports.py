@@ -39,7 +39,7 @@ CAPABILITIES: dict[str, Callable[[], list[str]]] = {
     "--multiple-node-comparison-theories": _always("SNC", "MNC"),
     "--arithmetic-complexity-theories": _always("BND", "OUTC", "LIN", "POLY"),
     "--optimised-disjunctive-reasoning": _always("true"),
-    "--serialise-assignments": _always("false"),
+    "--serialise-assignments": _always("true"),
     "--unsat-proofs": _always("false"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import gc
 import importlib
@@ -42,11 +43,15 @@ def verify(
     settings: options.Set = None,
     attack: options.Attack = None,
     seed: options.Seed = 0,
+    output: options.Output = None,
     json: options.Json = None,
     results_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write what goes to stdout, as VNN-COMP wants it.")
     ] = None,
     witness: options.WitnessFile = None,
+    serialise_assignments: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Write a counterexample's tensors there, as ONNX holds them.")
+    ] = None,
     quiet: options.Quiet = False,
 ) -> int:
     """Prove that a network satisfies a property, or break it with a counterexample.
@@ -71,25 +76,25 @@ def verify(
         settings=settings,
         seed=seed,
         attack=attack,
-    )
+    ).asking(output)
     paths = {"--json": json, "--results-file": results_file, "--witness": witness}
-    outputs = Outputs(paths, words=STANDARD if networks else {})
+    outputs = Outputs(paths, words=STANDARD if networks else {}, folder=serialise_assignments)
     outputs.check(asked)
     form = form_of(witness)
     if form == "png" and len(models) > 1:
         raise UsageError("--witness cannot draw inputs of several networks", file=witness, remedy="use .npy or .txt")
-    work = functools.partial(_work, model=networks or models[0], spec=spec, engine=engine, form=form)
+    saver = Saver(form, serialise=serialise_assignments is not None)
+    work = functools.partial(_work, model=networks or models[0], spec=spec, engine=engine, saver=saver)
     return answer(work, engine, outputs, asked=asked, started=started, quiet=quiet)
 
 
-def _work(job: Job, *, model: str | dict[str, str], spec: str, engine: options.Engine, form: str) -> Answer:
+def _work(job: Job, *, model: str | dict[str, str], spec: str, engine: options.Engine, saver: Saver) -> Answer:
     prepare(engine)
     from netproof import api
 
-    saver = Saver(form)
-    if form == "png":
+    if saver.form == "png":
         file = model if isinstance(model, str) else next(iter(model.values()))
-        saver = Saver(form, image_layout(_input_shape(file), file))
+        saver = dataclasses.replace(saver, layout=image_layout(_input_shape(file), file))
     verdict = api.verify(model, spec, **engine.arguments(), deadline=job.deadline, progress=job.teller())
     return reply(verdict, engine, saver)
 

@@ -71,6 +71,7 @@ def robust(
     settings: options.Set = None,
     attack: options.Attack = None,
     seed: options.Seed = 0,
+    output: options.Output = None,
     json: options.Json = None,
     witness: options.WitnessFile = None,
     quiet: options.Quiet = False,
@@ -93,7 +94,7 @@ def robust(
         settings=settings,
         seed=seed,
         attack=attack,
-    )
+    ).asking(output)
     if label < 0:
         raise UsageError(f"--label: {label} is not an output", remedy="outputs count from 0")
     outputs = Outputs({"--json": json, "--witness": witness})

@@ -72,7 +72,7 @@ def open_question(
     """
     from netproof.model.load import load_network
 
-    network = load_network(model)
+    network = load_network(model, outputs=engine.outputs)
     centre = read_centre(question, tuple(network.input_shape))
     layout = centre.layout or image_layout(network.input_shape, model) if form == "png" else None
     asker = Asker(job, network, question, centre, label, engine, Saver(form, layout, centre.pixels))

@@ -11,7 +11,7 @@ from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED
 from netproof.cli.options import Engine
 from netproof.cli.process.supervisor import Ending, Outcome
 from netproof.cli.show.output import Hashes, Outputs, to_json
-from netproof.cli.show.witness_file import Saver
+from netproof.cli.show.witness_file import Saver, serialised
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.versions import accelerator, versions
 from netproof.run.record import Record
@@ -29,6 +29,7 @@ class Answer:
     file: str | bytes | None = None  # the witness as a file, where that is not the record's text
     note: str = ""
     accelerator: Mapping[str, str | None] = field(default_factory=dict)
+    tensors: Mapping[str, bytes] = field(default_factory=dict)  # of the witness, by file, where they are asked for
 
     @property
     def saved(self) -> str | bytes | None:
@@ -39,10 +40,12 @@ class Answer:
 def reply(verdict: Verdict, engine: Engine, saver: Saver) -> Answer:
     """Make what the worker sends back: plain values, and the witness as a file where it is not to be text."""
     device, file, notes = used_device(engine.device), None, [""]
+    tensors: dict[str, bytes] = {}
     if verdict.witness is not None:
         file, about = saver.content(verdict.witness.input)
         notes = [verdict.witness.note, about]
-    return Answer(Record.of(verdict), device, file, "; ".join(filter(None, notes)), accelerator(device))
+        tensors = serialised(verdict.witness) if saver.serialise else {}
+    return Answer(Record.of(verdict), device, file, "; ".join(filter(None, notes)), accelerator(device), tensors)
 
 
 def used_device(asked: str) -> str:
@@ -65,6 +68,7 @@ def deliver(
 ) -> str | None:
     """Write the files, then `text` to stdout; return the path of the witness, where it was written."""
     contents: dict[str, str | bytes | None] = {"--results-file": text, "--witness": found.saved}
+    outputs.add_files(found.tensors)
     if outputs.paths["--json"] is not None:
         contents["--json"] = to_json({**document(found, engine, asked, hashes or Hashes(asked)), **more})
     return outputs.paths["--witness"] if "--witness" in outputs.deliver(contents, text) else None

@@ -90,10 +90,13 @@ class Outputs:
     paths: Mapping[str, str | None] = field(default_factory=dict)
     _failed: list[UsageError] = field(default_factory=list)
     words: Mapping[str, str] = field(default_factory=dict)  # what stdout says in place of some verdicts
+    folder: str | None = None  # for the tensors of a witness, which stdout then leaves out
 
     def check(self, inputs: Iterable[str]) -> None:
         """Find out before the work, not after it, that a result could not be written."""
         taken = {os.path.realpath(path): path for path in inputs}
+        if self.folder is not None:
+            _make_folder(self.folder)
         for option, path in self.paths.items():
             if path is None or (path, option) == (STDOUT, "--json"):
                 continue
@@ -116,7 +119,7 @@ class Outputs:
         """
         written = [option for option, content in contents.items() if self._write(option, content)]
         verdict, *rest = text.split("\n", 1)
-        said = "\n".join([self.words.get(verdict, verdict), *rest])
+        said = "\n".join([self.words.get(verdict, verdict), *(rest if self.folder is None else [""])])
         on_stdout = contents.get("--json") if self.paths.get("--json") == STDOUT else said
         try:
             print_out(str(on_stdout))
@@ -124,6 +127,15 @@ class Outputs:
             for error in self._failed:
                 print_err(f"netproof: error: {error}")
         return written
+
+    def add_files(self, contents: Mapping[str, bytes]) -> None:
+        """Write files into the folder."""
+        for name, content in contents.items():
+            try:
+                write_whole(Path(self.folder or ".") / name, content)
+            except OSError as error:
+                wrong = f"cannot write {name}: {error.strerror or error}"
+                self._failed.append(UsageError(wrong, file=self.folder, remedy="free the disk or go elsewhere"))
 
     def exit_code(self, otherwise: int) -> int:
         return EXIT_USAGE if self._failed else otherwise
@@ -144,6 +156,17 @@ class Outputs:
             )
             return False
         return True
+
+
+def _make_folder(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot be made: {error.strerror or error}", file=folder, remedy="give another folder"
+        ) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError("cannot be written to", file=folder, remedy="give another folder")
 
 
 def _check_writable(option: str, path: str, real: str) -> None:

@@ -13,6 +13,8 @@ from netproof.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
+    from netproof.core.verdict import Witness
+
 FORMS = {".npy": "npy", ".png": "png"}  # by suffix; any other is text, except OTHER_PICTURES, which are refused
 HALF_STEP = 1 / 510  # half of one of the 255 steps of grey
 OTHER_PICTURES = {".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".svg", ".pdf"}
@@ -78,6 +80,7 @@ class Saver:
     form: str
     layout: Layout | None = None
     pixels: Callable[[np.ndarray], np.ndarray] | None = None
+    serialise: bool = False  # every tensor as ONNX holds one, too
 
     def content(self, witness: np.ndarray) -> tuple[bytes | None, str]:
         """Return the file, None where it is the witness as text; and a note on what a picture does not show."""
@@ -91,6 +94,20 @@ class Saver:
             return buffer.getvalue(), ""
         assert self.layout is not None
         return _png(self.layout.picture(witness if self.pixels is None else self.pixels(witness)))
+
+
+def serialised(witness: Witness) -> dict[str, bytes]:
+    """Return every tensor of a witness as an ONNX TensorProto, by the name of its file; without names it is X and Y."""
+    from onnx import numpy_helper
+
+    arrays = {tensor.name: (tensor.array, tensor.dtype) for tensor in witness.tensors}
+    arrays = arrays or {"X": (witness.input, "real"), "Y": (witness.output, "real")}
+    return {
+        f"{name}.pb": numpy_helper.from_array(
+            array if dtype == "real" else array.astype(dtype), name
+        ).SerializeToString()
+        for name, (array, dtype) in arrays.items()
+    }
 
 
 def _png(values: np.ndarray) -> tuple[bytes, str]:

@@ -2,5 +2,6 @@
 
 from netproof.model.nonlinear.hinge import LeakyRelu, Relu
 from netproof.model.nonlinear.product import Product
+from netproof.model.nonlinear.softmax import SoftmaxEntry
 
-__all__ = ["LeakyRelu", "Product", "Relu"]
+__all__ = ["LeakyRelu", "Product", "Relu", "SoftmaxEntry"]

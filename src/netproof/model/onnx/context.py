@@ -88,7 +88,10 @@ class Builder:
         self.nodes = [Node(0, Input(), (), shape, name)]
         self.room = room
         self.kinds = [kind]  # the coarsest type that holds every value of the node as a runtime computes it
+        self.rewritten: dict[str, onnx.NodeProto] = {}  # by their first output: nodes that onnxruntime is given instead
         self.slack: dict[int, Affine] = {}  # of nodes whose constants a runtime rounds: how far its own may lie
+
+        self.softmax: dict[int, tuple[int, bool]] = {}  # see `Trace`
 
     def add(self, op: Op, inputs: Sequence[Ref], name: str, slack: Affine | None = None) -> Ref:
         empty = [torch.zeros(0, *ref.shape, dtype=torch.float64) for ref in inputs]
@@ -131,7 +134,8 @@ class Context:
         self.name = name
         self.file = file
         self.notes: list[str] = []
-        self._builder = builder
+        self.fused = False  # whether the result stands for a pattern of several nodes that ends with this one
+        self.builder = builder
         self._attributes = {a.name: a for a in proto.attribute}
 
     def attr(self, name: str, default: Any = None) -> Any:
@@ -208,20 +212,66 @@ class Context:
 
     def held_by(self, ref: Ref) -> str:
         """Return the coarsest type that holds every value of the node; the file may have cast it to a finer one."""
-        return self._builder.kinds[ref.index]
+        return self.builder.kinds[ref.index]
+
+    # --- what was read before, for patterns of several nodes ---
 
     def made(self, index: int) -> Node:
         """Return a node of the graph being built."""
-        return self._builder.nodes[index]
+        return self.builder.nodes[index]
+
+    def ref(self, index: int) -> Ref:
+        """Return the value of a node that was emitted before."""
+        return Ref(index, self.builder.nodes[index].shape, self.builder.kinds[index])
+
+    def slack_of(self, index: int) -> Affine | None:
+        """Return how far a runtime's own constants may lie from those of a node."""
+        return self.builder.slack.get(index)
+
+    def maker(self, tensor: str) -> onnx.NodeProto | None:
+        """Return the node of the file that makes a tensor; None where it is a constant or an input."""
+        return next((node for node in self.file.model.graph.node if tensor in node.output), None)
+
+    def before(self, tensor: str, kind: str) -> Ref | None:
+        """Return what the node that makes a tensor reads, where it is of this kind: it is then read past that node."""
+        node, own = self.maker(tensor), None
+        for position, name in enumerate(self.proto.input):
+            if name == tensor and isinstance(found := self.input(position), Ref):
+                own = self.made(found.index)
+        if node is None or own is None or node.op_type != kind or len(own.inputs) != 1:
+            return None
+        self.fused = True
+        return self.ref(own.inputs[0])
 
     def emit(self, op: Op, *inputs: Ref, slack: Affine | None = None) -> Ref:
         """Add a node. A runtime's own constants may lie up to `slack` from those of the op."""
         try:
-            result = self._builder.add(op, inputs, self.name, slack)
+            result = self.builder.add(op, inputs, self.name, slack)
         except RuntimeError as error:  # what torch raises for shapes that do not fit
             self.refuse(f"its inputs do not fit: {str(error).splitlines()[0]}", "check it with onnx.checker")
         self.claim(result.shape)
         return result
+
+    def is_softmax(self, result: Ref, of: Ref, *, log: bool) -> Ref:
+        """Remember that a result is the softmax of another node along its last axis; return it."""
+        self.builder.softmax[result.index] = (of.index, log)
+        return result
+
+    def instead(self, op: str, inputs: list[Value | None], **attributes: Any) -> Context:
+        """Return another node in place of this one."""
+        proto = onnx.helper.make_node(op, [f"in{i}" for i in range(len(inputs))], self.proto.output, **attributes)
+        return Context(proto, inputs, self.builder, self.file, self.name)
+
+    def give_runtime(self, **attributes: Any) -> None:
+        """Give onnxruntime the node with these attributes, which mean the same and which it can run."""
+        if self.maker(self.proto.output[0]) is None:
+            self.refuse("onnxruntime does not run it inside another node", "export with explicit pads")
+        node = onnx.NodeProto()
+        node.CopyFrom(self.proto)
+        kept = [attribute for attribute in node.attribute if attribute.name not in attributes]
+        del node.attribute[:]
+        node.attribute.extend([*kept, *(onnx.helper.make_attribute(key, value) for key, value in attributes.items())])
+        self.builder.rewritten[self.proto.output[0]] = node
 
     def fits(self, *sizes: int, what: str = "its sizes") -> None:
         """Refuse numbers that no array within the limit can have, before they are computed with."""
@@ -231,10 +281,10 @@ class Context:
     def claim(self, shape: Sequence[int]) -> None:
         """Refuse a result of this shape, before it is made, where all of them together would be too large."""
         count = entries(shape)
-        if count > self._builder.room:
+        if count > self.builder.room:
             size = "x".join(map(str, shape))
             self.refuse(f"its result of shape {size} makes the network too large", TOO_LARGE)
-        self._builder.room -= count
+        self.builder.room -= count
 
     def refuse(self, why: str, remedy: str | None = None) -> NoReturn:
         raise UnsupportedOp(self.op, node=self.name, why=why, file=self.file.path, remedy=remedy)

@@ -17,7 +17,7 @@ from netproof.model.onnx.external import draw_in, parse_proto
 from netproof.model.origin.constant import Constant
 from netproof.model.origin.external import ExternalFile, model_data
 
-OPSETS = range(8, 22)
+OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
 FLOATS = {
     onnx.TensorProto.FLOAT: "float32",
     onnx.TensorProto.FLOAT16: "float16",
@@ -81,10 +81,26 @@ def parse(data: bytes, path: str, sha256: str) -> OnnxFile:
         raise ModelError("not an ONNX model: it has no graph", file=path, remedy="export the model again")
     opset = _opset(model, path)
     whole, external = draw_in(model, path)
-    if whole is None:
-        return OnnxFile(model, data, path, sha256, opset)
+    if model.functions:
+        model = _written_out(model, path)
+        whole = bytes(model.SerializeToString())
+    if not external:
+        return OnnxFile(model, data if whole is None else whole, path, sha256, opset)
+    assert whole is not None
     names = ", ".join(Path(file.path).name for file in external)
     return OnnxFile(model, whole, path, sha256, opset, (f"weights lie beside the model, in {names}",), external)
+
+
+def _written_out(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
+    """Return the model with the calls of its own functions replaced by their nodes, as onnxruntime does too."""
+    import onnx.inliner
+
+    try:
+        return onnx.inliner.inline_local_functions(model)
+    except Exception as error:  # onnx raises whatever its C++ code does
+        raise ModelError(
+            f"its functions cannot be written out: {error}", file=path, remedy="inline them with onnx.inliner"
+        ) from error
 
 
 def _opset(model: onnx.ModelProto, path: str) -> int:

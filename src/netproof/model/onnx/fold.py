@@ -6,30 +6,30 @@ arithmetic goes through `netproof.model.origin.constant`, which carries a radius
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import onnx
-import torch
-from onnx import helper
 
 from netproof.model.onnx.context import Context, Value
-from netproof.model.onnx.file import FLOATS, INTEGERS
 from netproof.model.onnx.operators.arithmetic import broadcast
-from netproof.model.onnx.size import claim_result
+from netproof.model.onnx.operators.data.casts import as_cast, cast_constant
+from netproof.model.onnx.operators.data.rearrange import MOVED, rearranged
+from netproof.model.onnx.reference import evaluate
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
-from netproof.numerics import coarseness
 
 MOVES = {
-    "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
-    "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where", "Neg", "Relu", "Abs",
-    "Max", "Min", "Clip",
+    "Concat", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
+    "Unsqueeze", "Neg", "Relu", "Abs", "Max", "Min", "Clip",
 }  # fmt: skip
 INTEGER_ONLY = {
     "Add", "Sub", "Mul", "Div", "Mod", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin", "Range", "Not",
-    "And", "Or", "NonZero", "ScatterND",
+    "And", "Or", "Xor", "NonZero",
+}  # fmt: skip
+SPECIAL = {
+    "Constant", "ConstantOfShape", "Shape", "Size", "Cast", "CastLike", "Dropout", "MatMul", "Reciprocal", "ReduceMean",
 }  # fmt: skip
 COMPARISONS = {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
 ARITHMETIC: dict[str, Callable[..., Constant]] = {
@@ -44,9 +44,7 @@ STEADY = {"Abs", "Neg", "Relu"}  # elementwise, and no two results are farther a
 
 def foldable(operator: str) -> bool:
     """Say whether some constant form of the operator can be folded."""
-    special = ("Constant", "ConstantOfShape", "Shape", "Size", "Cast", "Dropout", "MatMul", "Reciprocal")
-    known = MOVES | INTEGER_ONLY | COMPARISONS | ARITHMETIC.keys()
-    return operator in special or operator in known
+    return operator in SPECIAL | MOVES | MOVED.keys() | INTEGER_ONLY | COMPARISONS | ARITHMETIC.keys()
 
 
 def fold(c: Context) -> list[Value]:
@@ -55,8 +53,10 @@ def fold(c: Context) -> list[Value]:
     floats = any(v is not None and v.is_float for v in inputs)
     if c.op in ("Cast", "Reciprocal"):
         c.claim(c.constant(0).shape)
+    if c.op == "CastLike":
+        c = as_cast(c)
     if c.op == "Cast":
-        return [_cast(c)]
+        return [cast_constant(c)]
     if c.op == "Dropout":
         return [c.constant(0)]
     if c.op == "ConstantOfShape":
@@ -65,15 +65,41 @@ def fold(c: Context) -> list[Value]:
         return [_finite(c, constant.divide(constant.constant(1.0), c.constant(0)))]
     if c.op == "MatMul" and floats:
         return [_finite(c, _matrix_product(c))]
+    if c.op in ("ReduceSum", "ReduceMean") and floats:
+        return [_finite(c, _reduced(c))]
+    if c.op in ("ReduceMax", "ReduceMin") and floats and not constant.loose(constant.radius, *inputs):
+        return list(_exactly(c, inputs))
     if floats and c.op in ARITHMETIC:
         operands = [c.constant(i) for i in range(1 if c.op == "Sqrt" else 2)]
         c.claim(broadcast(c, *(operand.shape for operand in operands)))
         return [_finite(c, ARITHMETIC[c.op](*operands))]
+    if c.op in MOVED and c.op != "Pad":
+        return [rearranged(c)]
     if c.op in MOVES or (c.op in INTEGER_ONLY | COMPARISONS and not floats):
         return list(_exactly(c, inputs))
     if c.op in COMPARISONS and all(v is not None and v.radius is None for v in inputs):
         return list(_exactly(c, inputs))
     c.refuse("its constant inputs cannot be folded exactly", "fold constants when exporting, e.g. with onnxsim")
+
+
+def _reduced(c: Context) -> Constant:
+    """Sum, or average, a float constant over axes: a product with ones."""
+    k = c.constant(0)
+    rank = len(k.shape)
+    axes = c.attr_or_input("axes", 1)
+    if not axes and c.attr("noop_with_empty_axes", 0) == 1:
+        return k
+    over = sorted({c.axis(axis, rank) for axis in axes or range(rank)})
+    rest = [axis for axis in range(rank) if axis not in over]
+    count = math.prod(k.shape[axis] for axis in over)
+    c.claim(k.shape)
+    flat = k.moved(lambda entries: entries.transpose(*rest, *over).reshape(-1, count))
+    total = constant.matrix_product(flat, constant.constant(np.ones((count, 1))))
+    if c.op == "ReduceMean":
+        total = constant.divide(total, constant.constant(float(count)))
+    kept = bool(c.attr("keepdims", 1))
+    shape = [1 if axis in over else size for axis, size in enumerate(k.shape) if kept or axis not in over]
+    return total.moved(lambda entries: entries.reshape(shape))
 
 
 def _matrix_product(c: Context) -> Constant:
@@ -96,7 +122,7 @@ def _finite(c: Context, result: Constant) -> Constant:
 
 def _exactly(c: Context, inputs: list[Constant | None]) -> list[Constant]:
     radii = [v is not None and v.radius is not None for v in inputs]
-    values = _evaluate(c, [None if v is None else v.value for v in inputs])
+    values = evaluate(c, [None if v is None else v.value for v in inputs])
     if not any(radii):
         return [_like(c, v, None, inputs) for v in values]
     if c.op in STEADY:
@@ -106,7 +132,7 @@ def _exactly(c: Context, inputs: list[Constant | None]) -> list[Constant]:
         c.refuse("the rounding of its folded constants cannot be carried", "fold constants when exporting")
     first = inputs[0]
     assert first is not None
-    moved = _evaluate(c, [first.radius, *(None if v is None else v.value for v in inputs[1:])])
+    moved = evaluate(c, [first.radius, *(None if v is None else v.value for v in inputs[1:])])
     return [_like(c, v, np.asarray(r), inputs) for v, r in zip(values, moved, strict=True)]
 
 
@@ -122,87 +148,6 @@ def _like(c: Context, value: np.ndarray, radius: np.ndarray | None, inputs: list
     widths = [float(v.slack.max(initial=0.0)) for v in floats if v.slack is not None]
     slack = np.full(value.shape, max(widths)) if widths else None
     return Constant(value, radius, slack, constant.coarsest(*floats))
-
-
-def _evaluate(c: Context, arrays: list[np.ndarray | None]) -> list[np.ndarray]:
-    """Run one node on arrays in place of its inputs; None stands for an input that is left out."""
-    there = [array for array in arrays if array is not None]
-    try:
-        claim_result(c, there)
-        moved = _moved(c, there)
-        with np.errstate(all="ignore"):  # sizes that overflow are refused, not warned of
-            outputs = _reference(c, arrays) if moved is None else [moved]
-    except (ValueError, LookupError, RuntimeError, TypeError, AttributeError, ArithmeticError) as error:
-        c.refuse(f"its constant inputs do not fit: {error}", "export the model again")
-    if any(np.asarray(output).dtype == object for output in outputs):
-        c.refuse("its constant inputs have no numbers for a result", "export the model again")
-    return [np.asarray(output) for output in outputs]
-
-
-def _moved(c: Context, arrays: list[np.ndarray]) -> np.ndarray | None:
-    """Compute by numpy what an exported `x.view(x.size(0), -1)` is made of; None for anything else.
-
-    Nearly every model has that, and importing the reference implementation takes longer than reading the model.
-    """
-    if c.op == "Gather" and arrays[1].size:
-        return np.take(arrays[0], arrays[1], axis=c.attr("axis", 0))
-    if c.op == "Unsqueeze" and (axes := c.attr_or_input("axes", 1)):
-        return np.expand_dims(arrays[0], tuple(axes))
-    if c.op == "Concat" and (axis := c.attr("axis")) is not None:
-        return np.concatenate(arrays, axis=axis)
-    return None
-
-
-def _reference(c: Context, arrays: list[np.ndarray | None]) -> list[np.ndarray]:
-    """Run one node by onnx's reference implementation."""
-    from onnx.reference import ReferenceEvaluator
-
-    names = [f"in{i}" if array is not None else "" for i, array in enumerate(arrays)]
-    node = onnx.NodeProto()
-    node.CopyFrom(c.proto)
-    del node.input[:]
-    node.input.extend(names)
-    feeds = {name: array for name, array in zip(names, arrays, strict=True) if array is not None}
-    declared = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), None)
-        for name, array in feeds.items()
-    ]
-    results = [helper.make_tensor_value_info(name, 0, None) for name in node.output if name]
-    graph = helper.make_graph([node], "constant", declared, results)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", c.opset)])
-    return list(ReferenceEvaluator(model).run(None, feeds))
-
-
-def _cast(c: Context) -> Constant:
-    source = c.constant(0)
-    target = c.attr("to")
-    if target in FLOATS:
-        if source.is_float:
-            return _rounded(c, source, FLOATS[target])
-        value = source.value.astype(np.float64)
-        narrow = value.astype(helper.tensor_dtype_to_np_dtype(target))
-        if not np.array_equal(narrow.astype(np.float64), value) or np.abs(value).max(initial=0) > 2**53:
-            c.refuse(f"an integer does not fit {FLOATS[target]} exactly")
-        return Constant(value, dtype=getattr(torch, FLOATS[target]))
-    if target not in INTEGERS:
-        c.refuse("it casts to a type that is not supported")
-    if source.radius is not None:
-        c.refuse("a rounded constant cannot become an integer")
-    return Constant(source.value.astype(helper.tensor_dtype_to_np_dtype(target)))
-
-
-def _rounded(c: Context, source: Constant, kind: str) -> Constant:
-    """Convert a float constant to another float type, rounded as the file says."""
-    dtype = getattr(torch, kind)
-    if coarseness(dtype) <= coarseness(source.dtype):
-        return replace(source, dtype=dtype)
-    if constant.loose(constant.radius, source) or constant.loose(constant.slack, source):
-        c.refuse("a rounded constant is rounded again", "fold constants when exporting, e.g. with onnxsim")
-    with np.errstate(over="ignore"):
-        narrow = source.value.astype(kind).astype(np.float64)
-    if not np.isfinite(narrow).all():
-        c.refuse(f"a constant overflows {kind}", "export the model in float32")
-    return Constant(narrow, dtype=dtype)
 
 
 def _constant_of_shape(c: Context) -> Constant:

@@ -7,7 +7,7 @@ counts X_0, X_1, …; each of them is then a part of it. Several outputs are one
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -16,8 +16,10 @@ import torch
 from netproof.core.limits import LARGEST, entries
 from netproof.errors import ModelError, UsageError
 from netproof.model.moves import Concat, Index, Reshape
+from netproof.model.onnx.bodies import reads
 from netproof.model.onnx.context import Builder, Ref
 from netproof.model.onnx.file import FLOATS, OnnxFile, type_name
+from netproof.model.onnx.opsets import IR_VERSION, oldest_alike
 from netproof.model.onnx.shapes import Shape, fixed_shape
 from netproof.model.origin.constant import Constant
 from netproof.model.origin.trace import Link, TensorInfo
@@ -35,7 +37,7 @@ class Interface:
         self.outputs = self._asked(outputs)
         self.order = self.needed(self.outputs)
         self.inputs = self._counted()
-        self.used = {name for node in self.order for name in node.input} | set(self.outputs)
+        self.used = {name for node in self.order for name in reads(node)} | set(self.outputs)
 
     def error(self, message: str, *, place: str | None = None, remedy: str | None = None) -> ModelError:
         return ModelError(message, file=self._file.path, place=place, remedy=remedy)
@@ -68,7 +70,7 @@ class Interface:
         inputs = self._declared
         if len(inputs) > 1:
             every = dict.fromkeys([*(value.name for value in self._file.model.graph.output), *self.outputs])
-            taken = {name for node in self.needed(every) for name in node.input} | set(every)
+            taken = {name for node in self.needed(every) for name in reads(node)} | set(every)
             used = [value for value in inputs if value.name in taken]
             inputs = used if len(used) == 1 else inputs
         if not inputs:
@@ -94,7 +96,7 @@ class Interface:
                 raise self.error(f"value {name!r} depends on itself", remedy="export the model again")
             open_.add(name)
             stack.append((name, True))
-            stack.extend((parent, False) for parent in reversed(node.input) if parent not in done)
+            stack.extend((parent, False) for parent in reversed(reads(node)) if parent not in done)
         return order
 
     # --- inputs ---
@@ -180,21 +182,29 @@ class Interface:
         sizes = [math.prod(shape) for shape in shapes if shape is not None]
         return (sum(sizes),) if len(sizes) == len(shapes) else None
 
-    def runnable(self) -> bytes:
-        """Return the file for onnxruntime: without inputs and nodes that play no part, with the outputs asked for."""
+    def runnable(self, rewritten: Mapping[str, onnx.NodeProto]) -> bytes:
+        """Return the file for onnxruntime: without inputs and nodes that play no part, with the outputs asked for.
+
+        rewritten: nodes to give it in place of the file's own, by their first output.
+        """
         model, declared = self._file.model, [value.name for value in self._file.model.graph.output]
         every_input = len(self._declared) == len(self.inputs) == sum(v.name in self.used for v in self.inputs)
         whole = every_input and len(self.order) == len(model.graph.node) and list(self.outputs) == declared
-        if whole:
+        older = oldest_alike(model, self._file.opset)
+        if whole and not rewritten and older == self._file.opset and model.ir_version <= IR_VERSION:
             return self._file.data
         smaller = onnx.ModelProto()
         smaller.CopyFrom(model)
         graph = smaller.graph
         del graph.node[:], graph.input[:], graph.value_info[:], graph.output[:]
-        graph.node.extend(self.order)
+        graph.node.extend(rewritten.get(node.output[0], node) for node in self.order)
         graph.input.extend(v for v in self.inputs if v.name in self.used or len(self.inputs) == 1)
         given = {value.name: value for value in model.graph.output}
         graph.output.extend(given.get(name, onnx.ValueInfoProto(name=name)) for name in self.outputs)
+        smaller.ir_version = min(model.ir_version, IR_VERSION)
+        for entry in smaller.opset_import:
+            if entry.domain in ("", "ai.onnx"):
+                entry.version = older
         return bytes(smaller.SerializeToString())
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from netproof.core.limits import LARGEST
 from netproof.errors import UnsupportedOp
 from netproof.model.graph import Graph
 from netproof.model.onnx import operators  # noqa: F401 (it registers the converters)
+from netproof.model.onnx.bodies import Body, body, branch, has_body, reads
 from netproof.model.onnx.context import CONVERTERS, Builder, Context, Ref, Value, is_known
 from netproof.model.onnx.file import FLOATS, OnnxFile, read_file, read_tensor
 from netproof.model.onnx.fold import constant_attribute, fold, foldable
@@ -24,10 +25,7 @@ from netproof.model.origin.constant import Constant
 from netproof.model.origin.trace import Link, Step, Stored, TensorInfo, Trace, together
 
 HINTS = {
-    "Softmax": "drop a final Softmax: it keeps the order of the outputs",
-    "LogSoftmax": "drop a final LogSoftmax: it keeps the order of the outputs",
     "Loop": "export without control flow",
-    "If": "export without control flow",
     "Scan": "export without control flow",
 }
 
@@ -69,6 +67,10 @@ def declared_output_shape(file: OnnxFile, outputs: Sequence[str] | None = None) 
     return Interface(file, outputs).declared_output_shape()
 
 
+def _nothing(name: str) -> None:
+    """Answer for a body that takes nothing from around it."""
+
+
 def _kind(value: Value) -> str:
     return value.kind if isinstance(value, Ref) else str(value.dtype).removeprefix("torch.")
 
@@ -86,6 +88,7 @@ class _Reader:
         self.notes = list(file.notes)
         self.dtypes: set[str] = set()
         self.links: tuple[Link, ...] = ()
+        self.tensors: dict[int, str] = {}  # by node of the graph, the file's tensor that it is
 
     # --- conversion ---
 
@@ -112,9 +115,10 @@ class _Reader:
                 for name, value in zip(self.interface.outputs, values, strict=True)
                 if isinstance(value, Ref)
             ),
+            builder.softmax,
         )
         inputs = self.interface.input_infos()
-        runnable = self.interface.runnable()
+        runnable = self.interface.runnable(builder.rewritten)
         return Reading(graph, trace, runnable, tuple(kinds), tuple(self.notes), inputs, outputs, builder.kinds[0])
 
     def _output(self, name: str) -> Value:
@@ -146,6 +150,7 @@ class _Reader:
         self.links = self.interface.enter(builder)
         for (tensor, index), info in zip(self.links, infos, strict=True):
             self.values[tensor] = Ref(index, info.shape, kind)
+            self.tensors[index] = tensor
         return builder
 
     def _name(self, node: onnx.NodeProto) -> str:
@@ -170,25 +175,46 @@ class _Reader:
         self._check_known(node)
         inputs = [self._value(i, name) if i else None for i in node.input]
         context = Context(node, inputs, builder, self.file, name)
-        results = self._results(context)
+        results = self._results(context, lambda outer: self._value(outer, name))
         self.notes += context.notes
         for output, value in zip(node.output, results, strict=False):
             if 0 in value.shape and isinstance(value, Ref):
                 context.refuse("its result has size zero", "zero-size tensors cannot be verified")
             self.values[output] = value
-        self._remember(node, name, inputs, [v for o, v in zip(node.output, results, strict=False) if o])
+        self._remember(context, [v for o, v in zip(node.output, results, strict=False) if o])
 
-    def _remember(self, node: onnx.NodeProto, name: str, inputs: list[Value | None], results: list[Value]) -> None:
+    def _remember(self, c: Context, results: list[Value]) -> None:
+        node, name, inputs = c.proto, c.name, c.inputs
         named = [output for output in node.output if output]
-        taken = tuple((i, value.index) for i, value in zip(node.input, inputs, strict=True) if isinstance(value, Ref))
+        read = {i: self.values.get(i) for i in reads(node)[len(inputs) :]}  # by graphs within the node
+        read |= dict(zip(node.input, inputs, strict=True))
+        taken = tuple((i, value.index) for i, value in read.items() if isinstance(value, Ref))
         made = tuple((o, value.index) for o, value in zip(named, results, strict=False) if isinstance(value, Ref))
         if made:
-            self.steps.append(Step(name, node.op_type, taken, made))
+            behind = self._behind(c, [index for _, index in made], [index for _, index in taken])
+            self.steps.append(Step(name, node.op_type, (*taken, *behind), made, c.fused or bool(behind)))
+            self.tensors.update({index: tensor for tensor, index in made if index not in self.tensors})
         for output, value in zip(named, results, strict=False):
             if isinstance(value, Constant):
                 self.constants.append(Stored.of(output, f"node {name!r}", value))
 
-    def _results(self, c: Context) -> list[Value]:
+    def _behind(self, c: Context, made: list[int], taken: list[int]) -> list[Link]:
+        """Return what a step reads past its inputs, where it stands for a pattern of several nodes."""
+        held, seen, links = set(taken), set[int](), []
+        stack = list(made)
+        while stack:
+            index = stack.pop()
+            if index in held or index in seen:
+                continue
+            seen.add(index)
+            if index in self.tensors:
+                links.append((self.tensors[index], index))
+            else:
+                stack.extend(c.made(index).inputs)
+        return links
+
+    def _results(self, c: Context, around: Callable[[str], Value | None]) -> list[Value]:
+        """Convert or fold one node. around: what a graph within the node may take from outside, by name."""
         if c.op == "Constant":
             value = constant_attribute(c)
             if value.is_float:  # the forms without a tensor are float32
@@ -196,12 +222,43 @@ class _Reader:
             return [value]
         if c.op in ("Shape", "Size"):
             return [self._shape(c)]
-        if all(value is None or isinstance(value, Constant) for value in c.inputs):
+        if c.op == "If":
+            return self._inside(c, branch(c), around)
+        constant = all(value is None or isinstance(value, Constant) for value in c.inputs)
+        if constant and foldable(c.op):
             return fold(c)
-        if not is_known(c.op):
-            c.refuse("it is folded only where its inputs are constants", HINTS.get(c.op))
-        found = CONVERTERS[c.op](c)
-        return [found] if isinstance(found, Constant | Ref) else list(found)
+        if not constant and is_known(c.op):
+            found = CONVERTERS[c.op](c)
+            return [found] if isinstance(found, Constant | Ref) else list(found)
+        if (inside := body(c)) is not None:
+            return self._inside(c, inside, _nothing)
+        kind = (
+            "its constant inputs cannot be folded" if constant else "it is folded only where its inputs are constants"
+        )
+        c.refuse(kind, HINTS.get(c.op))
+
+    def _inside(self, c: Context, inside: Body, around: Callable[[str], Value | None]) -> list[Value]:
+        """Convert the nodes that a node stands for; return its results."""
+        values = dict(inside.given)
+        for tensor in inside.initializers:
+            values[tensor.name] = read_tensor(tensor, tensor.name, self.file)
+        file = replace(self.file, opset=inside.opset, model=onnx.ModelProto())  # names inside are not the file's
+
+        def known(name: str) -> Value | None:
+            return values[name] if name in values else around(name)
+
+        for node in inside.nodes:
+            inputs = [known(i) if i else None for i in node.input]
+            if node.domain not in ("", "ai.onnx") or not self._can(node.op_type, inside.opset):
+                c.refuse(f"it holds {node.op_type}, for which netproof has no bounds", HINTS.get(node.op_type))
+            try:
+                results = self._results(Context(node, inputs, c.builder, file, c.name), known)
+            except UnsupportedOp as error:
+                why = error.message.partition(": ")[2]
+                c.refuse(f"in its {node.op_type}, {why}" if c.op != node.op_type else why, error.remedy)
+            values.update(zip(node.output, results, strict=False))
+        found = [known(name) for name, _ in zip(inside.results, c.proto.output, strict=False)]
+        return [value if value is not None else c.refuse("a result is missing") for value in found]
 
     def _shape(self, c: Context) -> Constant:
         shape = np.asarray(c.value(0).shape, dtype=np.int64)
@@ -221,7 +278,7 @@ class _Reader:
                 file=self.file.path,
                 remedy="export with standard ONNX operators only",
             )
-        if not foldable(node.op_type) and not is_known(node.op_type):
+        if not self._can(node.op_type, self.file.opset):
             raise UnsupportedOp(
                 node.op_type,
                 node=name,
@@ -229,6 +286,9 @@ class _Reader:
                 file=self.file.path,
                 remedy=HINTS.get(node.op_type),
             )
+
+    def _can(self, operator: str, opset: int) -> bool:
+        return operator == "If" or foldable(operator) or is_known(operator) or has_body(operator, opset)
 
     def unsupported(self) -> Iterator[UnsupportedOp]:
         """Convert what can be. Behind a node that failed, its result is taken to be anything of its shape;
@@ -238,7 +298,7 @@ class _Reader:
         builder = self._builder()
         declared = declared_shapes(self.file.model.graph)
         for node in self.order:
-            known = all(not i or i in self.values or i in self.initializers for i in node.input)
+            known = all(not i or i in self.values or i in self.initializers for i in reads(node))
             try:
                 self._check_known(node)
                 if known:

@@ -16,13 +16,11 @@ ELEMENTWISE = {
 }  # fmt: skip
 
 
-def claim_result(c: Context, arrays: Arrays) -> None:
-    """Refuse the node where its result would be too large; arrays: its inputs, those left out not among them."""
-    c.claim([_entries(c, arrays)])
+def result_entries(c: Context, arrays: Arrays) -> int:
+    """Return at least as many entries as the results have; arrays: the node's inputs, without those left out.
 
-
-def _entries(c: Context, arrays: Arrays) -> int:
-    """Return at least as many entries as the results have; what is wrong here fails when it is evaluated."""
+    What is wrong here fails when the node is evaluated.
+    """
     if c.op in ELEMENTWISE:
         return _broadcast([array.shape for array in arrays])
     if c.op in GROWING:
@@ -70,6 +68,21 @@ def _non_zero(c: Context, arrays: Arrays) -> int:
     return entries(arrays[0].shape) * max(1, arrays[0].ndim)
 
 
+def _center_crop_pad(c: Context, arrays: Arrays) -> int:
+    return entries(c.integers(1) or []) * entries(arrays[0].shape)
+
+
+def _one_hot(c: Context, arrays: Arrays) -> int:
+    return entries(arrays[0].shape) * entries(c.integers(1) or [])
+
+
+def _max_unpool(c: Context, arrays: Arrays) -> int:
+    """Bound the entries: a result of a given shape, or as many windows as entries."""
+    wanted = entries(c.integers(2) or [])
+    reach = [abs(k) + abs(s) for k, s in zip(c.attr("kernel_shape", []), c.attr("strides") or [1] * 8, strict=False)]
+    return max(wanted, entries(arrays[0].shape) * entries(reach))
+
+
 GROWING: dict[str, Callable[[Context, Arrays], int]] = {
     "Expand": _expand,
     "Tile": _tile,
@@ -78,4 +91,7 @@ GROWING: dict[str, Callable[[Context, Arrays], int]] = {
     "Gather": _gather,
     "GatherND": _gather,
     "NonZero": _non_zero,
+    "CenterCropPad": _center_crop_pad,
+    "OneHot": _one_hot,
+    "MaxUnpool": _max_unpool,
 }

@@ -42,8 +42,8 @@ class Constant:
 
     def moved(self, move: Callable[[np.ndarray], np.ndarray]) -> Constant:
         """Return the constant with its entries moved, and its bounds with them."""
-        radius, slack = (None if k is None else np.ascontiguousarray(move(k)) for k in (self.radius, self.slack))
-        return Constant(np.ascontiguousarray(move(self.value)), radius, slack, self.dtype)
+        radius, slack = (None if k is None else np.array(move(k), order="C") for k in (self.radius, self.slack))
+        return Constant(np.array(move(self.value), order="C"), radius, slack, self.dtype)
 
 
 Bound = Callable[[Constant], np.ndarray | None]  # one of the two below

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class Step:
     op: str
     inputs: tuple[Link, ...]
     outputs: tuple[Link, ...]
+    fused: bool = False  # it stands for a pattern that ends with this node, so it makes no sense at inputs of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,3 +83,5 @@ class Trace:
     origin: tuple[int, ...]  # for each node of the simplified graph, the node here that has the same value
     inputs: tuple[Link, ...] = ()  # the file's inputs
     outputs: tuple[Link, ...] = ()  # the outputs that were asked for, without those that are constants
+    # Nodes that are softmax along the last axis of another node, and whether it is its logarithm.
+    softmax: Mapping[int, tuple[int, bool]] = field(default_factory=dict)

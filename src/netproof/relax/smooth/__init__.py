@@ -2,5 +2,6 @@
 
 from netproof.relax.smooth.relaxation import SmoothRelaxation
 from netproof.relax.smooth.shapes import shape_of
+from netproof.relax.smooth.wave import WaveRelaxation
 
-__all__ = ["SmoothRelaxation", "shape_of"]
+__all__ = ["SmoothRelaxation", "WaveRelaxation", "shape_of"]

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,6 +40,10 @@ class Side(ABC):
         """Return ∂/∂t of sign·(line at h), but for a positive factor."""
 
     @abstractmethod
+    def best(self, h: Tensor) -> Tensor:
+        """Return the value at h of the line that comes nearest to g there."""
+
+    @abstractmethod
     def select(self, index: Tensor) -> Side:
         """Return those of some sub-domains."""
 
@@ -60,31 +65,37 @@ class Straight(Side):
     def pull(self, up: Tensor, down: Tensor, h: Tensor) -> float:
         return 0.0
 
+    def best(self, h: Tensor) -> Tensor:
+        return torch.addcmul(self.line.intercept, self.line.slope, h)
+
     def select(self, index: Tensor) -> Straight:
         return Straight(Line(*(some(t, index) for t in self.line)))
 
 
 @dataclass(frozen=True, eq=False)
 class Curved(Side):
-    """Tangents at the points from `middle − before` to `middle + after`, or one line where `fixed`."""
+    """Tangents from `first` by `middle` to `last` along g, or one line where `fixed`."""
 
     function: Smooth
+    first: Tensor
     middle: Tensor
-    before: Tensor
-    after: Tensor
+    last: Tensor
+    before: Tensor  # middle − first
+    after: Tensor  # last − middle
     fixed: Tensor  # bool
     slope: Tensor  # of the line, where it is fixed; it passes through g at `middle`
     proof: Enclosure | None  # None: to search with
 
     def contact(self, up: Tensor, down: Tensor) -> Tensor:
-        """Return where the lines touch g."""
-        return torch.addcmul(torch.addcmul(self.middle, up, self.after), down, self.before)
+        """Return how far along g the lines touch it."""
+        along = torch.addcmul(torch.addcmul(self.middle, up, self.after), down, self.before)
+        if self.proof is None and self.function.undefined is None:
+            return along
+        return along.maximum(self.first).minimum(self.last)  # rounding may not take it where g is not defined
 
     def at(self, up: Tensor, down: Tensor) -> Line:
-        point = self.contact(up, down)
-        if self.proof is not None:
-            point = point.clamp(self.middle - self.before, self.middle + self.after)
-        value, slope = self.function.both(point)
+        along = self.contact(up, down)
+        point, value, slope = self.function.touch(along)
         slope = torch.where(self.fixed, self.slope, slope)
         if self.proof is not None:
             return self.proof.moved(point, value, slope)
@@ -92,11 +103,20 @@ class Curved(Side):
 
     def pull(self, up: Tensor, down: Tensor, h: Tensor) -> Tensor:
         """Return h less the contact point: past it, a steeper tangent of a convex f rises, and f'' is left out."""
-        return (h - self.contact(up, down)).masked_fill(self.fixed, 0.0)
+        along = self.contact(up, down)
+        point = self.function.touch(along)[0] if self.function.corners else along
+        return (h - point).masked_fill(self.fixed, 0.0)
+
+    def best(self, h: Tensor) -> Tensor:
+        """Return that of the tangent at h, or at the nearest point that one may touch."""
+        along = self.function.along(h).maximum(self.first).minimum(self.last)
+        point, value, slope = self.function.touch(along)
+        return torch.addcmul(value, torch.where(self.fixed, self.slope, slope), h - point)
 
     def select(self, index: Tensor) -> Curved:
-        parts = (some(t, index) for t in (self.middle, self.before, self.after, self.fixed, self.slope))
-        return Curved(self.function, *parts, None if self.proof is None else self.proof.select(index))
+        names = "first", "middle", "last", "before", "after", "fixed", "slope"
+        parts: dict[str, Any] = {name: some(getattr(self, name), index) for name in names}
+        return replace(self, **parts, proof=None if self.proof is None else self.proof.select(index))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +164,9 @@ class Enclosure:
         return Line(slope, self.sign * found)
 
     def select(self, index: Tensor) -> Enclosure:
-        parts = (some(t, index) for t in (self.lower, self.upper, self.at_lower, self.at_upper, self.touches))
-        return Enclosure(self.function, self.sign, *parts, tuple(held.select(index) for held in self.held))
+        names = "lower", "upper", "at_lower", "at_upper", "touches"
+        parts: dict[str, Any] = {name: some(getattr(self, name), index) for name in names}
+        return replace(self, **parts, held=tuple(held.select(index) for held in self.held))
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,9 +186,8 @@ def side(function: Smooth, regions: Sequence[Region], sign: float, ends: Ends, *
     lower, upper = ends.h
     first, last, touches, held = _contacts(function, regions, sign, ends, proof)
     room = (last - first) * _AWAY
-    middle = (lower / 2 + upper / 2).maximum(first + room).minimum(last - room)
-    middle = torch.where(touches, middle, first)
-    before, after = (t.masked_fill(~touches, 0.0) for t in (middle - first, last - middle))
+    middle = function.along(lower / 2 + upper / 2).maximum(first + room).minimum(last - room)
+    middle, last = (torch.where(touches, t, first) for t in (middle, last))
     enclosure = None
     if proof:
         off_lower, off_upper = (function.noise(end)[0] for end in ends.h)
@@ -176,14 +196,14 @@ def side(function: Smooth, regions: Sequence[Region], sign: float, ends: Ends, *
     if not regions:
         assert enclosure is not None
         return Straight(enclosure.moved(lower, ends.at_lower, ends.chord))
-    return Curved(function, middle, before, after, ~touches, ends.chord, enclosure)
+    return Curved(function, first, middle, last, middle - first, last - middle, ~touches, ends.chord, enclosure)
 
 
 def _contacts(
     function: Smooth, regions: Sequence[Region], sign: float, ends: Ends, proof: bool
 ) -> tuple[Tensor, Tensor, Tensor, tuple[Held, ...]]:
-    """Return between which points lines touch, and whether they do; in a proof, what holds them off elsewhere."""
-    lower, upper = ends.h
+    """Return between which points along g lines touch it, whether they do, and what holds those of a proof off."""
+    lower, upper = (function.along(end) for end in ends.h)
     first = last = lower
     touches = torch.zeros_like(lower, dtype=torch.bool)
     held = []
@@ -193,18 +213,18 @@ def _contacts(
         first, last = torch.where(here, start, first), torch.where(here, stop, last)
         touches = touches | here
         if proof:
-            held.append(_held(function, region, sign, ends.h, here))
+            held.append(_held(function, region, sign, Interval(lower, upper), here))
     return first, last, touches, tuple(held)
 
 
-def _held(function: Smooth, region: Region, sign: float, h: Interval, touched: Tensor) -> Held:
-    """Return the tangent at the bounds' end that the region reaches, or at its own middle."""
-    low, high = (end.clamp(region.low, region.high) for end in h)
-    inside = (h.lower >= region.low) | (h.upper <= region.high)
-    point = torch.where(h.lower >= region.low, low, torch.where(inside, high, low / 2 + high / 2))
-    unneeded = touched | (h.lower > region.high) | (h.upper < region.low)
-    point = torch.where(unneeded, h.lower, point)
-    value, slope = function.both(point)
-    off, off_slope = function.noise(point)
-    height = sign * (value - slope * point) - off - off_slope * (h.upper - h.lower)
+def _held(function: Smooth, region: Region, sign: float, along: Interval, touched: Tensor) -> Held:
+    """Return the tangent at the bounds' end that the region reaches, or at its own middle; `along`: the bounds."""
+    unneeded = touched | (along.lower > region.high) | (along.upper < region.low)
+    low, high = (torch.where(unneeded, along.lower, end.clamp(region.low, region.high)) for end in along)
+    from_low, to_high = along.lower >= region.low, along.upper <= region.high
+    point = torch.where(from_low, low, torch.where(to_high, high, low / 2 + high / 2))
+    x, value, slope = function.touch(point)
+    low, high = (function.touch(end)[0] for end in (low, high))
+    off, off_slope = function.noise(x)
+    height = sign * (value - slope * x) - off - off_slope * (high - low)
     return Held(sign * slope, height.masked_fill(unneeded, torch.inf), low, high)

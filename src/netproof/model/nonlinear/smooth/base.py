@@ -1,7 +1,7 @@
 """A smooth function g of one variable, as evaluation and bounds see it.
 
-What is trusted of a library's exp, log and the like is one number, `LIBM` in `netproof.numerics`; each function says how
-large the numbers are that it is made of (`size`), and what it may be off by follows.
+What is trusted of a library's exp, log and the like is one number, `LIBM` in `netproof.numerics`; each function says
+how large the numbers are that it is made of (`sizes`), and what it may be off by follows.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from netproof.numerics import LIBM, RUNTIME, enlarged, few_roundings, with_vanis
 
 
 class Smooth(Nonlinear):
-    """A function with a slope everywhere that it is defined. Subclasses are frozen dataclasses that hold numbers only."""
+    """A function with a slope wherever it is defined. Subclasses are frozen dataclasses that hold numbers only."""
 
     bends: ClassVar[tuple[float, ...]] = ()  # where the slope is largest or least: the inflections, nearly
     turns: ClassVar[tuple[float, ...]] = ()  # where g is largest or least: its slope is 0 there, nearly
     least: ClassVar[float] = -torch.inf  # bounds of g that hold everywhere, exactly
     most: ClassVar[float] = torch.inf
     undefined: ClassVar[str | None] = None  # where g is not defined, in words; None: it is everywhere
+    corners: tuple[tuple[float, float, float], ...] = ()  # (point, slope left of it, slope right of it): g bends there
+    straight: tuple[tuple[float, float, float, float], ...] = ()  # (from, to, slope, intercept): g is exactly that line
 
     @abstractmethod
     def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -48,6 +50,27 @@ class Smooth(Nonlinear):
     def slope(self, x: Tensor) -> Tensor:
         """Return g'(x)."""
         return self.both(x)[1]
+
+    # --- along the curve: at a corner the line turns, which takes a length of 1 ---
+
+    def along(self, x: Tensor) -> Tensor:
+        """Return how far along the curve g is at x: x itself, and 1 more for every corner before it."""
+        for k, (point, _, _) in enumerate(self.corners):
+            x = torch.where(x > point + k, x + 1.0, x)
+        return x
+
+    def touch(self, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return where the line that touches g so far along lies: the point, g there, and the line's slope."""
+        if not self.corners:
+            return s, *self.both(s)
+        x = s
+        for k, (point, _, _) in reversed(list(enumerate(self.corners))):
+            x = torch.where(x > point + k, (x - 1.0).clamp(min=point + k), x)
+        value, slope = self.both(x)
+        for k, (point, left, right) in enumerate(self.corners):
+            turned = (s - (point + k)).clamp(0.0, 1.0)
+            slope = torch.where(x == point, left + turned * (right - left), slope)
+        return x, value, slope
 
     def forward(self, *xs: Tensor) -> Tensor:
         (x,) = xs

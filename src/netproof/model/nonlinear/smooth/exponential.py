@@ -1,4 +1,4 @@
-"""exp, its inverse, and the s-shaped functions made of it."""
+"""exp, its inverse, and the functions of hyperbolas and circles that are made of it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import math
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from netproof.model.nonlinear.smooth.base import Smooth
 from netproof.numerics import HUGE
 
+_MOST = math.log(HUGE)
+
 
 @dataclass(frozen=True)
 class Exp(Smooth):
     least = 0.0
+    undefined = "it overflows on its argument"
 
     def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
         value = x.exp()
         return value, value
 
     def sizes(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        value = x.exp()
-        return value, value
+        return self.both(x)
 
     def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
-        return upper <= math.log(HUGE)
-
-    undefined = "exp overflows"
+        return upper <= _MOST
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,6 @@ class Log(Smooth):
         return x.log(), x.reciprocal()
 
     def sizes(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return |log x|, and more so that a value between two points on either side of 1 has none larger."""
         return x.log().abs(), x.reciprocal()
 
     def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
@@ -46,28 +46,48 @@ class Log(Smooth):
 
 
 @dataclass(frozen=True)
-class Sigmoid(Smooth):
-    bends = (0.0,)
-    least, most = 0.0, 1.0
+class Softplus(Smooth):
+    """log(1 + exp(x))."""
+
+    least = 0.0
 
     def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        value = x.sigmoid()
-        return value, value * (1.0 - value)
+        return x.clamp(min=0) + (-x.abs()).exp().log1p(), x.sigmoid()
 
     def sizes(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        one = torch.ones_like(x)
-        return one, one
+        return 2.0 * F.softplus(x) + 2.0 * (-x.abs()).exp(), torch.ones_like(x)
 
 
 @dataclass(frozen=True)
-class Tanh(Smooth):
+class Sinh(Smooth):
+    undefined = "it overflows on its argument"
     bends = (0.0,)
-    least, most = -1.0, 1.0
 
     def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        value = x.tanh()
-        return value, 1.0 - value * value
+        up, down = x.exp() / 2, (-x).exp() / 2
+        return up - down, up + down
 
     def sizes(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        one = torch.ones_like(x)
-        return one, 2.0 * one
+        size = 2.0 * x.abs().exp()
+        return size, size
+
+    def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
+        return (lower >= -_MOST) & (upper <= _MOST)
+
+
+@dataclass(frozen=True)
+class Cosh(Smooth):
+    undefined = "it overflows on its argument"
+    turns = (0.0,)
+    least = 1.0
+
+    def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        up, down = x.exp() / 2, (-x).exp() / 2
+        return up + down, up - down
+
+    def sizes(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        size = 2.0 * x.abs().exp()
+        return size, size
+
+    def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
+        return (lower >= -_MOST) & (upper <= _MOST)

@@ -5,6 +5,7 @@ from netproof.model.onnx.operators import (
     choices,
     composite,
     conv,
+    data,
     hinges,
     moves,
     pools,
@@ -13,4 +14,16 @@ from netproof.model.onnx.operators import (
     steps,
 )
 
-__all__ = ["arithmetic", "choices", "composite", "conv", "hinges", "moves", "pools", "products", "smooth", "steps"]
+__all__ = [
+    "arithmetic",
+    "choices",
+    "composite",
+    "conv",
+    "data",
+    "hinges",
+    "moves",
+    "pools",
+    "products",
+    "smooth",
+    "steps",
+]

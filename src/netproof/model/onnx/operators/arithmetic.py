@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from netproof.model.affine import Linear, Scale, Sum
+from netproof.model.affine import Linear, Matrices, Scale, Sum
 from netproof.model.moves import Expand, Reshape, SumAxes, Transpose
 from netproof.model.nonlinear import Relu
 from netproof.model.onnx.context import Context, Ref, Value, converts
@@ -79,42 +79,35 @@ def reshaped(k: Constant, shape: tuple[int, ...]) -> Constant:
 
 
 def matmul_by_constant(c: Context, left: Value, right: Value) -> Value:
-    """Add left @ right, of which one is a constant."""
+    """Add left @ right, of which one is a constant: vectors, matrices or batches of matrices."""
+    one, other = len(left.shape) == 1, len(right.shape) == 1
     if isinstance(left, Ref):
         assert isinstance(right, Constant)
-        return _times_matrix(c, left, right)
-    assert isinstance(right, Ref)
-    matrix = _matrix(c, left, right)
-    if len(right.shape) == 1 or matrix.value.ndim == 1:
-        return _vector_cases(c, matrix, right)
-    return swap_last(c, linear(c, swap_last(c, right), matrix))
+        x = c.emit(Reshape(left.shape, (1, *left.shape)), left) if one else left
+        y = _times(c, x, reshaped(right, (-1, 1)) if other else right)
+    else:
+        assert isinstance(right, Ref)
+        x = c.emit(Reshape(right.shape, (*right.shape, 1)), right) if other else right
+        turned = (reshaped(left, (1, -1)) if one else left).moved(lambda entries: entries.swapaxes(-1, -2))
+        y = swap_last(c, _times(c, swap_last(c, x), turned))
+    shape = (*y.shape[:-2], *y.shape[-2:][one : 2 - other])  # an axis that a vector was given goes again
+    return y if shape == y.shape else c.emit(Reshape(y.shape, shape), y)
 
 
-def _matrix(c: Context, k: Constant, other: Ref) -> Constant:
-    """Take a batched constant as one matrix, if its leading axes are 1 and add none to the result; else refuse."""
-    if k.value.ndim <= 2:
-        return k
-    if set(k.shape[:-2]) == {1} and k.value.ndim <= len(other.shape):
-        return reshaped(k, k.shape[-2:])
-    c.refuse(f"a batch of constant matrices {k.shape}", "write it as separate MatMul nodes")
+def _times(c: Context, x: Ref, matrices: Constant) -> Ref:
+    """Add x @ matrices: (…, n, in) by (in, out), or by a batch of such."""
+    leading = matrices.shape[:-2]
+    if set(leading) <= {1} and len(leading) <= len(x.shape) - 2:
+        return linear(c, x, transposed(reshaped(matrices, matrices.shape[-2:])))
+    if x.shape[-1] != matrices.shape[-2]:
+        c.refuse(f"its matrices {matrices.shape} do not fit an input of shape {x.shape}")
+    x = expand(c, x, (*broadcast(c, x.shape[:-2], leading), *x.shape[-2:]))
 
+    def around(bound: constant.Bound) -> Matrices | None:
+        found = constant.bound_tensor(bound, matrices)
+        return None if found is None else Matrices(found)
 
-def _times_matrix(c: Context, x: Ref, right: Constant) -> Ref:
-    matrix = _matrix(c, right, x)
-    if matrix.value.ndim == 1:
-        y = linear(c, x, reshaped(matrix, (1, -1)))
-        return c.emit(Reshape(y.shape, y.shape[:-1]), y)
-    return linear(c, x, transposed(matrix))
-
-
-def _vector_cases(c: Context, matrix: Constant, x: Ref) -> Ref:
-    """Add matrix @ x where x has one axis, or the matrix has."""
-    if len(x.shape) == 1:
-        if matrix.value.ndim == 1:
-            c.refuse("a product of two vectors", "write it as Gemm")
-        return linear(c, x, matrix)
-    y = linear(c, swap_last(c, x), reshaped(matrix, (1, -1)))
-    return c.emit(Reshape(y.shape, y.shape[:-1]), y)
+    return c.emit(Matrices(matrices.tensor(), around(constant.radius)), x, slack=around(constant.slack))
 
 
 def gemm_by_constant(c: Context) -> Value:
@@ -172,6 +165,7 @@ def added(c: Context, x: Ref, value: Value) -> Ref:
 
 @converts("Add", "Sub")
 def _add(c: Context) -> Value:
+    """Add or subtract, exactly."""
     left, right = c.value(0), c.value(1)
     minus = c.op == "Sub"
     if isinstance(right, Constant):
@@ -185,6 +179,7 @@ def _add(c: Context) -> Value:
 
 @converts("Sum")
 def _sum(c: Context) -> Value:
+    """Add up all inputs, exactly."""
     values = [c.value(i) for i in range(len(c.inputs))]
     shape = broadcast(c, *(v.shape for v in values))
     branches = [expand(c, v, shape) for v in values if isinstance(v, Ref)]
@@ -208,11 +203,13 @@ def _radius(k: Constant) -> np.ndarray:
 
 @converts("Neg")
 def _neg(c: Context) -> Value:
+    """Negate, exactly."""
     return scale(c, c.node(0), constant.constant(-1.0))
 
 
 @converts("BatchNormalization")
 def _batch_normalization(c: Context) -> Value:
+    """Scale and shift each channel; what is rounded in that goes into a radius."""
     x = c.node(0)
     if c.attr("training_mode", 0) or any(c.proto.output[1:]):
         c.refuse("it is in training mode", "export the model in eval mode")
@@ -257,6 +254,7 @@ def keeps(c: Context) -> bool:
 
 @converts("GlobalAveragePool")
 def _global_average_pool(c: Context) -> Value:
+    """Sum over all of an image and divide by its size."""
     x = c.node(0)
     return reduce_axes(c, x, tuple(range(2, len(x.shape))), mean=True, keep=True)
 
@@ -277,4 +275,5 @@ def reduce_axes(c: Context, x: Ref, axes: tuple[int, ...], *, mean: bool, keep: 
 
 @converts("Relu")
 def _relu(c: Context) -> Value:
+    """Bound it by the triangle of its three lines; splits at 0 make it linear."""
     return c.emit(Relu(), c.node(0))

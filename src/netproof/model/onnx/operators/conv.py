@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 
 from netproof.core.limits import entries
-from netproof.model.conv import Conv, ConvTranspose, Kernel, Pair
+from netproof.model.conv import Conv, ConvTranspose, Kernel
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import reciprocal, scale
 from netproof.model.onnx.operators.moves import pad
@@ -21,8 +19,8 @@ class Window:
 
     def __init__(self, c: Context, x: Ref, sizes: tuple[int, ...]) -> None:
         rank = len(x.shape) - 2
-        if rank not in (1, 2):
-            c.refuse(f"{rank}-D", "only 1-D and 2-D convolutions and pools are supported")
+        if rank not in (1, 2, 3):
+            c.refuse(f"{rank}-D", "convolutions and average pools have one to three axes")
         if len(sizes) != rank:
             c.refuse(f"its window has {len(sizes)} axes, its input {rank}")
         self.spatial = x.shape[2:]
@@ -43,50 +41,53 @@ class Window:
         elif self.auto not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
             c.refuse(f"auto_pad {self.auto!r}")
 
-    def share(self, c: Context, totals: list[int]) -> None:
+    def share(self, totals: list[int]) -> None:
         """Divide the pads that SAME_UPPER or SAME_LOWER asks for between the two ends."""
-        if min(totals) < -1 or max(self.dilations) > 1:  # runtimes differ on these
-            c.refuse("automatic pads where the window dilates or skips entries", "export with explicit pads")
-        totals = [max(0, total) for total in totals]  # -1 is one entry at the end that no window reaches
+        totals = [max(0, total) for total in totals]  # below 0 are entries at the end that no window reaches
         less, more = [t // 2 for t in totals], [t - t // 2 for t in totals]
         self.before, self.after = (less, more) if self.auto == "SAME_UPPER" else (more, less)
 
-    def pad_input(self, c: Context) -> None:
-        """Set the pads of a convolution or pool under SAME: as many windows as strides fit."""
-        if self.auto.startswith("SAME"):
-            zipped = zip(self.spatial, self.strides, self.reach, strict=True)
-            self.share(c, [(-(-size // s) - 1) * s + r - size for size, s, r in zipped])
+    def pad_input(self) -> list[int]:
+        """Set the pads of a convolution or pool under SAME: as many windows as strides fit. Return them by axis."""
+        if not self.auto.startswith("SAME"):
+            return []
+        zipped = zip(self.spatial, self.strides, self.reach, strict=True)
+        totals = [(-(-size // s) - 1) * s + r - size for size, s, r in zipped]
+        self.share(totals)
+        return totals
+
+    def reach_to_the_end(self) -> None:
+        """Lengthen the pads as ceil_mode does, so that a last window covers the end; one that begins beyond is none."""
+        zipped = zip(self.spatial, self.before, self.after, self.reach, self.strides, strict=True)
+        for axis, (size, before, after, reach, s) in enumerate(zipped):
+            windows = -(-(size + before + after - reach) // s) + 1
+            windows -= (windows - 1) * s >= size + before
+            self.after[axis] = (windows - 1) * s + reach - size - before
 
     @property
     def symmetric(self) -> bool:
         return self.before == self.after and min(self.before) >= 0
 
-    @property
-    def divides(self) -> bool:
-        """Say whether the windows end where the padded image ends."""
-        zipped = zip(self.spatial, self.before, self.after, self.reach, self.strides, strict=True)
-        return all((size + b + a - r) % s == 0 for size, b, a, r, s in zipped)
+
+def axes(values: list[int] | tuple[int, ...], fill: int) -> tuple[int, ...]:
+    """Write the sizes of one axis as two: 1-D is 2-D of height 1."""
+    return (fill, int(values[0])) if len(values) == 1 else tuple(int(value) for value in values)
 
 
-def two(values: list[int] | tuple[int, ...], fill: int) -> Pair:
-    """Write the sizes of one or two axes as two: 1-D is 2-D of height 1."""
-    return (int(values[-2]) if len(values) == 2 else fill, int(values[-1]))
-
-
-def weight_4d(weight: np.ndarray) -> torch.Tensor:
-    image = weight if weight.ndim == 4 else weight[:, :, None, :]
+def weight_of_image(weight: np.ndarray) -> torch.Tensor:
+    image = weight[:, :, None, :] if weight.ndim == 3 else weight
     return torch.from_numpy(np.array(image, dtype=np.float64, order="C"))
 
 
 def kernel_of(weight: np.ndarray, window: Window, padding: list[int], groups: int, shape: tuple[int, ...]) -> Kernel:
     """Make the kernel. `shape` is that of the node (N, C, *spatial) that the correlation maps from."""
     return Kernel(
-        weight_4d(weight),
-        stride=two(window.strides, 1),
-        padding=two(padding, 0),
-        dilation=two(window.dilations, 1),
+        weight_of_image(weight),
+        stride=axes(window.strides, 1),
+        padding=axes(padding, 0),
+        dilation=axes(window.dilations, 1),
         groups=groups,
-        image=(shape[1], *two(shape[2:], 1)),
+        image=(shape[1], *axes(shape[2:], 1)),
     )
 
 
@@ -105,7 +106,7 @@ def convolve(c: Context, x: Ref, weight: Constant, bias: Constant | None, window
     if min(kernel.result) < 1:
         c.refuse(f"its window does not fit an input of shape {x.shape}")
     _unfolded(c, weight.shape, kernel.result[1:], groups)
-    spatial = kernel.result[1:] if len(x.shape) == 4 else kernel.result[2:]
+    spatial = kernel.result[2:] if len(x.shape) == 3 else kernel.result[1:]
     out_shape = (x.shape[0], kernel.result[0], *spatial)
 
     def around(bound: constant.Bound) -> Conv | None:
@@ -134,15 +135,18 @@ def _bias(c: Context, filters: int) -> Constant | None:
 
 @converts("Conv")
 def _conv(c: Context) -> Value:
+    """Keep a convolution over one to three axes with a constant kernel, exactly."""
     x, weight = c.node(0), c.constant(1)
     window = Window(c, x, weight.shape[2:])
-    window.pad_input(c)
+    if window.pad_input() and max(window.dilations) > 1:
+        c.give_runtime(pads=[*window.before, *window.after], auto_pad="NOTSET")  # it refuses to work them out itself
     groups = _groups(c, x, weight.shape[1] * int(c.attr("group", 1)), weight.shape[0])
     return convolve(c, x, weight, _bias(c, weight.shape[0]), window, groups)
 
 
 @converts("ConvTranspose")
 def _conv_transpose(c: Context) -> Value:
+    """Keep a transposed convolution over one to three axes with a constant kernel, exactly."""
     x, weight = c.node(0), c.constant(1)
     window = Window(c, x, weight.shape[2:])
     groups = _groups(c, x, weight.shape[0], weight.shape[0])
@@ -155,10 +159,14 @@ def _conv_transpose(c: Context) -> Value:
         (size - 1) * s + r + e
         for size, s, r, e in zip(window.spatial, window.strides, window.reach, extra, strict=True)
     ]
-    if wanted:
-        window.share(c, [f - int(v) for f, v in zip(full, wanted[-rank:], strict=True)])
-    elif window.auto.startswith("SAME"):
-        window.share(c, [f - size * s for f, size, s in zip(full, window.spatial, window.strides, strict=True)])
+    if wanted or window.auto.startswith("SAME"):
+        same = [size * s for size, s in zip(window.spatial, window.strides, strict=True)]
+        totals = [f - int(v) for f, v in zip(full, wanted[-rank:] if wanted else same, strict=True)]
+        if not wanted and min(totals) < 0:
+            c.refuse("runtimes differ on automatic pads where windows leave gaps", "export with explicit pads")
+        window.share(totals)
+        extra = [e - min(0, t) for e, t in zip(extra, totals, strict=True)]  # what windows do not reach is at the end
+        full = [f - min(0, t) for f, t in zip(full, totals, strict=True)]
     if any(not 0 <= e < s for e, s in zip(extra, window.strides, strict=True)):
         c.refuse(f"output_padding {extra} is negative or not smaller than the stride")
     bias = _bias(c, weight.shape[1] * groups)
@@ -193,37 +201,34 @@ def _transposed(
 
 @converts("AveragePool")
 def _average_pool(c: Context) -> Value:
-    """Add a sum over windows, which is exact in its weights, and then one division per window."""
+    """Sum over windows, which is exact in its weights, and divide each by its count."""
     x = c.node(0)
     window = Window(c, x, tuple(int(v) for v in c.attr("kernel_shape", [])))
-    window.pad_input(c)
-    if c.attr("ceil_mode", 0) and not window.divides:
-        c.refuse("ceil_mode adds a window that reaches beyond the image", "export with ceil_mode=False")
+    totals = window.pad_input()
+    if totals and (min(totals) < -1 or max(window.dilations) > 1):
+        c.refuse("runtimes differ on automatic pads where a window dilates or skips entries", "export explicit pads")
+    declared = list(window.after)
+    if c.attr("ceil_mode", 0):
+        window.reach_to_the_end()
     c.claim((x.shape[1], *window.sizes))
     ones = constant.constant(np.ones((x.shape[1], 1, *window.sizes)))
     y = convolve(c, x, ones, None, window, groups=x.shape[1])
-    if c.attr("count_include_pad", 0):
-        counts = constant.constant(float(math.prod(window.sizes)))
-    else:
-        counts = constant.constant(_counts(window))
+    counts = constant.constant(_counts(window, declared, pads=bool(c.attr("count_include_pad", 0))))
     return scale(c, y, reciprocal(c, counts))
 
 
-def _counts(window: Window) -> np.ndarray:
-    """Count the entries of each window that lie inside the image: (*spatial out), or one number if all are equal."""
+def _counts(window: Window, declared: list[int], *, pads: bool) -> np.ndarray:
+    """Count the entries of each window inside the image, or with its declared pads: (*spatial out).
+
+    It is one number if all are equal. What the last window of ceil_mode reaches beyond the pads never counts.
+    """
     counts = np.ones(())
-    for size, before, after, s, d, k in zip(
-        window.spatial,
-        window.before,
-        window.after,
-        window.strides,
-        window.dilations,
-        window.sizes,
-        strict=True,
-    ):
+    sides = zip(window.spatial, window.before, window.after, declared, strict=True)
+    steps = zip(window.strides, window.dilations, window.sizes, strict=True)
+    for (size, before, after, last), (s, d, k) in zip(sides, steps, strict=True):
+        low, high = (-before, size + last) if pads else (0, size)
         start = np.arange(0, before + size + after - d * (k - 1), s) - before  # of each window, in the image's count
-        first = np.maximum(0, -(start // d))  # the first and the last entry of the window that lie in the image
-        last = np.minimum(k - 1, (size - 1 - start) // d)
-        along = np.maximum(0, last - first + 1).astype(np.float64)
+        entries_of = start[:, None] + d * np.arange(k)
+        along = ((entries_of >= low) & (entries_of < high)).sum(1).astype(np.float64)
         counts = counts[..., None] * along
     return counts if (counts != counts.flat[0]).any() else counts.reshape(-1)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -34,13 +34,25 @@ def select(c: Context, x: Ref, axis: int, index: np.ndarray) -> Ref:
     return c.emit(Index(axis, torch.from_numpy(index), size), x)
 
 
+def turned_last(c: Context, x: Ref, axis: int, change: Callable[[Ref], Ref]) -> Ref:
+    """Return `change` of x with one of its axes last, and the axis back in its place."""
+    rank = len(x.shape)
+    if axis == rank - 1:
+        return change(x)
+    there = (*(i for i in range(rank) if i != axis), axis)
+    back = tuple(int(i) for i in np.argsort(there))
+    return c.emit(Transpose(back), change(c.emit(Transpose(there), x)))
+
+
 @converts("Identity")
 def _identity(c: Context) -> Value:
+    """Pass the value on."""
     return c.value(0)
 
 
 @converts("Dropout")
 def _dropout(c: Context) -> Value:
+    """Pass the value on, as it is outside training; refuse training mode."""
     mode = c.optional_constant(2)
     if mode is not None and mode.value.any():
         c.refuse("it is in training mode", "export the model in eval mode")
@@ -51,6 +63,7 @@ def _dropout(c: Context) -> Value:
 
 @converts("Reshape")
 def _reshape(c: Context) -> Value:
+    """Give the same entries another shape, exactly."""
     x = c.node(0)
     target = c.attr("shape") if c.input(1) is None else c.integers(1)
     shape = [int(size) for size in target or []]
@@ -66,6 +79,7 @@ def _reshape(c: Context) -> Value:
 
 @converts("Flatten")
 def _flatten(c: Context) -> Value:
+    """Give the same entries two axes, exactly."""
     x = c.node(0)
     axis = int(c.attr("axis", 1))
     axis = axis + len(x.shape) if axis < 0 else axis
@@ -74,6 +88,7 @@ def _flatten(c: Context) -> Value:
 
 @converts("Squeeze")
 def _squeeze(c: Context) -> Value:
+    """Drop axes of size 1, exactly."""
     x = c.node(0)
     axes = c.attr_or_input("axes", 1)
     if axes is None:
@@ -84,6 +99,7 @@ def _squeeze(c: Context) -> Value:
 
 @converts("Unsqueeze")
 def _unsqueeze(c: Context) -> Value:
+    """Add axes of size 1, exactly."""
     x = c.node(0)
     axes = c.attr_or_input("axes", 1) or []
     rank = len(x.shape) + len(axes)
@@ -96,6 +112,7 @@ def _unsqueeze(c: Context) -> Value:
 
 @converts("Transpose")
 def _transpose(c: Context) -> Value:
+    """Reorder axes, exactly."""
     x = c.node(0)
     perm = tuple(int(axis) for axis in c.attr("perm") or reversed(range(len(x.shape))))
     if sorted(perm) != list(range(len(x.shape))):
@@ -105,12 +122,14 @@ def _transpose(c: Context) -> Value:
 
 @converts("Expand")
 def _expand(c: Context) -> Value:
+    """Repeat entries along axes, exactly."""
     x = c.node(0)
     return expand(c, x, broadcast(c, x.shape, tuple(c.integers(1) or [])))
 
 
 @converts("Slice")
 def _slice(c: Context) -> Value:
+    """Select entries along axes, exactly."""
     x = c.node(0)
     starts, ends = c.attr_or_input("starts", 1) or [], c.attr_or_input("ends", 2) or []
     axes = c.attr_or_input("axes", 3) or list(range(len(starts)))
@@ -133,6 +152,7 @@ def _python_slice(start: int, end: int, step: int, size: int) -> slice:
 
 @converts("Gather")
 def _gather(c: Context) -> Value:
+    """Select entries along an axis by constant indices, exactly."""
     x = c.node(0)
     index = c.constant(1).value
     axis = c.axis(int(c.attr("axis", 0)), len(x.shape))
@@ -142,6 +162,7 @@ def _gather(c: Context) -> Value:
 
 @converts("Split")
 def _split(c: Context) -> list[Value]:
+    """Divide an axis, exactly."""
     x = c.node(0)
     axis = c.axis(int(c.attr("axis", 0)), len(x.shape))
     parts = len(c.proto.output)
@@ -155,14 +176,19 @@ def _split(c: Context) -> list[Value]:
         c.refuse(f"parts of {sizes} do not add up to {x.shape[axis]}")
     stops = np.cumsum(sizes)
     wanted = zip(c.proto.output, stops, sizes, strict=False)
-    return [select(c, x, axis, np.arange(stop - size, stop)) if name else x for name, stop, size in wanted]
+    parts_of: list[Value] = []
+    for name, stop, size in wanted:
+        if name and size == 0:
+            empty = np.zeros((*x.shape[:axis], 0, *x.shape[axis + 1 :]))
+            parts_of.append(Constant(empty, dtype=getattr(torch, x.kind)))
+        else:
+            parts_of.append(select(c, x, axis, np.arange(stop - size, stop)) if name else x)
+    return parts_of
 
 
-@converts("Pad")
-def _pad(c: Context) -> Value:
+def pad_by_constant(c: Context) -> Value:
+    """Add the frame of a constant that a Pad node asks for."""
     x = c.node(0)
-    if c.attr("mode", "constant") != "constant":
-        c.refuse(f"mode {c.attr('mode')!r}", "only padding with a constant is supported")
     pads = c.attr_or_input("pads", 1) or []
     fill = c.optional_constant(2)
     if fill is not None and (fill.value.size > 1 or fill.radius is not None):
@@ -199,6 +225,7 @@ def pad(c: Context, x: Ref, before: Sequence[int], after: Sequence[int], value: 
 
 @converts("Concat")
 def _concat(c: Context) -> Value:
+    """Join values along an axis, constants among them, exactly."""
     values = [c.value(i) for i in range(len(c.inputs))]
     return joined(c, values, c.axis(int(c.attr("axis", 1)), len(values[0].shape)))
 

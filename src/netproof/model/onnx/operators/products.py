@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from netproof.model.nonlinear import Product
-from netproof.model.nonlinear.smooth import Reciprocal
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import (
     gemm_by_constant,
@@ -14,7 +13,7 @@ from netproof.model.onnx.operators.arithmetic import (
     scale,
     swap_last,
 )
-from netproof.model.onnx.operators.fusing import fused_product
+from netproof.model.onnx.operators.fusing import fused_product, fused_quotient, inverse
 from netproof.model.onnx.operators.moves import reshape, stacked
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
@@ -57,7 +56,9 @@ def _div(c: Context) -> Value:
     left, divisor = c.value(0), c.value(1)
     if isinstance(divisor, Constant):
         return scale(c, c.node(0), reciprocal(c, divisor))
-    return product(c, left, c.emit(Reciprocal(), divisor))
+    if isinstance(left, Ref) and (fused := fused_quotient(c, left, divisor)):
+        return fused
+    return product(c, left, inverse(c, 1))
 
 
 @converts("MatMul")

@@ -120,13 +120,13 @@ class Normal:
     conflict: Limit | None = None
 
 
-def normal_form(formula: Formula) -> Normal:
-    """Return the disjunctive form; TooManyClausesError beyond MAX_CLAUSES options or MAX_WORK."""
+def normal_form(formula: Formula, most: int = MAX_CLAUSES) -> Normal:
+    """Return the disjunctive form; TooManyClausesError beyond `most` options or MAX_WORK."""
     facts = Facts()
     pending = _assume(facts, [formula], _Budget())
     if pending is None:
         return Normal((), (), facts.conflict)
-    options = _options(facts.own, pending)
+    options = _options(facts.own, pending, most)
     return Normal(tuple(facts.own.values()), tuple(_without_supersets(options)))
 
 
@@ -140,7 +140,7 @@ class _Budget:
             raise TooManyClausesError("too many combinations of and/or")
 
 
-def _options(common: Mapping[Key, Limit], pending: list[Some]) -> list[tuple[Limit, ...]]:
+def _options(common: Mapping[Key, Limit], pending: list[Some], most: int) -> list[tuple[Limit, ...]]:
     """Multiply the disjunctions out, one choice after the other, the smallest first."""
     found: list[tuple[Limit, ...]] = []
     budget = _Budget()
@@ -149,8 +149,8 @@ def _options(common: Mapping[Key, Limit], pending: list[Some]) -> list[tuple[Lim
         own, left = stack.pop()
         if not left:
             found.append(tuple(own.values()))
-            if len(found) > MAX_CLAUSES:
-                raise TooManyClausesError(f"more than {MAX_CLAUSES} disjuncts")
+            if len(found) > most:
+                raise TooManyClausesError(f"more than {most} disjuncts")
             continue
         first = min(range(len(left)), key=lambda i: len(left[i].parts))
         rest = left[:first] + left[first + 1 :]

@@ -43,6 +43,7 @@ _COMPARISONS = {
     "Equal": (((True, False), (False, False)), False),
     "NotEqual": (((True, True), (False, True)), True),
 }
+MANY = 10_000  # options beyond which choices are written as rows where that is possible
 
 
 def version(text: str) -> tuple[int, int] | None:
@@ -111,7 +112,7 @@ class _Reader:
         self._terms = TermReader(self._atom, self._source.file)
         formulas = [self._formula(assertion.expr) for assertion in self._query.assertions]
         try:
-            return normal_form(All(tuple(formulas)))
+            return normal_form(All(tuple(formulas)), most=MANY)
         except TooManyClausesError:
             formulas = with_encoded_choices(formulas, self._terms)
         try:

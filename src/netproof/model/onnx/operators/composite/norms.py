@@ -12,10 +12,11 @@ import math
 import numpy as np
 
 from netproof.model.affine import Sum
-from netproof.model.nonlinear.smooth import Reciprocal, Sqrt, Square
+from netproof.model.nonlinear.smooth import InverseRoot, Reciprocal, Sqrt, Square
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import added, expand, reduce_axes, reshaped, scale
 from netproof.model.onnx.operators.composite.reductions import absolute
+from netproof.model.onnx.operators.hinges import maximum, minimum
 from netproof.model.onnx.operators.moves import reshape
 from netproof.model.onnx.operators.products import product
 from netproof.model.origin import constant
@@ -37,7 +38,23 @@ def inverse_root(c: Context, x: Ref, axes: Axes, epsilon: Constant) -> Ref:
     if not float(epsilon.value) > 0.0:
         c.refuse(f"its epsilon {float(epsilon.value)} is not positive", "export with a positive epsilon")
     square = reduce_axes(c, c.emit(Square(), x), axes, mean=True, keep=True)
-    return c.emit(Reciprocal(), c.emit(Sqrt(), scale(c, square, None, epsilon)))
+    return c.emit(InverseRoot(), scale(c, square, None, epsilon))
+
+
+def normalised(c: Context, x: Ref, inverse: Ref, most: float) -> Ref:
+    """Add x · inverse, of which it is known that its size is at most `most`, and say so by two hinges.
+
+    They change no value, and bounds of the product alone, which know nothing of what both depend on, may be far larger.
+    """
+    limit = constant.constant(most * (1.0 + 2.0**-40))
+    y = minimum(c, maximum(c, product(c, x, inverse), constant.negate(limit)), limit)
+    assert isinstance(y, Ref)
+    return y
+
+
+def largest_deviation(x: Ref, axes: Axes) -> float:
+    """Return √(n − 1): no deviation from a mean of n numbers is larger in units of their standard deviation."""
+    return math.sqrt(math.prod(x.shape[axis] for axis in axes) - 1)
 
 
 def _epsilon(c: Context) -> Constant:
@@ -66,7 +83,8 @@ def _layer_normalization(c: Context) -> list[Value]:
     axes = tuple(range(first, len(x.shape)))
     away, mean = deviations(c, x, axes)
     inverse = inverse_root(c, away, axes, _epsilon(c))
-    return [_scaled(c, product(c, away, inverse), c.value(1), c.input(2)), mean, inverse]
+    y = normalised(c, away, inverse, largest_deviation(x, axes))
+    return [_scaled(c, y, c.value(1), c.input(2)), mean, inverse]
 
 
 @converts("RMSNormalization")
@@ -74,8 +92,9 @@ def _rms_normalization(c: Context) -> Value:
     """Relax squares, the inverse root of their mean plus epsilon, and products with it."""
     x = c.node(0)
     first = c.axis(int(c.attr("axis", -1)), len(x.shape))
-    inverse = inverse_root(c, x, tuple(range(first, len(x.shape))), _epsilon(c))
-    return _scaled(c, product(c, x, inverse), c.value(1), None)
+    axes = tuple(range(first, len(x.shape)))
+    most = math.sqrt(math.prod(x.shape[first:]))
+    return _scaled(c, normalised(c, x, inverse_root(c, x, axes, _epsilon(c)), most), c.value(1), None)
 
 
 @converts("InstanceNormalization")
@@ -87,7 +106,7 @@ def _instance_normalization(c: Context) -> Value:
         c.refuse(f"an input of shape {x.shape} has no axes behind its channels")
     axes = tuple(range(2, rank))
     away, _ = deviations(c, x, axes)
-    y = product(c, away, inverse_root(c, away, axes, _epsilon(c)))
+    y = normalised(c, away, inverse_root(c, away, axes, _epsilon(c)), largest_deviation(x, axes))
     return _scaled(c, y, *(_by_channel(c, c.value(i), x.shape[1], rank) for i in (1, 2)))
 
 
@@ -100,7 +119,7 @@ def _group_normalization(c: Context) -> Value:
         c.refuse(f"{channels} channels do not make {groups} groups", "check it with onnx.checker")
     grouped = reshape(c, x, (x.shape[0], groups, math.prod(x.shape[1:]) // groups))
     away, _ = deviations(c, grouped, (2,))
-    y = product(c, away, inverse_root(c, away, (2,), _epsilon(c)))
+    y = normalised(c, away, inverse_root(c, away, (2,), _epsilon(c)), largest_deviation(grouped, (2,)))
     if c.opset < 21:
         y = _scaled(c, y, *(_by_channel(c, c.value(i), groups, 3) for i in (1, 2)))
         return reshape(c, y, x.shape)
@@ -115,7 +134,7 @@ def _mean_variance_normalization(c: Context) -> Value:
     away, _ = deviations(c, x, axes)
     deviation = c.emit(Sqrt(), reduce_axes(c, c.emit(Square(), away), axes, mean=True, keep=True))
     divisor = scale(c, deviation, None, constant.constant(TINY_DEVIATION))
-    return product(c, away, c.emit(Reciprocal(), divisor))
+    return normalised(c, away, c.emit(Reciprocal(), divisor), largest_deviation(x, axes))
 
 
 @converts("LpNormalization")
@@ -127,4 +146,4 @@ def _lp_normalization(c: Context) -> Value:
         c.refuse(f"p = {p}", "ONNX has p = 1 and p = 2 only")
     sizes = absolute(c, x) if p == 1 else c.emit(Square(), x)
     norm = reduce_axes(c, sizes, (axis,), mean=False, keep=True)
-    return product(c, x, c.emit(Reciprocal(), norm if p == 1 else c.emit(Sqrt(), norm)))
+    return normalised(c, x, c.emit(Reciprocal() if p == 1 else InverseRoot(), norm), 1.0)

@@ -119,6 +119,8 @@ def _lstm(c: Context) -> list[Value]:
     """Unroll it: relaxed gates and products, step by step, in every direction and layout; no sequence lengths."""
     if c.attr("input_forget", 0):
         c.refuse("its input and forget gates are coupled", "export it without input_forget")
+    if c.attr("clip", 0.0):  # to the standard the cell is an input of an activation too; onnxruntime does not clip it
+        c.refuse("it clips, and runtimes differ in whether the cell is clipped", "export it without clip")
     return _unrolled(c, _lstm_step, 4, ("sigmoid", "tanh", "tanh"), (5, 6), peepholes=7)
 
 

@@ -1,7 +1,7 @@
-"""Converters of Softmax and LogSoftmax, by differences: p_k = 1 / Σ_j exp(x_j − x_k).
+"""Converters of Softmax and LogSoftmax along rows of entries.
 
-Only exp and a reciprocal are relaxed, no product; a shift of all x is no change, and the term j = k is 1 exactly, so
-that the sum is known to be at least 1. It takes K(K − 1) exponentials a row instead of K.
+An entry of a softmax is one function of its whole row; of a log softmax, −log Σ_j exp(x_j − x_k): exponentials of
+differences, so that a shift of all x is no change, and the term j = k is 1 exactly, so that the sum is at least 1.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import torch
 
 from netproof.model.affine import Scale, Sum
 from netproof.model.moves import Transpose
-from netproof.model.nonlinear.smooth import Exp, Log, Reciprocal
+from netproof.model.nonlinear import SoftmaxEntry
+from netproof.model.nonlinear.smooth import Exp, Log
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import reduce_axes, scale
 from netproof.model.onnx.operators.moves import reshape, select
@@ -23,22 +24,28 @@ EACH_AXIS = 13  # from this opset on the axis alone is normalised, before it eve
 
 
 def softmax(c: Context, x: Ref) -> Ref:
-    """Add softmax along the last axis."""
-    return c.emit(Reciprocal(), _sums(c, x))
+    """Add softmax along the last axis: every entry as a function of its row, turned so that it comes first."""
+    *lead, count = x.shape
+    if count == 1:
+        return c.is_softmax(_ones(c, x), x, log=False)
+    c.claim((count, *x.shape))
+    turns = (np.arange(count)[:, None] + np.arange(count)).reshape(-1) % count  # (operand, entry)
+    turned = reshape(c, select(c, x, len(lead), turns), (*lead, count, count))
+    operands = c.emit(Transpose((len(lead), *range(len(lead)), len(lead) + 1)), turned)
+    return c.is_softmax(c.emit(SoftmaxEntry(count), operands), x, log=False)
 
 
 def log_softmax(c: Context, x: Ref) -> Ref:
     """Add log softmax along the last axis."""
-    return scale(c, c.emit(Log(), _sums(c, x)), constant.constant(-1.0))
+    return c.is_softmax(scale(c, c.emit(Log(), _sums(c, x)), constant.constant(-1.0)), x, log=True)
 
 
 def _sums(c: Context, x: Ref) -> Ref:
     """Add 1 + Σ_{j≠k} exp(x_j − x_k) for every k along the last axis."""
     *lead, count = x.shape
     axis = len(lead)
-    ones = Scale(torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64))
     if count == 1:
-        return c.emit(ones, x)
+        return _ones(c, x)
     c.claim((*lead, count, count - 1))
     each = np.arange(count)
     others = np.stack([np.delete(each, k) for k in each]).reshape(-1)
@@ -47,9 +54,13 @@ def _sums(c: Context, x: Ref) -> Ref:
     return scale(c, reduce_axes(c, terms, (axis + 1,), mean=False, keep=False), None, constant.constant(1.0))
 
 
+def _ones(c: Context, x: Ref) -> Ref:
+    return c.emit(Scale(torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)), x)
+
+
 @converts("Softmax", "LogSoftmax")
 def _softmax(c: Context) -> Value:
-    """Relax exponentials of differences and their sum's reciprocal, or logarithm, over the opset's own axes."""
+    """Relax each entry between tangent planes, of a logarithm exponentials of differences; over the opset's axes."""
     x, row = c.node(0), softmax if c.op == "Softmax" else log_softmax
     rank = len(x.shape)
     if c.opset < EACH_AXIS:

@@ -1,0 +1,56 @@
+"""Files newer than the runtime: one in which all operators are as they were is given to onnxruntime as an older one.
+
+A new opset changes few operators, and most of the changes only add types of numbers. What a version says of an operator
+is its text: the documentation, the attributes with their defaults, the inputs and outputs. Where it is the same word
+for word, the operator is the same.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import onnx
+
+OPSET, IR_VERSION = 21, 10  # what onnxruntime has known for long
+
+
+def oldest_alike(model: onnx.ModelProto, opset: int) -> int:
+    """Return the oldest opset from OPSET on in which every operator of the model is what it is in its own."""
+    if opset <= OPSET:
+        return opset
+    found, stack = OPSET, list(model.graph.node)
+    while stack:
+        node = stack.pop()
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                stack.extend(graph.node)
+        if node.domain in ("", "ai.onnx"):
+            found = max(found, _since(node.op_type, opset))
+    return found
+
+
+@cache
+def _since(operator: str, opset: int) -> int:
+    """Return the opset from which on an operator has been what it is in `opset`, but for the types that it takes."""
+    try:
+        schema = onnx.defs.get_schema(operator, opset, "")
+    except onnx.defs.SchemaError:
+        return opset
+    while schema.since_version > OPSET:
+        try:
+            older = onnx.defs.get_schema(operator, schema.since_version - 1, "")
+        except onnx.defs.SchemaError:  # it is new
+            break
+        if _text(older) != _text(schema):
+            break
+        schema = older
+    return int(schema.since_version)
+
+
+def _text(schema: onnx.defs.OpSchema) -> tuple[object, ...]:
+    attributes = [
+        (name, attribute.description, attribute.required, attribute.default_value.SerializeToString())
+        for name, attribute in sorted(schema.attributes.items())
+    ]
+    values = [(value.name, value.option, value.description) for value in (*schema.inputs, *schema.outputs)]
+    return " ".join(schema.doc.split()), attributes, values

@@ -1,0 +1,110 @@
+"""VNN-LIB 2.0: numbers, strictness, choices, products, shared inputs, and what a linear map rounds."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+READING = ("problem/vnnlib2/test_v2_reading.py", "problem/vnnlib2/test_v2_agrees.py")
+NORMAL = ("problem/vnnlib2/test_v2_normal.py", "problem/vnnlib2/test_v2_agrees.py")
+PRODUCTS = ("problem/vnnlib2/test_v2_products.py",)
+CHOICES = ("problem/vnnlib2/test_v2_choices.py",)
+NETWORKS = ("problem/vnnlib2/test_v2_two_networks.py",)
+
+MUTANTS = (
+    Mutant(
+        "query-numbers-as-doubles",
+        "problem/vnnlib/v2/terms.py",
+        "                value = decimal(text)\n",
+        "                value = Fraction(literal.value)\n",
+        "a number is the decimal that is written",
+        READING,
+    ),
+    Mutant(
+        "query-strict-is-not",
+        "problem/vnnlib/v2/reader.py",
+        '    "LessThan": (((True, True),), False),\n',
+        '    "LessThan": (((True, False),), False),\n',
+        "strict stays strict",
+        READING,
+    ),
+    Mutant(
+        "query-side-of-a-negative-factor",
+        "problem/vnnlib/v2/reader.py",
+        "upper == (factor > 0)",
+        "upper",
+        "division by a negative factor turns a limit around",
+        READING,
+    ),
+    Mutant(
+        "query-equal-limits-exclude",
+        "problem/vnnlib/v2/normal.py",
+        "            return known.strict or limit.strict\n",
+        "            return True\n",
+        "two limits that meet leave a point",
+        NORMAL,
+    ),
+    Mutant(
+        "query-implied-though-stricter",
+        "problem/vnnlib/v2/normal.py",
+        "            return known.strict or not limit.strict\n",
+        "            return True\n",
+        "a strict limit does not follow from one that is not",
+        NORMAL,
+    ),
+    Mutant(
+        "query-supersets-the-wrong-way",
+        "problem/vnnlib/v2/normal.py",
+        "any(other < own for other, _ in unique)",
+        "any(own < other for other, _ in unique)",
+        "the option that says less holds the other's violations, and not the reverse",
+        NORMAL,
+    ),
+    Mutant(
+        "query-spread-of-a-product-without-a-part",
+        "problem/derived.py",
+        "        return a * f + b * e + e * f\n",
+        "        return a * f + e * f\n",
+        "both factors of a product may be off",
+        PRODUCTS,
+    ),
+    Mutant(
+        "query-positive-part-of-a-negative-factor",
+        "problem/vnnlib/v2/terms.py",
+        "        if factor < 0:\n            negated",
+        "        if False:\n            negated",
+        "max(c·v, 0) is c·max(v, 0) for c > 0 alone",
+        CHOICES,
+    ),
+    Mutant(
+        "query-least-for-and",
+        "problem/vnnlib/v2/choices.py",
+        "larger if isinstance(formula, All) else smaller",
+        "smaller",
+        "a conjunction is the largest of its parts",
+        CHOICES,
+    ),
+    Mutant(
+        "query-equal-inputs-in-one-choice",
+        "problem/vnnlib/v2/reader.py",
+        "            and not limit.strict\n            and (direction, False) in sides\n",
+        "            and not limit.strict\n            and True\n",
+        "inputs are one only where an equation holds in every case",
+        ("problem/vnnlib2/test_v2_two_networks.py::test_monotonicity_by_one_network_on_two_inputs",),
+    ),
+    Mutant(
+        "query-members-read-the-same",
+        "model/combined/merged.py",
+        "        index = Index(0, torch.tensor(member.reads, dtype=torch.int64), size)\n",
+        "        index = Index(0, torch.arange(len(member.reads)), size)\n",
+        "each network reads its own inputs",
+        NETWORKS,
+    ),
+    Mutant(
+        "image-without-its-rounding",
+        "model/combined/mapped.py",
+        "        return Linear(self.generators, self.centre, around)\n",
+        "        return Linear(self.generators, self.centre)\n",
+        "a proof covers the x that is replayed",
+        ("problem/test_linear_image.py",),
+    ),
+)
