@@ -79,7 +79,7 @@ MUTANTS = (
         "intercept + outward * slack)",
         "intercept)",
         "the intercept of a line through a point is rounded",
-        STEPS,
+        equivalent="Mix charges eight roundings of the same sizes for the four that it makes",
     ),
     Mutant(
         "stairs-error",
