@@ -9,6 +9,7 @@ from mutants import (
     condensed,
     evidence,
     graph,
+    hinges,
     input_rows,
     lp,
     problem,
@@ -25,6 +26,7 @@ from mutants.mutant import PACKAGE, TESTS, Mutant
 MUTANTS: tuple[Mutant, ...] = (
     *rounding.MUTANTS,
     *graph.MUTANTS,
+    *hinges.MUTANTS,
     *condensed.MUTANTS,
     *rebounded.MUTANTS,
     *rivals.MUTANTS,

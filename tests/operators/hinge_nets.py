@@ -81,6 +81,7 @@ JUMPS: dict[str, tuple[Function | nn.Module, int]] = {
     "less": (lambda h: (h < 0.1).float(), 6),
     "greater-or-equal": (lambda h: (h >= 0.5 * h.flip(1)).float(), 6),
     "less-or-equal": (lambda h: (h <= 0.1).float(), 6),
+    "equal": (lambda h: (torch.floor(2 * h) == 0).float(), 6),
     "and": (lambda h: ((h > -0.2) & (h < 0.4)).float(), 6),
     "or": (lambda h: ((h < -0.2) | (h > 0.4)).float(), 6),
     "xor": (lambda h: ((h < -0.2) ^ (h > -0.6)).float(), 6),

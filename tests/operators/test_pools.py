@@ -43,6 +43,15 @@ def test_asked_both_ways(name: str, tmp_path: Path) -> None:
     assert without_lp_form(network.graph) is None
 
 
+def test_global_max_pool_asked_both_ways(tmp_path: Path) -> None:
+    """torch writes MaxPool for it."""
+    model = Model((1, 1, 3, 3))
+    model.add("Conv", "x", model.weights(3, 1, 2, 2), out="h").add("GlobalMaxPool", "h", out="g")
+    path = model.add("Flatten", "g", out="f").add("Gemm", "f", model.weights(3, 1)).save(tmp_path / "net.onnx")
+    width = torch.full((1, 1, 3, 3), 0.5)
+    decided_both_ways(path, -width, width, tmp_path, share=0.9)
+
+
 def pools(seed: int) -> Model:
     """A pool of one to three axes, any window, stride, pads, dilation, opset."""
     rng = np.random.default_rng(seed)

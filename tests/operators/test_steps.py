@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hinge_nets import JUMPS, Between
+from hinge_nets import HINGES, JUMPS, Between
 from onnx import TensorProto
 
 import netproof
@@ -19,6 +19,7 @@ from netproof.core.forms import Interval
 from netproof.core.verdict import Status
 from netproof.errors import UnsupportedOp
 from netproof.model.evaluate import evaluate
+from netproof.model.load import load_network
 from netproof.model.nonlinear.product import Product
 from netproof.model.nonlinear.steps import Floor, Round, Step
 from netproof.model.ops import Nonlinear
@@ -80,6 +81,29 @@ def test_asked_both_ways(name: str, tmp_path: Path) -> None:
     decided_both_ways(Between(function, seed=1, outputs=outputs), -width, width, tmp_path, share=0.8)
 
 
+@pytest.mark.parametrize(
+    ("op", "attributes"), [("ThresholdedRelu", {"alpha": 0.3}), ("Shrink", {"lambd": 0.4, "bias": 0.1})]
+)
+def test_what_torch_does_not_export_asked_both_ways(op: str, attributes: dict[str, float], tmp_path: Path) -> None:
+    model, random = Model((1, 2)), np.random.default_rng(1)
+    first, last = (random.normal(size=shape).astype(np.float32) for shape in ((2, 6), (6, 1)))
+    model.add("Gemm", "x", first, out="h").add(op, "h", out="g", **attributes).add("Gemm", "g", last)
+    width = torch.ones(1, 2)
+    decided_both_ways(model.save(tmp_path / "net.onnx"), -width, width, tmp_path, share=0.8)
+
+
+def test_every_name_is_among_what_is_asked() -> None:
+    """What torch made of the modules that are asked both ways, here and in the tests of hinges."""
+    found = set()
+    for function, outputs in (HINGES | JUMPS).values():
+        network = load_network(Between(function, outputs=outputs), example_shape=(1, 2))
+        found |= {step.op for step in network.trace.steps}
+    wanted = {"Max", "Min", "Clip", "HardSigmoid", "Abs", "PRelu", "LeakyRelu", "ReduceMax", "ReduceMin"}
+    wanted |= {"Sign", "Floor", "Ceil", "Round", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"}
+    wanted |= {"And", "Or", "Xor", "Not", "Where", "Cast"}
+    assert wanted <= found, wanted - found
+
+
 @pytest.mark.parametrize(("op", "at_zero"), [("GreaterOrEqual", 1.0), ("Greater", 0.0)])
 def test_the_value_at_the_jump_itself_counts(op: str, at_zero: float, tmp_path: Path) -> None:
     """[x >= 0] on [−1, 0] is 1 at one point alone, and [x > 0] never: a proof must know the difference."""
@@ -136,6 +160,12 @@ CASES: dict[str, Callable[[], Model]] = {
     "cast-to-bool": lambda: cast(Model((2, 3)).add("Relu", "x", out="r").add("Cast", "r", to=9, out="b")),
     "cast-by-integer": lambda: cast(above(0.5).add("Cast", "c", to=TensorProto.INT64, out="b")),
     "cast-of-floor": lambda: cast(Model((2, 3)).add("Floor", "x", out="f").add("Cast", "f", to=6, out="b")),
+    "floor-equal": lambda: cast(Model((2, 3)).add("Floor", "x", out="f").add("Equal", "f", f32(0, 1, 0.5), out="b")),
+    "floor-less": lambda: cast(Model((2, 3)).add("Floor", "x", out="f").add("Less", "f", f32(0.5, 1, -0.5), out="b")),
+    "floor-above": lambda: cast(Model((2, 3)).add("Ceil", "x", out="f").add("Less", f32(0.5, 1, -0.5), "f", out="b")),
+    "round-and-floor": lambda: cast(
+        Model((2, 3)).add("Floor", "x", out="f").add("Round", "x", out="r").add("GreaterOrEqual", "f", "r", out="b")),
+    "floor-to-bool": lambda: cast(Model((2, 3)).add("Floor", "x", out="f").add("Cast", "f", to=9, out="b")),
     "where-mask": lambda: Model((2, 3)).add("Where", np.asarray([True, False, True]), "x", f32(0.5)),
     "where-mask-both": lambda: Model((2, 3)).add("Neg", "x", out="m").add(
         "Where", np.asarray([[True], [False]]), "x", "m"),

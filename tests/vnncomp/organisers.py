@@ -58,15 +58,10 @@ def run(network: str, spec: str, timeout: float | str, folder: Path, env: Mappin
     results.write_text("left over from the last instance\n")
     command = [SCRIPTS / "run_instance.sh", "v1", "test", network, spec, str(results), str(timeout)]
     started = time.monotonic()
-    process = subprocess.Popen(
-        command,
-        env=env,
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    with open(folder / "messages.txt", "w") as heard:
+        process = subprocess.Popen(
+            command, env=env, cwd=folder, stdout=heard, stderr=subprocess.STDOUT, start_new_session=True
+        )
     killed = False
     for ending in (signal.SIGTERM, signal.SIGKILL):
         try:

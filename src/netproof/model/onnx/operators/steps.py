@@ -20,7 +20,7 @@ from netproof.model.onnx.operators.arithmetic import broadcast, expand, scale
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 
-ONE, MINUS = constant.constant(1.0), constant.constant(-1.0)
+ONE, MINUS, HALF = (constant.constant(number) for number in (1.0, -1.0, 0.5))
 
 
 def negated(c: Context, x: Ref) -> Ref:
@@ -55,8 +55,25 @@ def truth_of(truth: Ref) -> Ref:
 
 
 def at_least(c: Context, a: Value, b: Value) -> Ref:
-    """Return [a >= b]."""
-    return c.emit(Step(), difference(c, a, b))
+    """Return [a >= b].
+
+    Integers are compared half-way between them, where none of them is: at a jump of its own a step has no one value on
+    bounds that were rounded.
+    """
+    if not _is_whole(a) or not _is_whole(b):
+        return c.emit(Step(), difference(c, a, b))
+    if isinstance(a, Constant):
+        a = constant.constant(np.floor(a.value))
+    if isinstance(b, Constant):
+        b = constant.constant(np.ceil(b.value))
+    return c.emit(Step(), scale(c, difference(c, a, b), None, HALF))
+
+
+def _is_whole(value: Value) -> bool:
+    """Say whether it holds integers; an exact constant can be rounded to one, where the other value does."""
+    if isinstance(value, Ref):
+        return value.holds != "reals"
+    return not constant.loose(constant.radius, value) and not constant.loose(constant.slack, value)
 
 
 # --- of one value ------------------------------------------------------------------------------------------
@@ -181,5 +198,6 @@ def _cast(c: Context) -> Value:
 
 
 def _is_not_zero(c: Context, x: Ref) -> Ref:
-    both = c.emit(Sum((1, 1)), c.emit(Step(), x), c.emit(Step(), negated(c, x)))
+    zero = constant.constant(0.0)
+    both = plus(c, at_least(c, x, zero), at_least(c, zero, x))
     return scale(c, both, MINUS, constant.constant(2.0))
