@@ -240,6 +240,13 @@ def test_none_lets_netproof_choose_where_it_does_by_default(given: str | None) -
     assert Field("x", int, None, "help", 1).parse(given) is None
     with pytest.raises(UsageError, match="not an int"):
         Field("x", int, 1, "help").parse(given)
+    assert Field("x", int, 1, "help", optional=True).parse(given) is None
+
+
+@pytest.mark.parametrize("name", ["gain", "root_gain", "rebound", "lp_batch"])
+@pytest.mark.parametrize("method", ["lirpa", "lirpa-tight"])
+def test_what_may_be_none_may_be_so_in_every_form_of_algorithm_1(method: str, name: str) -> None:
+    assert method_info(method).options({name: "none"})[name] is None
 
 
 def test_unknown_names_are_refused_with_the_known_ones() -> None:

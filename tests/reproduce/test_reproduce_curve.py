@@ -8,7 +8,8 @@ import torch
 
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
-from netproof.paper.figures.curve import Curve, optimisation_curve
+from netproof.paper.figures.bounds import slopes_said
+from netproof.paper.figures.curve import AS_LIRPA, Curve, Slopes, optimisation_curve
 from netproof.problem.problem import Problem
 from support.asking import CPU, gaussian, problem_of
 from support.exact import milp_minimum
@@ -27,15 +28,16 @@ def made(seed: int, widths: tuple[int, ...] = (5, 10, 10, 10, 1)) -> tuple[Probl
     return problem_of(network.graph, box, ONE), exact
 
 
-def curve_of(problem: Problem, steps: int = STEPS) -> Curve:
-    curve = optimisation_curve("made", problem, CPU, steps, Deadline())
+def curve_of(problem: Problem, steps: int = STEPS, slopes: Slopes = AS_LIRPA) -> Curve:
+    curve = optimisation_curve("made", problem, CPU, steps, Deadline(), slopes=slopes)
     assert curve is not None
     return curve
 
 
-@pytest.fixture(scope="module")
-def curves() -> list[tuple[Curve, float]]:
-    return [(curve_of(problem), exact) for problem, exact in (made(seed) for seed in range(8))]
+@pytest.fixture(scope="module", params=[AS_LIRPA, Slopes(own=True, parallel=False)], ids=["shared", "own"])
+def curves(request: pytest.FixtureRequest) -> list[tuple[Curve, float]]:
+    problems = (made(seed) for seed in range(8))
+    return [(curve_of(problem, slopes=request.param), exact) for problem, exact in problems]
 
 
 def test_the_curve_crosses_the_first_lp_and_stays_under_the_second(curves: list[tuple[Curve, float]]) -> None:
@@ -65,9 +67,9 @@ def test_the_best_step_is_confirmed(curves: list[tuple[Curve, float]]) -> None:
 
 
 def test_both_curves_start_from_the_same_bound(curves: list[tuple[Curve, float]]) -> None:
-    """Step 0 has CROWN's slopes everywhere, so optimising intermediate bounds makes no difference yet."""
+    """Step 0 has the first slopes everywhere, so optimising intermediate bounds makes no difference yet."""
     for curve, _ in curves:
-        assert curve.joint[0] == pytest.approx(curve.fixed[0], abs=1e-4)
+        assert curve.joint[0] == pytest.approx(curve.fixed[0], rel=1e-4, abs=1e-4)
 
 
 def test_properties_of_the_numbers() -> None:
@@ -111,3 +113,19 @@ def test_a_conjunction_is_refused() -> None:
 
 def test_out_of_time_there_is_no_curve() -> None:
     assert optimisation_curve("made", made(0)[0], CPU, 5, Deadline(0.0)) is None
+
+
+def test_slopes_of_their_own_begin_where_shared_ones_do_and_go_elsewhere() -> None:
+    for seed in (0, 2, 5):
+        problem = made(seed)[0]
+        shared, own = (curve_of(problem, steps=20, slopes=Slopes(own=own)) for own in (False, True))
+        assert own.joint[0] == pytest.approx(shared.joint[0], abs=1e-4)
+        assert own.lp_first == pytest.approx(shared.lp_first)
+        assert abs(max(own.joint) - max(shared.joint)) > 1e-3
+
+
+def test_the_start_is_said_and_matters() -> None:
+    problem = made(0)[0]
+    parallel, crown = (curve_of(problem, steps=1, slopes=Slopes(parallel=p)) for p in (True, False))
+    assert parallel.joint[0] != crown.joint[0]
+    assert slopes_said(Slopes()) == "Each neuron has one slope, which starts parallel to the upper lines."

@@ -89,7 +89,7 @@ _ALGORITHM_1 = (
     Field("rebound", int, None, "neurons per layer bounded again after a split, 0: none (none: all it moves)", 0),
     Field("ranked", bool, False, "bound again only neurons that branching ranked highest"),
     Field("root_gain", float, None, "share of its bound to gain in four steps at the root (none: any)", 0.0, 1.0),
-    Field("gain", float, 0.0, "share of its bound that a sub-domain must gain in four steps to go on", 0.0, 1.0),
+    Field("gain", float, 0.0, "share of its bound to gain in four steps below it (none: any)", 0.0, 1.0, True),
     Field("gains_only", bool, False, "branch by BaBSR's gains alone, not by its rule as published"),
     Field("lp_batch", int, None, "sub-domains per turn of the LP past η, 0: few, with pauses (none: η of them)", 0),
     Field("lp_turns", bool, False, LP_TURNS.help),
@@ -112,8 +112,12 @@ BETTER: dict[str, Any] = {
 
 
 def lirpa(**defaults: Any) -> tuple[Field, ...]:
-    """Declare the fields of Algorithm 1, some with other defaults."""
-    return tuple(replace(field, default=defaults.get(field.name, field.default)) for field in _ALGORITHM_1)
+    """Declare the fields of Algorithm 1, some with other defaults; what may be none in one may be none in all."""
+    found = []
+    for field in _ALGORITHM_1:
+        optional = field.optional or field.default is None
+        found.append(replace(field, default=defaults.get(field.name, field.default), optional=optional))
+    return tuple(found)
 
 
 def _lirpa(name: str, summary: str, **defaults: Any) -> MethodInfo:

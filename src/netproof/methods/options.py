@@ -21,13 +21,15 @@ class Field:
     help: str
     low: float | None = None
     high: float | None = None
+    optional: bool = False  # whether "none" is a value, as it is where it is the default
 
     def parse(self, given: Any) -> int | float | bool | None:
         """Read the value from a text or from a value of this type; UsageError if it is neither, or out of range.
 
-        None, or the word, is a value where it is the default: netproof chooses.
+        None, or the word, is a value where it is the default (netproof chooses) and of an optional field.
         """
-        if self.default is None and (given is None or (isinstance(given, str) and given.lower() == "none")):
+        nothing = given is None or (isinstance(given, str) and given.lower() == "none")
+        if nothing and (self.default is None or self.optional):
             return None
         try:
             value = _parse(self.type, given)

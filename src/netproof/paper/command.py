@@ -219,6 +219,12 @@ def bounds(
     ] = None,
     spec: Annotated[str | None, typer.Option(metavar="P.vnnlib", help="Its property.", show_default=False)] = None,
     steps: Annotated[int, typer.Option(metavar="N", help="Optimisation steps.")] = 200,
+    own_slopes: Annotated[
+        bool, typer.Option("--own-slopes", help="Give the bounds of each neuron slopes of their own, not shared ones.")
+    ] = False,
+    crown: Annotated[
+        bool, typer.Option("--crown", help="Start from CROWN's slopes, not from those parallel to the upper lines.")
+    ] = False,
     timeout: NoLimit = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
@@ -232,14 +238,16 @@ def bounds(
         raise UsageError(f"--steps: {steps} is too few", remedy="give 1 or more")
     from netproof.paper.figures import bounds as page
     from netproof.paper.figures.asked import course, curve_of, questions
+    from netproof.paper.figures.curve import Slopes
 
     asked = questions(data, set_name, boxes, index if not every else None, model, spec)
     output = Output.at(out, "bounds")
+    slopes = Slopes(own_slopes, not crown)
     curves: list[Curve] = []
     try:
         for place, question in enumerate(asked):
             title = f"{place + 1}/{len(asked)}  {question.name}"
-            curves.append(curve_of(output, question, steps, engine, title, quiet))
+            curves.append(curve_of(output, question, steps, slopes, engine, title, quiet))
             if not quiet:
                 print_err(f"{title}  {course(curves[-1])}")
     except KeyboardInterrupt:
@@ -247,9 +255,9 @@ def bounds(
         print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
         return EXIT_INTERRUPTED
     kinds = [page.kind_of(question) for question in asked]
-    path = page.write(output, curves, kinds)
+    path = page.write(output, curves, kinds, slopes)
     print_out(f"{page.said(curves)}\n")
-    return _done(path, quiet, [page.boxes_said(kinds)])
+    return _done(path, quiet, [page.boxes_said(kinds), page.slopes_said(slopes)])
 
 
 @app.command()

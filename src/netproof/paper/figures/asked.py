@@ -10,7 +10,7 @@ from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
 from netproof.paper.figures import bounds as page
 from netproof.paper.figures.bounds import Question
-from netproof.paper.figures.curve import Curve
+from netproof.paper.figures.curve import Curve, Slopes
 from netproof.paper.line import Line
 from netproof.paper.sets import find_sets
 from netproof.paper.tables.output import Output, keep
@@ -38,15 +38,18 @@ def questions(
     return found
 
 
-def curve_of(output: Output, question: Question, steps: int, engine: options.Engine, title: str, quiet: bool) -> Curve:
+def curve_of(
+    output: Output, question: Question, steps: int, slopes: Slopes, engine: options.Engine, title: str, quiet: bool
+) -> Curve:
     """Return the curve of an earlier run if it is there, else compute and keep it."""
-    path = page.kept(output, question, steps, engine.device)
+    path = page.kept(output, question, steps, slopes, engine.device)
     curve = page.load(path)
     if curve is None:
         line = Line(title, quiet)
         curve = page.compute(
             question,
             steps=steps,
+            slopes=slopes,
             device=engine.device,
             threads=engine.threads,
             deadline=Deadline(engine.timeout),

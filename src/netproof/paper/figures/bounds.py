@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from netproof.campaign.jobs import file_hash, model_hash
 from netproof.core.deadline import Deadline
-from netproof.paper.figures.curve import Curve, Progress, optimisation_curve
+from netproof.paper.figures.curve import Curve, Progress, Slopes, optimisation_curve
 from netproof.paper.sets import is_clipped
 from netproof.paper.tables.drawing import Panel
 from netproof.paper.tables.output import Output, read_kept, shown
@@ -48,7 +48,14 @@ class Question:
 
 
 def compute(
-    question: Question, *, steps: int, device: str, threads: int, deadline: Deadline, progress: Progress
+    question: Question,
+    *,
+    steps: int,
+    slopes: Slopes,
+    device: str,
+    threads: int,
+    deadline: Deadline,
+    progress: Progress,
 ) -> Curve | None:
     """Compute the curve of one instance from its files; None when the deadline came first."""
     import torch
@@ -67,7 +74,7 @@ def compute(
     if len(problems) != 1:
         what = "the property has several input sets" if problems else "the property excludes nothing"
         raise UsageError(what, file=str(question.spec), remedy="give a property with one input set")
-    return optimisation_curve(question.name, problems[0], resolve_device(device), steps, deadline, progress)
+    return optimisation_curve(question.name, problems[0], resolve_device(device), steps, deadline, progress, slopes)
 
 
 def kind_of(question: Question) -> str:
@@ -81,6 +88,14 @@ def boxes_said(kinds: Sequence[str]) -> str:
     if not clipped:
         return "Boxes x ± ε, as in equation (10): as wide in every input."
     return f"Boxes clipped, less wide in some inputs than in others: {clipped} of {len(kinds)}."
+
+
+def slopes_said(slopes: Slopes) -> str:
+    """Return which slopes there are, and where they start."""
+    start = "parallel to the upper lines" if slopes.parallel else "as CROWN has them"
+    if slopes.own:
+        return f"The bounds of each neuron have slopes of their own, which start {start}."
+    return f"Each neuron has one slope, which starts {start}."
 
 
 def summary_row(curve: Curve, kind: str) -> list[Any]:
@@ -102,7 +117,7 @@ def summary_row(curve: Curve, kind: str) -> list[Any]:
     ]
 
 
-def write(output: Output, curves: Sequence[Curve], kinds: Sequence[str]) -> Path:
+def write(output: Output, curves: Sequence[Curve], kinds: Sequence[str], slopes: Slopes) -> Path:
     """Write bounds.{csv,png,pdf,html} and bounds-summary.csv; return the path of the page. kinds: of the boxes."""
     rows = [
         (c.name, kind, step, joint, best, fixed, c.lp_first, c.lp_best)
@@ -116,7 +131,7 @@ def write(output: Output, curves: Sequence[Curve], kinds: Sequence[str]) -> Path
     return output.page(
         "Optimised bounds against the LP",
         [
-            Section("What is shown", items=[*_about(), boxes_said(kinds)]),
+            Section("What is shown", items=[*_about(), slopes_said(slopes), boxes_said(kinds)]),
             Section("Result", said(curves), warnings=_warnings(curves), tables=[_table(curves)], pictures=pictures),
             Section("The paper's Figure 3", _paper()),
         ],
@@ -311,9 +326,9 @@ def _draw_crossings(axes: Axes, curves: Sequence[Curve]) -> None:
 # --- what was computed before ---
 
 
-def kept(output: Output, question: Question, steps: int, device: str) -> Path:
+def kept(output: Output, question: Question, steps: int, slopes: Slopes, device: str) -> Path:
     """Return where a curve is kept: one file per question and way of asking it."""
-    return output.kept(model_hash(question.model), file_hash(question.spec), question.name, steps, device)
+    return output.kept(model_hash(question.model), file_hash(question.spec), question.name, steps, *slopes, device)
 
 
 def load(path: Path) -> Curve | None:

@@ -1,10 +1,10 @@
 """The paper's Figure 3: the optimised bound against the step, between the LPs on the first and on the best bounds.
 
-Every slope is optimised at once, those of the output and those of each intermediate neuron, by the gradient of the
-output's bound through the intermediate bounds (section 3.1). The two lines are triangle LPs that differ only in the
-neurons' bounds: with the slopes that CROWN starts from, and the best of all steps, neuron by neuron. Both values are
-certified from the LP's duals. A curve with the intermediate bounds held still shows the other half of section 3.1:
-then the best slopes are the LP.
+Every unstable neuron has one slope, which every bound uses that it enters, as in `lirpa`, and all are optimised by the
+gradient of the output's bound through the intermediate bounds (section 3.1); or the bounds of each neuron have slopes
+of their own. The two lines are triangle LPs that differ only in the neurons' bounds: with the slopes at the start, and
+the best of all steps, neuron by neuron. Both values are certified from the LP's duals. A curve with the intermediate
+bounds held still shows the other half of section 3.1: then the best slopes are the LP.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,13 +32,23 @@ from netproof.search.leaf import LeafLP
 Progress = Callable[[str, int, int], None]  # phase, steps done, steps in all
 
 
+class Slopes(NamedTuple):
+    """Which slopes there are, and what they start from."""
+
+    own: bool = False  # whether the bounds of each neuron have slopes of their own
+    parallel: bool = True  # parallel to the upper lines, or CROWN's
+
+
+AS_LIRPA = Slopes()
+
+
 @dataclass(frozen=True, eq=False)
 class Curve:
     """What was found on one instance; every bound is of the row that the property asks to be positive."""
 
     name: str
     joint: list[float]  # by step, intermediate bounds optimised too
-    fixed: list[float]  # by step, intermediate bounds as CROWN leaves them
+    fixed: list[float]  # by step, intermediate bounds as the first slopes leave them
     lp_first: float  # the LP on unoptimised intermediate bounds
     lp_best: float  # the LP on the best intermediate bounds of all steps
     confirmed: float  # the best of `joint` in float64 with rounding charged
@@ -69,10 +80,11 @@ def optimisation_curve(
     steps: int,
     deadline: Deadline,
     progress: Progress = lambda phase, done, total: None,
+    slopes: Slopes = AS_LIRPA,
 ) -> Curve | None:
     """Compute the curve and both LPs; None when the deadline came first: half a curve has no second line."""
     began = time.monotonic()
-    root = build_root(problem, device, Schedule(0), deadline)
+    root = build_root(problem, device, Schedule(0), deadline, parallel=slopes.parallel)
     if root is None:
         return None
     _one_row_a_target(root)
@@ -83,9 +95,9 @@ def optimisation_curve(
     progress("LP", 0, steps)
     lp = LeafLP(root, 1)
     first = float(lp.decide(whole, deadline).bound)
-    joint = _Ascent.of(root, whole, rebound=True)
+    joint = _Ascent.of(root, whole, rebound=True, own=slopes.own)
     joint.run(steps, deadline, progress)
-    fixed = _Ascent.of(root, whole, rebound=False)
+    fixed = _Ascent.of(root, whole, rebound=False, own=False)
     fixed.run(steps, deadline, progress)
     progress("LP", steps, steps)
     best = joint.best_bounds()
@@ -104,10 +116,10 @@ def _one_row_a_target(root: Root) -> None:
         )
 
 
-def _start(root: Root, domains: Domains, rebound: Mapping[int, Tensor]) -> DualPoint:
-    """Return CROWN's slopes for the output and for the neurons that are bounded again."""
+def _start(root: Root, domains: Domains, own: Mapping[int, Tensor]) -> DualPoint:
+    """Return the first slopes for the output, and again for each of the neurons with slopes of their own."""
     slopes = domains.slopes.float()
-    shapes = {k: (len(slopes), 2, which.shape[1], -1) for k, which in rebound.items()}
+    shapes = {k: (len(slopes), 2, which.shape[1], -1) for k, which in own.items()}
     neurons = {k: slopes[:, None, None, : root.layers[k].start].expand(shape).clone() for k, shape in shapes.items()}
     return DualPoint(slopes, None, domains.weights, neurons)
 
@@ -138,13 +150,16 @@ class _Ascent:
     values: list[float] = field(default_factory=list)
 
     @classmethod
-    def of(cls, root: Root, whole: Domains, *, rebound: bool) -> _Ascent:
-        """Begin a run; with `rebound`, every neuron that has unstable ones before it is bounded again in each step."""
+    def of(cls, root: Root, whole: Domains, *, rebound: bool, own: bool) -> _Ascent:
+        """Begin a run; with `rebound`, every neuron that has unstable ones before it is bounded again in each step.
+
+        own: with slopes of its own.
+        """
         layers = enumerate(root.layers)
         device = whole.target.device
         every = {k: torch.arange(layer.count, device=device)[None] for k, layer in layers if rebound and layer.start}
-        start = _start(root, whole, every)
-        return cls(root, whole, every, start, whole.lower, whole.upper, dict(start.neurons))
+        start = _start(root, whole, every if own else {})
+        return cls(root, whole, every, start, whole.lower, whole.upper, dict(_start(root, whole, every).neurons))
 
     def run(self, steps: int, deadline: Deadline, progress: Progress) -> None:
         phase = "all slopes" if self.rebound else "slopes alone"
@@ -165,7 +180,8 @@ class _Ascent:
     def _record(self, bounded: Bounded, theta: DualPoint) -> None:
         self.values.append(float(bounded.value))
         higher, less = bounded.lower > self.lower, bounded.upper < self.upper
-        for k, slopes in theta.neurons.items():
+        for k in self.rebound:
+            slopes = theta.neurons.get(k, theta.slopes[:, None, None, : self.root.layers[k].start])
             column = self.root.layers[k].packed
             better = torch.stack([higher[:, column], less[:, column]], 1)[..., None]  # (1, 2, U_k, 1)
             self.own[k] = torch.where(better, slopes, self.own[k])
