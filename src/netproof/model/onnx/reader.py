@@ -18,6 +18,7 @@ from netproof.model.onnx.file import FLOATS, OnnxFile, read_file, read_tensor, t
 from netproof.model.onnx.fold import constant_attribute, fold, foldable
 from netproof.model.onnx.shapes import declared_shapes, fixed_shape, result_shapes
 from netproof.model.onnx.simplify import constant_output, simplify
+from netproof.model.onnx.twins import merge_twins
 from netproof.model.origin.constant import Constant
 from netproof.model.origin.trace import Step, Stored, Trace
 
@@ -191,7 +192,7 @@ class _Reader:
             result = constant_output(builder, result.tensor(), self.output.name)
         kinds = sorted(self.dtypes)
         self.notes += [f"{kind} weights are read exactly" for kind in kinds if kind != "float32"]
-        graph, origin = simplify(builder.nodes, result.index)
+        graph, origin = merge_twins(*simplify(builder.nodes, result.index))
         steps, constants = tuple(self.steps), tuple(self.constants)
         trace = Trace(tuple(builder.nodes), result.index, steps, constants, builder.slack, origin)
         return Reading(

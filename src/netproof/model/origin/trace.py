@@ -64,4 +64,6 @@ class Trace:
     steps: tuple[Step, ...]
     constants: tuple[Stored, ...]
     slack: Mapping[int, Affine]  # see netproof.model.onnx.context.Builder
-    origin: tuple[int, ...]  # for each node of the simplified graph, the node here that has the same value
+    origin: tuple[
+        int | None, ...
+    ]  # for each node of the simplified graph, the node here that has the same value, if any
