@@ -21,6 +21,7 @@ from netproof.model.onnx.fold import constant_attribute, fold, foldable
 from netproof.model.onnx.interface import Interface, join_outputs
 from netproof.model.onnx.shapes import declared_shapes, result_shapes
 from netproof.model.onnx.simplify import constant_output, simplify
+from netproof.model.onnx.twins import merge_twins
 from netproof.model.origin.constant import Constant
 from netproof.model.origin.trace import Link, Step, Stored, TensorInfo, Trace, together
 
@@ -101,7 +102,7 @@ class _Reader:
         result = self._joined(builder, values)
         kinds = sorted(self.dtypes)
         self.notes += [f"{kind} weights are read exactly" for kind in kinds if kind != "float32"]
-        graph, origin = simplify(builder.nodes, result.index)
+        graph, origin = merge_twins(*simplify(builder.nodes, result.index))
         trace = Trace(
             tuple(builder.nodes),
             result.index,

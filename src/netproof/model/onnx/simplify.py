@@ -31,7 +31,7 @@ def simplify(nodes: Sequence[Node], output: int) -> tuple[Graph, tuple[int, ...]
             node = _joined(node, merged, only_use=uses[nodes[node.index].inputs[0]] == uses[inputs[0]] == 1)
         merged.append(node)
         replaced[node.index] = node.inputs[0] if _is_identity(node) else node.index
-    return _pruned(merged, replaced[output])
+    return pruned(merged, replaced[output])
 
 
 def _joined(node: Node, merged: list[Node], *, only_use: bool) -> Node:
@@ -59,7 +59,7 @@ def _is_identity(node: Node) -> bool:
     return isinstance(op, Scale) and op.mult is None and op.add is None
 
 
-def _pruned(nodes: list[Node], output: int) -> tuple[Graph, tuple[int, ...]]:
+def pruned(nodes: list[Node], output: int) -> tuple[Graph, tuple[int, ...]]:
     """Keep only the input and what the output depends on, renumbered, the output last."""
     needed = {0, output}
     for node in reversed(nodes[: output + 1]):

@@ -179,21 +179,35 @@ def _graph(network: Network) -> None:
     if len(trace.origin) != len(graph.nodes):
         _disagree(network, place, "on the number of nodes")
     for node in graph.nodes[1:]:
-        before = trace.nodes[trace.origin[node.index]]
-        sources = tuple(trace.origin[i] for i in node.inputs)
-        if node.op is not before.op or sources != before.inputs:
+        was = trace.origin[node.index]
+        if was is None:  # it is compared with those that it was made for
+            continue
+        before, sources = trace.nodes[was], _sources(network, node)
+        if node.op is not before.op or tuple(sources.values()) != before.inputs:
             _same(network, node, sources, before.index)
-    given = _random(network, trace.origin[-1:])
+    last = trace.origin[-1]
+    if last is None:
+        _disagree(network, place, "on which node is the output")
+    given = _random(network, [last])
     with _computable(network, place):
         theirs, allowed = evaluate_part(trace.nodes, given, trace.output, AS_STORED)
-    _within(network, place, given[trace.origin[-1]], theirs, allowed)
+    _within(network, place, given[last], theirs, allowed)
 
 
-def _same(network: Network, node: Node, sources: tuple[int, ...], index: int) -> None:
+def _sources(network: Network, node: Node) -> dict[int, int]:
+    """Return the nodes that a node is computed from, past those that are new, each with what it was before."""
+    found: dict[int, int] = {}
+    for i in node.inputs:
+        was = network.trace.origin[i]
+        found.update(_sources(network, network.graph.nodes[i]) if was is None else {i: was})
+    return found
+
+
+def _same(network: Network, node: Node, sources: Mapping[int, int], index: int) -> None:
     """Compare a node of the simplified graph with node `index` of the graph as read, both from `sources`."""
     place = f"node {node.name!r}"
-    given = _random(network, sources)
-    inputs = {i: given[source] for i, source in zip(node.inputs, sources, strict=True)}
+    given = _random(network, tuple(sources.values()))
+    inputs = {i: given[source] for i, source in sources.items()}
     with _computable(network, place):
         ours, error = evaluate_part(network.graph.nodes, inputs, node.index, AS_STORED)
         theirs, allowed = evaluate_part(network.trace.nodes, given, index, AS_STORED)

@@ -80,7 +80,7 @@ class Trace:
     steps: tuple[Step, ...]
     constants: tuple[Stored, ...]
     slack: Mapping[int, Affine]  # see netproof.model.onnx.context.Builder
-    origin: tuple[int, ...]  # for each node of the simplified graph, the node here that has the same value
+    origin: tuple[int | None, ...]  # for each node of the simplified graph, the node here with the same value, if any
     inputs: tuple[Link, ...] = ()  # the file's inputs
     outputs: tuple[Link, ...] = ()  # the outputs that were asked for, without those that are constants
     # Nodes that are softmax along the last axis of another node, and whether it is its logarithm.
