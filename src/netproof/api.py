@@ -31,8 +31,8 @@ from netproof.model.combined import AnyNetwork, LinearMap, Mapped
 from netproof.model.load import check, probes, read_network
 from netproof.model.network import Network
 from netproof.numerics import generator
+from netproof.problem.last.places import by_place
 from netproof.problem.networks.bind import bind
-from netproof.problem.places import by_place
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
 from netproof.problem.reduce import reduce

@@ -83,7 +83,7 @@ MUTANTS = (
     ),
     Mutant(
         "argmax-without-ties",
-        "problem/places.py",
+        "problem/last/places.py",
         "strict=(j > place) == found.last)",
         "strict=False)",
         "of several largest scores one alone wins",

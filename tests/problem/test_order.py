@@ -16,7 +16,7 @@ from netproof.core.verdict import Status
 from netproof.model.load import load_network
 from netproof.model.network import Network
 from netproof.model.ops import Nonlinear
-from netproof.problem.order import _logit, before_last_map
+from netproof.problem.last.order import _logit, before_last_map
 from netproof.problem.property import Box, Disjunct, Property, Row
 from netproof.problem.reduce import reduce
 from support.both_ways import box_spec

@@ -14,8 +14,8 @@ import netproof
 from model.onnx_models import Model
 from netproof.model.load import load_network
 from netproof.model.network import Network
-from netproof.problem.order import before_last_map
-from netproof.problem.places import by_place
+from netproof.problem.last.order import before_last_map
+from netproof.problem.last.places import by_place
 from netproof.problem.property import Box, Disjunct, Property, Row
 
 WEIGHTS = np.float32([[1, -1, 2, 0], [0, 1, -1, 1], [1, 1, 0, -1]])  # whole, so that scores are exact and ties are many

@@ -26,7 +26,7 @@ from netproof.errors import SpecError
 from netproof.model.combined import AnyNetwork
 from netproof.numerics import float_up, nearest_float32
 from netproof.problem.extend import extended
-from netproof.problem.order import before_last_map
+from netproof.problem.last.order import before_last_map
 from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.problem.property import Ball, Box, Disjunct, Property, Row
 from netproof.problem.rounding import FLOAT32_MAX, Rounded

@@ -21,7 +21,7 @@ from netproof.core.verdict import Stats, Status, Verdict, Witness, finite
 from netproof.model.combined import AnyNetwork
 from netproof.model.graph import Graph
 from netproof.numerics import few_roundings
-from netproof.problem.order import before_last_map
+from netproof.problem.last.order import before_last_map
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
 from netproof.problem.witness import confirmed, in_set, project, rounding_gap, violated

@@ -19,7 +19,7 @@ from netproof.model.network import Network
 from netproof.model.nonlinear import LeakyRelu
 from netproof.model.nonlinear.smooth import Exp, Log, Sigmoid, Softplus, Sqrt, Tanh
 from netproof.model.ops import Input, Op
-from netproof.problem.places import last_argmax, last_value, over_scores
+from netproof.problem.last.places import last_argmax, last_value, over_scores
 from netproof.problem.property import Disjunct, Property, Row
 
 INCREASING: tuple[type[Op], ...] = (Sigmoid, Tanh, Exp, Log, Sqrt, Softplus)  # strictly, where they are defined
@@ -59,15 +59,16 @@ def before_last_map(network: AnyNetwork, property: Property) -> tuple[Graph, Pro
     return graph, property
 
 
-def _last_map(graph: Graph, softmax: Mapping[int, tuple[int, bool]], origin: list[int]) -> _Map | None:
+def _last_map(graph: Graph, softmax: Mapping[int, tuple[int, bool]], origin: Sequence[int | None]) -> _Map | None:
     """Return the map that gives the output, but for movements of its entries; None where there is none.
 
     softmax, origin: see `Trace`.
     """
     node, places = last_value(graph)
     rows, source = _ordered, -1
-    if origin[node.index] in softmax:
-        before, log = softmax[origin[node.index]]
+    was = origin[node.index]
+    if was is not None and was in softmax:
+        before, log = softmax[was]
         width = node.shape[-1]
         source = origin.index(before) if before in origin else -1
         rows = (lambda row: _of_differences(row, width)) if log else (lambda row: _ordered_within(row, width))

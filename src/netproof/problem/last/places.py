@@ -45,10 +45,11 @@ def last_value(graph: Graph) -> tuple[Node, list[int]]:
     return node, places.flatten().tolist()
 
 
-def last_argmax(network: Network, graph: Graph, origin: Sequence[int]) -> Places | None:
+def last_argmax(network: Network, graph: Graph, origin: Sequence[int | None]) -> Places | None:
     """Return the ArgMax that gives the output; None where there is none. origin: see `Trace`."""
     node, groups = last_value(graph)
-    found = network.trace.argmax.get(origin[node.index])
+    was = origin[node.index]
+    found = None if was is None else network.trace.argmax.get(was)
     if found is None or found[0] not in origin:
         return None
     source = list(origin).index(found[0])
