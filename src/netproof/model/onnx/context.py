@@ -37,6 +37,7 @@ class Ref:
     shape: tuple[int, ...]
     kind: str = "float32"  # of the file's tensor: "float32", "float16" or "float64"
     holds: str = "reals"  # or "integers", or the "truths" 0 and 1: what a cast to such a type may pass on
+    typed: bool = False  # whether the file's tensor has an integer type or bool: arithmetic there is not that of reals
 
 
 Value = Constant | Ref

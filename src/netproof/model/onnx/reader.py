@@ -15,13 +15,14 @@ from netproof.errors import UnsupportedOp
 from netproof.model.graph import Graph
 from netproof.model.onnx import operators  # noqa: F401 (it registers the converters)
 from netproof.model.onnx.bodies import Body, body, branch, has_body, reads
-from netproof.model.onnx.context import CONVERTERS, Builder, Context, Ref, Value, is_known
+from netproof.model.onnx.context import Builder, Context, Ref, Value, is_known
 from netproof.model.onnx.file import FLOATS, OnnxFile, read_file, read_tensor
 from netproof.model.onnx.fold import constant_attribute, fold, foldable
 from netproof.model.onnx.interface import Interface, join_outputs
 from netproof.model.onnx.shapes import declared_shapes, result_shapes
 from netproof.model.onnx.simplify import constant_output, simplify
 from netproof.model.onnx.twins import merge_twins
+from netproof.model.onnx.typed import converted
 from netproof.model.origin.constant import Constant
 from netproof.model.origin.trace import Link, Step, Stored, TensorInfo, Trace, together
 
@@ -230,8 +231,7 @@ class _Reader:
         if constant and foldable(c.op):
             return fold(c)
         if not constant and is_known(c.op):
-            found = CONVERTERS[c.op](c)
-            return [found] if isinstance(found, Constant | Ref) else list(found)
+            return converted(c)
         if (inside := body(c)) is not None:
             return self._inside(c, inside, _nothing)
         kind = (

@@ -55,7 +55,6 @@ class TanhGate(Smooth):
 
     k: float
     a: float
-    least = -0.3403
 
     @property
     def bends(self) -> tuple[float, ...]:  # type: ignore[override]

@@ -51,7 +51,7 @@ def plus(c: Context, a: Ref, b: Ref) -> Ref:
 
 def truth_of(truth: Ref) -> Ref:
     """Mark a number that is 0 or 1 as a truth value."""
-    return replace(truth, holds="truths")
+    return replace(truth, holds="truths", typed=True)
 
 
 def at_least(c: Context, a: Value, b: Value) -> Ref:
@@ -183,18 +183,19 @@ def _cast(c: Context) -> Value:
     """Pass the value on, if the new type holds every value of the old one; else refuse. A cast to bool is x ≠ 0."""
     x, target = c.node(0), c.attr("to")
     if target == TensorProto.BOOL:
-        return x if x.holds == "truths" else truth_of(_is_not_zero(c, x))
+        return truth_of(x if x.holds == "truths" else _is_not_zero(c, x))
     if target not in FLOATS:
-        if x.holds == "truths" or (x.holds == "integers" and target in (TensorProto.INT32, TensorProto.INT64)):
-            return x
-        c.refuse("it casts a value that depends on the input to a type other than float16, float32 or float64")
+        # Truth values fit every type, and places of ArgMax these two; a float may be too large for any.
+        if x.holds == "truths" or (x.typed and target in (TensorProto.INT32, TensorProto.INT64)):
+            return replace(x, typed=True)
+        c.refuse("it casts a value that depends on the input to integers, which may not hold it", "keep it a float")
     held = c.held_by(x)
     if x.holds != "truths" and finest(held, FLOATS[target]) != FLOATS[target]:
         c.refuse(
             f"it rounds values from {held} to {FLOATS[target]}, which no bound accounts for",
             "export the model in one float type, without mixed precision",
         )
-    return replace(x, kind=FLOATS[target])
+    return replace(x, kind=FLOATS[target], typed=False)
 
 
 def _is_not_zero(c: Context, x: Ref) -> Ref:

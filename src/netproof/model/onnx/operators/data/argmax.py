@@ -34,7 +34,7 @@ def _arg_extreme(c: Context) -> Value:
     y = turned_last(c, values, axis, lambda z: _place(c, z, last=last))
     if not c.attr("keepdims", 1):
         y = reshape(c, y, [size for i, size in enumerate(y.shape) if i != axis])
-    return replace(y, holds="integers")
+    return replace(y, holds="integers", typed=True)
 
 
 def _place(c: Context, x: Ref, *, last: bool) -> Ref:

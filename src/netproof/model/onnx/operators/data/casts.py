@@ -33,7 +33,9 @@ def as_cast(c: Context) -> Context:
     """Return a Cast that says which type a CastLike takes from its second input."""
     like = c.value(1)
     if isinstance(like, Ref):
-        kind = onnx.TensorProto.BOOL if like.holds == "truths" else _KINDS[like.kind]
+        if like.typed and like.holds != "truths":
+            c.refuse("its type is that of integers that depend on the network's input", "cast to a float type")
+        kind = onnx.TensorProto.BOOL if like.typed else _KINDS[like.kind]
     elif like.is_float:
         kind = _KINDS[str(like.dtype).removeprefix("torch.")]
     else:
