@@ -162,3 +162,12 @@ def test_the_verdict_is_that_of_the_plain_network(tmp_path: Path) -> None:
         verdict = netproof.verify(path, spec, timeout=20)
         assert verdict.status == status
         assert verdict.stats.domains == 0
+
+
+def test_sums_are_checked_as_they_are_added(tmp_path: Path) -> None:
+    """Prefixes over all twins are exact here, the sum over the negative ones alone is not."""
+    weight = np.float32([[1.0], [-1.0], [-1.0], [-1.0]])
+    bias = np.zeros(4, np.float32)
+    readers = np.float32([[-1.0, 1.0, 2.0**-54, 2.0**-54]])
+    network = load_network(model(tmp_path / "m.onnx", (1, 1), [("Gemm", weight, bias), ("Gemm", readers, None)]))
+    assert relus(network.graph) == 4

@@ -163,7 +163,8 @@ class Network:
     def replay(self, x: np.ndarray) -> np.ndarray:
         """Return onnxruntime's answer on the CPU to x: (*input_shape), in the file's own types; (*output_shape)."""
         found = [np.asarray(part) for part in self._run(self._session, None, x)]
-        output = found[0] if len(found) == 1 else np.concatenate([part.reshape(-1) for part in found])
+        alone = len(found) == 1 and found[0].shape != ()
+        output = found[0] if alone else np.concatenate([part.reshape(-1) for part in found])
         if output.shape != self.output_shape:
             raise ModelError(
                 f"onnxruntime's output has shape {output.shape}, netproof's {self.output_shape}",

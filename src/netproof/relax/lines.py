@@ -130,7 +130,9 @@ class Mix(Family):
             intercepts, one = first.intercept.abs() + second.intercept.abs(), by.slope == 0
             if self._planes:
                 slopes, one = slopes.sum(-2), one.all(-2)
-            slack = with_vanishing(few_roundings(slopes + intercepts, 8, slope.dtype))
+            vanished = with_vanishing(self.reach * 0.0) * self.reach  # of a slope, times what it is multiplied by
+            vanished = vanished.sum(-2) if self._planes else vanished
+            slack = with_vanishing(few_roundings(slopes + intercepts, 8, slope.dtype)) + vanished
             one = one & (by.intercept == 0)  # nothing was mixed, so nothing is rounded
             intercept = torch.where(one, intercept, intercept + outward * slack)
         return Line(slope, intercept)

@@ -119,7 +119,8 @@ class SoftmaxRelaxation(Relaxation):
         box = _Box.of(h)
         lower, upper = (v.exp() for v in self._logarithms(box))
         off = LIBM * UNIT[lower.dtype]
-        return Interval(lower * (1.0 - off) - with_vanishing(lower * 0.0), (upper * (1.0 + off)).clamp(max=1.0))
+        lost = with_vanishing(lower * 0.0)
+        return Interval(lower * (1.0 - off) - lost, (upper * (1.0 + off) + lost).clamp(max=1.0))
 
     def steepest(self, h: Interval) -> Tensor:
         """Return the largest p, for every operand.

@@ -15,6 +15,7 @@ from torch import Tensor
 from netproof.core.forms import Interval
 from netproof.model.affine import Scale, Sum
 from netproof.model.graph import Graph, Node
+from netproof.model.moves import SumAxes
 from netproof.model.nonlinear import Relu
 from netproof.numerics import down, up
 
@@ -27,6 +28,8 @@ def tightened(graph: Graph, node: Node, bound: Interval, of: Callable[[int], Int
     op = node.op
     if isinstance(op, Scale) and op.radius is None:
         return _within(bound, _scaled(op, of(node.inputs[0])))
+    if isinstance(op, SumAxes):
+        return _not_negative(op, bound, of(node.inputs[0]))
     if not isinstance(op, Sum) or len(node.inputs) != 2:
         return bound
     first, second = (of(i) if sign > 0 else _negated(of(i)) for i, sign in zip(node.inputs, op.signs, strict=True))
@@ -36,6 +39,13 @@ def tightened(graph: Graph, node: Node, bound: Interval, of: Callable[[int], Int
         return bound
     pick, a, b = extreme
     return _within(bound, Interval(*(pick(*ends) for ends in zip(of(a), of(b), strict=True))))
+
+
+def _not_negative(op: SumAxes, bound: Interval, x: Interval) -> Interval:
+    """Return bounds of a sum, at least 0 where nothing in it is negative: of squares there is a root."""
+    axes = [axis - len(op.in_shape) for axis in op.axes]
+    least = x.lower.amin(axes, keepdim=True) if axes else x.lower
+    return Interval(torch.where(least >= 0, bound.lower.clamp(min=0), bound.lower), bound.upper)
 
 
 def _within(bound: Interval, better: Interval) -> Interval:

@@ -22,6 +22,7 @@ from netproof.core.limits import LARGEST, entries
 from netproof.core.plug_ins import offered
 from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.graph import Node
+from netproof.model.moves import Reshape
 from netproof.model.nonlinear import Relu
 from netproof.model.onnx.file import OnnxFile, read_tensor
 from netproof.model.ops import Affine, Input, Nonlinear, Op
@@ -91,7 +92,6 @@ class Builder:
         self.kinds = [kind]  # the coarsest type that holds every value of the node as a runtime computes it
         self.rewritten: dict[str, onnx.NodeProto] = {}  # by their first output: nodes that onnxruntime is given instead
         self.slack: dict[int, Affine] = {}  # of nodes whose constants a runtime rounds: how far its own may lie
-
         self.argmax: dict[int, tuple[int, bool]] = {}
         self.softmax: dict[int, tuple[int, bool]] = {}  # see `Trace`
 
@@ -100,12 +100,19 @@ class Builder:
         shape = tuple(op.forward(*empty).shape[1:])
         if isinstance(op, Nonlinear) and inputs[0].shape != (shape if op.arity == 1 else (op.arity, *shape)):
             raise RuntimeError(f"{op.arity} operands of shape {shape} are not a value of shape {inputs[0].shape}")
+        if isinstance(op, Nonlinear) and shape == ():
+            return self._add_to_number(op, inputs[0], name, slack)
         node = Node(len(self.nodes), op, tuple(ref.index for ref in inputs), shape, name)
         self.nodes.append(node)
         self.kinds.append(self._kind(op, inputs))
         if slack is not None:
             self.slack[node.index] = slack
         return Ref(node.index, shape, inputs[0].kind)
+
+    def _add_to_number(self, op: Nonlinear, x: Ref, name: str, slack: Affine | None) -> Ref:
+        """Add a nonlinear op of one number without axes: its neuron has an axis, as all neurons have."""
+        line = self.add(Reshape(x.shape, (*x.shape, 1)), [x], name)
+        return self.add(Reshape((1,), ()), [self.add(op, [line], name, slack)], name)
 
     def _kind(self, op: Op, inputs: Sequence[Ref]) -> str:
         exact = isinstance(op, Relu) or (isinstance(op, Affine) and not op.fan and op.offset() is None)

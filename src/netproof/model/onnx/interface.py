@@ -117,7 +117,7 @@ class Interface:
     def input_shape(self) -> Shape:
         """Return the shape of the graph's input: the file's own, or that of the vector of all inputs."""
         infos = self.input_infos()
-        return infos[0].shape if len(infos) == 1 else (sum(math.prod(info.shape) for info in infos),)
+        return infos[0].shape if _is_itself(infos) else (sum(math.prod(info.shape) for info in infos),)
 
     def _kind(self, value: onnx.ValueInfoProto) -> str:
         kind = value.type.tensor_type.elem_type
@@ -157,7 +157,7 @@ class Interface:
     def enter(self, builder: Builder) -> tuple[Link, ...]:
         """Add a part of the graph's input for each of the file's; return the node of each."""
         infos, kind = self.input_infos(), builder.kinds[0]
-        if len(infos) == 1:
+        if _is_itself(infos):
             return ((infos[0].name, 0),)
         whole = Ref(0, builder.nodes[0].shape, kind)
         size, start = whole.shape[0], 0
@@ -177,7 +177,7 @@ class Interface:
         """Return the shape of what was asked for as the file declares it; None where it is not fixed."""
         values = {v.name: v for v in (*self._file.model.graph.value_info, *self._file.model.graph.output)}
         shapes = [fixed_shape(values[name].type) if name in values else None for name in self.outputs]
-        if len(shapes) == 1:
+        if len(shapes) == 1 and shapes[0] != ():
             return shapes[0]
         sizes = [math.prod(shape) for shape in shapes if shape is not None]
         return (sum(sizes),) if len(sizes) == len(shapes) else None
@@ -206,6 +206,11 @@ class Interface:
             if entry.domain in ("", "ai.onnx"):
                 entry.version = older
         return bytes(smaller.SerializeToString())
+
+
+def _is_itself(infos: Sequence[TensorInfo]) -> bool:
+    """Say whether the graph's input is the file's one: of several, or of a number without axes, it is a vector."""
+    return len(infos) == 1 and infos[0].shape != ()
 
 
 def join_outputs(builder: Builder, values: Sequence[Ref | Constant], name: str) -> Ref:

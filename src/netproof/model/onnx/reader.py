@@ -138,11 +138,13 @@ class _Reader:
         name = together(self.interface.outputs)
         if any(isinstance(value, Ref) for value in values):
             only = values[0]
-            return only if len(values) == 1 and isinstance(only, Ref) else join_outputs(builder, values, name)
+            whole = len(values) == 1 and isinstance(only, Ref) and only.shape != ()
+            return only if whole and isinstance(only, Ref) else join_outputs(builder, values, name)
         self.notes.append("the output does not depend on the input")
         tensors = [value.tensor() for value in values if isinstance(value, Constant)]
-        whole = tensors[0] if len(tensors) == 1 else torch.cat([tensor.flatten() for tensor in tensors])
-        return constant_output(builder, whole, name)
+        alone = len(tensors) == 1 and tensors[0].dim() > 0
+        vector = tensors[0] if alone else torch.cat([tensor.flatten() for tensor in tensors])
+        return constant_output(builder, vector, name)
 
     def _builder(self) -> Builder:
         """Begin a graph with its input, and the file's inputs as parts of it."""

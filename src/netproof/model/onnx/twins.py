@@ -180,18 +180,30 @@ def _scaled(op: Layer, group: Twins) -> list[Tensor]:
 
 
 def _adds_exactly(op: Layer, group: Twins) -> bool:
-    """Say whether every partial sum of the weights on the group is a float64 number."""
+    """Say whether the weights on the group can be scaled, and added as `_taken` adds them, without rounding."""
     weight = _weight(op)
-    total = torch.zeros_like(weight[:, 0])
-    for row, scale, part in zip(group.rows, group.scales, _scaled(op, group), strict=True):
+    parts = _scaled(op, group)
+    scaled = zip(group.rows, group.scales, parts, strict=True)
+    if not all(torch.equal(part / abs(scale), weight[:, row]) for row, scale, part in scaled):
+        return False
+    return all(_exact_sum(some)[1] for some in (parts, _against(parts, group)))
+
+
+def _against(parts: Sequence[Tensor], group: Twins) -> list[Tensor]:
+    """Return those of rows that are negative multiples."""
+    return [part for part, scale in zip(parts, group.scales, strict=True) if scale < 0]
+
+
+def _exact_sum(parts: Sequence[Tensor]) -> tuple[Tensor, bool]:
+    """Add from left to right, and say whether nothing was lost on the way (Knuth's two-sum)."""
+    total, exact = parts[0] if parts else torch.zeros(()), True
+    for part in parts[1:]:
         after = total + part
-        seen = after - total  # what was added, and what was lost (Knuth's two-sum)
+        seen = after - total
         lost = (total - (after - seen)) + (part - seen)
-        back = torch.equal(part / abs(scale), weight[:, row])
-        if not back or bool((lost != 0).any()) or not bool(after.isfinite().all()):
-            return False
+        exact = exact and not bool((lost != 0).any()) and bool(after.isfinite().all())
         total = after
-    return True
+    return total, exact
 
 
 def _taken(op: Layer, groups: Sequence[Twins]) -> tuple[Tensor, Tensor]:
@@ -199,9 +211,9 @@ def _taken(op: Layer, groups: Sequence[Twins]) -> tuple[Tensor, Tensor]:
     bent, straight = [], []
     for group in groups:
         parts = _scaled(op, group)
-        against = [part for part, scale in zip(parts, group.scales, strict=True) if scale < 0]
-        bent.append(torch.stack(parts).sum(0))
-        straight.append(-torch.stack(against).sum(0) if against else torch.zeros_like(parts[0]))
+        against = _against(parts, group)
+        bent.append(_exact_sum(parts)[0])
+        straight.append(-_exact_sum(against)[0] if against else torch.zeros_like(parts[0]))
     return torch.stack(bent, 1), torch.stack(straight, 1)
 
 

@@ -1,0 +1,76 @@
+"""Values without axes, and values of integer types: read as they are, or refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import netproof
+from model.onnx_models import Model, ints
+from netproof.core.verdict import Status
+from netproof.errors import UnsupportedOp
+from netproof.model.load import load_network
+
+SPEC = "(declare-const X_0 Real)(declare-const X_1 Real)(declare-const Y_0 Real)" + "".join(
+    f"(assert (>= X_{i} 0))(assert (<= X_{i} 1))" for i in range(2)
+)
+
+
+def number(kind: str) -> Model:
+    """A network of two inputs whose inside, or answer, is one number without axes."""
+    if kind == "sum":
+        return Model((1, 2)).add("ReduceSum", "x", keepdims=0)
+    model = Model((1, 2)).add("ReduceSum", "x", keepdims=0, out="h")
+    if kind == "product":
+        return model.add("ReduceMax", "x", keepdims=0, out="k").add("Mul", "h", "k")
+    return model.add(kind, "h", out="z").add("Reshape", "z", ints(1, 1))
+
+
+@pytest.mark.parametrize(("kind", "most"), [("sum", 2.0), ("Relu", 2.0), ("Sigmoid", 0.880797), ("product", 2.0)])
+@pytest.mark.parametrize("attack", [True, False])
+def test_a_number_without_axes_is_decided(kind: str, most: float, attack: bool, tmp_path: Path) -> None:
+    path, spec = number(kind).save(tmp_path / "m.onnx"), tmp_path / "p.vnnlib"
+    for value, status in ((most + 0.001, Status.UNSAT), (most - 0.001, Status.SAT)):
+        spec.write_text(f"{SPEC}(assert (>= Y_0 {value}))")
+        assert netproof.verify(path, spec, timeout=20, attack=attack).status == status
+    assert float(netproof.bounds(path, spec).upper.max()) >= most - 1e-6
+
+
+def test_an_input_without_axes_is_decided(tmp_path: Path) -> None:
+    path, spec = Model(()).add("Relu", "x").save(tmp_path / "m.onnx"), tmp_path / "p.vnnlib"
+    head = "(declare-const X_0 Real)(declare-const Y_0 Real)(assert (>= X_0 -1))(assert (<= X_0 0.5))"
+    for value, status in (("0.51", Status.UNSAT), ("0.49", Status.SAT)):
+        spec.write_text(f"{head}(assert (>= Y_0 {value}))")
+        assert netproof.verify(path, spec, timeout=20).status == status
+
+
+def integers(op: str, *more: object, to: int = onnx.TensorProto.INT64) -> Model:
+    """A truth value that is 0 in a small window only, cast to an integer type, and one operator on it."""
+    model = Model((1, 1)).add("Sub", "x", np.float32(0.3), out="d").add("Abs", "d", out="a")
+    model = model.add("GreaterOrEqual", "a", np.float32(0.001), out="b").add("Cast", "b", to=to, out="i")
+    return model.add(op, "i", *more, out="j").add("Cast", "j", to=1)
+
+
+@pytest.mark.parametrize("op", ["Add", "Div", "Mul", "Sub", "Mod", "Pow"])
+def test_integers_are_not_computed_with(op: str, tmp_path: Path) -> None:
+    """1 / 2 is 0 among integers: only a few inputs would show it, so a comparison at random ones is not enough."""
+    path = integers(op, np.array(2, np.int64)).save(tmp_path / "m.onnx")
+    with pytest.raises(UnsupportedOp, match="integers"):
+        load_network(path)
+
+
+def test_a_float_does_not_become_an_integer(tmp_path: Path) -> None:
+    model = Model((1, 1)).add("Floor", "x", out="f").add("Cast", "f", to=onnx.TensorProto.INT32, out="i")
+    with pytest.raises(UnsupportedOp, match="may not hold it"):
+        load_network(model.add("Cast", "i", to=1).save(tmp_path / "m.onnx"))
+
+
+def test_integers_are_moved_and_compared(tmp_path: Path) -> None:
+    model = integers("Reshape", ints(1))
+    path, spec = model.save(tmp_path / "m.onnx"), tmp_path / "p.vnnlib"
+    head = "(declare-const X_0 Real)(declare-const Y_0 Real)(assert (>= X_0 0.4))(assert (<= X_0 1))"
+    spec.write_text(f"{head}(assert (<= Y_0 0.5))")
+    assert netproof.verify(path, spec, timeout=20).status == Status.UNSAT
