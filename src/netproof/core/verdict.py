@@ -39,10 +39,10 @@ class TensorValue:
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """A float32 counterexample and what onnxruntime answered to it on the CPU.
+    """A float32 counterexample, or a float64 one of a network that takes float64, and onnxruntime's answer on the CPU.
 
     Both arrays have the shapes that the model file declares (a symbolic batch counts as 1).
-    `note` is not empty when the point needs an explanation, such as a pinned input without a float32.
+    `note` is not empty when the point needs an explanation, such as a pinned input that no float32 equals.
     """
 
     input: np.ndarray
