@@ -50,6 +50,12 @@ class Witness:
     note: str = ""
     tensors: tuple[TensorValue, ...] = ()  # of a VNN-LIB 2.0 query: every tensor that it declares, in its order
 
+    @property
+    def given(self) -> np.ndarray:
+        """Return the input that the network was given: of tied inputs, or behind a map, more numbers than `input`."""
+        first = self.tensors[0].array if self.tensors else self.input
+        return first.reshape(self.input.shape) if first.size == self.input.size else first
+
 
 @dataclass
 class Stats:
