@@ -15,7 +15,7 @@ from model.onnx_models import Model
 from netproof.core.forms import Interval
 from netproof.core.verdict import Status
 from netproof.errors import UnsupportedOp
-from netproof.model.nonlinear.smooth import Elu, Exp, HardSwish, Log, Sigmoid, Smooth, Softplus, Sqrt
+from netproof.model.nonlinear.smooth import Elu, Exp, HardSwish, Log, LogSigmoid, Sigmoid, Smooth, Softplus, Sqrt
 from netproof.relax import relaxation_of
 from support.both_ways import box_spec
 
@@ -50,6 +50,27 @@ def test_where_a_function_may_not_be_defined_nothing_is_proved(op: str, method: 
     assert verdict.status == Status.UNKNOWN
     assert reason in verdict.reason
     assert f"{op}_1" in verdict.reason
+
+
+@pytest.mark.parametrize("width", [1.0, 8.0, 20.0, 100.0])
+def test_the_logarithm_of_a_sigmoid_is_decided_where_the_sigmoid_rounds_to_its_limits(
+    width: float, tmp_path: Path
+) -> None:
+    """Each node is compared with onnxruntime's from what that made of the node before, so its rounding is no matter."""
+    model = Model((1, 2)).add("Gemm", "x", np.eye(2, dtype=np.float32), out="h")
+    model.add("Sigmoid", "h", out="s").add("Log", "s", out="l")
+    model.add("ReduceSum", "l", np.array([1], np.int64), out="y")  # at most log σ(x₀) + log σ(x₁)
+    top = 2.0 * float(torch.nn.functional.logsigmoid(torch.tensor(width, dtype=torch.float64)))
+    assert asked(model, width, f"(>= Y_0 {top + 1e-4:.9f})", tmp_path).status == Status.UNSAT
+    assert asked(model, width, f"(>= Y_0 {top - 0.1:.9f})", tmp_path).status == Status.SAT
+    network = netproof.load_network(tmp_path / "net.onnx")
+    assert [type(node.op) for node in network.graph.nodes if isinstance(node.op, Smooth)] == [LogSigmoid]
+
+
+def test_a_sigmoid_that_something_else_reads_stays_beside_its_logarithm(tmp_path: Path) -> None:
+    model = Model((1, 2)).add("Sigmoid", "x", out="s").add("Log", "s", out="l").add("Add", "s", "l", out="y")
+    network = netproof.load_network(model.save(tmp_path / "net.onnx"))
+    assert {type(node.op) for node in network.graph.nodes if isinstance(node.op, Smooth)} == {Sigmoid, LogSigmoid}
 
 
 @pytest.mark.parametrize("op", UNDEFINED)

@@ -18,7 +18,6 @@ from netproof.model.nonlinear.smooth import (
     Erf,
     ErfGate,
     InverseRoot,
-    Log,
     Mish,
     Power,
     Reciprocal,
@@ -175,13 +174,3 @@ def inverse(c: Context, position: int) -> Ref:
     x = c.node(position)
     root = c.before(c.proto.input[position], "Sqrt") if isinstance(c.made(x.index).op, Sqrt) else None
     return c.emit(Reciprocal(), x) if root is None else c.emit(InverseRoot(), root)
-
-
-def logarithm(c: Context, position: int) -> Ref:
-    """Return log x of the input at a position; of a sigmoid as −softplus(−h)."""
-    x = c.node(position)
-    h = c.before(c.proto.input[position], "Sigmoid") if isinstance(c.made(x.index).op, Sigmoid) else None
-    if h is None:
-        return c.emit(Log(), x)
-    minus = constant.constant(-1.0)
-    return scale(c, c.emit(Softplus(), scale(c, h, minus)), minus)
