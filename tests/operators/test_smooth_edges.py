@@ -73,6 +73,20 @@ def test_a_sigmoid_that_something_else_reads_stays_beside_its_logarithm(tmp_path
     assert {type(node.op) for node in network.graph.nodes if isinstance(node.op, Smooth)} == {Sigmoid, LogSigmoid}
 
 
+@pytest.mark.parametrize("gate", ["Sigmoid", "Erf"])
+@pytest.mark.parametrize("factors", [(1.0, 0.0), (0.0, 0.0)])
+def test_a_gate_with_a_factor_of_0_is_a_product(gate: str, factors: tuple[float, float], tmp_path: Path) -> None:
+    """x·sigmoid(βx) = silu(βx)/β, or x·(1 + erf(βx)), has no such form where β is 0: there it is x/2, or x."""
+    model = Model((1, 2)).add("Mul", "x", np.array([factors], np.float32), out="m").add(gate, "m", out="g")
+    if gate == "Erf":
+        model.add("Add", "g", np.float32(1.0), out="h")
+    model.add("Mul", "x", "g" if gate == "Sigmoid" else "h", out="p")
+    model.add("Gemm", "p", np.array([[0, 1]], np.float32), transB=1, out="y")
+    most = 0.5 if gate == "Sigmoid" else 1.0
+    assert asked(model, 1.0, f"(>= Y_0 {most + 1e-3})", tmp_path).status == Status.UNSAT
+    assert asked(model, 1.0, f"(>= Y_0 {most - 1e-3})", tmp_path).status == Status.SAT
+
+
 @pytest.mark.parametrize("op", UNDEFINED)
 def test_where_it_is_defined_it_is_proved(op: str, tmp_path: Path) -> None:
     more, _ = UNDEFINED[op]
