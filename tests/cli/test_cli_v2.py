@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 from command import REAL, run, run_cold
 from onnx import TensorProto, numpy_helper
@@ -71,6 +73,32 @@ def test_tensors_as_onnx_holds_them(pair: Path) -> None:
     assert "f.onnx: cannot be made" in done.stderr
 
 
+def test_tied_inputs_are_saved_as_the_network_takes_them(tmp_path: Path) -> None:
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Flatten", ["x"], ["f"]), onnx.helper.make_node("MatMul", ["f", "w"], ["y"])],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 2, 2])],
+        [onnx.helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1])],
+        [numpy_helper.from_array(np.float32([[1], [2], [3], [4]]), "w")],
+    )
+    opset = [onnx.helper.make_opsetid("", 13)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "m.onnx")
+    names = [f"X[0,0,{i},{j}]" for i in (0, 1) for j in (0, 1)]
+    boxes = "".join(f"(assert (and (>= {name} 0.0) (<= {name} 1.0)))" for name in names)
+    query = VERSION + network("f", {"X": "[1,1,2,2]"}, {"Y": "[1,1]"}) + boxes
+    save_text(tmp_path, query + f"(assert (== {names[0]} {names[3]}))(assert (>= Y[0,0] 9.5))", "q.vnnlib")
+    asked = ("verify", "m.onnx", "q.vnnlib", "--device", "cpu", "--witness")
+    done = run(*asked, "w.npy", engine=REAL, cwd=tmp_path)
+    assert (done.returncode, done.stdout[:4]) == (0, "sat\n"), done.stderr
+    x = np.load(tmp_path / "w.npy")
+    assert x.shape == (1, 1, 2, 2)
+    assert x.reshape(-1)[0] == x.reshape(-1)[3]
+    assert float(x.reshape(-1) @ [1, 2, 3, 4]) >= 9.5
+    done = run(*asked, "w.png", engine=REAL, cwd=tmp_path)
+    assert (done.returncode, done.stdout[:4]) == (0, "sat\n"), done.stderr
+    assert (tmp_path / "w.png").read_bytes()[1:4] == b"PNG"
+
+
 def test_the_standard_says_timed_out(folder: Path) -> None:
     asked = ("verify", "p.vnnlib", "--network", "f=m.onnx", "--timeout", "0.5", "--results-file", "r.txt")
     done = run(*asked, engine="slow", cwd=folder)
@@ -89,7 +117,8 @@ def test_the_standard_says_timed_out(folder: Path) -> None:
         (("holds.vnnlib", "--network", "f=f.onnx"), "no model was given for network g"),
         (("holds.vnnlib", *NETWORKS, "--network", "h=f.onnx"), "no model is needed for network h"),
         (("holds.vnnlib", "f.onnx"), "the query declares 2 networks with a model each: f, g"),
-        (("holds.vnnlib", *NETWORKS, "--witness", "w.png"), "cannot draw inputs of several networks"),
+        (("holds.vnnlib", *NETWORKS, "--witness", "w.png"), "the query declares 2 input tensors, so --witness can"),
+        (("holds.vnnlib", *NETWORKS, "--witness", "w.npy"), "(use .txt, or --serialise-assignments FOLDER"),
     ],
 )
 def test_what_does_not_fit_is_one_line(pair: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,13 @@ import torch
 from misreadings import points, read, refused, tampered
 from onnx import helper
 from onnx_models import Model, ints, small_net
+from torch import Tensor
 
 from netproof.model.affine import Linear
 from netproof.model.conv import Conv
 from netproof.model.graph import Graph, Node
 from netproof.model.network import Network
+from netproof.model.nonlinear.smooth import Log
 from netproof.model.onnx import fold, reader
 from netproof.model.onnx import simplify as simplify_module
 from netproof.model.ops import Op
@@ -272,6 +274,44 @@ def test_a_simplification_that_joins_wrongly_is_refused(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(simplify_module, "_joined", doubled)
     assert "node 'Add_1'" in refused(model.network())
+
+
+def moved_root(op: str) -> Model:
+    """A function of positive numbers behind a movement that the simplified graph does without."""
+    model = Model((1, 6)).add("Relu", "x", out="r").add("Add", "r", np.full((1, 6), 0.25, np.float32), out="s")
+    return model.add("Transpose", "s", perm=[0, 1], out="t").add(op, "t")
+
+
+@pytest.mark.parametrize("op", ["Log", "Sqrt"])
+def test_where_neither_is_a_number_other_points_tell(op: str) -> None:
+    network = moved_root(op).network()
+    cross_check(network, points(network))
+
+
+@dataclass(frozen=True)
+class Undefined(Log):
+    """A logarithm that some or all arguments have none of."""
+
+    below: float
+
+    def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return super().both(torch.where(x.abs() < self.below, -1.0, x))
+
+
+def test_where_only_one_is_no_number_they_disagree() -> None:
+    network = moved_root("Log").network()
+    last = network.graph.output
+    wrong = Graph((*network.graph.nodes[:-1], replace(last, op=Undefined(0.5))))
+    assert "node 'Log_3'" in refused(replace(network, graph=wrong), "nan against -")
+
+
+def test_where_no_point_tells_nothing_is_trusted() -> None:
+    network = moved_root("Log").network()
+    never, last = Undefined(1e9), network.graph.output
+    nodes = tuple(replace(node, op=never) if isinstance(node.op, Log) else node for node in network.trace.nodes)
+    graph = Graph((*network.graph.nodes[:-1], replace(last, op=never)))
+    wrong = replace(network, graph=graph, trace=replace(network.trace, nodes=nodes))
+    assert "node 'Log_3'" in refused(wrong, "no number there whatever its input")
 
 
 def test_a_step_that_takes_the_wrong_tensor_is_refused() -> None:

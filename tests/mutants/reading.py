@@ -58,6 +58,22 @@ MUTANTS = (
         CHECK,
     ),
     Mutant(
+        "check-one-nan-is-enough",
+        FILE,
+        "neither = ours.isnan() & theirs.isnan()",
+        "neither = ours.isnan() | theirs.isnan()",
+        "undefined is what neither has a number for",
+        CHECK,
+    ),
+    Mutant(
+        "check-undefined-everywhere-agrees",
+        FILE,
+        '    raise _hidden(network, place, "there is no number there whatever its input")\n',
+        "",
+        "a node that was compared nowhere is not trusted",
+        CHECK,
+    ),
+    Mutant(
         "check-overflow-excuses-everything",
         FILE,
         "overflow = ~value.isfinite() & (ours.abs() + size_behind(allowed, dtype) >= torch.finfo(dtype).max)",

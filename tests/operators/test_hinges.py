@@ -11,9 +11,12 @@ import torch
 from hinge_nets import HINGES, Between
 
 from model.onnx_models import Model
-from netproof.errors import UnsupportedOp
+from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.evaluate import evaluate
+from netproof.model.load import from_file
 from netproof.model.nonlinear import LeakyRelu, Relu
+from netproof.model.onnx.file import parse
+from netproof.model.onnx.reader import unsupported_nodes
 from netproof.model.origin.cross_check import cross_check
 from netproof.relax import without_lp_form
 from support.both_ways import decided_both_ways
@@ -21,6 +24,12 @@ from support.both_ways import decided_both_ways
 
 def f32(*values: float) -> np.ndarray:
     return np.asarray(values, dtype=np.float32)
+
+
+def infinite_clips(low: float, second: str = "Clip") -> Model:
+    """One infinite constant, made by a node, that two nodes read."""
+    model = Model((2, 3)).add("Constant", out="low", value_float=low)
+    return model.add("Clip", "x", "low", np.float32(0.5), out="a").add(second, "a", "low")
 
 
 @pytest.mark.parametrize("name", HINGES)
@@ -46,6 +55,10 @@ CASES: dict[str, Callable[[], Model]] = {
     "clip-11": lambda: Model((2, 3), 11).add("Clip", "x", np.float32(-0.5), np.float32(0.5)),
     "clip-missing": lambda: Model((2, 3)).add("Clip", "x", None, np.float32(0.5)),
     "clip-largest": lambda: Model((2, 3)).add("Clip", "x", np.float32(0), np.float32(3.4028234663852886e38)),
+    "clip-6-infinite": lambda: Model((2, 3), 8).add("Clip", "x", min=-np.inf, max=0.5),
+    "clip-infinite": lambda: Model((2, 3)).add("Clip", "x", np.float32(-np.inf), np.float32(0.5)),
+    "clip-infinite-above": lambda: Model((2, 3)).add("Clip", "x", f32(-0.25), np.float32(np.inf)),
+    "clip-infinite-twice": lambda: infinite_clips(-np.inf),
     "clip-crossed": lambda: Model((2, 3)).add("Clip", "x", np.float32(0.5), np.float32(-0.5)),
     "clip-varying": lambda: Model((2, 3)).add("ReduceMean", "x", keepdims=0, out="m").add("Clip", "x", "m"),
     "hard-sigmoid": lambda: Model((2, 3)).add("HardSigmoid", "x"),
@@ -95,6 +108,36 @@ def test_a_bound_that_no_float_passes_adds_nothing() -> None:
     assert len(relus) == 1
 
 
+@pytest.mark.parametrize("name", ["clip-6-infinite", "clip-infinite", "clip-infinite-above", "clip-infinite-twice"])
+def test_a_bound_at_infinity_is_none(name: str) -> None:
+    model = CASES[name]()
+    network = model.network()
+    assert sum(isinstance(node.op, Relu) for node in network.graph.nodes) == 1
+    assert unsupported_nodes(parse(model.proto().SerializeToString(), "net.onnx", "")) == []
+    assert network.model == model.proto().SerializeToString()
+
+
+INFINITE = {
+    "on-the-other-side": lambda: infinite_clips(np.inf),
+    "not-a-number": lambda: infinite_clips(np.nan),
+    "read-by-another-node": lambda: infinite_clips(-np.inf, "Max"),
+    "one-of-several": lambda: Model((2, 3)).add("Clip", "x", f32(-np.inf, 0)),
+    "attribute-not-a-number": lambda: Model((2, 3), 8).add("Clip", "x", max=np.nan),
+}
+
+
+@pytest.mark.parametrize("name", INFINITE)
+def test_infinity_elsewhere_is_refused(name: str) -> None:
+    with pytest.raises(ModelError, match="holds NaN or infinity"):
+        INFINITE[name]().network()
+
+
+def test_an_infinite_bound_that_is_an_output_is_refused() -> None:
+    proto = infinite_clips(-np.inf).proto(("y", "low"))
+    with pytest.raises(ModelError, match="holds NaN or infinity"):
+        from_file(parse(proto.SerializeToString(), "net.onnx", ""))
+
+
 def test_slopes_that_one_less_cannot_hold_carry_their_rounding() -> None:
     """1 − 1e-30 is no float: the factor that stands for it is off by up to its radius, and says so."""
     graph = CASES["prelu-tiny"]().network().graph
@@ -107,6 +150,7 @@ REFUSED = {
     "prelu-varying": lambda: Model((1, 3)).add("PRelu", "x", "x"),
     "prelu-shape": lambda: Model((1, 3)).add("PRelu", "x", f32(0.1, 0.2, 0.3, 0.4)[:, None]),
     "clip-bounds": lambda: Model((2, 3)).add("Clip", "x", f32(0, 0, 0)),
+    "clip-6-infinite-below": lambda: Model((2, 3), 8).add("Clip", "x", max=-np.inf),
     "max-shapes": lambda: Model((2, 3)).add("Max", "x", f32(0, 0)),
 }
 

@@ -15,7 +15,7 @@ from model.onnx_models import Model
 from netproof.core.forms import Interval
 from netproof.core.verdict import Status
 from netproof.errors import UnsupportedOp
-from netproof.model.nonlinear.smooth import Elu, Exp, HardSwish, Log, Sigmoid, Smooth, Softplus, Sqrt
+from netproof.model.nonlinear.smooth import Elu, Exp, HardSwish, Log, LogSigmoid, Sigmoid, Smooth, Softplus, Sqrt
 from netproof.relax import relaxation_of
 from support.both_ways import box_spec
 
@@ -50,6 +50,41 @@ def test_where_a_function_may_not_be_defined_nothing_is_proved(op: str, method: 
     assert verdict.status == Status.UNKNOWN
     assert reason in verdict.reason
     assert f"{op}_1" in verdict.reason
+
+
+@pytest.mark.parametrize("width", [1.0, 8.0, 20.0, 100.0])
+def test_the_logarithm_of_a_sigmoid_is_decided_where_the_sigmoid_rounds_to_its_limits(
+    width: float, tmp_path: Path
+) -> None:
+    """Each node is compared with onnxruntime's from what that made of the node before, so its rounding is no matter."""
+    model = Model((1, 2)).add("Gemm", "x", np.eye(2, dtype=np.float32), out="h")
+    model.add("Sigmoid", "h", out="s").add("Log", "s", out="l")
+    model.add("ReduceSum", "l", np.array([1], np.int64), out="y")  # at most log σ(x₀) + log σ(x₁)
+    top = 2.0 * float(torch.nn.functional.logsigmoid(torch.tensor(width, dtype=torch.float64)))
+    assert asked(model, width, f"(>= Y_0 {top + 1e-4:.9f})", tmp_path).status == Status.UNSAT
+    assert asked(model, width, f"(>= Y_0 {top - 0.1:.9f})", tmp_path).status == Status.SAT
+    network = netproof.load_network(tmp_path / "net.onnx")
+    assert [type(node.op) for node in network.graph.nodes if isinstance(node.op, Smooth)] == [LogSigmoid]
+
+
+def test_a_sigmoid_that_something_else_reads_stays_beside_its_logarithm(tmp_path: Path) -> None:
+    model = Model((1, 2)).add("Sigmoid", "x", out="s").add("Log", "s", out="l").add("Add", "s", "l", out="y")
+    network = netproof.load_network(model.save(tmp_path / "net.onnx"))
+    assert {type(node.op) for node in network.graph.nodes if isinstance(node.op, Smooth)} == {Sigmoid, LogSigmoid}
+
+
+@pytest.mark.parametrize("gate", ["Sigmoid", "Erf"])
+@pytest.mark.parametrize("factors", [(1.0, 0.0), (0.0, 0.0)])
+def test_a_gate_with_a_factor_of_0_is_a_product(gate: str, factors: tuple[float, float], tmp_path: Path) -> None:
+    """x·sigmoid(βx) = silu(βx)/β, or x·(1 + erf(βx)), has no such form where β is 0: there it is x/2, or x."""
+    model = Model((1, 2)).add("Mul", "x", np.array([factors], np.float32), out="m").add(gate, "m", out="g")
+    if gate == "Erf":
+        model.add("Add", "g", np.float32(1.0), out="h")
+    model.add("Mul", "x", "g" if gate == "Sigmoid" else "h", out="p")
+    model.add("Gemm", "p", np.array([[0, 1]], np.float32), transB=1, out="y")
+    most = 0.5 if gate == "Sigmoid" else 1.0
+    assert asked(model, 1.0, f"(>= Y_0 {most + 1e-3})", tmp_path).status == Status.UNSAT
+    assert asked(model, 1.0, f"(>= Y_0 {most - 1e-3})", tmp_path).status == Status.SAT
 
 
 @pytest.mark.parametrize("op", UNDEFINED)

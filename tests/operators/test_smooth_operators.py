@@ -45,7 +45,7 @@ TORCH: dict[str, tuple[Callable[[Tensor], Tensor], float, type[Smooth] | None]] 
     "Softplus, beta 2": (lambda x: F.softplus(x, beta=2.0), 0.0, smooth.Softplus),
     "Exp": (lambda x: torch.exp(0.5 * x), 0.0, smooth.Exp),
     "Log": (torch.log, 0.25, smooth.Log),
-    "Log of Sigmoid": (F.logsigmoid, 0.0, smooth.Softplus),
+    "Log of Sigmoid": (F.logsigmoid, 0.0, smooth.LogSigmoid),
     "Sqrt": (torch.sqrt, 0.25, smooth.Sqrt),
     "Reciprocal": (torch.reciprocal, 0.5, smooth.Reciprocal),
     "Div of a constant": (lambda x: 2.0 / x, 0.5, smooth.Reciprocal),

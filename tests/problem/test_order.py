@@ -6,12 +6,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from mpmath import MPContext
 from torch import Tensor, nn
 
 import netproof
+from model.onnx_models import Model
 from netproof.core.verdict import Status
 from netproof.model.load import load_network
 from netproof.model.network import Network
@@ -61,7 +63,10 @@ def smooth_ops(network: Network, property: Property) -> int:
     return sum(isinstance(node.op, Nonlinear) for node in problem.graph.nodes) - relu
 
 
-@pytest.mark.parametrize("last", [nn.Softmax(-1), nn.LogSoftmax(-1), nn.Sigmoid(), nn.Tanh(), nn.LeakyReLU(0.5)])
+MAPS = [nn.Softmax(-1), nn.LogSoftmax(-1), nn.Sigmoid(), nn.Tanh(), nn.Softplus(), nn.LeakyReLU(0.5)]
+
+
+@pytest.mark.parametrize("last", MAPS)
 def test_rows_that_compare_are_asked_of_what_comes_before(last: nn.Module) -> None:
     network = loaded(last)
     property = asking((row(y0=1, y2=-1), row(y1=-3, y0=3)), (row(y3=1, y1=-1),))
@@ -73,6 +78,48 @@ def test_rows_that_compare_are_asked_of_what_comes_before(last: nn.Module) -> No
     for i in range(4):
         for j in range(4):
             assert torch.equal(before[:, i] < before[:, j], after[:, i] < after[:, j])
+
+
+# Increasing maps that are no number on a part of the box, with what is said then.
+PARTIAL = {
+    "Log": "its argument may be 0 or less",
+    "Sqrt": "its argument may be negative",
+    "Exp": "it overflows on its argument",
+}
+
+
+def partial(op: str, offset: float, factor: float) -> Model:
+    """op(factor·(x₀ + x₁ + offset)) and op(factor·(x₀ − x₁ + offset))."""
+    model = Model((1, 2))
+    weight, bias = np.array([[1, 1], [1, -1]], np.float32), np.full(2, offset, np.float32)
+    model.add("Gemm", "x", weight, bias, out="a", transB=1)
+    model.add("Mul", "a", np.float32(factor), out="b")
+    return model.add(op, "b", out="y")
+
+
+@pytest.mark.parametrize("attack", [False, True])
+@pytest.mark.parametrize("op", PARTIAL)
+def test_a_map_that_may_be_no_number_stays_where_it_is(op: str, attack: bool, tmp_path: Path) -> None:
+    network = load_network(partial(op, 0.0, 500.0).save(tmp_path / "net.onnx"))
+    property = Property((Disjunct(asking(()).disjuncts[0].box, (row(y0=1, y1=-1),)),), 2, 2)
+    assert before_last_map(network, property) == (network.graph, property)
+    spec = tmp_path / "spec.vnnlib"
+    spec.write_text(box_spec(-torch.ones(2), torch.ones(2), 2, "(<= Y_0 Y_1)"))
+    verdict = netproof.verify(network, spec, timeout=20, device="cpu", attack=attack)
+    if verdict.status == Status.UNKNOWN:
+        assert PARTIAL[op] in verdict.reason
+    else:  # the attack asks the whole network, and may find one where both are numbers
+        assert attack
+        assert verdict.status == Status.SAT
+
+
+@pytest.mark.parametrize("op", PARTIAL)
+def test_where_it_is_a_number_it_is_decided_behind_the_map(op: str, tmp_path: Path) -> None:
+    network = load_network(partial(op, 3.0, 1.0).save(tmp_path / "net.onnx"))
+    spec = tmp_path / "spec.vnnlib"
+    for low, expected in ((0.5, Status.UNSAT), (-1.0, Status.SAT)):  # x₁ > 0 means y₀ > y₁
+        spec.write_text(box_spec(torch.tensor([-1.0, low]), torch.ones(2), 2, "(<= Y_0 Y_1)"))
+        assert netproof.verify(network, spec, timeout=30, device="cpu", attack=False).status == expected
 
 
 @pytest.mark.parametrize("last", [nn.Softmax(-1), nn.Tanh()])

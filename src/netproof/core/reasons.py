@@ -7,3 +7,8 @@ CONTRADICTORY = "the assertions contradict each other, whatever the network comp
 CONTRADICTION = "contradiction"  # the evidence contradicts itself: a bug in netproof, never an answer
 ROUNDING = "within rounding"  # onnxruntime's float32 run violates the property, exact arithmetic does not confirm it
 PINNED = "an input pinned to a value that float32 cannot hold was rounded to the nearest float32"
+
+
+def pinned(dtype: str) -> str:
+    """Return PINNED for an input of this type."""
+    return PINNED.replace("float32", dtype)

@@ -39,16 +39,22 @@ class TensorValue:
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """A float32 counterexample and what onnxruntime answered to it on the CPU.
+    """A float32 counterexample, or a float64 one of a network that takes float64, and onnxruntime's answer on the CPU.
 
     Both arrays have the shapes that the model file declares (a symbolic batch counts as 1).
-    `note` is not empty when the point needs an explanation, such as a pinned input without a float32.
+    `note` is not empty when the point needs an explanation, such as a pinned input that no float32 equals.
     """
 
     input: np.ndarray
     output: np.ndarray
     note: str = ""
     tensors: tuple[TensorValue, ...] = ()  # of a VNN-LIB 2.0 query: every tensor that it declares, in its order
+
+    @property
+    def given(self) -> np.ndarray:
+        """Return the input that the network was given: of tied inputs, or behind a map, more numbers than `input`."""
+        first = self.tensors[0].array if self.tensors else self.input
+        return first.reshape(self.input.shape) if first.size == self.input.size else first
 
 
 @dataclass

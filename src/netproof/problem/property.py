@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from netproof.problem.decimals import Decimals
 from netproof.problem.derived import Derived, derived_values
 from netproof.problem.networks.interface import Interface
-from netproof.problem.rounding import Rounded, Singles
+from netproof.problem.rounding import Doubles, Floats, Rounded, Singles
 
 if TYPE_CHECKING:
     from netproof.model.combined import LinearMap
@@ -84,14 +84,30 @@ class Box:
         """
         low, high = self.rounded
         lower, upper = low.single_up(), high.single_down()
-        _step_inside(lower, self.open_lower, low.is_single(), np.inf)
-        _step_inside(upper, self.open_upper, high.is_single(), -np.inf)
+        return lower, upper, self._pin(lower, upper, (low.is_single(), high.is_single()))
+
+    @cached_property
+    def float64(self) -> tuple[Doubles, Doubles, tuple[int, ...]]:
+        """Return the float64 points of the box as `float32` does its own; proofs cover them, rounded outward."""
+        low, high = self.rounded
+        lower, upper = low.up(), high.down()
+        return lower, upper, self._pin(lower, upper, (low.rest == 0, high.rest == 0))
+
+    def points(self, dtype: Any) -> tuple[Floats, Floats, tuple[int, ...]]:
+        """Return the points of the box that a network whose input has this type takes: float64, or else float32."""
+        return self.float64 if np.dtype(dtype) == np.float64 else self.float32
+
+    def _pin(self, lower: Floats, upper: Floats, held: tuple[NDArray[np.bool_], NDArray[np.bool_]]) -> tuple[int, ...]:
+        """Move bounds off open ends that their type holds, and pin coordinates without a number of it, in place."""
+        _step_inside(lower, self.open_lower, held[0], np.inf)
+        _step_inside(upper, self.open_upper, held[1], -np.inf)
         pinned = tuple(np.flatnonzero(lower > upper).tolist())
         if pinned:
-            middles = Rounded.of([(self.lower[i] + self.upper[i]) / 2 for i in pinned]).single_near()
-            lower[list(pinned)] = upper[list(pinned)] = middles
+            middles = Rounded.of([(self.lower[i] + self.upper[i]) / 2 for i in pinned])
+            near = middles.near if lower.dtype == np.float64 else middles.single_near()
+            lower[list(pinned)] = upper[list(pinned)] = near
         lower.flags.writeable = upper.flags.writeable = False
-        return lower, upper, pinned
+        return pinned
 
     def contains(self, x: Sequence[Fraction]) -> bool:
         return all(
@@ -111,10 +127,10 @@ def _rounded(side: Sequence[Fraction]) -> Rounded:
     return side.rounded if isinstance(side, Decimals) else Rounded.of(side)
 
 
-def _step_inside(bound: Singles, opened: frozenset[int], exact: NDArray[np.bool_], towards: float) -> None:
-    """Move a bound off the end-point of an open interval, in place, where a float32 lies right on it."""
+def _step_inside(bound: Floats, opened: frozenset[int], exact: NDArray[np.bool_], towards: float) -> None:
+    """Move a bound off the end-point of an open interval, in place, where a number of its type lies right on it."""
     where = [i for i in opened if exact[i]]
-    bound[where] = np.nextafter(bound[where], np.float32(towards))
+    bound[where] = np.nextafter(bound[where], bound.dtype.type(towards))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 Numbers are rounded so that what is proved covers what was written:
 
-- the box grows outward until it holds both the exact decimals and their nearest float32;
+- the box grows outward until it holds both the exact decimals and their nearest float32 (or float64, where the
+  network takes that);
 - the ball's centre is the nearest float64, and its radius grows by the distance from there to the exact
   centre or to its nearest float32, whichever is larger;
 - a row's right-hand side is rounded up, so that coef·y − offset is never above the exact row for exact
@@ -55,7 +56,9 @@ def reduce(network: AnyNetwork, property: Property) -> list[Problem]:
     problems = []
     for members in _on_one_set(property.disjuncts):
         disjuncts = [property.disjuncts[i] for i in members]
-        inputs = input_set(disjuncts[0].box, disjuncts[0].ball, network.input_shape, property.source)
+        inputs = input_set(
+            disjuncts[0].box, disjuncts[0].ball, network.input_shape, property.source, network.input_dtype
+        )
         problem_rows = rows(disjuncts, width, property.source, read)
         problems.append(Problem(graph, inputs, problem_rows, tuple(members)))
     return problems
@@ -110,16 +113,23 @@ def check_sizes(network: AnyNetwork, property: Property) -> None:
         )
 
 
-def input_set(box: Box, ball: Ball | None, shape: tuple[int, ...], source: str = "") -> InputSet:
-    """Return the set that proofs cover, as float64 tensors of the network's input shape."""
+def input_set(
+    box: Box, ball: Ball | None, shape: tuple[int, ...], source: str = "", dtype: str = "float32"
+) -> InputSet:
+    """Return the set that proofs cover, as float64 tensors of the network's input shape.
+
+    Of a network that takes float64 the box rounded outward holds the nearest ones already.
+    """
     try:
         lower, upper = box.rounded
     except OverflowError as error:
         raise _beyond_float32(source) from error
     _check_range(lower, source)
     _check_range(upper, source)
-    low = torch.from_numpy(np.minimum(lower.down(), lower.single_near())).reshape(shape)
-    high = torch.from_numpy(np.maximum(upper.up(), upper.single_near())).reshape(shape)
+    below, above = lower.down(), upper.up()
+    if dtype != "float64":
+        below, above = np.minimum(below, lower.single_near()), np.maximum(above, upper.single_near())
+    low, high = torch.from_numpy(below).reshape(shape), torch.from_numpy(above).reshape(shape)
     if ball is None:
         return InputSet(low, high)
     centre = _rounded(ball.centre, source)

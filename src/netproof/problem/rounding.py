@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]
+Floats = NDArray[Any]  # float32, or float64 where a network takes that
 
 
 @dataclass(frozen=True, eq=False)

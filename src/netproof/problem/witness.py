@@ -12,41 +12,42 @@ import torch
 from numpy.typing import NDArray
 
 from netproof.core.verdict import TensorValue, Witness
-from netproof.model.combined import AnyNetwork, Mapped
+from netproof.model.combined import AnyNetwork, Mapped, Merged
 from netproof.model.evaluate import evaluate
 from netproof.model.graph import Graph
 from netproof.numerics import float_down, float_up
 from netproof.problem.derived import Derived, derived_spreads, derived_values
 from netproof.problem.property import Ball, Disjunct, Property
-from netproof.problem.rounding import Doubles, Singles
+from netproof.problem.rounding import Doubles, Floats
 
 
-def project(x: NDArray[Any], disjunct: Disjunct) -> Singles:
-    """Return the float32 point (n,) of the disjunct's set near x, an array of n numbers of any shape.
+def project(x: NDArray[Any], disjunct: Disjunct, dtype: str = "float32") -> Floats:
+    """Return the point (n,) of the disjunct's set near x, an array of n numbers of any shape.
 
+    It is of float64 where that is the `dtype`, and otherwise of float32: the types that a witness is looked for in.
     With a ball the point is drawn towards the centre until its exact norm is within the radius. Where not
-    even the float32 point at the centre is inside, that point is the answer, and `violated` refuses it.
+    even the point of that type at the centre is inside, that point is the answer, and `violated` refuses it.
     """
-    lower, upper, _ = disjunct.box.float32
+    lower, upper, _ = disjunct.box.points(dtype)
     flat = np.asarray(x, dtype=np.float64).reshape(-1)
     flat = np.where(np.isnan(flat), lower, flat)
     # Rounding is monotone, so what was clipped between two float32 stays between them.
-    point = np.clip(flat, lower, upper).astype(np.float32)
+    point: Floats = np.clip(flat, lower, upper).astype(lower.dtype)
     if disjunct.ball is None or _in_ball(point, disjunct.ball):
         return point
     return _into_ball(point, disjunct.ball, lower, upper)
 
 
-def _into_ball(point: Singles, ball: Ball, lower: Singles, upper: Singles) -> Singles:
+def _into_ball(point: Floats, ball: Ball, lower: Floats, upper: Floats) -> Floats:
     """Move towards the box's point nearest to the centre: by convexity, a point of the ball lies on that line."""
     centre = np.array([float(c) for c in ball.centre])
-    nearest: Singles = np.clip(centre, lower, upper).astype(np.float32)
+    nearest: Floats = np.clip(centre, lower, upper).astype(lower.dtype)
     anchor = nearest.astype(np.float64)
     step = point.astype(np.float64) - anchor
     share = _share_inside(centre - anchor, step, float(ball.radius), ball.p)
     slack = 2.0**-24
     while slack < 1.0:
-        moved: Singles = np.clip((anchor + step * share * (1.0 - slack)).astype(np.float32), lower, upper)
+        moved: Floats = np.clip((anchor + step * share * (1.0 - slack)).astype(lower.dtype), lower, upper)
         if _in_ball(moved, ball):
             return moved
         slack *= 4.0
@@ -63,7 +64,7 @@ def _share_inside(offset: Doubles, step: Doubles, radius: float, p: int) -> floa
     return inside
 
 
-def _in_ball(x: Singles, ball: Ball) -> bool:
+def _in_ball(x: Floats, ball: Ball) -> bool:
     return ball.contains(_fractions(x))
 
 
@@ -75,34 +76,51 @@ def confirm(network: AnyNetwork, property: Property, disjunct: int | None, x: ND
     """Make a witness of the candidate x; None when the replay does not violate the property.
 
     x is projected into the set of `disjunct`; with None, into that of every disjunct whose box holds its
-    nearest float32, or else of the one nearest to it. The violation may turn out to be another disjunct's.
+    nearest float, or else of the one nearest to it. The violation may turn out to be another disjunct's.
     """
-    for index in [disjunct] if disjunct is not None else _nearest(property, x):
-        # A float16 input takes no other numbers; `violated` refuses a point that this moved out of its set.
-        point = project(x, property.disjuncts[index]).astype(network.input_dtype).astype(np.float32)
+    dtype = network.input_dtype
+    for index in [disjunct] if disjunct is not None else _nearest(property, x, dtype):
+        point = project(x, property.disjuncts[index], dtype)
+        if dtype == "float16":  # it takes no other numbers; `violated` refuses a point that this moved out of its set
+            point = point.astype(np.float16).astype(np.float32)
         output = network.replay(point.reshape(network.input_shape))
         found = violated(property, point, output, first=index)
-        if found is not None:
-            note = _note(property.disjuncts[found])
+        if found is not None and not _pinned_too_coarsely(network, property.disjuncts[found]):
+            note = _note(property.disjuncts[found], dtype)
             return Witness(point.reshape(network.input_shape), output, note, _tensors(network, property, point, output))
     return None
 
 
-def _tensors(network: AnyNetwork, property: Property, x: Singles, y: NDArray[Any]) -> tuple[TensorValue, ...]:
+def _pinned_too_coarsely(network: AnyNetwork, disjunct: Disjunct) -> bool:
+    """Say whether a float32 stands in for a pinned input of a network that could take a nearer float64.
+
+    So it is where networks of several types are asked about together: the point is one of the coarsest of them.
+    """
+    if not isinstance(network, Merged) or network.input_dtype == "float64":
+        return False
+    pinned = set(disjunct.box.float32[2])
+    return any(m.network.input_dtype == "float64" and not pinned.isdisjoint(m.reads) for m in network.members)
+
+
+def _tensors(network: AnyNetwork, property: Property, x: Floats, y: NDArray[Any]) -> tuple[TensorValue, ...]:
     """Return the tensors that a query declares; of a network behind a linear map, its own input and output."""
     if property.interface is not None:
-        return tuple(property.interface.values(x, y))
+        # What a float64 network was given is written as float64: the shortest float32 reads back as another number.
+        wide = isinstance(network, Merged) and any(m.network.input_dtype == "float64" for m in network.members)
+        return tuple(property.interface.values(x.astype(np.float64) if wide else x, y))
     if isinstance(network, Mapped):
-        return TensorValue("X", "float32", network.x(x)), TensorValue("Y", "float32", y)
+        taken = "float64" if network.network.input_dtype == "float64" else "float32"
+        return TensorValue("X", taken, network.x(x).astype(taken)), TensorValue("Y", "float32", y)
     return ()
 
 
 def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 0) -> int | None:
-    """Return which disjunct float32 input x with output y satisfies, exactly as written; `first` is tried first.
+    """Return which disjunct input x with output y satisfies, exactly as written; `first` is tried first.
 
-    A pinned coordinate must have its nearest float32. Outputs that are not finite violate nothing.
+    x is float64 of a network that takes it, otherwise float32; a pinned coordinate must have the nearest number of that
+    type. Outputs that are not finite violate nothing.
     """
-    point = np.asarray(x, dtype=np.float32).reshape(-1)
+    point = _floats(x)
     if not (np.isfinite(y).all() and np.isfinite(point).all()):
         return None
     value = _fractions(y)
@@ -121,30 +139,36 @@ def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 
     return None
 
 
-def _as_written(point: Singles, disjunct: Disjunct) -> list[Fraction]:
-    """Return the point (n,) as rows see it: a pinned coordinate as near as its interval, which holds no float32, goes.
+def _floats(x: NDArray[Any]) -> Floats:
+    """Return x flat: float64 where it is that, otherwise as float32."""
+    return np.asarray(x, dtype=np.float64 if np.asarray(x).dtype == np.float64 else np.float32).reshape(-1)
 
-    So the float32 that stands for it does not decide whether a row of inputs holds.
+
+def _as_written(point: Floats, disjunct: Disjunct) -> list[Fraction]:
+    """Return the point (n,) as rows see it: a pinned coordinate as near as its interval, which holds no float, goes.
+
+    So the number that stands for it does not decide whether a row of inputs holds.
     """
     exact = _fractions(point)
-    for i in disjunct.box.float32[2]:
+    for i in disjunct.box.points(point.dtype)[2]:
         exact[i] = min(max(exact[i], disjunct.box.lower[i]), disjunct.box.upper[i])
     return exact
 
 
-def in_set(point: Singles, disjunct: Disjunct) -> bool:
-    """Say whether the float32 point (n,) lies in the disjunct's set as written, pinned coordinates aside."""
+def in_set(point: Floats, disjunct: Disjunct) -> bool:
+    """Say whether the point (n,) lies in the disjunct's set as written, pinned coordinates aside."""
     if disjunct.box.empty:
         return False
-    lower, upper, _ = disjunct.box.float32
+    lower, upper, _ = disjunct.box.points(point.dtype)
     return bool(((lower <= point) & (point <= upper)).all()) and (
         disjunct.ball is None or _in_ball(point, disjunct.ball)
     )
 
 
-def _nearest(property: Property, x: NDArray[Any]) -> Iterator[int]:
+def _nearest(property: Property, x: NDArray[Any], dtype: str) -> Iterator[int]:
     """Yield one disjunct per input set whose box holds x; the nearest one when none does."""
-    point = np.asarray(x, dtype=np.float64).reshape(-1).astype(np.float32)
+    point = np.asarray(x, dtype=np.float64).reshape(-1)
+    point = point if dtype == "float64" else point.astype(np.float32)
     seen: set[tuple[int, int]] = set()
     best, least = None, np.inf
     for index, disjunct in enumerate(property.disjuncts):
@@ -152,7 +176,7 @@ def _nearest(property: Property, x: NDArray[Any]) -> Iterator[int]:
         if key in seen or disjunct.box.empty:
             continue
         seen.add(key)
-        lower, upper, _ = disjunct.box.float32
+        lower, upper, _ = disjunct.box.points(dtype)
         outside = float(np.max(np.maximum(lower - point, point - upper), initial=0.0))
         if outside <= 0.0:
             yield index
@@ -163,26 +187,25 @@ def _nearest(property: Property, x: NDArray[Any]) -> Iterator[int]:
         yield best
 
 
-def _note(disjunct: Disjunct) -> str:
-    pinned = disjunct.box.float32[2]
+def _note(disjunct: Disjunct, dtype: str) -> str:
+    lower, _, pinned = disjunct.box.points(dtype)
     if not pinned:
         return ""
     names = ", ".join(f"X_{i}" for i in pinned[:3]) + (", ..." if len(pinned) > 3 else "")
     ranges = "the range of 1 input holds" if len(pinned) == 1 else f"the ranges of {len(pinned)} inputs hold"
-    return f"{ranges} no float32, so the nearest one stands there ({names})"
+    return f"{ranges} no {lower.dtype}, so the nearest one stands there ({names})"
 
 
 def rounding_gap(
     graph: Graph, disjunct: Disjunct, x: NDArray[Any], derived: Sequence[Derived] = ()
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Bound each row's left side − rhs for the real-valued graph at the float32 point x: (low, high), one per row."""
+    """Bound each row's left side − rhs for the real-valued graph at the point x: (low, high), one per row."""
     point = torch.from_numpy(np.asarray(x, dtype=np.float64)).reshape(1, *graph.input.shape)
     value, error = evaluate(graph, point)
     if not bool((value.isfinite() & error.isfinite()).all()):  # beyond float64: nothing is known
         return (-math.inf,) * len(disjunct.rows), (math.inf,) * len(disjunct.rows)
     middle, radius = _fractions(value.numpy()), _fractions(error.numpy())
-    single = np.asarray(x, dtype=np.float32).reshape(-1)
-    exact = _as_written(single, disjunct) if derived or any(row.inputs for row in disjunct.rows) else []
+    exact = _as_written(_floats(x), disjunct) if derived or any(row.inputs for row in disjunct.rows) else []
     if derived:
         more = derived_values(derived, exact, middle)
         radius = [*radius, *derived_spreads(derived, exact, middle, radius, more)]

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, NOTHING, PINNED, ROUNDING
+from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, NOTHING, ROUNDING, pinned
 from netproof.core.verdict import Stats, Status, Verdict, Witness, finite
 from netproof.model.combined import AnyNetwork
 from netproof.model.graph import Graph
@@ -156,7 +156,7 @@ class Evidence:
         sure = confirmed(disjunct, high)
         return Verdict(
             Status.SAT,
-            "; ".join(([] if sure else [ROUNDING]) + ([PINNED] if witness.note else [])),
+            "; ".join(([] if sure else [ROUNDING]) + ([pinned(str(witness.input.dtype))] if witness.note else [])),
             witness,
             upper_bound=finite(max(high, default=0.0)),
             stats=stats,
@@ -178,8 +178,8 @@ class Evidence:
     def _evaluate(self, index: int) -> Evaluated | None:
         """Move a disjunct's lowest point into the set as written and evaluate it, with its rounding bounded."""
         disjunct = self._property.disjuncts[index]
-        point = project(self._lowest[index].point.numpy(), disjunct)
-        if not in_set(point, disjunct):  # a ball may hold no float32
+        point = project(self._lowest[index].point.numpy(), disjunct, self._network.input_dtype)
+        if not in_set(point, disjunct):  # a ball may hold no float
             return None
         graph, asked = self._asked
         high = whole = self._gap(graph, asked.disjuncts[index], point)[1]

@@ -10,7 +10,7 @@ import importlib
 import os
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +26,9 @@ from netproof.core.cpu import POOLS
 from netproof.errors import UsageError
 from netproof.run.record import Record
 from netproof.workers.worker import Job
+
+if TYPE_CHECKING:
+    from netproof.problem.property import Property
 
 STANDARD = {"timeout": "timed-out"}  # what the standard's command line calls it on stdout
 
@@ -80,10 +83,7 @@ def verify(
     paths = {"--json": json, "--results-file": results_file, "--witness": witness}
     outputs = Outputs(paths, words=STANDARD if networks else {}, folder=serialise_assignments)
     outputs.check(asked)
-    form = form_of(witness)
-    if form == "png" and len(models) > 1:
-        raise UsageError("--witness cannot draw inputs of several networks", file=witness, remedy="use .npy or .txt")
-    saver = Saver(form, serialise=serialise_assignments is not None)
+    saver = Saver(form_of(witness), serialise=serialise_assignments is not None)
     work = functools.partial(_work, model=networks or models[0], spec=spec, engine=engine, saver=saver)
     return answer(work, engine, outputs, asked=asked, started=started, quiet=quiet)
 
@@ -92,11 +92,29 @@ def _work(job: Job, *, model: str | dict[str, str], spec: str, engine: options.E
     prepare(engine)
     from netproof import api
 
+    question = _query_on_one_tensor(spec) or spec if saver.form != "text" else spec
     if saver.form == "png":
         file = model if isinstance(model, str) else next(iter(model.values()))
         saver = dataclasses.replace(saver, layout=image_layout(_input_shape(file), file))
-    verdict = api.verify(model, spec, **engine.arguments(), deadline=job.deadline, progress=job.teller())
+    verdict = api.verify(model, question, **engine.arguments(), deadline=job.deadline, progress=job.teller())
     return reply(verdict, engine, saver)
+
+
+def _query_on_one_tensor(spec: str) -> Property | None:
+    """Read a VNN-LIB 2.0 query, None if it is of 1.0; UsageError where its witness has more than one input tensor."""
+    from netproof.problem.vnnlib.reader import load_query
+
+    query = load_query(spec)
+    if query is None or query.interface is None:
+        return None
+    inputs = [tensor.name for network in query.interface.networks for tensor in network.of("input")]
+    if len(inputs) > 1:
+        raise UsageError(
+            f"the query declares {len(inputs)} input tensors, so --witness can write no array or picture of the input",
+            file=spec,
+            remedy="use .txt, or --serialise-assignments FOLDER for every tensor",
+        )
+    return query
 
 
 def _input_shape(model: str) -> tuple[int, ...]:

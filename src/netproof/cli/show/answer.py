@@ -42,7 +42,7 @@ def reply(verdict: Verdict, engine: Engine, saver: Saver) -> Answer:
     device, file, notes = used_device(engine.device), None, [""]
     tensors: dict[str, bytes] = {}
     if verdict.witness is not None:
-        file, about = saver.content(verdict.witness.input)
+        file, about = saver.content(verdict.witness.given)
         notes = [verdict.witness.note, about]
         tensors = serialised(verdict.witness) if saver.serialise else {}
     return Answer(Record.of(verdict), device, file, "; ".join(filter(None, notes)), accelerator(device), tensors)

@@ -147,15 +147,19 @@ class Context:
         self.builder = builder
         self._attributes = {a.name: a for a in proto.attribute}
 
-    def attr(self, name: str, default: Any = None) -> Any:
-        """Return the attribute as int, float, str, list or Constant; `default` where it is absent."""
+    def attr(self, name: str, default: Any = None, *, infinite: bool = False) -> Any:
+        """Return the attribute as int, float, str, list or Constant; `default` where it is absent.
+
+        infinite: whether a float may be.
+        """
         found = self._attributes.get(name)
         if found is None:
             return default
         if found.type not in _ATTRIBUTES:
             self.refuse(f"attribute {name!r} has an unknown type", "check it with onnx.checker")
         value = onnx.helper.get_attribute_value(found)
-        self._check_finite(found, value)
+        if not (infinite and found.type == onnx.AttributeProto.FLOAT and np.isinf(value)):
+            self._check_finite(found, value)
         if isinstance(value, onnx.TensorProto):
             return read_tensor(value, f"{self.name}.{name}", self.file)
         if isinstance(value, bytes):

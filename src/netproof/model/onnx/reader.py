@@ -23,6 +23,7 @@ from netproof.model.onnx.shapes import declared_shapes, result_shapes
 from netproof.model.onnx.simplify import constant_output, simplify
 from netproof.model.onnx.twins import merge_twins
 from netproof.model.onnx.typed import converted
+from netproof.model.onnx.unbounded import no_bounds
 from netproof.model.origin.constant import Constant
 from netproof.model.origin.trace import Link, Step, Stored, TensorInfo, Trace, together
 
@@ -83,6 +84,7 @@ class _Reader:
         self.interface = Interface(file, outputs)
         self.initializers = self.interface.initializers
         self.order = self.interface.order
+        self.unread = no_bounds(self.order, self.initializers, self.interface.outputs)
         self.error = self.interface.error
         self.values: dict[str, Value] = {}
         self.steps: list[Step] = []
@@ -178,7 +180,9 @@ class _Reader:
     def _convert(self, node: onnx.NodeProto, builder: Builder) -> None:
         name = self._name(node)
         self._check_known(node)
-        inputs = [self._value(i, name) if i else None for i in node.input]
+        if node.op_type == "Constant" and node.output[0] in self.unread:
+            return
+        inputs = [self._value(i, name) if i and i not in self.unread else None for i in node.input]
         context = Context(node, inputs, builder, self.file, name)
         results = self._results(context, lambda outer: self._value(outer, name))
         self.notes += context.notes
@@ -302,7 +306,8 @@ class _Reader:
         builder = self._builder()
         declared = declared_shapes(self.file.model.graph)
         for node in self.order:
-            known = all(not i or i in self.values or i in self.initializers for i in reads(node))
+            taken = [i for i in reads(node) if i and i not in self.unread]
+            known = all(i in self.values or i in self.initializers for i in taken)
             try:
                 self._check_known(node)
                 if known:
@@ -311,7 +316,7 @@ class _Reader:
             except UnsupportedOp as error:
                 yield error
             if known and any(isinstance(self.values.get(i), Ref) for i in node.input):
-                values = {i: self._value(i, self._name(node)) for i in node.input if i}
+                values = {i: self._value(i, self._name(node)) for i in node.input if i and i not in self.unread}
                 inputs = {i: value.shape if isinstance(value, Ref) else value for i, value in values.items()}
                 shapes = {**declared, **result_shapes(node, inputs, self.file.opset)}
                 for output in node.output:

@@ -1,4 +1,8 @@
-"""Rewriting of a graph that changes no number: identities go, reshapes merge, biases join their matrix."""
+"""Rewriting of a graph that changes no number: identities go, reshapes merge, biases join their matrix.
+
+The logarithm of a sigmoid becomes one function here and not as the file is read: a runtime rounds the sigmoid between,
+which near 0 is all of it, so each node is compared with the runtime's by itself, and the function with both in float64.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from torch import Tensor
 from netproof.model.affine import Linear, Scale
 from netproof.model.graph import Graph, Node
 from netproof.model.moves import Expand, Index, Reshape, Transpose
+from netproof.model.nonlinear.smooth import Log, LogSigmoid, Sigmoid
 from netproof.model.onnx.context import Builder, Ref
 from netproof.model.ops import Input
 
@@ -40,6 +45,8 @@ def _joined(node: Node, merged: list[Node], *, only_use: bool) -> Node:
     if isinstance(node.op, Reshape) and isinstance(before.op, Reshape):
         source = merged[before.inputs[0]]
         return replace(node, op=Reshape(source.shape, node.shape), inputs=(source.index,))
+    if isinstance(node.op, Log) and isinstance(before.op, Sigmoid):
+        return replace(node, op=LogSigmoid(), inputs=before.inputs)
     if only_use and isinstance(node.op, Scale) and isinstance(before.op, Linear):
         scale, matrix = node.op, before.op
         exact = scale.radius is None and matrix.radius is None

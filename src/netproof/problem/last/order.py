@@ -4,6 +4,10 @@ y = softmax(x) keeps the order of x, so y_i − y_j <= 0 says no more and no les
 differences, so any row of one group whose coefficients add up to 0 stays as it is; of a sigmoid y_i <= c is
 x_i <= log(c / (1 − c)) too, rounded so that no violation is lost. Then the map is no part of the problem's graph, and
 its relaxation costs nothing. All of that is said of real numbers; a witness is replayed by the whole network.
+
+Only a map that is defined everywhere, and whose value is no larger than its argument but for a constant, is left out.
+What compares arguments of a Log or Sqrt where they are negative, or of an Exp where it overflows, says nothing of the
+outputs, which are no numbers there: the points that it finds violate nothing, and hide those that do.
 """
 
 from __future__ import annotations
@@ -17,12 +21,12 @@ from netproof.model.combined import AnyNetwork
 from netproof.model.graph import Graph
 from netproof.model.network import Network
 from netproof.model.nonlinear import LeakyRelu
-from netproof.model.nonlinear.smooth import Exp, Log, Sigmoid, Softplus, Sqrt, Tanh
+from netproof.model.nonlinear.smooth import Sigmoid, Softplus, Tanh
 from netproof.model.ops import Input, Op
 from netproof.problem.last.places import last_argmax, last_value, over_scores
 from netproof.problem.property import Disjunct, Property, Row
 
-INCREASING: tuple[type[Op], ...] = (Sigmoid, Tanh, Exp, Log, Sqrt, Softplus)  # strictly, where they are defined
+INCREASING: tuple[type[Op], ...] = (Sigmoid, Tanh, Softplus)  # strictly, with a number everywhere
 _DIGITS = Context(prec=80)  # its logarithms are correctly rounded
 _MARGIN = Decimal("1e-60")  # of the size of a logit: more than its roundings
 

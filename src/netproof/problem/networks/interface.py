@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,12 +78,12 @@ class Interface:
             yield network, self.place[start : start + network.inputs]
             start += network.inputs
 
-    def values(self, x: NDArray[np.float32], y: Sequence[float] | NDArray[np.float32]) -> Iterator[TensorValue]:
+    def values(self, x: NDArray[Any], y: Sequence[float] | NDArray[Any]) -> Iterator[TensorValue]:
         """Yield the tensors in the order of their declaration, from x (n,) and y (m,)."""
         point, answer = np.asarray(x).reshape(-1), np.asarray(y).reshape(-1)
         after = 0
         for network, reads in self.reads():
-            arrays: dict[str, NDArray[np.float32]] = {}
+            arrays: dict[str, NDArray[Any]] = {}
             mine = answer[after : after + network.outputs]
             after += network.outputs
             for flat, tensors in ((point[list(reads)], network.of("input")), (mine, network.given)):

@@ -45,6 +45,12 @@ def load_property(path: str | Path) -> Property:
     return replace(parse_property(text, str(found)), sha256=digest)
 
 
+def load_query(path: str | Path) -> Property | None:
+    """Read a file as `load_property` does, if it is of VNN-LIB 2.0; None of any other, which is not read further."""
+    header = version(read_text(path)[0])
+    return None if header is None or header[0] == 1 else load_property(path)
+
+
 def parse_property(text: str, file: str = "") -> Property:
     """Read a specification from its text; `file` is its name in messages."""
     header = version(text) if "vnnlib-version" in text else None

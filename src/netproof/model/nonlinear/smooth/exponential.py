@@ -58,7 +58,20 @@ class Softplus(Smooth):
         return x.clamp(min=0) + (-x.abs()).exp().log1p(), x.sigmoid()
 
     def sizes(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return 2.0 * F.softplus(x) + 2.0 * (-x.abs()).exp(), torch.ones_like(x)
+        return 5.0 * F.softplus(x), torch.ones_like(x)  # exp(−|x|) < 3/2 of it, and it grows
+
+
+@dataclass(frozen=True)
+class LogSigmoid(Smooth):
+    """log(sigmoid(x)) = −log(1 + exp(−x)): of a sigmoid that rounds to 0 or 1 the logarithm alone says nothing."""
+
+    most = 0.0
+
+    def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x.clamp(max=0) - (-x.abs()).exp().log1p(), (-x).sigmoid()
+
+    def sizes(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return 5.0 * F.softplus(-x), torch.ones_like(x)  # exp(−|x|) < 3/2 of it
 
 
 @dataclass(frozen=True)

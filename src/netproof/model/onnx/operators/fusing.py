@@ -18,7 +18,6 @@ from netproof.model.nonlinear.smooth import (
     Erf,
     ErfGate,
     InverseRoot,
-    Log,
     Mish,
     Power,
     Reciprocal,
@@ -33,7 +32,7 @@ from netproof.model.nonlinear.smooth import (
     TanhGate,
 )
 from netproof.model.onnx.context import Context, Ref
-from netproof.model.onnx.operators.arithmetic import reciprocal, scale
+from netproof.model.onnx.operators.arithmetic import scale
 from netproof.model.ops import Affine
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
@@ -154,14 +153,17 @@ def _scaled(c: Context, x: Ref, pattern: Callable[[Ref], Ref | None]) -> Ref | N
 
 
 def _of_multiple(c: Context, x: Ref, index: int, make: Callable[[Ref], Ref]) -> Ref | None:
-    """Return g(y)/β where node `index` is y = β·x, for β·x·gate(y) = g(y); None where it is not."""
+    """Return g(y)/β where node `index` is y = β·x, for β·x·gate(y) = g(y); None where it is not, or β may be 0."""
     if index == x.index:
         return make(x)
     op = c.made(index).op
     if not isinstance(op, Scale) or c.made(index).inputs != (x.index,) or op.add is not None or op.mult is None:
         return None
     multiple = Constant(op.mult.numpy(), _factors(op.radius), _factors(c.slack_of(index)), getattr(torch, x.kind))
-    return scale(c, make(c.ref(index)), reciprocal(c, multiple))
+    inverse = constant.divide(constant.constant(1.0), multiple)
+    if not all(np.isfinite(part).all() for part in (inverse.value, inverse.radius, inverse.slack) if part is not None):
+        return None
+    return scale(c, make(c.ref(index)), inverse)
 
 
 def _factors(op: Affine | None) -> np.ndarray | None:
@@ -175,13 +177,3 @@ def inverse(c: Context, position: int) -> Ref:
     x = c.node(position)
     root = c.before(c.proto.input[position], "Sqrt") if isinstance(c.made(x.index).op, Sqrt) else None
     return c.emit(Reciprocal(), x) if root is None else c.emit(InverseRoot(), root)
-
-
-def logarithm(c: Context, position: int) -> Ref:
-    """Return log x of the input at a position; of a sigmoid as −softplus(−h)."""
-    x = c.node(position)
-    h = c.before(c.proto.input[position], "Sigmoid") if isinstance(c.made(x.index).op, Sigmoid) else None
-    if h is None:
-        return c.emit(Log(), x)
-    minus = constant.constant(-1.0)
-    return scale(c, c.emit(Softplus(), scale(c, h, minus)), minus)

@@ -123,7 +123,9 @@ def _clip(c: Context) -> Value:
 def _limit(c: Context, name: str, position: int) -> Value | None:
     """Return a bound of Clip, an attribute before opset 11 and then an input; None where no finite number passes it."""
     if c.opset < 11:
-        number = c.attr(name)
+        number = c.attr(name, infinite=True)
+        if number == (np.inf if name == "min" else -np.inf):
+            c.refuse(f"its {name} is {number}, which every number passes", "repair the bound")
         found: Value | None = None if number is None else Constant(np.asarray(float(number), dtype=np.float64))
     else:
         found = c.input(position)

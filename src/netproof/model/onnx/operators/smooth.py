@@ -16,6 +16,7 @@ from netproof.model.nonlinear.smooth import (
     Exp,
     HardSwish,
     InverseRoot,
+    Log,
     Mish,
     Power,
     RealPower,
@@ -34,7 +35,7 @@ from netproof.model.nonlinear.smooth import (
 )
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import reciprocal, scale
-from netproof.model.onnx.operators.fusing import inverse, logarithm
+from netproof.model.onnx.operators.fusing import inverse
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 
@@ -85,8 +86,8 @@ def _exp(c: Context) -> Value:
 
 @converts("Log")
 def _log(c: Context) -> Value:
-    """Relax Log between the chord and tangents, where its argument is proved positive; LogSigmoid as Softplus."""
-    return logarithm(c, 0)
+    """Relax Log between the chord and tangents, where its argument is proved positive; of a Sigmoid as one function."""
+    return c.emit(Log(), c.node(0))
 
 
 @converts("Sinh")
