@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 PLUG_IN = """
@@ -106,23 +104,35 @@ def test_the_core_works_without_the_paper(demo: dict[str, tuple[Path, Path, obje
     assert done.stdout == "unsat\n", done.stderr
 
 
+DETERMINANT = """
+from netproof.model.moves import Reshape
+from netproof.model.onnx.context import converts
+
+@converts("Det")
+def determinant(c):
+    x = c.node(0)
+    if x.shape[-2:] != (1, 1):
+        c.refuse("its matrices are not of one number")
+    return c.emit(Reshape(x.shape, x.shape[:-2]), x)
+"""
+
+
 def test_an_operator_from_outside_is_read(plug_in: Path, tmp_path: Path) -> None:
-    """The recipe's cube, which nobody imports: its entry point is asked once an operator is not known."""
+    """A module that nobody imports: its entry point is asked once an operator is not known."""
     points = plug_in / "plugged-1.0.dist-info" / "entry_points.txt"
-    points.write_text("[netproof.operators]\ncube = cube\n")
-    shutil.copy(Path(__file__).parent / "recipe" / "cube.py", plug_in / "cube.py")
+    points.write_text("[netproof.operators]\ndet = det\n")
+    (plug_in / "det.py").write_text(DETERMINANT)
     graph = helper.make_graph(
-        [helper.make_node("Pow", ["x", "three"], ["y"])],
+        [helper.make_node("Det", ["x"], ["y"])],
         "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1))],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 1))],
-        [numpy_helper.from_array(np.float32(3), "three")],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, 1))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1,))],
     )
     model, spec = tmp_path / "net.onnx", tmp_path / "spec.vnnlib"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), model)
     spec.write_text(
         "(declare-const X_0 Real)\n(declare-const Y_0 Real)\n"
-        "(assert (>= X_0 -0.5))\n(assert (<= X_0 1))\n(assert (<= Y_0 -0.126))\n"
+        "(assert (>= X_0 -0.5))\n(assert (<= X_0 1))\n(assert (<= Y_0 -0.51))\n"
     )
     answered = netproof(plug_in, "verify", str(model), str(spec))
     assert (answered.returncode, answered.stdout) == (0, "unsat\n"), answered.stderr

@@ -212,7 +212,7 @@ def test_the_best_prices_reach_the_lp(proximal: bool) -> None:
 def test_the_weights_of_two_rows_are_climbed_with_the_prices(proximal: bool) -> None:
     """Neither row alone, nor both alike, comes near the LP, which has both."""
     question = knotted(0, DEEP)
-    bounder = Bdd(root_steps=800, proximal=proximal)
+    bounder = Bdd(root_steps=1600, proximal=proximal)
     root, bounds = root_of(bounder, first_problem(question))
     lp = float(LeafLP(root, 1).decide(bounds.domains, Deadline(None)).bound)
     weights = bounds.domains.weights[0]

@@ -181,10 +181,10 @@ def test_robust_saves_a_picture(folder: Path) -> None:
 
 def test_inspect_names_what_lies_behind_an_unsupported_node_too(folder: Path) -> None:
     nodes = (
-        helper.make_node("Softmax", ["x"], ["s"], name="first"),
-        helper.make_node("Mul", ["s", "x"], ["p"], name="second"),
+        helper.make_node("Hardmax", ["x"], ["s"], name="first"),
+        helper.make_node("Asinh", ["s"], ["p"], name="second"),
         helper.make_node("Relu", ["p"], ["r"], name="fine"),
-        helper.make_node("Mul", ["r", "r"], ["y"], name="third"),
+        helper.make_node("Hardmax", ["r"], ["y"], name="third"),
     )
     model(folder / "m.onnx", (1, 4), *nodes)
     done = run("inspect", "m.onnx", "--json", "j.json", cwd=folder)

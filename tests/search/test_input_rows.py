@@ -228,7 +228,7 @@ def test_a_polytope_is_violated_by_its_points(text: str, method: str, attack: bo
 @pytest.mark.parametrize("method", ["beta", "lirpa", "bdd"])
 def test_a_row_that_the_box_implies_costs_nothing(method: str, tmp_path: Path) -> None:
     """Its value is −1000 wherever the others are small: a search that had to weigh it would split for long."""
-    question = problems(MARGIN)[0]
+    question = problems(MARGIN)[1]
     (disjunct,) = question.property.disjuncts
     idle = Row({}, Fraction(1000), inputs={0: Fraction(1), 1: Fraction(1)})
     more = replace(question.property, disjuncts=(replace(disjunct, rows=(*disjunct.rows, idle)),))
