@@ -13,7 +13,7 @@ from hinge_nets import HINGES, Between
 from model.onnx_models import Model
 from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.evaluate import evaluate
-from netproof.model.load import from_file
+from netproof.model.load import from_file, load_network
 from netproof.model.nonlinear import LeakyRelu, Relu
 from netproof.model.onnx.file import parse
 from netproof.model.onnx.reader import unsupported_nodes
@@ -26,10 +26,27 @@ def f32(*values: float) -> np.ndarray:
     return np.asarray(values, dtype=np.float32)
 
 
+class Clamped(torch.nn.Module):
+    """torch.clamp, whose bounds are exported as constants behind a Cast."""
+
+    def __init__(self, low: float, high: float) -> None:
+        super().__init__()
+        self.low, self.high = low, high
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.clamp(2.0 * x, self.low, self.high)
+
+
 def infinite_clips(low: float, second: str = "Clip") -> Model:
     """One infinite constant, made by a node, that two nodes read."""
     model = Model((2, 3)).add("Constant", out="low", value_float=low)
     return model.add("Clip", "x", "low", np.float32(0.5), out="a").add(second, "a", "low")
+
+
+def infinite_cast(reader: str) -> Model:
+    """Infinity that is cast once, for a node that computes with it."""
+    model = Model((2, 3)).add("Constant", out="high", value_float=np.inf).add("Cast", "high", to=1, out="cast")
+    return model.add("Clip", "x", None, "cast", out="a").add(reader, "a", "cast")
 
 
 @pytest.mark.parametrize("name", HINGES)
@@ -117,7 +134,15 @@ def test_a_bound_at_infinity_is_none(name: str) -> None:
     assert network.model == model.proto().SerializeToString()
 
 
+@pytest.mark.parametrize(("low", "high", "relus"), [(-np.inf, 0.5, 1), (-0.5, np.inf, 1), (-np.inf, np.inf, 0)])
+def test_torch_clamps_at_infinity(low: float, high: float, relus: int) -> None:
+    network = load_network(Clamped(low, high), example_shape=(1, 3))
+    assert sum(isinstance(node.op, Relu) for node in network.graph.nodes) == relus
+
+
 INFINITE = {
+    "cast-for-another-node": lambda: infinite_cast("Max"),
+    "cast-for-the-other-side": lambda: infinite_cast("Clip"),
     "on-the-other-side": lambda: infinite_clips(np.inf),
     "not-a-number": lambda: infinite_clips(np.nan),
     "read-by-another-node": lambda: infinite_clips(-np.inf, "Max"),

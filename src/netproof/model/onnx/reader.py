@@ -180,7 +180,7 @@ class _Reader:
     def _convert(self, node: onnx.NodeProto, builder: Builder) -> None:
         name = self._name(node)
         self._check_known(node)
-        if node.op_type == "Constant" and node.output[0] in self.unread:
+        if self.unread.intersection(node.output):
             return
         inputs = [self._value(i, name) if i and i not in self.unread else None for i in node.input]
         context = Context(node, inputs, builder, self.file, name)

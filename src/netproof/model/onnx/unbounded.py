@@ -27,13 +27,24 @@ def no_bounds(
         for attribute in node.attribute if node.op_type == "Constant" else ():
             if attribute.name in ("value", "value_float"):
                 numbers[node.output[0]] = _number(attribute.t) if attribute.name == "value" else attribute.f
-    found = {name: number for name, number in numbers.items() if math.isinf(number)}
-    for node in order if found else ():
-        clip = node.op_type == "Clip" and node.domain in ("", "ai.onnx")
+        if _passes(node) and node.input[0] in numbers:
+            numbers[node.output[0]] = numbers[node.input[0]]
+    asked = set(outputs)
+    found = {name: number for name, number in numbers.items() if math.isinf(number) and name not in asked}
+    for node in reversed(order) if found else ():  # what a node passes on is judged before what it reads
+        on = _passes(node) and node.output[0] in found
         for position, name in enumerate(reads(node)):
-            if name in found and not (clip and _SIDES.get(position) == found[name]):
-                del found[name]
-    return set(found).difference(outputs)
+            bound = node.op_type == "Clip" and _SIDES.get(position) == found.get(name)
+            if not on and not bound:
+                found.pop(name, None)
+    return set(found)
+
+
+def _passes(node: onnx.NodeProto) -> bool:
+    """Say whether a node hands infinity on as it is: exporters cast a bound to the type of what is clipped."""
+    if node.op_type == "Cast" and len(node.input) == 1:
+        return any(attribute.name == "to" and attribute.i in FLOATS for attribute in node.attribute)
+    return node.op_type == "Identity" and len(node.input) == 1
 
 
 def _number(tensor: onnx.TensorProto) -> float:
