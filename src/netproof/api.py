@@ -230,7 +230,9 @@ def _question(model: Any, spec: Any, outputs: Sequence[str] | None) -> tuple[Any
             raise UsageError("a VNN-LIB 2.0 query declares its outputs", remedy="leave outputs out")
         return bind(spec.interface, model, spec.source), spec
     if isinstance(model, Mapping):
-        raise UsageError("several networks go with a VNN-LIB 2.0 query", remedy="give one model")
+        if len(model) != 1:
+            raise UsageError("several networks go with a VNN-LIB 2.0 query", remedy="give one model")
+        (model,) = model.values()  # a name says nothing more of the only one
     network = read_network(model, _shape(spec), outputs)
     return (network if spec.map is None else _behind(network, spec.map)), spec
 

@@ -128,6 +128,13 @@ def test_what_does_not_fit_is_one_line(pair: Path, arguments: tuple[str, ...], s
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_bounds_of_two_networks_say_who_takes_them_by_name(pair: Path) -> None:
+    done = run("bounds", "holds.vnnlib", "f.onnx", engine=REAL, cwd=pair)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "{name: model} in Python; `netproof verify` takes --network NAME=PATH" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 # What the standard allows as answers, by capability.
 THEORIES = {
     "--hidden-node-theories": {"NH", "H"},

@@ -59,6 +59,7 @@ def test_a_pinned_float64_input_is_the_double_not_the_float32(least: str, status
         assert verdict.witness.input.dtype == np.float64
         assert verdict.witness.input[0, 0] == 0.3
         assert "holds no float64" in verdict.witness.note
+        assert verdict.witness.note.endswith("(X[0,0])")  # as the query writes it
         assert "float64" in verdict.reason
 
 
@@ -72,6 +73,7 @@ def test_a_pinned_float32_input_is_the_float32(tmp_path: Path) -> None:
     assert verdict.witness is not None
     assert verdict.witness.input.dtype == np.float32
     assert "holds no float32" in verdict.witness.note
+    assert verdict.witness.note.endswith("(X_0)")
 
 
 def test_a_range_between_two_float32_has_float64_witnesses(tmp_path: Path) -> None:

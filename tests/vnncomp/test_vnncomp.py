@@ -6,6 +6,7 @@ import gzip
 import os
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
 from itertools import pairwise
@@ -135,6 +136,44 @@ def test_a_timeout_that_is_no_number_is_an_error(folder: Path) -> None:
     assert results.read_text() == "error\n"
 
 
+@pytest.mark.parametrize(
+    ("timeout", "most"), [("1e1", 9.0), ("0.3E+1", 2.0), ("2.", 1.0), (".5", 0.25), ("1e300", 1e9)]
+)
+def test_how_a_timeout_may_be_written(timeout: str, most: float, folder: Path) -> None:
+    arguments = handed_over(folder, timeout, sleeper(folder))
+    assert 0.5 * most < float(arguments[arguments.index("--timeout") + 1]) <= most
+
+
+def test_a_clock_with_a_decimal_comma(folder: Path) -> None:
+    (folder / "comma").write_text("unset EPOCHREALTIME; EPOCHREALTIME=1700000000,087654")  # as in a German locale
+    arguments = handed_over(folder, "3", sleeper(folder, BASH_ENV=str(folder / "comma")))
+    assert arguments[arguments.index("--timeout") + 1] == "2.000000"
+
+
+def handed_over(folder: Path, timeout: str, env: dict[str, str]) -> list[str]:
+    """Start an instance; return what netproof was started with."""
+    spec = folder / "vnnlib" / "holds.vnnlib"
+    command = [SCRIPTS / "run_instance.sh", "v1", "test", folder / "onnx/net.onnx", spec, folder / "r.txt", timeout]
+    process = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_for(
+            lambda: (folder / "note.arguments").exists() and "--timeout" in (folder / "note.arguments").read_text()
+        )
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return (folder / "note.arguments").read_text().split()
+
+
+@pytest.mark.parametrize("timeout", ["9", "soon"])
+def test_results_that_cannot_be_written_are_no_success(timeout: str, folder: Path) -> None:
+    spec, nowhere = folder / "vnnlib" / "holds.vnnlib", folder / "none" / "results.txt"
+    command = [SCRIPTS / "run_instance.sh", "v1", "test", folder / "onnx/net.onnx", spec, nowhere, timeout]
+    done = subprocess.run(command, env=ENV, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"cannot write the results file '{nowhere}'" in done.stderr
+
+
 def test_a_file_that_is_missing_skips_the_instance(folder: Path) -> None:
     found = asked(folder, "holds", "onnx/none.onnx")
     assert found.result == "prepare_instance_error_1"
@@ -186,6 +225,11 @@ def test_several_networks_are_passed_on_by_name(folder: Path) -> None:
     given = (folder / "note.arguments").read_text().splitlines()
     assert given[:3] == ["-m", "netproof", "verify"]
     assert given[3:8] == [spec, "--network", "f=onnx/net.onnx", "--network", "g=onnx/other one.onnx"]
+
+
+def test_a_list_of_one_network_goes_with_any_specification(folder: Path) -> None:
+    found = organise("[('f', 'onnx/net.onnx')]", str(folder / "vnnlib" / "holds.vnnlib"), LIMIT, folder, ENV)
+    assert found.result == "unsat", found.messages
 
 
 FIELDS = {

@@ -86,7 +86,7 @@ def confirm(network: AnyNetwork, property: Property, disjunct: int | None, x: ND
         output = network.replay(point.reshape(network.input_shape))
         found = violated(property, point, output, first=index)
         if found is not None and not _pinned_too_coarsely(network, property.disjuncts[found]):
-            note = _note(property.disjuncts[found], dtype)
+            note = _note(property, property.disjuncts[found], dtype)
             return Witness(point.reshape(network.input_shape), output, note, _tensors(network, property, point, output))
     return None
 
@@ -187,11 +187,13 @@ def _nearest(property: Property, x: NDArray[Any], dtype: str) -> Iterator[int]:
         yield best
 
 
-def _note(disjunct: Disjunct, dtype: str) -> str:
+def _note(property: Property, disjunct: Disjunct, dtype: str) -> str:
     lower, _, pinned = disjunct.box.points(dtype)
     if not pinned:
         return ""
-    names = ", ".join(f"X_{i}" for i in pinned[:3]) + (", ..." if len(pinned) > 3 else "")
+    interface = property.interface
+    named = (f"X_{i}" if interface is None else interface.name(i) for i in pinned[:3])
+    names = ", ".join(named) + (", ..." if len(pinned) > 3 else "")
     ranges = "the range of 1 input holds" if len(pinned) == 1 else f"the ranges of {len(pinned)} inputs hold"
     return f"{ranges} no {lower.dtype}, so the nearest one stands there ({names})"
 

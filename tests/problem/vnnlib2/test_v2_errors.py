@@ -145,3 +145,23 @@ def test_random_damage_is_an_error_of_ours_or_none() -> None:
             lines.append(str(error))
     assert len(lines) > 300
     assert not any("\n" in line for line in lines)
+
+
+LONG = "a" * 5000
+LONG_WORDS = [
+    f"({LONG} X_0)",
+    f"(declare-const X_0 Real)(assert ({LONG} X_0 1))",
+    VERSION + network("f", {LONG: "[1]"}, {"Y": "[1]"}) + "(assert (>= Y[0] 1.0))",
+    VERSION + network("f", {"X": "[1]"}, {"Y": "[1]"}, f"(equal-to {LONG})") + "(assert (>= X[0] 1.0))",
+    VERSION
+    + network(LONG, {"X": "[1]"}, {"Y": "[1]"})
+    + network(LONG, {"U": "[1]"}, {"W": "[1]"})
+    + "(assert (>= X[0] 1.0))",
+]
+
+
+@pytest.mark.parametrize("text", LONG_WORDS, ids=range(len(LONG_WORDS)))
+def test_words_of_any_length_are_cut_in_messages(text: str) -> None:
+    with pytest.raises(NetproofError, match=r"aaa\.\.\.") as raised:
+        parse_property(text, "q.vnnlib")
+    assert len(str(raised.value)) < 300

@@ -82,6 +82,42 @@ def test_a_hidden_tensor_that_is_not_there(tmp_path: Path) -> None:
         netproof.verify(two_in_two_out(tmp_path), save_text(tmp_path, text))
 
 
+@pytest.mark.parametrize("name", ["", " "])
+def test_a_hidden_tensor_without_a_name(name: str, tmp_path: Path) -> None:
+    text = asked("(>= H[0,1] 1.0)", hidden=f'(declare-hidden H real [1,2] "{name}")')
+    with pytest.raises(NetproofError, match=r"line 3, column 17: hidden H does not say which tensor"):
+        netproof.verify(two_in_two_out(tmp_path), save_text(tmp_path, text))
+
+
+def test_a_hidden_tensor_by_a_name_that_two_nodes_have(tmp_path: Path) -> None:
+    path = two_in_two_out(tmp_path)
+    model = onnx.load(path)
+    model.graph.node[0].name = "rectify"
+    onnx.save(model, path)
+    text = asked("(>= H[0,1] 1.0)", hidden='(declare-hidden H real [1,2] "rectify")')
+    with pytest.raises(NetproofError, match=r"line 3: hidden H: the model .* has 2 nodes of the name 'rectify'"):
+        netproof.verify(path, save_text(tmp_path, text))
+
+
+HIDDEN_TWICE = {  # s is an output as well; h is named by its tensor and by its node
+    "output": ('(declare-hidden H real [1,2] "s")', "S[0,1]"),
+    "two names": ('(declare-hidden H real [1,2] "h")(declare-hidden G real [1,2] "rectify")', "G[0,1]"),
+}
+
+
+@pytest.mark.parametrize("case", HIDDEN_TWICE)
+def test_a_tensor_may_have_two_names(case: str, tmp_path: Path) -> None:
+    hidden, other = HIDDEN_TWICE[case]
+    path = two_in_two_out(tmp_path)
+    for assertion, status in ((f"(>= (- H[0,1] {other}) 0.001)", "unsat"), ("(>= H[0,1] 2.5)", "sat")):
+        spec = save_text(tmp_path, asked(assertion, hidden=hidden))
+        verdict = netproof.verify(path, spec, timeout=60, device="cpu")
+        assert verdict.status == status
+        if verdict.witness is not None:
+            named = {tensor.name: tensor.array for tensor in verdict.witness.tensors}
+            assert np.array_equal(named["H"], named[other[0]])
+
+
 def test_an_input_that_plays_no_part_is_declared_all_the_same(tmp_path: Path) -> None:
     info = helper.make_tensor_value_info
     inputs = [info("a", TensorProto.FLOAT, [1, 2]), info("b", TensorProto.FLOAT, [1, 3])]

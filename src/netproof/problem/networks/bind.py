@@ -11,7 +11,7 @@ import onnx
 
 from netproof.errors import SpecError, UsageError
 from netproof.model.combined import AnyNetwork, Member, Merged
-from netproof.model.load import read_network
+from netproof.model.load import from_file, read_network
 from netproof.model.network import Network
 from netproof.model.onnx.file import read_file
 from netproof.problem.networks.interface import Declared, Interface, Tensor
@@ -41,7 +41,7 @@ def _by_name(interface: Interface, models: Any, source: str) -> Mapping[str, Any
         raise UsageError(
             f"the query declares {len(needed)} networks with a model each: {', '.join(needed)}",
             file=source or None,
-            remedy="give each by its name: --network NAME=PATH, or {name: model} in Python",
+            remedy="give each by its name: {name: model} in Python; `netproof verify` takes --network NAME=PATH",
         )
     for name in models:
         if name not in needed:
@@ -89,11 +89,36 @@ def _read(declared: Declared, model: Any, source: str) -> tuple[Network, tuple[T
             )
     if hidden:
         names = [info.name for info in network.outputs] + [_tensor_name(network, tensor, source) for tensor in hidden]
-        network = read_network(_source(model), outputs=names)
+        network = _answering(_source(model), names, declared, source)
     infos = (*network.inputs, *network.outputs)
     for tensor, info in zip((*inputs, *declared.given), infos, strict=True):
         _compare(tensor, info, network, source)
     return network, inputs
+
+
+def _answering(model: Any, names: Sequence[str], declared: Declared, source: str) -> Network:
+    """Read a model that answers with these tensors of its file; one that is named again is copied, exactly."""
+    again = [k for k, name in enumerate(names) if name in names[:k]]
+    if not again:
+        return read_network(model, outputs=names)
+    if not isinstance(model, str | os.PathLike):
+        second = declared.given[again[0]]
+        raise SpecError(
+            f"{second.kind} {second.name} is a second name of the tensor {names[again[0]]!r}",
+            file=source or None,
+            line=second.line,
+            remedy="declare the tensor once, or give the model as a file",
+        )
+    file = read_file(os.fspath(model))
+    graph = file.model.graph
+    taken = {name for node in graph.node for name in node.output}
+    outputs = list(names)
+    for k in again:
+        while outputs[k] in taken:
+            outputs[k] += "'"
+        taken.add(outputs[k])
+        graph.node.append(onnx.helper.make_node("Identity", [names[k]], [outputs[k]]))
+    return from_file(file, outputs)
 
 
 def _used(declared: Declared, network: Network) -> tuple[Tensor, ...]:
@@ -137,15 +162,22 @@ def _tensor_name(network: Network, tensor: Tensor, source: str) -> str:
     graph = onnx.ModelProto.FromString(network.model).graph
     if any(tensor.node in node.output for node in graph.node):
         return tensor.node
-    node = next((node for node in graph.node if node.name == tensor.node), None)
-    if node is None or len(node.output) != 1:
+    nodes = [node for node in graph.node if node.name == tensor.node]
+    if len(nodes) > 1:
+        raise SpecError(
+            f"hidden {tensor.name}: the model {network.path} has {len(nodes)} nodes of the name {tensor.node!r}",
+            file=source or None,
+            line=tensor.line,
+            remedy="name a tensor as `netproof inspect` lists them",
+        )
+    if not nodes or len(nodes[0].output) != 1:
         raise SpecError(
             f"hidden {tensor.name}: the model {network.path} has no tensor {tensor.node!r}",
             file=source or None,
             line=tensor.line,
             remedy="name a tensor as `netproof inspect` lists them",
         )
-    return str(node.output[0])
+    return str(nodes[0].output[0])
 
 
 def _check_isomorphic(interface: Interface, members: Sequence[Member], source: str) -> None:

@@ -14,6 +14,12 @@ BLANKS = " \t\r\n"  # all that SMT-LIB 2.6 has
 
 # A parenthesis, a comment, a string, a quoted symbol, a plain atom, or a quote that nothing closes.
 _TOKEN = re.compile(rf'[()]|;[^\r\n]*|"(?:[^"]|"")*"|\|[^|]*\||[^{BLANKS}();"|]+|["|]')
+_LONG = re.compile(r"\S{61,}")
+
+
+def cut(message: str) -> str:
+    """Cut words of more than 60 characters, which a file may have of any length."""
+    return _LONG.sub(lambda word: word.group()[:57] + "...", message)
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,8 @@ class Source:
 
     def error(self, message: str, at: int, remedy: str | None = None) -> SpecError:
         line, column = self.place(at)
-        return SpecError(message, file=self.file or None, line=line, column=column, remedy=remedy)
+        remedy = None if remedy is None else cut(remedy)
+        return SpecError(cut(message), file=self.file or None, line=line, column=column, remedy=remedy)
 
 
 @dataclass(slots=True)

@@ -58,4 +58,4 @@ def read_text(path: str | Path) -> tuple[str, Path, str]:
 
 
 def _not_text(name: str) -> SpecError:
-    return SpecError("not a text file", file=name, remedy="give a VNN-LIB 1.0 specification")
+    return SpecError("not a text file", file=name, remedy="give a VNN-LIB specification")

@@ -65,6 +65,9 @@ class Declarations:
             remedy = "use real, float16, float32 or float64" + ("; it is written small" if written == "Real" else "")
             raise self._wrong(key, f"{one.name} has type {written}, which is not supported", remedy)
         tensor = Tensor(one.name, kind, dtype, shape, (one.onnx_name or "").strip('"'), self._line(key))
+        if kind == "hidden" and not tensor.node.strip():
+            remedy = 'name a tensor as `netproof inspect` lists them, as in "relu_1"'
+            raise self._wrong(key, f"hidden {one.name} does not say which tensor of the network it is", remedy)
         if tensor.size > MAX_ENTRIES:
             raise self._wrong(key, f"{one.name} has {tensor.size} entries", f"at most {MAX_ENTRIES} are supported")
         return tensor

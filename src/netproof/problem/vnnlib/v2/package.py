@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from netproof.errors import SpecError, UsageError
-from netproof.problem.vnnlib.sexpr import MAX_DEPTH, Source
+from netproof.problem.vnnlib.sexpr import MAX_DEPTH, Source, cut
 
 # What is no comment and no string: the rest of a text can be searched without finding words in these.
 _HIDDEN = re.compile(r'"[^"\n]*"|;[^\n]*')
@@ -85,11 +85,11 @@ def _refused(source: Source, message: str) -> SpecError:
     try:
         first = json.loads(message)["errors"][0]
     except (ValueError, KeyError, IndexError, TypeError):
-        return SpecError(f"the package vnnlib refuses it: {message}", file=source.file or None)
+        return SpecError(f"the package vnnlib refuses it: {cut(message)}", file=source.file or None)
     symbol, line = str(first.get("offendingSymbol", "")), first.get("line")
     hint = str(first.get("hint", "")).rstrip(".")
     return SpecError(
-        f"{_short(symbol)}: {str(first['message'])[:1].lower()}{str(first['message'])[1:]}; {hint}",
+        cut(f"{_short(symbol)}: {str(first['message'])[:1].lower()}{str(first['message'])[1:]}; {hint}"),
         file=source.file or None,
         line=line,
         column=_column(source, line, symbol),
