@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +13,13 @@ from torch import Tensor
 
 import netproof
 from model.onnx_models import Model
+from netproof.bounds.linear.interval import interval_bounds
+from netproof.bounds.linear.region import Region
 from netproof.core.forms import Interval
 from netproof.core.verdict import Status
-from netproof.errors import UnsupportedOp
+from netproof.errors import Unbounded, UnsupportedOp
 from netproof.model.nonlinear.smooth import Elu, Exp, HardSwish, Log, LogSigmoid, Sigmoid, Smooth, Softplus, Sqrt
+from netproof.problem.problem import InputSet
 from netproof.relax import relaxation_of
 from support.both_ways import box_spec
 
@@ -50,6 +54,27 @@ def test_where_a_function_may_not_be_defined_nothing_is_proved(op: str, method: 
     assert verdict.status == Status.UNKNOWN
     assert reason in verdict.reason
     assert f"{op}_1" in verdict.reason
+
+
+# Defined on all of the bounds, and yet too large or too steep for them.
+TOO_LARGE = {
+    "Log": (1e-38, 1.0, ()),
+    "Reciprocal": (1e-38, 1.0, ()),
+    "Pow": (1e-38, 1.0, (np.float32(-2.0),)),
+    "Exp": (66.0, 66.6, ()),
+    "Cosh": (66.0, 67.0, ()),
+    "Softplus": (0.0, 1e30, ()),
+}
+
+
+@pytest.mark.parametrize("op", TOO_LARGE)
+def test_what_is_too_large_is_not_said_to_be_undefined(op: str) -> None:
+    low, high, more = TOO_LARGE[op]
+    network = Model((1, 1)).add(op, "x", *more).network()
+    inputs = InputSet(torch.tensor([[low]], dtype=torch.float64), torch.tensor([[high]], dtype=torch.float64))
+    why = f"too large to compute with, on its argument, which is bounded by {low:.6g} and {high:.6g}"
+    with pytest.raises(Unbounded, match=re.escape(why)):
+        interval_bounds(network.graph, Region.of(inputs, torch.device("cpu"), torch.float64))
 
 
 @pytest.mark.parametrize("width", [1.0, 8.0, 20.0, 100.0])
@@ -108,7 +133,7 @@ def test_intervals_too_wide_are_not_the_last_word(tmp_path: Path) -> None:
 def test_an_exponential_that_overflows_is_unknown(tmp_path: Path) -> None:
     verdict = asked(of_sum("Exp", 0.0), 1e30, "(<= Y_0 -1)", tmp_path, attack=False)
     assert verdict.status == Status.UNKNOWN
-    assert "it overflows on its argument" in verdict.reason
+    assert "too large to compute with, on its argument" in verdict.reason
 
 
 def test_a_saturated_sigmoid_is_bounded_on_huge_bounds(tmp_path: Path) -> None:

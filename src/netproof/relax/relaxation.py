@@ -53,6 +53,10 @@ class Relaxation(ABC):
     def range(self, h: Interval) -> Interval:
         """Return bounds of g(h), rounded outward."""
 
+    def why_infinite(self, h: Interval) -> str | None:
+        """Say why the range on these bounds, of one entry, is infinite; None where that is for no reason of g's."""
+        return self.undefined
+
     @abstractmethod
     def steepest(self, h: Interval) -> Tensor:
         """Return a bound on |slope| of g and of all lines that `family` may give on any part of the bounds."""
