@@ -19,6 +19,7 @@ from netproof.core.forms import Interval
 from netproof.core.verdict import Status
 from netproof.errors import Unbounded, UnsupportedOp
 from netproof.model.nonlinear.smooth import Elu, Exp, HardSwish, Log, LogSigmoid, Sigmoid, Smooth, Softplus, Sqrt
+from netproof.numerics import float32_down, float32_up
 from netproof.problem.problem import InputSet
 from netproof.relax import relaxation_of
 from support.both_ways import box_spec
@@ -96,6 +97,26 @@ def test_a_sigmoid_that_something_else_reads_stays_beside_its_logarithm(tmp_path
     model = Model((1, 2)).add("Sigmoid", "x", out="s").add("Log", "s", out="l").add("Add", "s", "l", out="y")
     network = netproof.load_network(model.save(tmp_path / "net.onnx"))
     assert {type(node.op) for node in network.graph.nodes if isinstance(node.op, Smooth)} == {Sigmoid, LogSigmoid}
+
+
+ROOTS = {"Sqrt": ((), 0.5), "Pow": ((np.float32(0.3),), 0.3)}
+
+
+@pytest.mark.parametrize("op", ROOTS)
+def test_a_root_is_decided_where_its_argument_reaches_0(op: str, tmp_path: Path) -> None:
+    """Of relu(x₀ + x₁), which is 0 on half of the box: bounds rounded to float32 do not pass 0 either."""
+    more, p = ROOTS[op]
+    model = Model((1, 2)).add("Gemm", "x", np.ones((1, 2), np.float32), out="h", transB=1).add("Relu", "h", out="r")
+    model.add(op, "r", *more)
+    assert asked(model, 1.0, f"(>= Y_0 {2.0**p + 0.01})", tmp_path, attack=False).status == Status.UNSAT
+    assert asked(model, 1.0, f"(>= Y_0 {2.0**p - 0.01})", tmp_path).status == Status.SAT
+
+
+def test_bounds_rounded_to_float32_do_not_pass_0() -> None:
+    """What the charge of a root at 0 rests on."""
+    x = torch.tensor([0.0, 5e-324, 1e-300, 1e-45, 1e-40, 1e-38, 0.1, 1.0 + 1e-9], dtype=torch.float64)
+    assert bool((float32_down(x) >= 0).all())
+    assert bool((float32_up(-x) <= 0).all())
 
 
 @pytest.mark.parametrize("gate", ["Sigmoid", "Erf"])

@@ -65,10 +65,13 @@ class Relaxation(ABC):
         """Return what rounding may cost the coefficient of g(h), per unit of it, on any part of the bounds.
 
         `times` roundings of slope·h and one of the intercept, each of a relative size `unit`. The bounds of a
-        sub-domain are those of the whole set rounded to float32, so they may reach a little beyond.
+        sub-domain are those of the whole set rounded to float32, so they may reach a little beyond, but never past 0,
+        where a root ends.
         """
         below, above = (end.abs() * _BEYOND + 1e-37 for end in h)  # by end: a function may not be defined far beyond
-        wide = Interval(h.lower - below, h.upper + above)
+        lower, upper = h.lower - below, h.upper + above
+        lower, upper = lower.where(h.lower < 0, lower.clamp(min=0)), upper.where(h.upper > 0, upper.clamp(max=0))
+        wide = Interval(lower, upper)
         slope = self.over_operands(self.steepest(wide) * wide.magnitude)
         return enlarged(unit) * ((times + 1) * slope + self.range(wide).magnitude)
 

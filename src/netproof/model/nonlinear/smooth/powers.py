@@ -148,7 +148,7 @@ class RealPower(Smooth):
     def sizes(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return x^p times what rounding of p·log x moves it by."""
         value, slope = self.both(x)
-        p, log = self.exponent, x.clamp(min=2.0**-1000).log().abs()
+        p, log = self.exponent, x.clamp(min=max(2.0**-1000, torch.finfo(x.dtype).tiny)).log().abs()
         return value * (4.0 + 2.0 * abs(p) * log), slope.abs() * (4.0 + 2.0 * (abs(p) + 1.0) * log)
 
     def exists(self, lower: Tensor, upper: Tensor) -> Tensor:
