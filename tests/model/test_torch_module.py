@@ -175,6 +175,35 @@ def test_a_module_that_differs_on_the_input_set_only() -> None:
         netproof.verify(network, region, label=0, timeout=30, device="cpu")
 
 
+class Logarithm(nn.Module):
+    """log(x + offset), of which `below` has no number in the module alone."""
+
+    def __init__(self, offset: float) -> None:
+        super().__init__()
+        self.offset, self.below = offset, -torch.inf
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.log(x + self.offset)
+        return y if torch.onnx.is_in_onnx_export() or self.below == -torch.inf else torch.where(x < self.below, nan, y)
+
+
+nan = torch.tensor(torch.nan)
+
+
+def test_where_neither_has_a_number_other_points_tell() -> None:
+    load_network(Logarithm(0.0), example_shape=(1, 4))
+    with pytest.raises(ModelError, match="gives a number at any point"):
+        load_network(Logarithm(-5.0), example_shape=(1, 4))
+
+
+def test_where_only_the_module_has_no_number_they_differ() -> None:
+    module = Logarithm(0.0)
+    network = load_network(module, example_shape=(1, 4))
+    module.below = 0.5
+    with pytest.raises(ModelError, match=r"does not compute.*: nan against -?[0-9]"):
+        compare(network, torch.full((1, 1, 4), 0.25, dtype=torch.float64))
+
+
 def test_a_module_trained_on_is_no_longer_the_network() -> None:
     module = Net(lambda net, x: x)
     network = load_network(module, example_shape=(4,))

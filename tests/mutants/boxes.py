@@ -191,7 +191,7 @@ MUTANTS = (
     Mutant(
         "blocks-interval-slack",
         "bounds/boxes/blocks.py",
-        "middle, spread = self._block[pre].const, with_vanishing(self._slack[pre] * 4)",
+        "middle, spread = self._block[pre].const, with_vanishing(enlarged(self._slack[pre] * 4))",
         "middle, spread = self._block[pre].const, with_vanishing(0 * self._slack[pre])",
         "an interval through a layer is rounded",
         BOXES,

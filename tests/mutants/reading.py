@@ -74,6 +74,14 @@ MUTANTS = (
         CHECK,
     ),
     Mutant(
+        "clip-infinite-on-either-side",
+        "model/onnx/unbounded.py",
+        "_SIDES.get(position) == found.get(name)",
+        "position in _SIDES",
+        "a lower bound of +inf is no bound that no number passes",
+        ("operators/test_hinges.py",),
+    ),
+    Mutant(
         "check-overflow-excuses-everything",
         FILE,
         "overflow = ~value.isfinite() & (ours.abs() + size_behind(allowed, dtype) >= torch.finfo(dtype).max)",

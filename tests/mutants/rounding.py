@@ -240,7 +240,7 @@ MUTANTS = (
     Mutant(
         "rounding-of-the-slope",
         "relax/relaxation.py",
-        "((times + 1) * slope + self.range(wide).magnitude)",
+        "(times + 1) * slope + self.range(wide).magnitude + 1e-37",
         "self.range(wide).magnitude",
         "slope times h is rounded, and an intercept is as large as a line at 0",
         RECIPE,
@@ -248,7 +248,7 @@ MUTANTS = (
     Mutant(
         "rounding-of-the-intercept",
         "relax/relaxation.py",
-        "((times + 1) * slope + self.range(wide).magnitude)",
+        "(times + 1) * slope + self.range(wide).magnitude + 1e-37",
         "((times + 1) * slope)",
         "an intercept is as large as the values of g, however small h is",
         RECIPE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +13,14 @@ from torch import Tensor
 
 import netproof
 from model.onnx_models import Model
+from netproof.bounds.linear.interval import interval_bounds
+from netproof.bounds.linear.region import Region
 from netproof.core.forms import Interval
 from netproof.core.verdict import Status
-from netproof.errors import UnsupportedOp
+from netproof.errors import Unbounded, UnsupportedOp
 from netproof.model.nonlinear.smooth import Elu, Exp, HardSwish, Log, LogSigmoid, Sigmoid, Smooth, Softplus, Sqrt
+from netproof.numerics import float32_down, float32_up
+from netproof.problem.problem import InputSet
 from netproof.relax import relaxation_of
 from support.both_ways import box_spec
 
@@ -52,6 +57,27 @@ def test_where_a_function_may_not_be_defined_nothing_is_proved(op: str, method: 
     assert f"{op}_1" in verdict.reason
 
 
+# Defined on all of the bounds, and yet too large or too steep for them.
+TOO_LARGE = {
+    "Log": (1e-38, 1.0, ()),
+    "Reciprocal": (1e-38, 1.0, ()),
+    "Pow": (1e-38, 1.0, (np.float32(-2.0),)),
+    "Exp": (66.0, 66.6, ()),
+    "Cosh": (66.0, 67.0, ()),
+    "Softplus": (0.0, 1e30, ()),
+}
+
+
+@pytest.mark.parametrize("op", TOO_LARGE)
+def test_what_is_too_large_is_not_said_to_be_undefined(op: str) -> None:
+    low, high, more = TOO_LARGE[op]
+    network = Model((1, 1)).add(op, "x", *more).network()
+    inputs = InputSet(torch.tensor([[low]], dtype=torch.float64), torch.tensor([[high]], dtype=torch.float64))
+    why = f"too large to compute with, on its argument, which is bounded by {low:.6g} and {high:.6g}"
+    with pytest.raises(Unbounded, match=re.escape(why)):
+        interval_bounds(network.graph, Region.of(inputs, torch.device("cpu"), torch.float64))
+
+
 @pytest.mark.parametrize("width", [1.0, 8.0, 20.0, 100.0])
 def test_the_logarithm_of_a_sigmoid_is_decided_where_the_sigmoid_rounds_to_its_limits(
     width: float, tmp_path: Path
@@ -71,6 +97,26 @@ def test_a_sigmoid_that_something_else_reads_stays_beside_its_logarithm(tmp_path
     model = Model((1, 2)).add("Sigmoid", "x", out="s").add("Log", "s", out="l").add("Add", "s", "l", out="y")
     network = netproof.load_network(model.save(tmp_path / "net.onnx"))
     assert {type(node.op) for node in network.graph.nodes if isinstance(node.op, Smooth)} == {Sigmoid, LogSigmoid}
+
+
+ROOTS = {"Sqrt": ((), 0.5), "Pow": ((np.float32(0.3),), 0.3)}
+
+
+@pytest.mark.parametrize("op", ROOTS)
+def test_a_root_is_decided_where_its_argument_reaches_0(op: str, tmp_path: Path) -> None:
+    """Of relu(x₀ + x₁), which is 0 on half of the box: bounds rounded to float32 do not pass 0 either."""
+    more, p = ROOTS[op]
+    model = Model((1, 2)).add("Gemm", "x", np.ones((1, 2), np.float32), out="h", transB=1).add("Relu", "h", out="r")
+    model.add(op, "r", *more)
+    assert asked(model, 1.0, f"(>= Y_0 {2.0**p + 0.01})", tmp_path, attack=False).status == Status.UNSAT
+    assert asked(model, 1.0, f"(>= Y_0 {2.0**p - 0.01})", tmp_path).status == Status.SAT
+
+
+def test_bounds_rounded_to_float32_do_not_pass_0() -> None:
+    """What the charge of a root at 0 rests on."""
+    x = torch.tensor([0.0, 5e-324, 1e-300, 1e-45, 1e-40, 1e-38, 0.1, 1.0 + 1e-9], dtype=torch.float64)
+    assert bool((float32_down(x) >= 0).all())
+    assert bool((float32_up(-x) <= 0).all())
 
 
 @pytest.mark.parametrize("gate", ["Sigmoid", "Erf"])
@@ -108,7 +154,7 @@ def test_intervals_too_wide_are_not_the_last_word(tmp_path: Path) -> None:
 def test_an_exponential_that_overflows_is_unknown(tmp_path: Path) -> None:
     verdict = asked(of_sum("Exp", 0.0), 1e30, "(<= Y_0 -1)", tmp_path, attack=False)
     assert verdict.status == Status.UNKNOWN
-    assert "it overflows on its argument" in verdict.reason
+    assert "too large to compute with, on its argument" in verdict.reason
 
 
 def test_a_saturated_sigmoid_is_bounded_on_huge_bounds(tmp_path: Path) -> None:

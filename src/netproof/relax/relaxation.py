@@ -53,6 +53,10 @@ class Relaxation(ABC):
     def range(self, h: Interval) -> Interval:
         """Return bounds of g(h), rounded outward."""
 
+    def why_infinite(self, h: Interval) -> str | None:
+        """Say why the range on these bounds, of one entry, is infinite; None where that is for no reason of g's."""
+        return self.undefined
+
     @abstractmethod
     def steepest(self, h: Interval) -> Tensor:
         """Return a bound on |slope| of g and of all lines that `family` may give on any part of the bounds."""
@@ -61,12 +65,22 @@ class Relaxation(ABC):
         """Return what rounding may cost the coefficient of g(h), per unit of it, on any part of the bounds.
 
         `times` roundings of slope·h and one of the intercept, each of a relative size `unit`. The bounds of a
-        sub-domain are those of the whole set rounded to float32, so they may reach a little beyond.
+        sub-domain are those of the whole set rounded to float32, so they may reach a little beyond, but never past 0:
+        where a function ends there, as a root does, what lies beyond is no matter.
         """
         below, above = (end.abs() * _BEYOND + 1e-37 for end in h)  # by end: a function may not be defined far beyond
         wide = Interval(h.lower - below, h.upper + above)
-        slope = self.over_operands(self.steepest(wide) * wide.magnitude)
-        return enlarged(unit) * ((times + 1) * slope + self.range(wide).magnitude)
+        found = self._sizes(wide, times)
+        if not bool(found.isfinite().all()):
+            lower = wide.lower.where(h.lower < 0, wide.lower.clamp(min=0))
+            upper = wide.upper.where(h.upper > 0, wide.upper.clamp(max=0))
+            found = found.where(found.isfinite(), self._sizes(Interval(lower, upper), times))
+        return enlarged(unit) * found
+
+    def _sizes(self, wide: Interval, times: int) -> Tensor:
+        """Return `times` + 1 slopes times h and one value, each as large as any on the bounds; never quite 0."""
+        slope = self.over_operands(self.steepest(wide) * (wide.magnitude + 1e-37))
+        return (times + 1) * slope + self.range(wide).magnitude + 1e-37
 
     def splittable(self, h: Interval) -> Tensor:
         """Say where a split may help: g is not linear, and the bounds are not so thin that halves are no smaller."""

@@ -57,13 +57,16 @@ class Intervals:
 
     def _why(self, node: Node, finite: Tensor) -> str:
         """Say why not all entries of a node are finite: where its function is not defined, with the bounds there."""
-        found = relaxation_of(node.op).undefined if isinstance(node.op, Nonlinear) else None
-        if found is None:
-            return "values overflow float64 on this input set"
-        h = self.of[node.inputs[0]].flat
-        entry = int(finite.flatten().int().argmin()) if h.lower.numel() == finite.numel() else None
-        where = "" if entry is None else f", which is bounded by {h.lower[entry]:.6g} and {h.upper[entry]:.6g}"
-        return f"{found}{where}"
+        why = "values overflow float64 on this input set"
+        if not isinstance(node.op, Nonlinear):
+            return why
+        relaxation, h = relaxation_of(node.op), self.of[node.inputs[0]].flat
+        if h.lower.numel() != finite.numel():  # of several operands
+            return relaxation.undefined or why
+        entry = int(finite.flatten().int().argmin())
+        low, high = h.lower[entry], h.upper[entry]
+        found = relaxation.why_infinite(Interval(low, high))
+        return why if found is None else f"{found}, which is bounded by {low:.6g} and {high:.6g}"
 
     def tighten(self, index: int, better: Interval) -> None:
         """Replace a node's bounds by confirmed, tighter ones."""

@@ -102,8 +102,9 @@ def _checked_shape(shape: Any) -> tuple[int, ...]:
 def compare(network: Network, points: Tensor) -> None:
     """Compare the graph with the module that it was made from at points (n, *input); a mismatch is an error.
 
-    They must agree within SLACK times the rounding that the module's own arithmetic may have. A network that was not
-    made from a module has nothing to be compared with.
+    They must agree within SLACK times the rounding that the module's own arithmetic may have, and where neither has a
+    number, as of the logarithm of a negative one or 0, other outputs or points must tell. A network that was not made
+    from a module has nothing to be compared with.
     """
     if network.reference is None:
         return
@@ -117,9 +118,16 @@ def compare(network: Network, points: Tensor) -> None:
     coarse = torch.float32 if dtype == torch.float64 else dtype
     allowed = SLACK * (float_error(network.graph, points, coarse) + error)
     gap = (theirs - ours).abs()
-    if bool((gap <= allowed).all()) and bool(allowed.isfinite().all()):
+    neither = (theirs.isnan() & ours.isnan()) | (theirs.isinf() & (theirs == ours))
+    if bool((neither | ((gap <= allowed) & allowed.isfinite())).all()) and not bool(neither.all()):
         return
-    worst = int((gap / allowed).nan_to_num(nan=torch.inf).argmax())
+    if bool(neither.all()):
+        raise ModelError(
+            "neither the module nor its exported graph gives a number at any point where they are compared",
+            file=network.path,
+            remedy="give logarithms and roots arguments that are positive near 0",
+        )
+    worst = int((gap / allowed).nan_to_num(nan=torch.inf).masked_fill(neither, 0.0).argmax())
     values = [float(t.flatten()[worst]) for t in (theirs, ours, allowed)]
     output = worst % max(1, network.graph.output.size)
     where = f"at output {output}: {values[0]:.9g} against {values[1]:.9g}, where rounding explains {values[2]:.3g}"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from netproof.core.forms import Interval
-from netproof.model.nonlinear.smooth import Smooth
+from netproof.model.nonlinear.smooth.base import TOO_LARGE, Smooth
 from netproof.numerics import HUGE, UNIT, enlarged
 from netproof.relax.lines import Family, Line, Lines
 from netproof.relax.relaxation import Relaxation
@@ -80,6 +80,9 @@ class SmoothRelaxation(Relaxation):
     @property
     def undefined(self) -> str | None:  # type: ignore[override]
         return self.function.undefined
+
+    def why_infinite(self, h: Interval) -> str | None:
+        return TOO_LARGE if bool(self.function.exists(*h).all()) else self.function.undefined
 
     def linear_on(self, h: Interval) -> Tensor:
         linear = torch.zeros_like(h.lower, dtype=torch.bool)

@@ -15,6 +15,8 @@ from torch import Tensor
 from netproof.model.ops import Nonlinear
 from netproof.numerics import LIBM, enlarged, few_roundings, with_vanishing
 
+TOO_LARGE = "its values or slopes go beyond 2^96 (about 8e28), too large to compute with, on its argument"  # see HUGE
+
 
 class Smooth(Nonlinear):
     """A function with a slope wherever it is defined. Subclasses are frozen dataclasses that hold numbers only."""
@@ -23,7 +25,7 @@ class Smooth(Nonlinear):
     turns: ClassVar[tuple[float, ...]] = ()  # where g is largest or least: its slope is 0 there, nearly
     least: ClassVar[float] = -torch.inf  # bounds of g that hold everywhere, exactly
     most: ClassVar[float] = torch.inf
-    undefined: ClassVar[str | None] = None  # where g is not defined, in words; None: it is everywhere
+    undefined: ClassVar[str | None] = None  # where g is not `defined`, in words; None: it is everywhere
     corners: tuple[tuple[float, float, float], ...] = ()  # (point, slope left of it, slope right of it): g bends there
     straight: tuple[tuple[float, float, float, float], ...] = ()  # (from, to, slope, intercept): g is exactly that line
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from netproof.model.nonlinear.smooth.base import Smooth
+from netproof.model.nonlinear.smooth.base import TOO_LARGE, Smooth
 from netproof.numerics import HUGE
 
 _MOST = math.log(HUGE)
@@ -18,7 +18,7 @@ _MOST = math.log(HUGE)
 @dataclass(frozen=True)
 class Exp(Smooth):
     least = 0.0
-    undefined = "it overflows on its argument"
+    undefined = TOO_LARGE
 
     def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
         value = x.exp()
@@ -76,7 +76,7 @@ class LogSigmoid(Smooth):
 
 @dataclass(frozen=True)
 class Sinh(Smooth):
-    undefined = "it overflows on its argument"
+    undefined = TOO_LARGE
     bends = (0.0,)
 
     def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -93,7 +93,7 @@ class Sinh(Smooth):
 
 @dataclass(frozen=True)
 class Cosh(Smooth):
-    undefined = "it overflows on its argument"
+    undefined = TOO_LARGE
     turns = (0.0,)
     least = 1.0
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netproof.model.nonlinear.smooth.base import Smooth
+from netproof.model.nonlinear.smooth.base import TOO_LARGE, Smooth
 from netproof.numerics import HUGE
 
 ROOT: float = HUGE**0.5
@@ -18,7 +18,7 @@ STEEP = 2.0**-32  # below this a line on a square root is no steeper than here, 
 class Square(Smooth):
     turns = (0.0,)
     least = 0.0
-    undefined = "its square overflows"
+    undefined = TOO_LARGE
 
     def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return x * x, 2.0 * x
@@ -95,7 +95,10 @@ class Power(Smooth):
     """x to the power of a whole number: at least 3, or at most −2."""
 
     exponent: int
-    undefined = "its power overflows, or its argument may be 0"
+
+    @property
+    def undefined(self) -> str:  # type: ignore[override]
+        return TOO_LARGE if self.exponent > 0 else "its argument may be 0"
 
     @property
     def turns(self) -> tuple[float, ...]:  # type: ignore[override]
@@ -145,7 +148,7 @@ class RealPower(Smooth):
     def sizes(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return x^p times what rounding of p·log x moves it by."""
         value, slope = self.both(x)
-        p, log = self.exponent, x.clamp(min=2.0**-1000).log().abs()
+        p, log = self.exponent, x.clamp(min=max(2.0**-1000, torch.finfo(x.dtype).tiny)).log().abs()
         return value * (4.0 + 2.0 * abs(p) * log), slope.abs() * (4.0 + 2.0 * (abs(p) + 1.0) * log)
 
     def exists(self, lower: Tensor, upper: Tensor) -> Tensor:
