@@ -10,7 +10,7 @@ HUNT ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-SOURCES := src tests examples benchmarks
+SOURCES := src tests examples benchmarks vnncomp
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint hunt mutants clean

@@ -51,8 +51,8 @@ MUTANTS = (
     Mutant(
         "gap-of-rounded-inputs",
         "problem/witness.py",
-        "    single = np.asarray(x, dtype=np.float32).reshape(-1)\n",
-        "    single = np.asarray(x, dtype=np.float16).reshape(-1)\n",
+        "    exact = _as_written(_floats(x), disjunct)",
+        "    exact = _as_written(_floats(x).astype(np.float16), disjunct)",
         "inputs are exact where the real network is said to violate",
         ROWS,
     ),

@@ -62,6 +62,28 @@ def test_integers_are_not_computed_with(op: str, tmp_path: Path) -> None:
         load_network(path)
 
 
+def chosen(what: str) -> Model:
+    """Integers chosen by a truth value, of which some are not seen to depend on the input."""
+    model = Model((1, 1), opset=18).add("Sub", "x", np.float32(0.3), out="d").add("Abs", "d", out="a")
+    model = model.add("GreaterOrEqual", "a", np.float32(0.001), out="b")
+    model = model.add("Cast", "b", to=onnx.TensorProto.INT64, out="i")
+    if what == "constants":
+        model = model.add("Where", "b", np.array(4), np.array(3), out="j").add("Div", "j", np.array(2), out="k")
+        return model.add("Cast", "k", to=1)
+    if what == "truth or 2":
+        return model.add("Where", "b", "i", np.array(2), out="j").add("Cast", "j", to=9, out="k").add("Cast", "k", to=1)
+    if what == "largest":
+        return model.add("Max", "i", np.array(2), out="j").add("Cast", "j", to=1)
+    model = model.add("Where", "b", np.float32(1.0), np.float32(3.0), out="f").add("CastLike", "f", "i", out="j")
+    return model.add("Cast", "j", to=1)
+
+
+@pytest.mark.parametrize("what", ["constants", "truth or 2", "largest", "like"])
+def test_integers_are_not_chosen_or_taken_for_truths(what: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedOp, match="integers"):
+        load_network(chosen(what).save(tmp_path / "m.onnx"))
+
+
 def test_a_float_does_not_become_an_integer(tmp_path: Path) -> None:
     model = Model((1, 1)).add("Floor", "x", out="f").add("Cast", "f", to=onnx.TensorProto.INT32, out="i")
     with pytest.raises(UnsupportedOp, match="may not hold it"):

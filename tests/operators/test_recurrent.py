@@ -110,10 +110,9 @@ def test_a_batch_may_come_first(kind: str) -> None:
     usual, turned = node(kind, state=True), node(kind, state=True)
     turned.nodes[0].attribute.extend([*node(kind, layout=1).nodes[0].attribute][-1:])
     turned.shape = (2, 3, 2)
-    for name, position in (("initial_h", 5), ("initial_c", 6)):
+    for position in (5, 6):  # initial_h, initial_c
         if position < len(turned.nodes[0].input) and (held := turned.nodes[0].input[position]):
             turned.constants[held] = turned.constants[held].swapaxes(0, 1).copy()
-            assert name
     one, other = (read_graph(parse(m.proto().SerializeToString(), "test.onnx", "0")).graph for m in (usual, turned))
     x = torch.randn(3, 2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     first, second = one.forward(x[None])[0], other.forward(x.swapaxes(0, 1)[None])[0]

@@ -159,7 +159,6 @@ CASES: dict[str, Callable[[], Model]] = {
     "not": lambda: cast(above(0.5).add("Not", "c", out="b")),
     "cast-to-bool": lambda: cast(Model((2, 3)).add("Relu", "x", out="r").add("Cast", "r", to=9, out="b")),
     "cast-by-integer": lambda: cast(above(0.5).add("Cast", "c", to=TensorProto.INT64, out="b")),
-    "cast-of-floor": lambda: cast(Model((2, 3)).add("Floor", "x", out="f").add("Cast", "f", to=6, out="b")),
     "floor-equal": lambda: cast(Model((2, 3)).add("Floor", "x", out="f").add("Equal", "f", f32(0, 1, 0.5), out="b")),
     "floor-less": lambda: cast(Model((2, 3)).add("Floor", "x", out="f").add("Less", "f", f32(0.5, 1, -0.5), out="b")),
     "floor-above": lambda: cast(Model((2, 3)).add("Ceil", "x", out="f").add("Less", f32(0.5, 1, -0.5), "f", out="b")),

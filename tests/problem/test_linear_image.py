@@ -25,10 +25,10 @@ DIAGONAL = linear_image([[0.5, 0.5]], [[[0.5, -0.5]]])  # the segment from (1, 0
 def test_a_segment_is_less_than_its_box(tmp_path: Path) -> None:
     """On the segment x₀ + x₁ is 1; on its box it is from 0 to 2."""
     path = SUM.save(tmp_path / "f.onnx")
-    for bound, status in (("1.01", "unsat"), ("1.0", "sat")):
+    for bound, allowed in (("1.01", {"unsat"}), ("1.0", {"unsat", "unknown"})):  # at 1 it is a tie
         property = output_constraint(DIAGONAL, [[-1]], [f"-{bound}"])  # −y >= −bound always
         verdict = netproof.verify(path, property, timeout=60, device="cpu")
-        assert verdict.status == "unsat" if status == "unsat" else verdict.status in ("unsat", "unknown")
+        assert str(verdict.status) in allowed
     broken = netproof.verify(path, output_constraint(DIAGONAL, [[-1]], ["-0.99"]), timeout=60, device="cpu")
     assert broken.witness is not None
     named = {tensor.name: tensor.array for tensor in broken.witness.tensors}

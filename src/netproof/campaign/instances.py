@@ -44,7 +44,7 @@ class Instance:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Return model and property as instances.csv names them."""
+        """Return model and property as instances.csv names them; of several networks each as NAME=PATH."""
         models = [f"{name}={_within(path, self.folder)}" for name, path in self.networks]
         return " ".join(models) or _within(self.onnx, self.folder), _within(self.vnnlib, self.folder)
 
@@ -148,7 +148,7 @@ def _instance(
             raise wrong(f"{cell['timeout']!r} is not a time limit in seconds")
     own = {cell[name] for name in ("truth", "expected") if name in cell}
     told = (
-        (KNOWN, known.get((_plain(onnx), _plain(vnnlib)), set())),
+        (KNOWN, known.get((_plain(cell["onnx"]), _plain(vnnlib)), set())),
         (INSTANCES, own),
         ("file name", {Path(name).name.split("_")[0] for name in (onnx, vnnlib)}),
     )

@@ -110,7 +110,7 @@ def _tensors(network: AnyNetwork, property: Property, x: Floats, y: NDArray[Any]
         return tuple(property.interface.values(x.astype(np.float64) if wide else x, y))
     if isinstance(network, Mapped):
         taken = "float64" if network.network.input_dtype == "float64" else "float32"
-        return TensorValue("X", taken, network.x(x).astype(taken)), TensorValue("Y", "float32", y)
+        return TensorValue("X", taken, network.x(x).astype(taken)), TensorValue("Y", str(y.dtype), y)
     return ()
 
 

@@ -35,6 +35,4 @@ def test_both_readings_have_the_same_verdict(seed: int, tmp_path: Path) -> None:
         for k, text in enumerate((texts[0], new))
     ]
     statuses = {str(verdict.status) for verdict in verdicts}
-    assert len(statuses - {"unknown", "timeout"}) <= 1, verdicts
-    if not statuses & {"unknown", "timeout"}:
-        assert len(statuses) == 1
+    assert statuses in ({"sat"}, {"unsat"}), verdicts

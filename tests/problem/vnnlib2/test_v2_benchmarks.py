@@ -22,12 +22,15 @@ def test_every_query_has_an_answer(name: str, benchmarks: Path) -> None:
     if not folder.is_dir():
         pytest.skip(f"{name} is not in the folder of benchmarks")
     known = _known(benchmarks / "acasxu_2023") if name == "acasxu" else {}
+    compared = 0
     for instance in read_folder(folder):
         models = dict(instance.networks) or instance.onnx
         verdict = netproof.verify(models, instance.vnnlib, timeout=instance.timeout, device="cpu")
         assert verdict.status in ("sat", "unsat"), instance
-        truth = known.get((instance.onnx.name, instance.vnnlib.name), str(verdict.status))
-        assert verdict.status == truth, instance
+        truth = known.get((instance.onnx.name, instance.vnnlib.name))
+        assert truth in (None, verdict.status), instance
+        compared += truth is not None
+    assert compared or not known
 
 
 @pytest.mark.benchmark

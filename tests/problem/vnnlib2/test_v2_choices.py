@@ -69,7 +69,7 @@ def test_a_conjunction_of_many_choices_is_decided(limit: str, status: str, tmp_p
 
 @pytest.mark.parametrize(("limit", "status"), [("0.0", "unsat"), ("1.0", "sat")])
 def test_choices_that_only_together_are_impossible(limit: str, status: str, tmp_path: Path) -> None:
-    """Each of 20 outputs is |x|, near 0 or near 1, and they sum to less than 10: some choice is open at every x."""
+    """Each of 20 outputs is |x| <= 0.75, at most 0.2 or at least 0.8: they cannot sum to 4.5, but to 3.5 they can."""
     size = 20
     layers = (([[1.0], [-1.0]], [0.0, 0.0]), (np.ones((size, 2)), np.zeros(size)))
     path = dense(*layers).save(tmp_path / "f.onnx")

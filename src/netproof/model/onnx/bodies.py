@@ -124,5 +124,5 @@ def _kind(value: Value | None) -> onnx.TypeProto:
     elif isinstance(value, Constant):
         kind = _KINDS[str(value.dtype).removeprefix("torch.")]
     else:
-        kind = onnx.TensorProto.BOOL if value.typed else _KINDS[value.kind]
+        kind = _KINDS[value.kind]
     return onnx.helper.make_tensor_type_proto(kind, value.shape)

@@ -22,7 +22,7 @@ from netproof.model.onnx.interface import Interface, join_outputs
 from netproof.model.onnx.shapes import declared_shapes, result_shapes
 from netproof.model.onnx.simplify import constant_output, simplify
 from netproof.model.onnx.twins import merge_twins
-from netproof.model.onnx.typed import converted
+from netproof.model.onnx.typed import converted, refuse_integers
 from netproof.model.onnx.unbounded import no_bounds
 from netproof.model.origin.constant import Constant
 from netproof.model.origin.trace import Link, Step, Stored, TensorInfo, Trace, together
@@ -238,6 +238,7 @@ class _Reader:
             return fold(c)
         if not constant and is_known(c.op):
             return converted(c)
+        refuse_integers(c, set())
         if (inside := body(c)) is not None:
             return self._inside(c, inside, _nothing)
         kind = (

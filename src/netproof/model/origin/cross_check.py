@@ -352,7 +352,7 @@ def _output(network: Network, step: Step, given: Mapping[int, Tensor], index: in
     value = theirs.value
     # Outside what the function is defined on, or where it overflows float64 too, other points must tell.
     if not bool(ours.isfinite().all()) and value.shape == ours.shape:
-        undefined = (ours.isnan() | (ours == value)) & ~ours.isfinite() & ~allowed.isfinite()
+        undefined = (ours.isnan() & ~value.isfinite() | (ours == value)) & ~ours.isfinite() & ~allowed.isfinite()
         ours, value = ours.masked_fill(undefined, 0.0), value.masked_fill(undefined, 0.0)
         allowed = allowed.masked_fill(undefined, torch.inf)
     if not theirs.all_finite and value.shape == ours.shape:

@@ -206,8 +206,8 @@ def _pow(c: Context) -> Value:
     numbers = np.unique(exponent.value)
     if exponent.radius is not None or len(numbers) != 1:
         c.refuse("its exponent is not one exact number", "write each power as a node of its own")
-    if exponent.value.ndim > len(x.shape):
-        c.refuse("its exponent has more axes than its base")
+    if broadcast(c, x.shape, exponent.shape) != x.shape:
+        c.refuse("its exponent is larger than its base", "expand the base first")
     return power(c, x, float(numbers[0]))
 
 

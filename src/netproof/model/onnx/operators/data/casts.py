@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import onnx
 import torch
 from onnx import helper
 
@@ -33,9 +32,7 @@ def as_cast(c: Context) -> Context:
     """Return a Cast that says which type a CastLike takes from its second input."""
     like = c.value(1)
     if isinstance(like, Ref):
-        if like.typed and like.holds != "truths":
-            c.refuse("its type is that of integers that depend on the network's input", "cast to a float type")
-        kind = onnx.TensorProto.BOOL if like.typed else _KINDS[like.kind]
+        kind = _KINDS[like.kind]  # integers that depend on the input are refused before
     elif like.is_float:
         kind = _KINDS[str(like.dtype).removeprefix("torch.")]
     else:
