@@ -24,6 +24,7 @@ from netproof.bounds.linear.region import Region
 from netproof.errors import NetproofError
 from netproof.model.load import check, from_file, probes
 from netproof.model.network import Network
+from netproof.model.nonlinear.steps import Stairs
 from netproof.model.onnx.file import parse
 from netproof.problem.problem import InputSet
 

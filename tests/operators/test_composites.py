@@ -12,8 +12,10 @@ import torch.nn.functional as F
 from mpmath import MPContext
 from torch import Tensor, nn
 
+import netproof
 from model.onnx_models import Model, ints
-from netproof.errors import ModelError, UnsupportedOp
+from netproof.core.verdict import Status
+from netproof.errors import UnsupportedOp
 from netproof.model.load import load_network
 from netproof.model.nonlinear import Product, SoftmaxEntry
 from netproof.relax.softmax import SoftmaxRelaxation

@@ -1,7 +1,7 @@
 """Values of integer types and bool: what may be done with them as if they were real numbers.
 
 Integer arithmetic is another one: it divides towards 0 and wraps where the type ends. And a type is forgotten once a
-value is read as a number. So such values are moved, compared, cast, and read as truths; anything else is refused by name.
+value is read as a number. So such values are moved, compared, cast, and read as truths; all else is refused by name.
 """
 
 from __future__ import annotations

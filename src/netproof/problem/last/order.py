@@ -5,7 +5,7 @@ differences, so any row of one group whose coefficients add up to 0 stays as it 
 x_i <= log(c / (1 − c)) too, rounded so that no violation is lost. Then the map is no part of the problem's graph, and
 its relaxation costs nothing. All of that is said of real numbers; a witness is replayed by the whole network.
 
-Only a map that is defined everywhere, and whose value is no larger than its argument but for a constant, is left out.
+Only a map that is a finite number at every argument is left out.
 What compares arguments of a Log or Sqrt where they are negative, or of an Exp where it overflows, says nothing of the
 outputs, which are no numbers there: the points that it finds violate nothing, and hide those that do.
 """

@@ -34,7 +34,7 @@ from netproof.model.nonlinear.smooth import (
     TanhGate,
 )
 from netproof.model.onnx.context import Context, Ref, Value, converts
-from netproof.model.onnx.operators.arithmetic import reciprocal, scale
+from netproof.model.onnx.operators.arithmetic import broadcast, reciprocal, scale
 from netproof.model.onnx.operators.fusing import inverse
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant

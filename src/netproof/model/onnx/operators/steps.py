@@ -188,7 +188,7 @@ def _cast(c: Context) -> Value:
         # Truth values fit every type, and places of ArgMax these two; a float may be too large for any.
         if x.holds == "truths" or (x.typed and target in (TensorProto.INT32, TensorProto.INT64)):
             return replace(x, typed=True)
-        c.refuse("it casts a value that depends on the input to integers, which may not hold it", "keep it a float")
+        c.refuse("it casts a value that depends on the input to a type that may not hold it", "keep it float32")
     held = c.held_by(x)
     if x.holds != "truths" and finest(held, FLOATS[target]) != FLOATS[target]:
         c.refuse(
