@@ -224,7 +224,7 @@ def test_a_divisor_that_may_be_zero_is_said(tmp_path: Path) -> None:
     module = Between(Does(lambda x: x[..., :2] / x[..., 2:]), 4, outputs=2).eval()
     network = load_network(module, example_shape=(1, 2))
     spec = tmp_path / "p.vnnlib"
-    spec.write_text(box_spec(*box(2, 20.0), 2, "(>= Y_0 1000000)"))
+    spec.write_text(box_spec(*box(2, 20.0), 1, "(>= Y_0 1000000)"))
     verdict = netproof.verify(network, spec, timeout=20, device="cpu")
     assert verdict.status == Status.UNKNOWN
     assert "may be 0" in verdict.reason
