@@ -350,8 +350,8 @@ def _output(network: Network, step: Step, given: Mapping[int, Tensor], index: in
         error = error_of_part(nodes, given, values, index, runtime)
     allowed = error * (1.0 + 1.0 / coarseness(dtype))  # ours is rounded too
     value = theirs.value
-    # Outside what the function is defined on, or where it overflows float64 too, other points must tell. What onnxruntime
-    # answers there (0 for 0 / 0, in LpNormalization) is its own affair: no bound holds there, so nothing is proved.
+    # Outside what the function is defined on, or where it overflows float64 too, other points must tell. What
+    # onnxruntime answers there (0 for 0 / 0, in LpNormalization) is its own affair: there is no bound, so no proof.
     if not bool(ours.isfinite().all()) and value.shape == ours.shape:
         undefined = (ours.isnan() | (ours == value)) & ~ours.isfinite() & ~allowed.isfinite()
         ours, value = ours.masked_fill(undefined, 0.0), value.masked_fill(undefined, 0.0)
