@@ -96,7 +96,7 @@ def _step_of(c: Context, condition: Ref) -> tuple[int | None, bool]:
         return node.index, True
     before = c.made(node.inputs[0])
     if isinstance(node.op, Scale) and isinstance(before.op, Step) and node.op.mult is not None:
-        opposite = node.op.mult.numel() == 1 and float(node.op.mult) == -1.0
+        opposite = bool((node.op.mult == -1).all()) and node.op.add is not None and bool((node.op.add == 1).all())
         return (before.index, False) if opposite else (None, False)
     return None, False
 

@@ -171,8 +171,10 @@ def _unrolled(
 
 def _stack(c: Context, values: Sequence[Value], lead: int) -> Ref:
     """Return values (batch, hidden) by direction as (direction, batch, hidden), with `lead` axes of 1 before."""
-    rows = [reshape(c, value, (*(1,) * lead, 1, *value.shape)) for value in values if isinstance(value, Ref)]
-    return joined(c, rows, lead)
+    rows = [value for value in values if isinstance(value, Ref)]
+    if len(rows) != len(values):
+        c.refuse("a state does not depend on the network's input", "export it with the layer's own states")
+    return joined(c, [reshape(c, row, (*(1,) * lead, 1, *row.shape)) for row in rows], lead)
 
 
 def _turned(c: Context, x: Ref) -> Ref:

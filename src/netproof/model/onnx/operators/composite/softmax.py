@@ -7,6 +7,7 @@ differences, so that a shift of all x is no change, and the term j = k is 1 exac
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -58,10 +59,21 @@ def _ones(c: Context, x: Ref) -> Ref:
     return c.emit(Scale(torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)), x)
 
 
-@converts("Softmax", "LogSoftmax")
+@converts("Softmax")
 def _softmax(c: Context) -> Value:
-    """Relax each entry between tangent planes, of a logarithm exponentials of differences; over the opset's axes."""
-    x, row = c.node(0), softmax if c.op == "Softmax" else log_softmax
+    """Relax each entry between tangent planes, over the axes that the opset means."""
+    return _over_axes(c, softmax)
+
+
+@converts("LogSoftmax")
+def _log_softmax(c: Context) -> Value:
+    """Write each entry as −log(Σ exp(x_j − x_k)), with both functions relaxed, over the axes that the opset means."""
+    return _over_axes(c, log_softmax)
+
+
+def _over_axes(c: Context, row: Callable[[Context, Ref], Ref]) -> Value:
+    """Apply a function of rows along the last axis to those that the node means."""
+    x = c.node(0)
     rank = len(x.shape)
     if c.opset < EACH_AXIS:
         axis = int(c.attr("axis", 1))
