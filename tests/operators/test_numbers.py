@@ -96,3 +96,23 @@ def test_integers_are_moved_and_compared(tmp_path: Path) -> None:
     head = "(declare-const X_0 Real)(declare-const Y_0 Real)(assert (>= X_0 0.4))(assert (<= X_0 1))"
     spec.write_text(f"{head}(assert (<= Y_0 0.5))")
     assert netproof.verify(path, spec, timeout=20).status == Status.UNSAT
+
+
+@pytest.mark.parametrize("hinged", [False, True])
+def test_a_choice_has_the_type_of_what_is_chosen(hinged: bool, tmp_path: Path) -> None:
+    """A cast that rounds what was chosen is refused, though the comparison was one of float16."""
+    model = Model((1, 1), opset=18, kind=onnx.TensorProto.FLOAT16)
+    model = model.add("GreaterOrEqual", "x", np.float16(0.25), out="b")
+    if hinged:
+        model = model.add("Cast", "x", to=1, out="s").add("Where", "b", "s", np.float32(60017), out="w")
+    else:
+        model = model.add("Where", "b", np.float32(3000), np.float32(2049), out="w")
+    with pytest.raises(UnsupportedOp, match="rounds"):
+        load_network(model.add("Cast", "w", to=10).save(tmp_path / "m.onnx"))
+
+
+@pytest.mark.parametrize("target", [onnx.TensorProto.STRING, onnx.TensorProto.BFLOAT16])
+def test_a_truth_is_cast_to_known_types_only(target: int, tmp_path: Path) -> None:
+    model = Model((1, 1)).add("Greater", "x", np.float32(0), out="b").add("Cast", "b", to=target, out="s")
+    with pytest.raises(UnsupportedOp, match="may not hold it"):
+        load_network(model.add("Cast", "s", to=1).save(tmp_path / "m.onnx"))

@@ -15,7 +15,7 @@ from netproof.model.affine import Sum
 from netproof.model.nonlinear import Relu
 from netproof.model.nonlinear.steps import Floor, Round, Step
 from netproof.model.onnx.context import Context, Ref, Value, converts, finest
-from netproof.model.onnx.file import FLOATS
+from netproof.model.onnx.file import FLOATS, INTEGERS
 from netproof.model.onnx.operators.arithmetic import broadcast, expand, scale
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
@@ -186,7 +186,10 @@ def _cast(c: Context) -> Value:
         return truth_of(x if x.holds == "truths" else _is_not_zero(c, x))
     if target not in FLOATS:
         # Truth values fit every type, and places of ArgMax these two; a float may be too large for any.
-        if x.holds == "truths" or (x.typed and target in (TensorProto.INT32, TensorProto.INT64)):
+        fits = (
+            target in INTEGERS if x.holds == "truths" else x.typed and target in (TensorProto.INT32, TensorProto.INT64)
+        )
+        if fits:
             return replace(x, typed=True)
         c.refuse("it casts a value that depends on the input to a type that may not hold it", "keep it float32")
     held = c.held_by(x)
