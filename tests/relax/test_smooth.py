@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from mpmath import mp
 
+from netproof.core.forms import Interval
+from netproof.model.nonlinear.smooth import TanhGate
 from netproof.relax import relaxation_of
 from support.conformance import Conformance, usual_bounds
 from support.smooth import FUNCTIONS
@@ -17,3 +21,14 @@ def test_lines_enclose(name: str, seed: int) -> None:
     op, exact, some = FUNCTIONS[name]
     bounds = [*usual_bounds(seed), *WIDE, *((3 + low, 3 + high) for low, high in usual_bounds(seed + 9)[:20])]
     Conformance(relaxation_of(op), exact, some(bounds)).check()
+
+
+@pytest.mark.parametrize("k", [0.797, 0.79788456, 0.7988])
+@pytest.mark.parametrize("a", [0.04462, 0.044715, 0.0448])
+def test_the_range_of_a_gate_reaches_its_least_value_whatever_its_constants(k: float, a: float) -> None:
+    relaxation = relaxation_of(TanhGate(k, a))
+    bounds = Interval(torch.tensor([-2.0], dtype=torch.float64), torch.tensor([1.0], dtype=torch.float64))
+    found = float(relaxation.range(bounds).lower)
+    with mp.workdps(40):
+        values = [x * (1 + mp.tanh(mp.mpf(k) * (x + mp.mpf(a) * x**3))) for x in mp.linspace(-2, 1, 3001)]
+    assert min(values) - mp.mpf("1e-5") <= found <= min(values)
