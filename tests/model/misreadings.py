@@ -13,7 +13,7 @@ from netproof.errors import ModelError
 from netproof.model.load import from_file
 from netproof.model.network import Network
 from netproof.model.onnx.file import parse
-from netproof.model.onnx.simplify import simplify
+from netproof.model.onnx.rewrite.simplify import simplify
 from netproof.model.ops import Op
 from netproof.model.origin.cross_check import cross_check
 

@@ -20,8 +20,9 @@ from netproof.model.conv import Conv
 from netproof.model.graph import Graph, Node
 from netproof.model.network import Network
 from netproof.model.nonlinear.smooth import Log
-from netproof.model.onnx import fold, reader
-from netproof.model.onnx import simplify as simplify_module
+from netproof.model.onnx import reader
+from netproof.model.onnx.folding import fold
+from netproof.model.onnx.rewrite import simplify as simplify_module
 from netproof.model.ops import Op
 from netproof.model.origin.constant import Constant
 from netproof.model.origin.cross_check import cross_check

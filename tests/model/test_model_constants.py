@@ -17,7 +17,7 @@ from op_cases import batch_norm
 from netproof.errors import UnsupportedOp
 from netproof.model.affine import Linear, Scale
 from netproof.model.moves import Concat
-from netproof.model.onnx import reference
+from netproof.model.onnx.folding import reference
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 

@@ -18,7 +18,7 @@ from model.onnx_models import Model, small_net
 from netproof.errors import ModelError, UsageError
 from netproof.model.load import load_network, read_network
 from netproof.model.moves import Index
-from netproof.model.onnx.simplify import simplify
+from netproof.model.onnx.rewrite.simplify import simplify
 from netproof.model.origin.cross_check import cross_check
 from netproof.model.origin.trace import TensorInfo
 

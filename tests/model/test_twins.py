@@ -16,7 +16,7 @@ from netproof.model.graph import Graph
 from netproof.model.load import load_network
 from netproof.model.network import Network
 from netproof.model.nonlinear import Relu
-from netproof.model.onnx import twins
+from netproof.model.onnx.rewrite import twins
 
 
 def relus(graph: Graph) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from netproof.model.onnx import operators
 from netproof.model.onnx.context import CONVERTERS, Converter
-from netproof.model.onnx.fold import foldable
+from netproof.model.onnx.folding.fold import foldable
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operators.md"
 HEADER = "| operator | how it is treated | kind |\n|---|---|---|\n"

@@ -18,10 +18,10 @@ def _opsets() -> list[str]:
 
 
 def _operators() -> list[str]:
-    from netproof.model.onnx import reader  # registers all operators
+    from netproof.model.onnx import operators  # noqa: F401 (it registers the converters)
     from netproof.model.onnx.context import CONVERTERS
 
-    return sorted(CONVERTERS) if reader else []
+    return sorted(CONVERTERS)
 
 
 def _always(*lines: str) -> Callable[[], list[str]]:

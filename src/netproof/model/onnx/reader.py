@@ -17,11 +17,11 @@ from netproof.model.onnx import operators  # noqa: F401 (it registers the conver
 from netproof.model.onnx.bodies import Body, body, branch, has_body, reads
 from netproof.model.onnx.context import Builder, Context, Ref, Value, is_known
 from netproof.model.onnx.file import FLOATS, OnnxFile, read_file, read_tensor
-from netproof.model.onnx.fold import constant_attribute, fold, foldable
+from netproof.model.onnx.folding.fold import constant_attribute, fold, foldable
 from netproof.model.onnx.interface import Interface, join_outputs
+from netproof.model.onnx.rewrite.simplify import constant_output, simplify
+from netproof.model.onnx.rewrite.twins import merge_twins
 from netproof.model.onnx.shapes import declared_shapes, result_shapes
-from netproof.model.onnx.simplify import constant_output, simplify
-from netproof.model.onnx.twins import merge_twins
 from netproof.model.onnx.typed import converted, refuse_integers
 from netproof.model.onnx.unbounded import no_bounds
 from netproof.model.origin.constant import Constant

@@ -180,6 +180,11 @@ def _add(c: Context) -> Value:
 @converts("Sum")
 def _sum(c: Context) -> Value:
     """Add up all inputs, exactly."""
+    return all_added(c)
+
+
+def all_added(c: Context) -> Ref:
+    """Add the sum of all inputs of the node, with broadcasting."""
     values = [c.value(i) for i in range(len(c.inputs))]
     shape = broadcast(c, *(v.shape for v in values))
     branches = [expand(c, v, shape) for v in values if isinstance(v, Ref)]

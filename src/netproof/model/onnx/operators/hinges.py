@@ -151,7 +151,11 @@ def _hard_sigmoid(c: Context) -> Value:
 @converts("Abs")
 def _abs(c: Context) -> Value:
     """Write |x| as 2·relu(x) − x, exactly."""
-    x = c.node(0)
+    return absolute(c, c.node(0))
+
+
+def absolute(c: Context, x: Ref) -> Ref:
+    """Add |x| = 2·relu(x) − x, exactly."""
     return c.emit(Sum((1, -1)), scale(c, c.emit(Relu(), x), constant.constant(2.0)), x)
 
 

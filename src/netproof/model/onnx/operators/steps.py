@@ -16,7 +16,7 @@ from netproof.model.nonlinear import Relu
 from netproof.model.nonlinear.steps import Floor, Round, Step
 from netproof.model.onnx.context import Context, Ref, Value, converts, finest
 from netproof.model.onnx.file import FLOATS, INTEGERS
-from netproof.model.onnx.operators.arithmetic import broadcast, expand, scale
+from netproof.model.onnx.operators.arithmetic import added, broadcast, expand, scale
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 
@@ -41,12 +41,6 @@ def difference(c: Context, a: Value, b: Value) -> Ref:
         return scale(c, b, MINUS, a)
     shape = broadcast(c, a.shape, b.shape)
     return c.emit(Sum((1, -1)), expand(c, a, shape), expand(c, b, shape))
-
-
-def plus(c: Context, a: Ref, b: Ref) -> Ref:
-    """Return a + b, broadcast."""
-    shape = broadcast(c, a.shape, b.shape)
-    return c.emit(Sum((1, 1)), expand(c, a, shape), expand(c, b, shape))
 
 
 def truth_of(truth: Ref) -> Ref:
@@ -160,7 +154,7 @@ def _logic(c: Context) -> Value:
     p, q = _number(c.value(0)), _number(c.value(1))
     p, q = (q, p) if isinstance(p, Constant) else (p, q)
     assert isinstance(p, Ref)
-    total = scale(c, p, None, q) if isinstance(q, Constant) else plus(c, p, q)
+    total = added(c, p, q)
     both = c.emit(Relu(), scale(c, total, None, MINUS))
     if c.op == "And":
         return truth_of(both)
@@ -203,5 +197,5 @@ def _cast(c: Context) -> Value:
 
 def _is_not_zero(c: Context, x: Ref) -> Ref:
     zero = constant.constant(0.0)
-    both = plus(c, at_least(c, x, zero), at_least(c, zero, x))
+    both = added(c, at_least(c, x, zero), at_least(c, zero, x))
     return scale(c, both, MINUS, constant.constant(2.0))

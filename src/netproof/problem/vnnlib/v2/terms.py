@@ -107,7 +107,7 @@ class TermReader:
 
     def _form(self, term: Linear, where: Any) -> tuple[Fraction, Form]:
         """Write a term as a factor times a form with whole coefficients."""
-        factor, direction = _primitive({atom: c for atom, c in term.items() if atom is not None and c != 0})
+        factor, direction = direction_of(term)
         constant = term.get(None, Fraction(0)) / factor
         shared = constant.denominator
         form = Form(tuple((atom, c * shared) for atom, c in direction), int(constant * shared))

@@ -15,8 +15,7 @@ from netproof.model.affine import Sum
 from netproof.model.nonlinear.smooth import InverseRoot, Reciprocal, Sqrt, Square
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import added, expand, reduce_axes, reshaped, scale
-from netproof.model.onnx.operators.composite.reductions import absolute
-from netproof.model.onnx.operators.hinges import maximum, minimum
+from netproof.model.onnx.operators.hinges import absolute, maximum, minimum
 from netproof.model.onnx.operators.moves import reshape
 from netproof.model.onnx.operators.products import product
 from netproof.model.origin import constant

@@ -5,18 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from netproof.model.affine import Sum
-from netproof.model.nonlinear import Relu
 from netproof.model.nonlinear.smooth import Exp, Log, Sqrt, Square
 from netproof.model.onnx.context import Context, Ref, Value, converts
-from netproof.model.onnx.operators.arithmetic import axes_to_reduce, expand, keeps, reduce_axes, scale
+from netproof.model.onnx.operators.arithmetic import axes_to_reduce, expand, keeps, reduce_axes
+from netproof.model.onnx.operators.hinges import absolute
 from netproof.model.onnx.operators.moves import joined, reshape, select
 from netproof.model.onnx.operators.products import product
-from netproof.model.origin import constant
-
-
-def absolute(c: Context, x: Ref) -> Ref:
-    """Add |x| = 2·relu(x) − x, exactly."""
-    return c.emit(Sum((1, -1)), scale(c, c.emit(Relu(), x), constant.constant(2.0)), x)
 
 
 def _axes(c: Context) -> tuple[int, ...]:

@@ -15,8 +15,8 @@ import torch
 
 from netproof.model.moves import Index, Reshape
 from netproof.model.onnx.context import Context, Ref, Value, converts
+from netproof.model.onnx.folding.reference import evaluate
 from netproof.model.onnx.operators.moves import joined, pad_by_constant
-from netproof.model.onnx.reference import evaluate
 from netproof.model.origin.constant import Constant
 
 # The inputs whose numbers are moved; all others say where to and must be constants.

@@ -1,15 +1,13 @@
-"""Converters of sums along an axis or of many values, and of casts that take their type from another value."""
+"""Converters of sums along an axis, and of means of several values."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from netproof.model.affine import Sum
-from netproof.model.onnx.context import Context, Ref, Value, converts
-from netproof.model.onnx.operators.arithmetic import broadcast, expand, linear, reciprocal, scale
+from netproof.model.onnx.context import Context, Value, converts
+from netproof.model.onnx.operators.arithmetic import all_added, linear, reciprocal, scale
 from netproof.model.onnx.operators.moves import turned_last
 from netproof.model.origin import constant
-from netproof.model.origin.constant import Constant
 
 
 @converts("CumSum")
@@ -30,11 +28,4 @@ def _cumsum(c: Context) -> Value:
 @converts("Mean")
 def _mean(c: Context) -> Value:
     """Add up the inputs and divide by their number."""
-    values = [c.value(i) for i in range(len(c.inputs))]
-    shape = broadcast(c, *(v.shape for v in values))
-    branches = [expand(c, v, shape) for v in values if isinstance(v, Ref)]
-    total = branches[0] if len(branches) == 1 else c.emit(Sum((1,) * len(branches)), *branches)
-    for value in values:
-        if isinstance(value, Constant):
-            total = scale(c, total, None, value)
-    return scale(c, total, reciprocal(c, constant.constant(float(len(values)))))
+    return scale(c, all_added(c), reciprocal(c, constant.constant(float(len(c.inputs)))))

@@ -20,7 +20,7 @@ from netproof.model.affine import Linear, Sum
 from netproof.model.conv import Conv
 from netproof.model.graph import Graph, Node
 from netproof.model.nonlinear import Relu
-from netproof.model.onnx.simplify import pruned
+from netproof.model.onnx.rewrite.simplify import pruned
 from netproof.model.ops import Op
 
 Layer = Linear | Conv

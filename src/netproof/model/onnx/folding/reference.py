@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from netproof.model.onnx.context import Context
-from netproof.model.onnx.size import result_entries
+from netproof.model.onnx.folding.size import result_entries
 
 # What the reference implementation raises where inputs do not fit.
 _RAISED = (ValueError, LookupError, RuntimeError, TypeError, AttributeError, ArithmeticError, AssertionError)

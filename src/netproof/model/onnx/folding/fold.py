@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from netproof.model.onnx.context import Context, Value
+from netproof.model.onnx.folding.reference import evaluate
 from netproof.model.onnx.operators.arithmetic import broadcast
 from netproof.model.onnx.operators.data.casts import as_cast, cast_constant
 from netproof.model.onnx.operators.data.rearrange import MOVED, rearranged
-from netproof.model.onnx.reference import evaluate
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 

@@ -1,0 +1,1 @@
+"""Nodes whose inputs are all constants, computed when the file is read."""
