@@ -1,6 +1,7 @@
 """The README's chart: mean seconds on the five sets, of the paper's method, of BaBSR, of `lirpa` and of `auto`.
 
-Drawn from the table1.csv that `netproof reproduce table1` has written, and from nothing else.
+Drawn from the table1.csv that `netproof reproduce table1` has written, and from nothing else; from several of them
+where rows were measured with different limits or devices.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def chosen(dots: list[Dot]) -> list[Dot]:
     """
     found = []
     for name in SETS:
-        here = {(dot.source, dot.method): dot for dot in dots if dot.set == name}
+        here = {(dot.source, dot.method): dot for dot in reversed(dots) if dot.set == name}
         tried = here.get(("ours", "babsr-lp"))
         if tried is not None and tried.solved == 0 and ("published", "BaBSR") in here:
             del here["ours", "babsr-lp"]
@@ -134,13 +135,15 @@ def draw(dots: list[Dot], title: str) -> Figure:
 
 def main() -> int:
     parser = Parser(description=__doc__, prog="chart.py")
-    parser.add_argument("csv", type=Path, metavar="TABLE1.csv", help="what `netproof reproduce table1` has written")
+    text = "what `netproof reproduce table1` has written; of several, the first that has a row counts"
+    parser.add_argument("csv", type=Path, nargs="+", metavar="TABLE1.csv", help=text)
     parser.add_argument("--out", type=writable, required=True, metavar="PNG", help="the picture")
     parser.add_argument("--title", default="", help="one line above it, such as the machine (default: none)")
     arguments = parser.parse_args()
-    dots = chosen(read(arguments.csv))
+    dots = chosen([dot for path in arguments.csv for dot in read(path)])
     if not dots:
-        raise UsageError("no row to draw", file=str(arguments.csv), remedy="run table1 with --method lirpa and auto")
+        remedy = "run table1 with --method lirpa and auto"
+        raise UsageError("no row to draw", file=", ".join(map(str, arguments.csv)), remedy=remedy)
     draw(dots, arguments.title).savefig(arguments.out, dpi=150, metadata={"Software": None})
     header = ("set", "source", "method", "mean s", "% solved", "properties", "limit s")
     rows = [(dot.set, dot.source, dot.method, f"{dot.seconds:.2f}", *_rest(dot)) for dot in dots]

@@ -143,6 +143,18 @@ def test_the_chart_of_the_readme(run: Run, tmp_path: Path, script: Callable[[str
     assert [label.get_text() for label in axes.get_yticklabels()] == ["Wide", "Deep"]
 
 
+def test_a_chart_of_two_tables(run: Run, tmp_path: Path) -> None:
+    """Where both have a row, that of the first is drawn."""
+    header = TABLE1.splitlines()[0]
+    (tmp_path / "slow.csv").write_text(f"{header}\noval_deep_unclipped,unclipped,ours,babsr-lp,3,160,100,300\n")
+    (tmp_path / "table1.csv").write_text(TABLE1)
+    files = [str(tmp_path / name) for name in ("slow.csv", "table1.csv")]
+    code, table, _, _ = run("chart", *files, "--out", str(tmp_path / "chart.png"))
+    assert code == 0
+    found = {row["method"]: (row["mean s"], row["limit s"]) for row in table if row["set"] == "oval_deep"}
+    assert found == {"babsr-lp": ("160.00", "300"), "auto": ("0.50", "30")}
+
+
 @pytest.mark.parametrize("text", ["", "set,boxes\n", TABLE1.replace("375.23", "fast"), "set,boxes,source,mean_s\n"])
 def test_a_chart_of_something_else(run: Run, tmp_path: Path, text: str) -> None:
     (tmp_path / "table1.csv").write_text(text)
