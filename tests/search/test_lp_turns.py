@@ -126,3 +126,17 @@ def test_a_turn_past_the_deadline_loses_nothing() -> None:
     turns, frontier = LpTurns(root, LeafLP(root, 1), LIRPA, ledger, 1), Frontier(parts)
     turns.turn(frontier, 8, over, stats, Clock())
     assert (len(frontier), stats.lps) == (8, 0)
+
+
+def test_a_large_turn_says_how_far_it_is() -> None:
+    """What waits for its LP is told of after every few of them, and gets less."""
+    problem = first_problem(sharpened(knotted(0, (3, 6, 5, 2)), (Fraction(-1, 100),)))
+    root, bounds = root_of(LIRPA, problem)
+    parts = split(bounds.domains.select(slice(0, 1)), torch.arange(3)[None])
+    parts = replace(parts, bound=torch.arange(-8.0, 0.0, dtype=parts.bound.dtype))
+    stats, ledger = Stats(), Ledger(Decide(problem, lambda point, target: None), 1, CPU)
+    told: list[tuple[int, float]] = []
+    turns = LpTurns(root, LeafLP(root, 1), Full(), ledger, 1, lambda rest: told.append((len(rest), rest.lower_bound)))
+    turns.batch = 2
+    turns.turn(Frontier(parts), 8, Deadline(60.0), stats, Clock())
+    assert told == [(6, -6.0), (4, -4.0), (2, -2.0), (0, float("inf"))]

@@ -102,6 +102,11 @@ class Search(Rounds[Domains]):
             self._stats.cut_in_lp |= self._deadline.expired
         return not self._ledger.done
 
+    def _tell_of_lps(self, waiting: Frontier[Domains]) -> None:
+        """Report on a large turn of the LP; what waits for it is open too, and not in the frontier."""
+        bound = min(float(self.target_bounds().min()), waiting.lower_bound)
+        self._report("leaf", bound, self._open_count + len(waiting))
+
     def _attacked_again(self, frontier: Frontier[Domains]) -> bool:
         """Look for a counterexample again if that is due; say whether there is one."""
         look = self._second_look
@@ -206,7 +211,8 @@ class Search(Rounds[Domains]):
         self._root = root
         self._ledger.under(root)
         self._leaf = LeafLP(root, self._workers)
-        self._lp_turns = LpTurns(root, self._leaf, self._method.bounder, self._ledger, self._workers)
+        tell = self._tell_of_lps
+        self._lp_turns = LpTurns(root, self._leaf, self._method.bounder, self._ledger, self._workers, tell)
         if self._method.leaf_lp:
             self._effort.with_lp(neurons_of(root), self._method.lp_threshold, self._method.patience)
         most = self._method.batch if self._method.most is None else self._method.most

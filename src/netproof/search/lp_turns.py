@@ -7,6 +7,7 @@ next, and where that is proved too, everything below it is pruned.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -34,8 +35,17 @@ def neurons_of(root: Root) -> int:
 class LpTurns:
     """Takes the LP's turns under one root."""
 
-    def __init__(self, root: Root, leaf: LeafLP, bounder: Bounder, ledger: Ledger, workers: int) -> None:
-        self._root, self._leaf, self._bounder, self._ledger = root, leaf, bounder, ledger
+    def __init__(
+        self,
+        root: Root,
+        leaf: LeafLP,
+        bounder: Bounder,
+        ledger: Ledger,
+        workers: int,
+        tell: Callable[[Frontier[Domains]], None] = lambda waiting: None,
+    ) -> None:
+        """Prepare them; tell: called again and again during a large turn, with what waits for its LP."""
+        self._root, self._leaf, self._bounder, self._ledger, self._tell = root, leaf, bounder, ledger, tell
         self.batch = workers * lps_a_turn(neurons_of(root))  # sub-domains solved at once
         # By a hash of its name, what large turns left open: an LP would say the same again. A clash leaves out an LP.
         self._left: set[int] = set()
@@ -62,6 +72,7 @@ class LpTurns:
         while len(waiting) and not self._ledger.done and not deadline.expired:
             left = self._some(waiting.pop(self.batch), frontier, deadline, stats, clock, waiting)
             self._left.update(map(hash, names_of(left)))
+            self._tell(waiting)
         frontier.push(waiting.domains)
 
     def _some(
