@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from netproof.problem.vnnlib.formula import MAX_CLAUSES, TooManyClausesError
-from netproof.problem.vnnlib.v2.terms import Direction
+from netproof.problem.formulas.arithmetic import Direction
+from netproof.problem.formulas.clauses import MAX_CLAUSES, TooManyClausesError
 
 MAX_WORK = 400_000  # alternatives looked at
 FEW = 1_000  # options among which those that others hold are looked for
