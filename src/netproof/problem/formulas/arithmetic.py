@@ -15,6 +15,7 @@ Direction = tuple[tuple[Atom, int], ...]  # whole coefficients without a common 
 Wrong = Callable[[str, Any, str], NetproofError]  # (message, where, remedy) -> the error to raise; where may be None
 
 EXACT = 2**53  # whole numbers up to here are float64
+LEAST = Fraction(1, 10**100)  # float64 numbers that are smaller, or larger than its inverse, are not used
 MAX_BITS = 20_000  # of a numerator or denominator that arithmetic makes
 MAX_DERIVED = 10_000  # products and positive parts of one question
 
@@ -76,14 +77,18 @@ class Arithmetic:
         return ("p", self._known[one])
 
     def _form(self, term: Linear, where: Any, what: str) -> tuple[Fraction, Form]:
-        """Write a term as a factor times a form with whole coefficients."""
+        """Write a term as a factor times a form: with whole coefficients, or where these are too long, with its own."""
         factor, direction = direction_of(term)
         constant = term.get(None, Fraction(0)) / factor
         shared = constant.denominator
-        form = Form(tuple((atom, c * shared) for atom, c in direction), int(constant * shared))
-        if max(abs(c) for c in (*(c for _, c in form.terms), form.constant)) >= EXACT:
+        whole = tuple((atom, c * shared) for atom, c in direction)
+        if max(abs(int(constant * shared)), *(abs(c) for _, c in whole)) >= EXACT:
+            own = tuple(sorted((atom, c) for atom, c in term.items() if atom is not None and c))
+            rest = term.get(None, Fraction(0))
+            if all(map(_is_double, (rest, *(c for _, c in own)))):
+                return Fraction(1), Form(own, rest)
             raise self._wrong(f"the numbers in {what} have too many digits", where, "round them to 15 digits in all")
-        return factor / shared, form
+        return factor / shared, Form(whole, int(constant * shared))
 
 
 def folded(values: Sequence[Linear], join: Callable[[Linear, Linear], Linear]) -> Linear:
@@ -132,6 +137,11 @@ def _accumulate(total: Linear, term: Linear, sign: int) -> None:
 
 def _is_constant(term: Linear) -> bool:
     return all(atom is None or c == 0 for atom, c in term.items())
+
+
+def _is_double(c: Fraction) -> bool:
+    """Say whether float64 holds a number exactly, far from its limits."""
+    return c == 0 or (LEAST <= abs(c) <= 1 / LEAST and Fraction(float(c)) == c)
 
 
 def _bits(c: Fraction) -> int:

@@ -105,12 +105,12 @@ def _rows(clause: Clause) -> tuple[Row, ...]:
     return tuple(literal for literal in clause if isinstance(literal, Row))
 
 
-def build(inputs: int, outputs: int, read: Read, wrong: Wrong) -> Built:
+def build(inputs: int, outputs: int, read: Read, wrong: Wrong, *, join: bool = True) -> Built:
     """Read formulas, again where they turn out to equate two inputs, which are then one entry of x."""
     place = list(range(inputs))
     while True:
         normal, derived = _normal(place, read, wrong)
-        joined = _joined(place, normal)
+        joined = _joined(place, normal) if join else None
         if joined is None:
             return Built(normal, tuple(place), outputs, derived)
         place = joined
