@@ -19,7 +19,7 @@ Known = Sequence[Fraction] | Mapping[int, Fraction]
 class Form:
     """constant + Σ c·atom with numbers that float64 holds exactly: whole ones below 2^53, where that is possible."""
 
-    terms: tuple[tuple[Atom, int], ...] | tuple[tuple[Atom, Fraction], ...]
+    terms: tuple[tuple[Atom, int | Fraction], ...]
     constant: int | Fraction = 0
 
     def value(self, known: Mapping[str, Known]) -> Fraction:
@@ -28,7 +28,7 @@ class Form:
 
     def spread(self, known: Mapping[str, Known]) -> Fraction:
         """Return by how much its value may be off, from by how much its atoms may be."""
-        return sum((known[kind][i] * abs(c) for (kind, i), c in self.terms), Fraction(0))
+        return sum((abs(known[kind][i] * c) for (kind, i), c in self.terms), Fraction(0))
 
 
 @dataclass(frozen=True)

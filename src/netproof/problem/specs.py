@@ -24,7 +24,7 @@ Number = int | float | str | Fraction | Decimal
 Clip = tuple[Any, Any]  # lower and upper, each a number or an array of the input's shape
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class InputRegion:
     """A set of inputs: a box, and maybe a ball in it. `shape` is that of the array it was made from.
 
@@ -35,6 +35,15 @@ class InputRegion:
     ball: Ball | None
     shape: tuple[int, ...]
     map: LinearMap | None = None
+
+    def __repr__(self) -> str:
+        """Say what kind of set it is, and of which size, without its numbers."""
+        kind = "box" if self.ball is None else f"l{self.ball.p} ball of radius {float(self.ball.radius):.6g}"
+        if self.map is not None:
+            kind = f"linear image of {len(self.box.lower)} numbers"
+        moving = sum(low != high for low, high in zip(self.box.lower, self.box.upper, strict=True))
+        varies = "" if moving == len(self.box.lower) else f", {moving} of {len(self.box.lower)} numbers vary"
+        return f"InputRegion({kind}, shape {list(self.shape)}{varies})"
 
 
 def box(lower: Any, upper: Any) -> InputRegion:
