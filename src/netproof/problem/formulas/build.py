@@ -39,7 +39,7 @@ def compared(difference: Linear, relation: str) -> Formula:
         return TRUE if (any(holds) if one_is_enough else all(holds)) else FALSE
     factor, direction = direction_of(difference)
     value = -constant / factor
-    limits = tuple(Limit(direction, upper == (factor > 0), value, strict) for upper, strict in sides)
+    limits = tuple(Limit(direction, upper == (factor > 0), value, strict, abs(factor)) for upper, strict in sides)
     return limits[0] if len(limits) == 1 else Some(limits) if one_is_enough else All(limits)
 
 
@@ -87,18 +87,18 @@ class Built:
         return tuple(self._literal(limit) for limit in limits)
 
     def _literal(self, limit: Limit) -> Bound | Row:
-        """Write a limit as a bound of one input, or as a row."""
+        """Write a limit as a bound of one input, or as a row, with the numbers that were written."""
         if len(limit.direction) == 1 and limit.direction[0][0][0] == "x":
             return Bound(limit.direction[0][0][1], limit.upper, limit.value, limit.strict)
-        sign = 1 if limit.upper else -1
+        factor = limit.scale if limit.upper else -limit.scale
         inputs: dict[int, Fraction] = {}
         coefs: dict[int, Fraction] = {}
         for (kind, index), c in limit.direction:
             if kind == "x":
-                inputs[index] = Fraction(sign * c)
+                inputs[index] = factor * c
             else:
-                coefs[index if kind == "y" else self.outputs + index] = Fraction(sign * c)
-        return Row(coefs, sign * limit.value, limit.strict, inputs)
+                coefs[index if kind == "y" else self.outputs + index] = factor * c
+        return Row(coefs, factor * limit.value, limit.strict, inputs)
 
 
 def _rows(clause: Clause) -> tuple[Row, ...]:

@@ -51,7 +51,7 @@ def _as_limit(formula: Formula, arithmetic: Arithmetic) -> Limit:
     value = _value(formula, arithmetic)
     constant = value.pop(None, Fraction(0))
     factor, direction = direction_of(value)
-    return Limit(direction, factor > 0, -constant / factor, bool(_strictness(formula)))
+    return Limit(direction, factor > 0, -constant / factor, bool(_strictness(formula)), abs(factor))
 
 
 def _value(formula: Formula, arithmetic: Arithmetic) -> Linear:

@@ -19,12 +19,16 @@ FEW = 1_000  # options among which those that others hold are looked for
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """direction·v <= value (upper) or >= value; < or > when strict."""
+    """direction·v <= value (upper) or >= value; < or > when strict.
+
+    As it was written, it was `scale` times that, which is positive; two limits that differ in it say the same.
+    """
 
     direction: Direction
     upper: bool
     value: Fraction
     strict: bool
+    scale: Fraction = field(default=Fraction(1), compare=False)
 
     @property
     def key(self) -> Key:
