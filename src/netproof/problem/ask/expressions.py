@@ -82,7 +82,16 @@ class Expression(Symbolic):
     def _joined(self, other: Any, sign: int) -> Any:
         if isinstance(other, Symbolic) and not isinstance(other, Expression):
             return NotImplemented  # a vector, which knows what to do
-        return combined([(Fraction(1), self), (Fraction(sign), Expression.of(other))])
+        added = Expression.of(other)
+        terms = dict(self.terms)  # copied, so that a sum of many, element by element, stays fast
+        for key, c in added.terms.items():
+            total = terms.get(key, 0) + (c if sign > 0 else -c)
+            if total:
+                terms[key] = total
+            else:
+                del terms[key]
+        constant = self.constant + sign * added.constant
+        return Expression(joint(self.space, added.space), terms, constant)
 
     def __add__(self, other: Any) -> Any:
         return self._joined(other, 1)
@@ -219,7 +228,7 @@ def combined(parts: Iterable[tuple[Fraction, Expression]]) -> Expression:
         space = joint(space, expression.space)
         constant += factor * expression.constant
         for key, c in expression.terms.items():
-            terms[key] = terms.get(key, Fraction(0)) + factor * c
+            terms[key] = terms.get(key, Fraction(0)) + (c if factor == 1 else factor * c)
     return Expression(space, {key: c for key, c in terms.items() if c}, constant)
 
 

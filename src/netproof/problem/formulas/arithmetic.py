@@ -15,6 +15,7 @@ Direction = tuple[tuple[Atom, int], ...]  # whole coefficients without a common 
 Wrong = Callable[[str, Any, str], NetproofError]  # (message, where, remedy) -> the error to raise; where may be None
 
 EXACT = 2**53  # whole numbers up to here are float64
+SHORT = 2**10  # whole coefficients below it stay whole
 LEAST = Fraction(1, 10**100)  # float64 numbers that are smaller, or larger than its inverse, are not used
 MAX_BITS = 20_000  # of a numerator or denominator that arithmetic makes
 MAX_DERIVED = 10_000  # products and positive parts of one question
@@ -77,18 +78,24 @@ class Arithmetic:
         return ("p", self._known[one])
 
     def _form(self, term: Linear, where: Any, what: str) -> tuple[Fraction, Form]:
-        """Write a term as a factor times a form: with whole coefficients, or where these are too long, with its own."""
+        """Write a term as a factor times a form: with whole coefficients, or where these are too long, with its own.
+
+        Long ones are divided by a power of two, so that the values of the form are no larger than they need be.
+        """
         factor, direction = direction_of(term)
         constant = term.get(None, Fraction(0)) / factor
         shared = constant.denominator
-        whole = tuple((atom, c * shared) for atom, c in direction)
-        if max(abs(int(constant * shared)), *(abs(c) for _, c in whole)) >= EXACT:
-            own = tuple(sorted((atom, c) for atom, c in term.items() if atom is not None and c))
-            rest = term.get(None, Fraction(0))
-            if all(map(_is_double, (rest, *(c for _, c in own)))):
-                return Fraction(1), Form(own, rest)
-            raise self._wrong(f"the numbers in {what} have too many digits", where, "round them to 15 digits in all")
-        return factor / shared, Form(whole, int(constant * shared))
+        terms = [(atom, Fraction(c * shared)) for atom, c in direction]
+        factor, constant = factor / shared, constant * shared
+        if max(abs(c) for c in (constant, *(c for _, c in terms))) >= EXACT:
+            terms = sorted((atom, c) for atom, c in term.items() if atom is not None and c)
+            factor, constant = Fraction(1), term.get(None, Fraction(0))
+            if not all(map(_is_double, (constant, *(c for _, c in terms)))):
+                remedy = "round them to 15 digits in all"
+                raise self._wrong(f"the numbers in {what} have too many digits", where, remedy)
+        largest = max(abs(c) for c in (constant, *(c for _, c in terms)))
+        power = Fraction(2) ** (int(largest).bit_length() - 1) if largest >= SHORT else Fraction(1)
+        return factor * power, Form(tuple((atom, _plain(c / power)) for atom, c in terms), _plain(constant / power))
 
 
 def folded(values: Sequence[Linear], join: Callable[[Linear, Linear], Linear]) -> Linear:
@@ -137,6 +144,10 @@ def _accumulate(total: Linear, term: Linear, sign: int) -> None:
 
 def _is_constant(term: Linear) -> bool:
     return all(atom is None or c == 0 for atom, c in term.items())
+
+
+def _plain(c: Fraction) -> int | Fraction:
+    return c.numerator if c.denominator == 1 else c
 
 
 def _is_double(c: Fraction) -> bool:
