@@ -162,3 +162,15 @@ def test_the_rows_are_those_that_were_written() -> None:
     (row,) = disjunct.rows
     assert row.coefs == {0: -Fraction(0.1), 1: -Fraction(0.3)}
     assert row.rhs == -5
+
+
+def test_numbers_in_products_are_doubles_or_refused() -> None:
+    """A product is a node of the graph, whose weights are float64."""
+    _, y = netproof.variables(network(2, 3))
+    for factor in (y[0] - 0.1, 0.1 * y[0] + 0.3 * y[1], 1e-3 * y[0] - 1e9):
+        (one,) = violations(factor * y[2] < 1, BOX).derived
+        numbers = [c for form in one.forms for c in (form.constant, *(c for _, c in form.terms))]
+        assert all(Fraction(float(c)) == c for c in numbers)
+        assert max(map(abs, numbers)) < 2**30
+    with pytest.raises(netproof.UsageError, match="too many digits"):
+        violations((y[0] * (Fraction(0.1) * Fraction(0.3)) + y[1] * Fraction(1, 3) + 1) * y[2] < 1, BOX)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -32,7 +33,13 @@ def version_1(property: Property, box: Box) -> str:
 
 def version_2(property: Property, box: Box, interface: Interface) -> str:
     """Write any property but one with positive parts; `interface` says what its networks are called."""
-    names: dict[str, Callable[[int], str]] = {"x": interface.name, "y": _outputs(interface).__getitem__}
+    first: dict[int, str] = {}
+    equal = []
+    for name, entry in zip(_inputs(interface), interface.place, strict=True):
+        equal += [f"(assert (== {first[entry]} {name}))"] if entry in first else []
+        first.setdefault(entry, name)
+    outputs = _outputs(interface)
+    names: dict[str, Callable[[int], str]] = {"x": first.__getitem__, "y": outputs.__getitem__}
     lines = ["(vnnlib-version <2.0>)", ""]
     for network in interface.networks:
         lines.append(f"(declare-network {network.name}")
@@ -42,13 +49,8 @@ def version_2(property: Property, box: Box, interface: Interface) -> str:
             for tensor in network.tensors
         ]
         lines.append(")")
-    first: dict[int, str] = {}
-    for name, entry in zip(_inputs(interface), interface.place, strict=True):
-        if entry in first:
-            lines.append(f"(assert (== {first[entry]} {name}))")
-        first.setdefault(entry, name)
-    never = _outputs(interface)[0]
-    return _Writer(names, property, _with_point).text(lines, box, f"(and (< {never} 0.0) (> {never} 0.0))")
+    never = f"(and (< {outputs[0]} 0.0) (> {outputs[0]} 0.0))"
+    return _Writer(names, property, _with_point).text([*lines, *equal], box, never)
 
 
 def _inputs(interface: Interface) -> list[str]:
@@ -70,6 +72,7 @@ class _Writer:
 
     def __init__(self, names: dict[str, Callable[[int], str]], property: Property, number: Number) -> None:
         self._names, self._property, self._number = names, property, number
+        self._rows: dict[int, str] = {}
 
     def text(self, lines: list[str], box: Box, never: str) -> str:
         """Return the lines, and after them the box, the ball and the disjuncts; `never` is a false formula."""
@@ -87,7 +90,10 @@ class _Writer:
         return "\n".join(lines) + "\n"
 
     def _case(self, disjunct: Disjunct, box: Box) -> list[str]:
-        return [*self._bounds(disjunct.box, box), *map(self._row, disjunct.rows)]
+        for row in disjunct.rows:
+            if id(row) not in self._rows:  # disjuncts share rows, which may be long
+                self._rows[id(row)] = self._row(row)
+        return [*self._bounds(disjunct.box, box), *(self._rows[id(row)] for row in disjunct.rows)]
 
     def _bounds(self, box: Box, known: Box | None) -> Iterable[str]:
         """Yield the bounds of a box, without those that are `known`."""
@@ -121,8 +127,10 @@ class _Writer:
     def _at_most(self, terms: Terms, rhs: Fraction, strict: bool) -> str:
         """Write Σ factor·name <= rhs, or < rhs, without negative factors."""
         scale = math.lcm(*(_odd_part(c.denominator) for c in (*(c for c, _ in terms), rhs)))
-        left = [(c * scale, name) for c, name in terms if c > 0]
-        right = [(-c * scale, name) for c, name in terms if c < 0]
+        if scale > 1:
+            terms = [(c * scale, name) for c, name in terms]
+        left = [(c, name) for c, name in terms if c > 0]
+        right = [(-c, name) for c, name in terms if c < 0]
         limit, relation = rhs * scale, "<"
         if not left:
             left, right, limit, relation = right, left, -limit, ">"
@@ -153,32 +161,33 @@ def _joined(word: str, parts: Sequence[str]) -> str:
 
 def _odd_part(denominator: int) -> int:
     """Return a denominator without its factors of 2 and 5."""
-    for prime in (2, 5):
-        while denominator % prime == 0:
-            denominator //= prime
-    return denominator
+    return _split(denominator)[1]
 
 
+@lru_cache(maxsize=1 << 12)
+def _split(denominator: int) -> tuple[int, int]:
+    """Return how many decimals a denominator needs, and what is left of it without its factors of 2 and 5."""
+    twos = (denominator & -denominator).bit_length() - 1
+    rest, fives = denominator >> twos, 0
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    return max(twos, fives), rest
+
+
+@lru_cache(maxsize=1 << 12)
 def decimal_text(value: Fraction) -> str:
     """Write a number as a decimal, exactly; UsageError where none of a length that can be read is equal to it.
 
     >>> decimal_text(Fraction(-1, 8)), decimal_text(Fraction(3))
     ('-0.125', '3')
     """
-    digits, rest = 0, value.denominator
-    while rest > 1 and digits <= MAX_LENGTH:
-        step = math.gcd(rest, 10)
-        if step == 1:
-            raise UsageError(f"{value} has no finite decimal", remedy="use numbers that have one")
-        rest //= step
-        digits += 1
-    scaled = value * 10**digits
-    text = str(abs(scaled.numerator)).rjust(digits + 1, "0")
+    digits, rest = _split(value.denominator)
+    if rest > 1:
+        raise UsageError(f"{value} has no finite decimal", remedy="use numbers that have one")
+    text = str(abs(value.numerator) * 10**digits // value.denominator).rjust(digits + 1, "0")
     text = f"{text[:-digits]}.{text[-digits:]}" if digits else text
-    if rest > 1 or len(text) >= MAX_LENGTH:
-        raise UsageError(
-            f"{float(value):.6g} has a decimal of more than {MAX_LENGTH} characters", remedy="round the number"
-        )
+    if len(text) >= MAX_LENGTH:
+        raise UsageError(f"a number has a decimal of more than {MAX_LENGTH} characters", remedy="round the numbers")
     return f"-{text}" if value < 0 else text
 
 
