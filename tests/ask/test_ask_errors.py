@@ -69,6 +69,9 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "no such class": (lambda: y.argmax() == 3, "cannot be 3"),
     "a class that is no number": (lambda: y.argmax() == "cat", "cannot be 'cat'"),
     "an order of classes": (lambda: y.argmax() < 2, "== and != only"),
+    "places of two vectors": (lambda: y.argmax() == x.argmax(), "with a number only.*netproof.when"),
+    "shapes that numpy would stretch": (lambda: y - np.ones((3, 3)), r"shapes \[3\] and \[3, 3\] do not go together"),
+    "sides of another shape": (lambda: netproof.between(y, [0, 0], 1), "do not go together"),
     "every of nothing": (lambda: netproof.every([]), "every of no conditions"),
     "some of a condition": (lambda: netproof.some(y[0] > 0), "a list of conditions"),
     "every of truth values": (lambda: netproof.every([True, y[0] > 0]), "comparison of numbers"),
@@ -133,3 +136,20 @@ def test_tensors_on_the_left_are_understood() -> None:
     assert repr(torch.tensor(2.0) * y[0]) == "2*y[0]"
     assert repr(torch.tensor(2.0) > y[0]) == "y[0] < 2"
     assert repr(np.float32(0.5) - y[0]) == "-y[0] + 0.5"
+
+
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    product = y[0]
+    for _ in range(3000):
+        product = product * y[1]
+    with pytest.raises(UsageError, match="nested too deeply"):
+        netproof.verify(NET, BOX, product < 1)
+
+
+def test_long_conditions_make_short_messages() -> None:
+    condition = y[0] > 0
+    for _ in range(60):
+        condition = netproof.when(y[0] > 0, condition)
+    with pytest.raises(UsageError) as caught:
+        bool(condition)
+    assert len(str(caught.value)) < 400

@@ -105,6 +105,15 @@ def test_short_and_readable(made: Any, text: str) -> None:
     assert repr(made()) == text
 
 
+def test_arrays_of_the_shape_of_the_file_go_with_vectors() -> None:
+    image = vector(1, 1, 2, 3)
+    moved = image - np.arange(6.0).reshape(1, 1, 2, 3)
+    assert moved.shape == (2, 3)
+    assert repr(moved[1, 2]) == "x[1, 2] - 5"
+    assert repr(netproof.between(image, np.zeros((2, 3)), 1)) == "between(x, [...], 1)"
+    assert repr(netproof.between(image, 0, image)) == "between(x, 0, [...])"
+
+
 def test_long_ones_are_cut_in_the_middle() -> None:
     many = vector(1, 3000)
     assert len(repr(many.sum())) < 150

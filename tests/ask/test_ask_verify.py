@@ -193,7 +193,7 @@ def test_several_inputs_and_outputs_are_one_vector_each(tmp_path: Path) -> None:
 
     same = equal(y[0], x[0] + x[2]) & equal(y[1], x[1] + x[2]) & equal(y[2], -x[2])
     assert ask(path, region, holds=same).proved
-    named = equal(y["p"][0], x["a"][0] + x["b"][0]) & equal(y["p"][1], x["a"][1] + x["b"][0])
+    named = equal(y["p"][0], x["a"][0] + x["b"][0]) & equal(y["p"][0, 1], x["a"][1] + x["b"][0])
     assert ask(path, region, holds=named & equal(y["q"][0], -x[2])).proved
     assert ask(path, region, holds=equal(y["q"][0], x["b"][0])).broken
     (x1, y1), (x2, y2) = netproof.runs(path)

@@ -26,7 +26,12 @@ def violations(condition: Condition, region: Any, cases: int = CASES) -> Propert
     """Return the property that a condition holds on a region, or on one for each run; UsageError if it cannot be."""
     space = condition.space
     regions = regions_of(space, region)
-    return _of_image(condition, regions[0]) if regions[0].map is not None else _of_sets(condition, regions, cases)
+    try:
+        return _of_image(condition, regions[0]) if regions[0].map is not None else _of_sets(condition, regions, cases)
+    except RecursionError:
+        raise UsageError(
+            "the condition is nested too deeply", remedy="join many parts at once: netproof.every, maximum, sum"
+        ) from None
 
 
 def _of_sets(condition: Condition, regions: Sequence[InputRegion], cases: int) -> Property:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from netproof.arguments import shown
 from netproof.errors import UsageError
-from netproof.problem.ask.numbers import together
+from netproof.problem.ask.numbers import brief, together
 from netproof.problem.ask.space import Space, joint
 
 if TYPE_CHECKING:
     from netproof.problem.ask.expressions import Expression
     from netproof.problem.specs import InputRegion
+
+Said = Callable[[], str]
 
 NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
@@ -29,8 +31,8 @@ class Condition:
 
     def __bool__(self) -> bool:
         raise UsageError(
-            f"a condition ({self!r}) is neither true nor false by itself, so `and`, `or`, `not`, `in` and a < b < c "
-            "would lose a part of it",
+            f"a condition ({brief(self)}) is neither true nor false by itself, so `and`, `or`, `not`, `in` and "
+            "a < b < c would lose a part of it",
             remedy="write (a < b) & (b < c), (…) | (…), ~(…), netproof.every([…]) or netproof.between(b, a, c)",
         )
 
@@ -51,7 +53,7 @@ class Condition:
 
     def _incomparable(self, other: Any) -> Any:
         raise UsageError(
-            f"a condition ({self!r}) is not compared",
+            f"a condition ({brief(self)}) is not compared",
             remedy="write (a < b) & (b < c) for a < b < c; put comparisons beside & and | in parentheses",
         )
 
@@ -87,12 +89,12 @@ class Joined(Condition):
     __slots__ = ("parts", "said")
     sign, word = "", ""
 
-    def __init__(self, space: Space, parts: Sequence[Condition], said: str = "") -> None:
+    def __init__(self, space: Space, parts: Sequence[Condition], said: Said | None = None) -> None:
         super().__init__(space)
         self.parts, self.said = tuple(parts), said
 
     @classmethod
-    def of(cls, parts: Iterable[Any], said: str = "") -> Condition:
+    def of(cls, parts: Iterable[Any], said: Said | None = None) -> Condition:
         """Join conditions, those of the same kind as one; UsageError where something else is among them."""
         found: list[Condition] = []
         space: Space | None = None
@@ -104,9 +106,13 @@ class Joined(Condition):
             raise UsageError(f"{cls.word} of no conditions", remedy="give at least one")
         return found[0] if len(found) == 1 and not said else cls(space, found, said)
 
+    @property
+    def _opposite(self) -> Said | None:
+        return None if self.said is None else lambda: f"~({self!r})"
+
     def __repr__(self) -> str:
-        if self.said:
-            return self.said
+        if self.said is not None:
+            return self.said()
         return together([f"({part!r})" for part in self.parts], f" {self.sign} ")
 
 
@@ -117,7 +123,7 @@ class Every(Joined):
     sign, word = "&", "every"
 
     def __invert__(self) -> Condition:
-        return AnyOf(self.space, [~part for part in self.parts], self.said and f"~({self.said})")
+        return AnyOf(self.space, [~part for part in self.parts], self._opposite)
 
 
 class AnyOf(Joined):
@@ -127,7 +133,7 @@ class AnyOf(Joined):
     sign, word = "|", "some"
 
     def __invert__(self) -> Condition:
-        return Every(self.space, [~part for part in self.parts], self.said and f"~({self.said})")
+        return Every(self.space, [~part for part in self.parts], self._opposite)
 
 
 def condition(value: Any, what: str = "") -> Condition:
@@ -169,4 +175,4 @@ def _listed(conditions: Any, word: str) -> list[Any]:
 def when(premise: Any, conclusion: Any) -> Condition:
     """Return the condition that wherever the premise holds, the conclusion does."""
     a, b = condition(premise), condition(conclusion)
-    return AnyOf.of([~a, b], f"when({a!r}, {b!r})")
+    return AnyOf.of([~a, b], lambda: f"when({a!r}, {b!r})")

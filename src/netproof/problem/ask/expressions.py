@@ -9,7 +9,7 @@ from typing import Any
 from netproof.arguments import whole
 from netproof.errors import UsageError
 from netproof.problem.ask.conditions import Comparison, Condition
-from netproof.problem.ask.numbers import shown_number, together
+from netproof.problem.ask.numbers import brief, shown_number, together
 from netproof.problem.ask.space import Space, Variable, joint
 from netproof.problem.specs import exact
 
@@ -25,7 +25,7 @@ class Symbolic:
 
     def __bool__(self) -> bool:
         raise UsageError(
-            f"{self!r} has no truth value: it stands for every input at once", remedy="compare it, as in y[0] > 0"
+            f"{brief(self)} has no truth value: it stands for every input at once", remedy="compare it, as in y[0] > 0"
         )
 
     def _misread(self, other: Any = None) -> Any:
@@ -71,7 +71,9 @@ class Expression(Symbolic):
         if isinstance(value, Expression):
             return value
         if isinstance(value, Condition):
-            raise UsageError(f"a condition ({value!r}) is no number", remedy="use &, |, ~ and netproof.when with it")
+            raise UsageError(
+                f"a condition ({brief(value)}) is no number", remedy="use &, |, ~ and netproof.when with it"
+            )
         if isinstance(value, list | tuple | dict) or getattr(value, "ndim", 0) > 0:
             raise UsageError(
                 f"an expression and {type(value).__name__} do not go together here",
@@ -135,7 +137,7 @@ class Expression(Symbolic):
             )
         divisor = Expression.of(other).constant
         if divisor == 0:
-            raise UsageError(f"{self!r} is divided by 0", remedy="correct the divisor")
+            raise UsageError(f"{brief(self)} is divided by 0", remedy="correct the divisor")
         return self.scaled(1 / divisor)
 
     def __rtruediv__(self, other: Any) -> Any:

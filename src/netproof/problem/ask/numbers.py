@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 MOST = 6  # parts of a list that are shown
+LONG = 80  # characters
 
 
 def shown_number(value: Fraction) -> str:
@@ -31,3 +32,12 @@ def together(words: Sequence[str], between: str, most: int = MOST) -> str:
     if len(words) <= most:
         return between.join(words)
     return between.join([*words[: most - 2], f"... {len(words) - most + 1} more ...", words[-1]])
+
+
+def brief(value: object) -> str:
+    """Show a value in a message: the beginning of its text, where that is long."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "deeply nested"
+    return text if len(text) <= LONG else f"{text[: LONG - 3]}..."

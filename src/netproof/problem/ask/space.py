@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from netproof.errors import UsageError
 from netproof.model.network import Network
@@ -66,7 +67,7 @@ class Space:
 
     def check(self, model: Any, network: Network) -> None:
         """Refuse a network other than the variables'; a module may have been trained in the meantime."""
-        trained = model is self.source and not isinstance(model, str)
+        trained = model is self.source and isinstance(model, torch.nn.Module)
         if trained and all(self.shape(kind) == Space(model, network).shape(kind) for kind in "xy"):
             return
         if not self._same_network(network):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
@@ -29,30 +30,38 @@ class Vector(Symbolic):
 
     __slots__ = ("_at", "_of", "_tensors", "_whole", "name")
 
-    def __init__(self, at: NDArray[Any], of: Callable[[int], Expression], name: str = "") -> None:
-        """Take the numbers (*shape) of the elements, and what makes an element of its number."""
+    def __init__(
+        self,
+        at: NDArray[Any],
+        of: Callable[[int], Expression],
+        name: str = "",
+        whole: tuple[int, ...] | None = None,
+        tensors: Mapping[str, Vector] | None = None,
+    ) -> None:
+        """Take the numbers (*shape) of the elements, and what makes an element of its number.
+
+        whole: the shape in the file; tensors: by name, what it is made of.
+        """
         self._at, self._of, self.name = at, of, name
-        self._whole: tuple[int, ...] | None = None  # the shape in the file
-        self._tensors: Mapping[str, NDArray[Any]] = {}  # by name, the numbers of the elements of each of several
+        self._whole, self._tensors = whole, tensors or {}
 
     @staticmethod
     def variables(space: Space, kind: str, run: int) -> Vector:
         """Return the inputs ("x") or outputs ("y") of one run."""
-        size = space.sizes[kind]
 
         def variable(entry: int) -> Expression:
             return Expression(space, {(kind, run, entry): Fraction(1)})
 
-        shape = space.shape(kind)
-        found = Vector(np.arange(size).reshape(squeezed(shape)), variable, space.name(kind, run))
-        found._whole = shape
-        start, tensors = 0, {}
+        def at(start: int, shape: tuple[int, ...]) -> NDArray[Any]:
+            return np.arange(start, start + math.prod(shape)).reshape(squeezed(shape))
+
+        tensors, start = {}, 0
         for info in space.infos(kind):
-            count = int(np.prod(info.shape))
-            tensors[str(info.name)] = np.arange(start, start + count).reshape(squeezed(info.shape))
-            start += count
-        found._tensors = tensors
-        return found
+            name = str(info.name)
+            tensors[name] = Vector(at(start, info.shape), variable, name, info.shape)
+            start += tensors[name].size
+        shape = space.shape(kind)
+        return Vector(at(0, shape), variable, space.name(kind, run), shape, tensors)
 
     @staticmethod
     def of(entries: NDArray[Any]) -> Vector:
@@ -88,7 +97,7 @@ class Vector(Symbolic):
             if key not in self._tensors:
                 known = ", ".join(self._tensors) or "none"
                 raise UsageError(f"there is no tensor {key!r} here", remedy=f"names are: {known}")
-            return Vector(self._tensors[key], self._of, key)
+            return self._tensors[key]
         keys = key if isinstance(key, tuple) else (key,)
         wrong = next((one for one in keys if one is None or isinstance(one, bool | np.bool_ | Symbolic)), keys)
         try:
@@ -121,18 +130,22 @@ class Vector(Symbolic):
         return found.reshape(self._at.shape)
 
     def _elementwise(self, other: Any, by: Operator) -> Any:
-        left, right = self._array, _array_of(other)
-        try:
-            shape = np.broadcast_shapes(left.shape, right.shape)
-        except ValueError:
+        right = self._like(other)
+        found = np.empty(self.size, dtype=object)
+        found[:] = [by(a, b) for a, b in zip(self.flat, right, strict=True)]
+        return Vector.of(found.reshape(self.shape))
+
+    def _like(self, other: Any) -> list[Any]:
+        """Return one number or expression for each element, from one for all or an array of this shape."""
+        given = _array_of(other)
+        if given.size == 1:
+            return [given.reshape(-1)[0]] * self.size
+        if squeezed(given.shape) != squeezed(self.shape):
             raise UsageError(
-                f"vectors of shapes {list(left.shape)} and {list(right.shape)} do not go together",
+                f"vectors of shapes {list(self.shape)} and {list(given.shape)} do not go together",
                 remedy="give equal shapes, or one number",
-            ) from None
-        pairs = zip(*(np.broadcast_to(side, shape).reshape(-1) for side in (left, right)), strict=True)
-        found = np.empty(int(np.prod(shape)), dtype=object)
-        found[:] = [by(a, b) for a, b in pairs]
-        return Vector.of(found.reshape(shape))
+            )
+        return list(given.reshape(-1))
 
     def __add__(self, other: Any) -> Any:
         return self._elementwise(other, operator.add)
@@ -241,15 +254,20 @@ class Winner(Symbolic):
     def __eq__(self, other: Any) -> Condition:  # type: ignore[override]
         mine, rest = self._apart(other)
         beaten = [mine > one if self._largest else mine < one for one in rest]
-        return Every.of(beaten, f"{self!r} == {whole(other, 'a place')}")
+        return Every.of(beaten, lambda: f"{self!r} == {other}")
 
     def __ne__(self, other: Any) -> Condition:  # type: ignore[override]
         mine, rest = self._apart(other)
         beating = [mine < one if self._largest else mine > one for one in rest]
-        return AnyOf.of(beating, f"{self!r} != {whole(other, 'a place')}")
+        return AnyOf.of(beating, lambda: f"{self!r} != {other}")
 
     def _apart(self, place: Any) -> tuple[Expression, list[Expression]]:
         """Return the element at a place, and all others."""
+        if isinstance(place, Winner):
+            raise UsageError(
+                f"{self!r} is compared with a number only",
+                remedy="write netproof.every(netproof.when(a.argmax() == k, b.argmax() == k) for k in range(len(a)))",
+            )
         k = whole(place, "a place of the largest", 0, self._vector.size - 1)
         elements = list(self._vector.flat)
         if len(elements) < 2:
@@ -297,22 +315,11 @@ def _dot(factors: Any, elements: list[Expression]) -> Expression:
 
 def between(value: Any, low: Any, high: Any) -> Condition:
     """Return the condition low <= value <= high; of a vector, of all its elements."""
-    elements = list(value.flat) if isinstance(value, Vector) else [Expression.of(value)]
-    sides = []
-    for side, name in ((low, "low"), (high, "high")):
-        given = _array_of(side)
-        if given.ndim and (not isinstance(value, Vector) or given.shape != value.shape):
-            raise UsageError(
-                f"{name} has shape {list(given.shape)}", remedy="give one number, or an array of the vector's shape"
-            )
-        flat = given.reshape(-1).tolist()
-        sides.append(flat if given.ndim else flat * len(elements))
-    pairs = zip(elements, *sides, strict=True)
-    said = (
-        f"between({value.said if isinstance(value, Vector) else repr(value)}, {_shown_side(low)}, {_shown_side(high)})"
-    )
-    return Every.of([part for e, a, b in pairs for part in (e >= a, e <= b)], said)
-
-
-def _shown_side(side: Any) -> str:
-    return repr(Expression.of(side)) if np.ndim(side) == 0 and not isinstance(side, Vector) else "[...]"
+    one = np.empty(1, dtype=object)
+    one[0] = value
+    vector = value if isinstance(value, Vector) else Vector.of(one)
+    sides = zip(vector.flat, vector._like(low), vector._like(high), strict=True)
+    shown_value = vector.said if isinstance(value, Vector) else repr(value)
+    shown_sides = [repr(Expression.of(side)) if _array_of(side).ndim == 0 else "[...]" for side in (low, high)]
+    said = f"between({shown_value}, {', '.join(shown_sides)})"
+    return Every.of([part for e, a, b in sides for part in (e >= a, e <= b)], lambda: said)
