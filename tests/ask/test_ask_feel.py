@@ -13,11 +13,13 @@ import pytest
 import netproof
 from netproof.core.shown.picture import png_of
 from netproof.core.verdict import Stats, Status, Verdict, Witness
+from netproof.problem.ask.compile import violations
 from netproof.problem.ask.space import Space
 from netproof.problem.ask.vectors import Vector
 from support.conditions import network
 
 x, y = netproof.variables(network(2, 4))
+BOX = netproof.box([[0, 0]], [[1, 1]])
 
 
 class Shaped:
@@ -97,6 +99,8 @@ def test_slices_are_vectors() -> None:
         (lambda: y - 1, "Vector([y[0] - 1, y[1] - 1, y[2] - 1, y[3] - 1], shape=[4])"),
         (lambda: network(2, 4), "Network(<torch module>, [1, 2] -> [1, 4])"),
         (lambda: netproof.box([[0, 0]], [[1, 0]]), "InputRegion(box, shape [1, 2], 1 of 2 numbers vary)"),
+        (lambda: violations(y[0] > 0, BOX), "Property(1 case of a violation, 2 inputs, 4 outputs)"),
+        (lambda: violations(y.argmax() == 0, BOX), "Property(3 cases of a violation, 2 inputs, 4 outputs)"),
         (lambda: netproof.l2_ball([0.1, 0.2], 0.5), "InputRegion(l2 ball of radius 0.5, shape [2])"),
         (lambda: netproof.linear_image([0, 0], [[1, 1]]), "InputRegion(linear image of 1 numbers, shape [2])"),
     ],
@@ -188,7 +192,7 @@ def test_an_image_is_drawn_and_anything_else_is_not() -> None:
 @pytest.mark.parametrize("wrong", [True, lambda: None, lambda a, b: None])
 def test_a_progress_callback_that_cannot_be_called_is_refused(wrong: Any) -> None:
     with pytest.raises(netproof.UsageError, match="progress cannot be"):
-        netproof.verify(network(2, 4), netproof.box([[0, 0]], [[1, 1]]), label=0, progress=wrong)
+        netproof.verify(network(2, 4), BOX, label=0, progress=wrong)
 
 
 def test_what_the_package_says_it_has_is_there() -> None:
