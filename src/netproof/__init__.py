@@ -1,8 +1,11 @@
 """netproof: does this network satisfy this property on a whole input set?
 
     import netproof
-    verdict = netproof.verify(model, netproof.linf_ball(x, eps=2 / 255), label=3)
-    verdict.status, verdict.witness, verdict.lower_bound, verdict.stats
+    verdict = netproof.verify(model, netproof.linf_ball(image, eps=2 / 255), label=3)
+    verdict.proved, verdict.broken, verdict.witness, verdict.lower_bound, verdict.stats
+
+    x, y = netproof.variables(model, region)
+    verdict = netproof.verify(model, region, (y[3] > y[1] + 0.1) & (y[0] < 5))
 
 Names are imported when they are first used, so that the command line answers `--help` without torch.
 """

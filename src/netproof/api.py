@@ -86,7 +86,7 @@ def verify(
     model: an ONNX path, a torch module, or what `load_network` returned; of a VNN-LIB 2.0 query with several networks
     a dictionary of these by name. spec: a VNN-LIB path, a Property, or an input region such as `linf_ball(x, eps)`,
     then with the `label` that must win (against `targets`, or all others), or with what `holds`: a condition on
-    `variables(model)`, or on those of several `runs`, which then may have a list of regions, one for each.
+    `variables(model)`, or on those of several `runs`, which then may have a list of models and one of regions.
     outputs: the tensors by name that Y_0, Y_1, … are, one after the other; without it, all outputs of the file.
     attack: whether to look for counterexamples first; None: yes, but not with lirpa and the rivals.
     `deadline` (or `timeout` in seconds) ends the run; `deadline.cancel()` from another thread does so at once.
@@ -246,17 +246,28 @@ def _question(
 
 
 def _condition(model: Any, region: Any, outputs: Sequence[str] | None, holds: Condition) -> tuple[AnyNetwork, Property]:
-    """Read the network that a condition is about, and make a property of the condition on a region."""
+    """Read the networks that a condition is about, and make a property of the condition on a region."""
     space = holds.space
-    (first, *_) = regions_of(space, region)
-    if isinstance(model, Mapping) and len(model) == 1:
-        (model,) = model.values()
-    network = read_network(model, first.shape, space.outputs if outputs is None else outputs)
-    space.check(model, network)
+    regions = regions_of(space, region)
+    models = list(model.values()) if isinstance(model, Mapping) else model
+    models = list(models) if isinstance(models, list | tuple) else [models]
+    models = models * space.runs if len(models) == 1 else models
+    if len(models) != space.runs:
+        raise UsageError(
+            f"{len(models)} networks for {space.runs} runs", remedy="give the networks that netproof.runs was given"
+        )
+    known: dict[int, Network] = {}  # by id: a network that is run again is read once
+    for run, (one, its) in enumerate(zip(models, regions, strict=True)):
+        if id(one) not in known:
+            known[id(one)] = read_network(one, its.shape, space.outputs if outputs is None else outputs)
+        space.check(run, one, known[id(one)])
+    networks = [known[id(one)] for one in models]
     property = violations(holds, region)
     if property.interface is not None:
-        return bind(property.interface, network), property
-    return (network if first.map is None else _behind(network, first.map)), property
+        named = zip(property.interface.networks, networks, strict=True)
+        return bind(property.interface, {use.name: own for use, own in named if not use.equal_to}), property
+    first = regions[0].map
+    return (networks[0] if first is None else _behind(networks[0], first)), property
 
 
 def _behind(network: Network, map: LinearMap) -> Mapped:

@@ -91,6 +91,8 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a shape that is none": (lambda: netproof.variables(NET, "big"), "shape cannot be 'big'"),
     "a module without a shape": (lambda: netproof.variables(module(2, 3)), "the shape of one input"),
     "no runs": (lambda: netproof.runs(NET, 0), "count cannot be 0"),
+    "runs of nothing": (lambda: netproof.runs([]), "no networks"),
+    "too many networks": (lambda: netproof.verify([NET, NET], BOX, y[0] > 0), "2 networks for 1 runs"),
     "an l1 ball as text": (lambda: (y[0] > 0).vnnlib(netproof.l1_ball([0, 0], 1)), "ℓ1 ball has no short form"),
     "a file for a region": (lambda: (y[0] > 0).vnnlib("a.vnnlib"), "goes with an input region"),
 }
@@ -110,7 +112,7 @@ def test_variables_of_different_networks_do_not_mix() -> None:
         with pytest.raises(UsageError):
             act()
     (x1, _), _ = netproof.runs(NET)
-    with pytest.raises(UsageError, match="1 and 2 runs"):
+    with pytest.raises(UsageError, match=r"4\], 2 runs|3\], 2 runs"):
         _ = y[0] < x1[0]
 
 

@@ -33,7 +33,7 @@ class Shaped:
 
 
 def vector(*shape: int) -> Any:
-    return Vector.variables(Space(None, Shaped(shape)), "x", 0)  # type: ignore[arg-type]
+    return Vector.variables(Space((None,), (Shaped(shape),)), "x", 0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

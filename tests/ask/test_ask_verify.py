@@ -134,6 +134,28 @@ def test_a_lipschitz_constant_by_two_runs(constant: float, proved: bool) -> None
     assert verdict.proved == proved
 
 
+def test_two_networks_on_the_same_inputs(tmp_path: Path) -> None:
+    """y = relu(x0 + x1) − 1 beside (0.9 x0 + 1.1 x1, x1): numbers of outputs differ, inputs are shared."""
+    teacher = dense(([[1.0, 1.0]], [0.0]), ([[1.0]], [-1.0])).save(tmp_path / "teacher.onnx")
+    student = dense(([[0.9, 1.1], [0.0, 1.0]], [-1.0, 0.0])).save(tmp_path / "student.onnx")
+    (x1, y1), (x2, y2) = netproof.runs([teacher, student])
+    same = netproof.every(a == b for a, b in zip(x1, x2, strict=True))
+    region = netproof.box([[0, 0]], [[1, 1]])
+    assert repr(y2[1] - x2[1]) == "y2[1] - x2[1]"
+    for limit, proved in ((0.11, True), (0.09, False)):
+        near = netproof.when(same, abs(y1[0] - y2[0]) <= limit)
+        verdict = ask([teacher, student], region, holds=near, timeout=60)
+        assert (verdict.proved, verdict.broken) == (proved, not proved)
+        spec = tmp_path / "q.vnnlib"
+        spec.write_text(near.vnnlib(region), encoding="utf-8")
+        assert ask({"f1": teacher, "f2": student}, spec, timeout=60).status == verdict.status
+    assert ask([teacher, student], region, holds=abs(y2[1] - x2[1]) <= 1e-6).proved
+    with pytest.raises(netproof.UsageError, match="another network"):
+        ask([student, teacher], region, holds=y1[0] <= y2[0])
+    with pytest.raises(netproof.UsageError, match="another network"):
+        ask(teacher, region, holds=y1[0] <= y2[0])
+
+
 @pytest.mark.parametrize("make", [netproof.linf_ball, netproof.l1_ball, netproof.l2_ball])
 def test_regions_of_every_kind(make: Any) -> None:
     """y = x0 + x1 on a ball of radius 0.5 around (1, 1): at least 1, 1.5 or 2 − 0.5·√2."""

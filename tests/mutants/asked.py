@@ -51,7 +51,7 @@ MUTANTS = (
     Mutant(
         "asked-second-run-is-the-first",
         "problem/ask/space.py",
-        "        index = run * self.sizes[kind] + entry\n",
+        "        index = self.starts[kind][run] + entry\n",
         "        index = entry\n",
         "each run has inputs and outputs of its own",
         AGREES,

@@ -44,7 +44,7 @@ def _of_sets(condition: Condition, regions: Sequence[InputRegion], cases: int) -
         return [formula, *_known(formula, whole_box(regions, place))]
 
     ball = regions[0].ball
-    inputs, outputs = (space.runs * space.sizes[kind] for kind in "xy")
+    inputs, outputs = (space.starts[kind][-1] for kind in ("x", "y"))
     built = build(inputs, outputs, read, _wrong, join=ball is None)
     plain = space.runs == 1 and built.place == tuple(range(inputs))
     return Property(
@@ -67,9 +67,9 @@ def _of_image(condition: Condition, region: InputRegion) -> Property:
             remedy="use a box, or ask of outputs only",
         )
     inputs = len(region.box.lower)
-    built = build(inputs, space.sizes["y"], lambda p, a: [compiler.violation(condition, p, a)], _wrong, join=False)
+    built = build(inputs, space.size("y"), lambda p, a: [compiler.violation(condition, p, a)], _wrong, join=False)
     disjuncts = built.disjuncts(_unbounded, region.box)
-    return Property(disjuncts, inputs, space.sizes["y"], derived=built.derived, map=region.map, vacuous=built.vacuous)
+    return Property(disjuncts, inputs, space.size("y"), derived=built.derived, map=region.map, vacuous=built.vacuous)
 
 
 def regions_of(space: Space, region: Any) -> list[InputRegion]:
@@ -89,13 +89,13 @@ def regions_of(space: Space, region: Any) -> list[InputRegion]:
             "several runs need regions that are boxes",
             remedy="use netproof.box or linf_ball, and say the rest in the condition",
         )
-    size = space.sizes["x"]
-    wrong = next((math.prod(one.shape) for one in found if math.prod(one.shape) != size), None)
-    if wrong is not None:
-        raise UsageError(
-            f"the region has inputs of {wrong} numbers, the network takes {size}",
-            remedy=f"give a region of its input shape {list(space.shape('x'))}",
-        )
+    for run, one in enumerate(found):
+        size, mine = space.size("x", run), math.prod(one.shape)
+        if mine != size:
+            raise UsageError(
+                f"the region has inputs of {mine} numbers, the network takes {size}",
+                remedy=f"give a region of its input shape {list(space.shape('x', run))}",
+            )
     return found
 
 

@@ -11,6 +11,7 @@ from netproof.arguments import shown, whole, whole_numbers
 from netproof.core.torch_state import engine_state
 from netproof.errors import UsageError
 from netproof.model.load import read_network
+from netproof.model.network import Network
 from netproof.problem.ask.space import Space
 from netproof.problem.ask.vectors import Vector
 from netproof.problem.specs import InputRegion
@@ -26,29 +27,35 @@ def variables(network: Any, shape: Any = None, *, outputs: Sequence[str] | None 
     network: what `verify` takes. shape: of one input to a torch module, or an input region that has it.
     outputs: as in `verify`, which then need not be told again.
     """
-    (pair,) = _runs(network, 1, shape, outputs)
+    (pair,) = _runs([network], shape, outputs)
     return pair
 
 
-def runs(network: Any, count: int = 2, shape: Any = None, *, outputs: Sequence[str] | None = None) -> tuple[Pair, ...]:
-    """Return the variables (x, y) of several runs of one network, each on an input of its own.
+def runs(networks: Any, count: int = 2, shape: Any = None, *, outputs: Sequence[str] | None = None) -> tuple[Pair, ...]:
+    """Return the variables (x, y) of several runs of one network, or of one run of each of a list of networks.
 
-    The other arguments are those of `variables`.
+    Each run has an input of its own. The other arguments are those of `variables`.
     """
-    return _runs(network, whole(count, "count", 1, MOST_RUNS), shape, outputs)
+    several = isinstance(networks, list | tuple)
+    if several and not networks:
+        raise UsageError("no networks were given", remedy="give one, or a list of them")
+    return _runs(networks if several else [networks] * whole(count, "count", 1, MOST_RUNS), shape, outputs)
 
 
 @engine_state()
-def _runs(network: Any, count: int, shape: Any, outputs: Sequence[str] | None) -> tuple[Pair, ...]:
-    if isinstance(network, torch.nn.Module) and shape is None:
-        raise UsageError(
-            "a torch module does not say what its input looks like",
-            remedy="give the shape of one input or the region, as in netproof.variables(module, (1, 28, 28))",
-        )
-    found = read_network(network, _shape(shape), outputs)
-    chosen = None if outputs is None else tuple(outputs)
-    space = Space(network, found, count, chosen)
-    return tuple((Vector.variables(space, "x", run), Vector.variables(space, "y", run)) for run in range(count))
+def _runs(given: Sequence[Any], shape: Any, outputs: Sequence[str] | None) -> tuple[Pair, ...]:
+    known: dict[int, Network] = {}  # by id: a network that is run again is read once
+    for one in given:
+        if isinstance(one, torch.nn.Module) and shape is None:
+            raise UsageError(
+                "a torch module does not say what its input looks like",
+                remedy="give the shape of one input or the region, as in netproof.variables(module, (1, 28, 28))",
+            )
+        if id(one) not in known:
+            known[id(one)] = read_network(one, _shape(shape), outputs)
+    networks = tuple(known[id(one)] for one in given)
+    space = Space(tuple(given), networks, None if outputs is None else tuple(outputs))
+    return tuple((Vector.variables(space, "x", run), Vector.variables(space, "y", run)) for run in range(len(given)))
 
 
 def _shape(shape: Any) -> tuple[int, ...] | None:

@@ -56,11 +56,11 @@ class Vector(Symbolic):
             return np.arange(start, start + math.prod(shape)).reshape(squeezed(shape))
 
         tensors, start = {}, 0
-        for info in space.infos(kind):
+        for info in space.infos(kind, run):
             name = str(info.name)
             tensors[name] = Vector(at(start, info.shape), variable, name, info.shape)
             start += tensors[name].size
-        shape = space.shape(kind)
+        shape = space.shape(kind, run)
         return Vector(at(0, shape), variable, space.name(kind, run), shape, tensors)
 
     @staticmethod
