@@ -119,7 +119,7 @@ def test_threads_must_be_some(threads: int) -> None:
 
 def test_a_verdict_is_no_yes_or_no() -> None:
     verdict = ask(module(2, 3, 2), linf_ball(np.zeros((1, 2)), 0.0), label=0)
-    with pytest.raises(TypeError, match=r"compare verdict\.status"):
+    with pytest.raises(TypeError, match=r"verdict\.proved"):
         bool(verdict)
 
 

@@ -34,6 +34,22 @@ def test_torch_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert names["verdict"].status in ("unsat", "sat")
 
 
+def test_python_page_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each verdict that its comments show is the one that is printed, up to numbers."""
+    text = "\n".join(blocks("python.md", "python"))
+    script = tmp_path / "page.py"
+    script.write_text(text, encoding="utf-8")
+    names = runpy.run_path(str(script))
+    said = capsys.readouterr().out
+    shown = re.findall(r"# (Verdict\(\w+)", text)
+    assert shown == ["Verdict(proved", "Verdict(broken", "Verdict(proved"]
+    assert re.findall(r"Verdict\(\w+", said) == shown
+    assert "netproof.between" in said
+    spec = tmp_path / "spec.vnnlib"
+    spec.write_text(names["brakes"].vnnlib(names["region"]), encoding="utf-8")
+    assert netproof.verify(netproof.load_network(names["model"], example_shape=(1, 2)), spec).proved
+
+
 @pytest.mark.parametrize("text", blocks("properties.md", "vnnlib"))
 def test_specifications_are_read(text: str, tmp_path: Path) -> None:
     path = tmp_path / "spec.vnnlib"

@@ -1,8 +1,11 @@
 """netproof: does this network satisfy this property on a whole input set?
 
     import netproof
-    verdict = netproof.verify(model, netproof.linf_ball(x, eps=2 / 255), label=3)
-    verdict.status, verdict.witness, verdict.lower_bound, verdict.stats
+    verdict = netproof.verify(model, netproof.linf_ball(image, eps=2 / 255), label=3)
+    verdict.proved, verdict.broken, verdict.witness, verdict.lower_bound, verdict.stats
+
+    x, y = netproof.variables(model, region)
+    verdict = netproof.verify(model, region, (y[3] > y[1] + 0.1) & (y[0] < 5))
 
 Names are imported when they are first used, so that the command line answers `--help` without torch.
 """
@@ -19,18 +22,24 @@ from netproof._version import __version__
 if TYPE_CHECKING:
     from netproof.api import Progress, bounds, verify
     from netproof.core.deadline import Deadline
-    from netproof.core.verdict import Stats, Status, Verdict, Witness
+    from netproof.core.verdict import Stats, Status, TensorValue, Verdict, Witness
     from netproof.errors import DeviceError, ModelError, NetproofError, SpecError, UnsupportedOp, UsageError
     from netproof.model.load import load_network
     from netproof.model.network import Network
+    from netproof.problem.ask.conditions import Condition, every, some, when
+    from netproof.problem.ask.expressions import Expression, maximum, minimum
+    from netproof.problem.ask.variables import runs, variables
+    from netproof.problem.ask.vectors import Vector, between
     from netproof.problem.property import Property
     from netproof.problem.specs import InputRegion, box, l1_ball, l2_ball, linear_image, linf_ball
     from netproof.problem.vnnlib.reader import load_property
     from netproof.run.ranges import OutputBounds
 
 __all__ = [
+    "Condition",
     "Deadline",
     "DeviceError",
+    "Expression",
     "InputRegion",
     "ModelError",
     "NetproofError",
@@ -41,25 +50,37 @@ __all__ = [
     "SpecError",
     "Stats",
     "Status",
+    "TensorValue",
     "UnsupportedOp",
     "UsageError",
+    "Vector",
     "Verdict",
     "Witness",
     "__version__",
+    "between",
     "bounds",
     "box",
+    "every",
     "l1_ball",
     "l2_ball",
     "linear_image",
     "linf_ball",
     "load_network",
     "load_property",
+    "maximum",
+    "minimum",
+    "runs",
+    "some",
+    "variables",
     "verify",
+    "when",
 ]
 
 _HOMES = {
+    "Condition": "problem.ask.conditions",
     "Deadline": "core.deadline",
     "DeviceError": "errors",
+    "Expression": "problem.ask.expressions",
     "InputRegion": "problem.specs",
     "ModelError": "errors",
     "NetproofError": "errors",
@@ -70,18 +91,28 @@ _HOMES = {
     "SpecError": "errors",
     "Stats": "core.verdict",
     "Status": "core.verdict",
+    "TensorValue": "core.verdict",
     "UnsupportedOp": "errors",
     "UsageError": "errors",
+    "Vector": "problem.ask.vectors",
     "Verdict": "core.verdict",
     "Witness": "core.verdict",
+    "between": "problem.ask.vectors",
     "box": "problem.specs",
+    "every": "problem.ask.conditions",
     "l1_ball": "problem.specs",
     "l2_ball": "problem.specs",
     "linear_image": "problem.specs",
     "linf_ball": "problem.specs",
     "load_network": "model.load",
     "load_property": "problem.vnnlib.reader",
+    "maximum": "problem.ask.expressions",
+    "minimum": "problem.ask.expressions",
+    "runs": "problem.ask.variables",
+    "some": "problem.ask.conditions",
+    "variables": "problem.ask.variables",
     "verify": "api",
+    "when": "problem.ask.conditions",
 }
 
 

@@ -31,6 +31,8 @@ from netproof.model.combined import AnyNetwork, LinearMap, Mapped
 from netproof.model.load import check, probes, read_network
 from netproof.model.network import Network
 from netproof.numerics import generator
+from netproof.problem.ask.compile import regions_of, violations
+from netproof.problem.ask.conditions import Condition, condition
 from netproof.problem.last.places import by_place
 from netproof.problem.networks.bind import bind
 from netproof.problem.problem import Problem
@@ -63,7 +65,8 @@ class Progress:
 @engine_state()
 def verify(
     model: Any,
-    spec: str | Path | Property | InputRegion,
+    spec: str | Path | Property | InputRegion | Sequence[InputRegion],
+    holds: Condition | None = None,
     *,
     label: int | None = None,
     targets: Sequence[int] | None = None,
@@ -82,14 +85,15 @@ def verify(
 
     model: an ONNX path, a torch module, or what `load_network` returned; of a VNN-LIB 2.0 query with several networks
     a dictionary of these by name. spec: a VNN-LIB path, a Property, or an input region such as `linf_ball(x, eps)`,
-    then with the `label` that must win (against `targets`, or all others).
+    then with the `label` that must win (against `targets`, or all others), or with what `holds`: a condition on
+    `variables(model)`, or on those of several `runs`, which then may have a list of models and one of regions.
     outputs: the tensors by name that Y_0, Y_1, … are, one after the other; without it, all outputs of the file.
     attack: whether to look for counterexamples first; None: yes, but not with lirpa and the rivals.
     `deadline` (or `timeout` in seconds) ends the run; `deadline.cancel()` from another thread does so at once.
     """
     attack = None if attack is None else arguments.flag(attack, "attack")
     run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
-    network, asked = _question(model, spec, outputs)
+    network, asked = _question(model, spec, outputs, holds)
     property = by_place(network, as_property(network, asked, label, targets))
     problems = reduce(network, property)
     run.prepare(network, problems, loaded=isinstance(model, Network))
@@ -221,8 +225,12 @@ class _Run:
         )
 
 
-def _question(model: Any, spec: Any, outputs: Sequence[str] | None) -> tuple[AnyNetwork, Property | InputRegion]:
+def _question(
+    model: Any, spec: Any, outputs: Sequence[str] | None, holds: Any = None
+) -> tuple[AnyNetwork, Property | InputRegion]:
     """Read the specification, and the network or networks that it is about."""
+    if holds is not None:
+        return _condition(model, spec, outputs, condition(holds, "holds"))
     if not isinstance(spec, InputRegion | Property):
         spec = _read_property(spec)
     if isinstance(spec, Property) and spec.interface is not None:
@@ -235,6 +243,31 @@ def _question(model: Any, spec: Any, outputs: Sequence[str] | None) -> tuple[Any
         (model,) = model.values()  # a name says nothing more of the only one
     network = read_network(model, _shape(spec), outputs)
     return (network if spec.map is None else _behind(network, spec.map)), spec
+
+
+def _condition(model: Any, region: Any, outputs: Sequence[str] | None, holds: Condition) -> tuple[AnyNetwork, Property]:
+    """Read the networks that a condition is about, and make a property of the condition on a region."""
+    space = holds.space
+    regions = regions_of(space, region)
+    models = list(model.values()) if isinstance(model, Mapping) else model
+    models = list(models) if isinstance(models, list | tuple) else [models]
+    models = models * space.runs if len(models) == 1 else models
+    if len(models) != space.runs:
+        raise UsageError(
+            f"{len(models)} networks for {space.runs} runs", remedy="give the networks that netproof.runs was given"
+        )
+    known: dict[int, Network] = {}  # by id: a network that is run again is read once
+    for run, (one, its) in enumerate(zip(models, regions, strict=True)):
+        if id(one) not in known:
+            known[id(one)] = read_network(one, its.shape, space.outputs if outputs is None else outputs)
+        space.check(run, one, known[id(one)])
+    networks = [known[id(one)] for one in models]
+    property = violations(holds, region)
+    if property.interface is not None:
+        named = zip(property.interface.networks, networks, strict=True)
+        return bind(property.interface, {use.name: own for use, own in named if not use.equal_to}), property
+    first = regions[0].map
+    return (networks[0] if first is None else _behind(networks[0], first)), property
 
 
 def _behind(network: Network, map: LinearMap) -> Mapped:
@@ -250,11 +283,14 @@ def as_property(network: AnyNetwork, spec: Any, label: int | None, targets: Sequ
     """Turn what `verify` accepts as a specification into a Property of this network; UsageError if it cannot."""
     if isinstance(spec, InputRegion):
         if label is None:
-            raise UsageError("an input region needs the label that must win", remedy="pass label=K")
+            raise UsageError(
+                "an input region needs the label that must win, or a condition that must hold",
+                remedy="pass label=K, or a condition on netproof.variables(model)",
+            )
         outputs = int(np.prod(network.output_shape))
         return classification(spec, label, outputs, targets)
     if label is not None or targets is not None:
-        raise UsageError("label and targets go with an input region, not with a specification")
+        raise UsageError("label and targets go with an input region, not with a specification or a condition")
     return spec if isinstance(spec, Property) else _read_property(spec)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 import operator
@@ -76,10 +77,21 @@ def words(values: Any, name: str) -> list[str]:
 
 
 def callback(value: Any, name: str) -> Callable[[Any], None] | None:
-    """Check a function to call, or None."""
-    if value is not None and not callable(value):
+    """Check a function to call with one argument, or None."""
+    if value is not None and not (callable(value) and _takes_one(value)):
         raise UsageError(f"{name} cannot be {shown(value)}", remedy="give a function of one argument, or None")
     return value  # type: ignore[no-any-return]
+
+
+def _takes_one(function: Callable[..., Any]) -> bool:
+    """Say whether a function can be called with one argument; of one that does not tell, yes."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # written in C
+        return True
+    return True
 
 
 def fields(value: Any, name: str) -> Mapping[str, Any]:

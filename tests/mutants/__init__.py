@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mutants import (
+    asked,
     balls,
     boxes,
     conclude,
@@ -36,6 +37,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *problem.MUTANTS,
     *input_rows.MUTANTS,
     *queries.MUTANTS,
+    *asked.MUTANTS,
     *reading.MUTANTS,
     *search.MUTANTS,
     *verdict.MUTANTS,

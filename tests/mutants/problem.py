@@ -151,7 +151,7 @@ MUTANTS = (
     ),
     Mutant(
         "tightest-bound",
-        "problem/vnnlib/box_builder.py",
+        "problem/formulas/boxes.py",
         "(bound.value < old if bound.upper else bound.value > old)",
         "(bound.value > old if bound.upper else bound.value > old)",
         "of two bounds the tighter holds",
@@ -159,7 +159,7 @@ MUTANTS = (
     ),
     Mutant(
         "open-bound-replaced",
-        "problem/vnnlib/box_builder.py",
+        "problem/formulas/boxes.py",
         "            opened.discard(i)\n",
         "            pass\n",
         "a closed bound that is tighter closes the box again",

@@ -11,9 +11,9 @@ import pytest
 
 from netproof.errors import SpecError
 from netproof.model.network import Network
+from netproof.problem.formulas.boxes import Boxes
+from netproof.problem.formulas.clauses import Bound
 from netproof.problem.property import Ball, Box, Disjunct, Property, Row
-from netproof.problem.vnnlib.box_builder import Boxes
-from netproof.problem.vnnlib.formula import Bound
 from netproof.problem.witness import confirm, violated
 
 ZERO, ONE = Fraction(0), Fraction(1)

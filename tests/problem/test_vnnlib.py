@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from netproof.errors import SpecError
+from netproof.problem.formulas import clauses
 from netproof.problem.property import Property, Row
-from netproof.problem.vnnlib import formula
 from netproof.problem.vnnlib.reader import load_property, parse_property
 
 HEAD = """(declare-const X_0 Real)
@@ -246,7 +246,7 @@ def test_false_beside_an_explosion_does_not_explode() -> None:
 
 
 def test_too_many_literals_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formula, "MAX_LITERALS", 6)
+    monkeypatch.setattr(clauses, "MAX_LITERALS", 6)
     clause = "(and (<= Y_0 0) (<= Y_1 0))"
     assert len(rows(f"(assert (or {clause * 3}))")) == 3
     with pytest.raises(SpecError, match="4 disjuncts with 8 constraints"):

@@ -32,8 +32,8 @@ def warm_up(job: Job, *, setup: Setup) -> dict[str, str | None]:
     with tempfile.TemporaryDirectory() as folder:
         for instance in copy_data(Path(folder)):
             if instance.name in WARM:
-                files = (Path(folder) / name for name in (instance.onnx, instance.vnnlib))
-                api.verify(*files, device=setup.device, threads=setup.threads, timeout=WARM_LIMIT)
+                model, spec = (Path(folder) / name for name in (instance.onnx, instance.vnnlib))
+                api.verify(model, spec, device=setup.device, threads=setup.threads, timeout=WARM_LIMIT)
     return {**versions(), "python": platform.python_version(), **accelerator(setup.device)}
 
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from netproof.core.reasons import CONTRADICTION
+from netproof.core.shown.words import line, page
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -92,4 +95,52 @@ class Verdict:
             raise ValueError("`sat` and a witness go together")
 
     def __bool__(self) -> bool:
-        raise TypeError("a Verdict is not a yes or no: compare verdict.status with 'unsat' or 'sat'")
+        raise TypeError("a Verdict is not a yes or no: ask verdict.proved or verdict.broken")
+
+    @property
+    def proved(self) -> bool:
+        """Say whether the property is proved for every input; False also where the answer is open."""
+        return self.status == Status.UNSAT
+
+    @property
+    def broken(self) -> bool:
+        """Say whether there is a counterexample; False also where the answer is open."""
+        return self.status == Status.SAT
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values, which json can write."""
+        stats = self.stats
+        return {
+            "verdict": str(self.status),
+            "reason": self.reason,
+            "decided_by": self.decided_by,
+            "arithmetic": self.arithmetic,
+            "seconds": {phase: float(stats.seconds.get(phase, 0.0)) for phase in PHASES},
+            "lower_bound": finite(self.lower_bound),
+            "upper_bound": finite(self.upper_bound),
+            "domains": int(stats.domains),
+            "peak_memory": int(stats.peak_memory),
+            "leaf_lps": int(stats.leaf_lps),
+            "rounds": int(stats.rounds),
+            "split": int(stats.split),
+            "cut_in_lp": bool(stats.cut_in_lp),
+            CONTRADICTION: self.details.get(CONTRADICTION),
+            "witness": self._plain_witness(),
+        }
+
+    def _plain_witness(self) -> dict[str, Any] | None:
+        """Take the point and its output; within rounding, also what exact arithmetic says of the rows."""
+        witness = self.witness
+        if witness is None:
+            return None
+        more: dict[str, Any] = {"note": witness.note} if witness.note else {}
+        if witness.tensors:
+            more["tensors"] = {tensor.name: tensor.array.tolist() for tensor in witness.tensors}
+        return {"input": witness.input.tolist(), "output": witness.output.tolist(), **more, **self.details}
+
+    def __repr__(self) -> str:
+        return line(self)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return page(self)

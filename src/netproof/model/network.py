@@ -44,7 +44,7 @@ def _options() -> onnxruntime.SessionOptions:
     return options
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Network:
     graph: Graph  # float64, on the CPU
     trace: Trace  # how the graph came about
@@ -60,6 +60,10 @@ class Network:
     external: tuple[ExternalFile, ...] = ()  # the files beside it that its weights were drawn from
     reference: Reference | None = None  # of a torch module: the module itself
     agreed: set[str] = field(init=False, default_factory=set)  # what agreed with onnxruntime and is not compared again
+
+    def __repr__(self) -> str:
+        """Say where it is from and its shapes, without its weights."""
+        return f"Network({self.path}, {list(self.input_shape)} -> {list(self.output_shape)})"
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the sessions of onnxruntime, which are opened again where they are needed."""

@@ -17,18 +17,18 @@ Known = Sequence[Fraction] | Mapping[int, Fraction]
 
 @dataclass(frozen=True)
 class Form:
-    """constant + Σ c·atom with whole numbers below 2^53, which float64 holds exactly."""
+    """constant + Σ c·atom with numbers that float64 holds exactly: whole ones below 2^53, where that is possible."""
 
-    terms: tuple[tuple[Atom, int], ...]
-    constant: int = 0
+    terms: tuple[tuple[Atom, int | Fraction], ...]
+    constant: int | Fraction = 0
 
     def value(self, known: Mapping[str, Known]) -> Fraction:
         """Return its value, from those of the inputs ("x"), the outputs ("y") and earlier derived values ("p")."""
-        return sum((c * known[kind][i] for (kind, i), c in self.terms), Fraction(self.constant))
+        return sum((known[kind][i] * c for (kind, i), c in self.terms), Fraction(self.constant))
 
     def spread(self, known: Mapping[str, Known]) -> Fraction:
         """Return by how much its value may be off, from by how much its atoms may be."""
-        return sum((abs(c) * known[kind][i] for (kind, i), c in self.terms), Fraction(0))
+        return sum((abs(known[kind][i] * c) for (kind, i), c in self.terms), Fraction(0))
 
 
 @dataclass(frozen=True)

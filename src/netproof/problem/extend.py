@@ -2,7 +2,7 @@
 
 To the engine a row is a linear form of the output. Where rows read more than the network's outputs, the output of the
 problems' graph is the network's, flattened, and after it derived values and inputs. Outputs and inputs are moved and
-not computed, so nothing is rounded; derived values are of forms with whole coefficients, which float64 holds.
+not computed, so nothing is rounded; derived values are of forms with coefficients that float64 holds exactly.
 """
 
 from __future__ import annotations

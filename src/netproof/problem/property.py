@@ -188,6 +188,12 @@ class Property:
     map: LinearMap | None = None  # of inputs that are x = c + E ξ: then the boxes and rows are of ξ
     vacuous: str = ""  # why nothing is a violation, where the assertions alone say so
 
+    def __repr__(self) -> str:
+        """Say how large it is and where it is from, without its numbers."""
+        cases = f"{len(self.disjuncts)} case{'' if len(self.disjuncts) == 1 else 's'} of a violation"
+        source = f", {self.source}" if self.source else ""
+        return f"Property({cases}, {self.inputs} inputs, {self.outputs} outputs{source})"
+
     @cached_property
     def inputs_read(self) -> tuple[int, ...]:
         """Return the inputs that rows read, in order: none where every row is over outputs alone."""

@@ -24,7 +24,7 @@ Number = int | float | str | Fraction | Decimal
 Clip = tuple[Any, Any]  # lower and upper, each a number or an array of the input's shape
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class InputRegion:
     """A set of inputs: a box, and maybe a ball in it. `shape` is that of the array it was made from.
 
@@ -36,11 +36,20 @@ class InputRegion:
     shape: tuple[int, ...]
     map: LinearMap | None = None
 
+    def __repr__(self) -> str:
+        """Say what kind of set it is, and of which size, without its numbers."""
+        kind = "box" if self.ball is None else f"l{self.ball.p} ball of radius {float(self.ball.radius):.6g}"
+        if self.map is not None:
+            kind = f"linear image of {len(self.box.lower)} numbers"
+        moving = sum(low != high for low, high in zip(self.box.lower, self.box.upper, strict=True))
+        varies = "" if moving == len(self.box.lower) else f", {moving} of {len(self.box.lower)} numbers vary"
+        return f"InputRegion({kind}, shape {list(self.shape)}{varies})"
+
 
 def box(lower: Any, upper: Any) -> InputRegion:
     """Make the region lower <= x <= upper, elementwise, of arrays, tensors or nested lists of one shape."""
-    low, shape = _exact_array(lower, "lower")
-    high, other = _exact_array(upper, "upper")
+    low, shape = exact_array(lower, "lower")
+    high, other = exact_array(upper, "upper")
     if shape != other:
         raise UsageError(f"lower has shape {list(shape)}, upper {list(other)}", remedy="give equal shapes")
     _refuse_empty(low, high, "lower is above upper")
@@ -53,7 +62,7 @@ def linf_ball(x: Any, eps: Number, clip: Clip | None = None) -> InputRegion:
     >>> linf_ball([0.5], "1/4").box.lower
     (Fraction(1, 4),)
     """
-    centre, shape = _exact_array(x, "x")
+    centre, shape = exact_array(x, "x")
     return InputRegion(_around(centre, shape, _radius(eps), clip), None, shape)
 
 
@@ -75,8 +84,8 @@ def linear_image(centre: Any, generators: Any, lower: Any = -1, upper: Any = 1) 
     """
     from netproof.model.combined import LinearMap  # with onnxruntime, which other regions do not need
 
-    middle, shape = _exact_array(centre, "centre")
-    directions, size = _exact_array(generators, "generators")
+    middle, shape = exact_array(centre, "centre")
+    directions, size = exact_array(generators, "generators")
     if size[1:] != shape:
         remedy = f"give generators of shape (n, {', '.join(map(str, shape))})"
         raise UsageError(f"centre has shape {list(shape)}, generators {list(size)}", remedy=remedy)
@@ -106,8 +115,8 @@ def classification(region: InputRegion, label: int, n_outputs: int, targets: Seq
 
 def output_constraint(region: InputRegion, C: Any, d: Any) -> Property:
     """Ask that C·y >= d hold in every row; C has shape (row, output), d (row,)."""
-    coefs, shape = _exact_array(C, "C")
-    bounds, size = _exact_array(d, "d")
+    coefs, shape = exact_array(C, "C")
+    bounds, size = exact_array(d, "d")
     if len(shape) != 2 or size != shape[:1]:
         raise UsageError(f"C has shape {list(shape)} and d {list(size)}", remedy="give C (row, output) and d (row,)")
     width = shape[1]
@@ -130,7 +139,7 @@ def _property(region: InputRegion, rows: Sequence[Row], outputs: int) -> Propert
 
 
 def _ball(x: Any, eps: Number, clip: Clip | None, p: int) -> InputRegion:
-    centre, shape = _exact_array(x, "x")
+    centre, shape = exact_array(x, "x")
     radius = _radius(eps)
     inside = _around(centre, shape, radius, clip)
     away = (
@@ -170,7 +179,7 @@ def _refuse_empty(lower: Sequence[Fraction], upper: Sequence[Fraction], why: str
 
 
 def _broadcast(side: Any, shape: tuple[int, ...], what: str = "clip", whose: str = "x") -> Sequence[Fraction]:
-    values, own = _exact_array(side, what)
+    values, own = exact_array(side, what)
     if math.prod(own) == 1:
         return values * math.prod(shape)
     if own != shape:
@@ -217,7 +226,7 @@ def _text(text: str) -> Fraction:
     return numbers[0] if len(numbers) == 1 else numbers[0] / numbers[1]
 
 
-def _exact_array(values: Any, what: str) -> tuple[tuple[Fraction, ...], tuple[int, ...]]:
+def exact_array(values: Any, what: str) -> tuple[tuple[Fraction, ...], tuple[int, ...]]:
     """Return the exact entries of an array, tensor or nested list, row-major, and its shape."""
     if isinstance(values, torch.Tensor):
         if values.is_meta or values.layout != torch.strided or values.is_quantized:

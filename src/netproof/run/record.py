@@ -6,8 +6,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from netproof.core.reasons import CONTRADICTION
-from netproof.core.verdict import PHASES, finite
+from netproof.core.verdict import PHASES
 
 if TYPE_CHECKING:
     from netproof.core.verdict import Verdict
@@ -37,25 +36,7 @@ class Record:
     @staticmethod
     def of(verdict: Verdict) -> Record:
         """Take all of a verdict that is written down."""
-        stats = verdict.stats
-        return Record(
-            verdict=str(verdict.status),
-            reason=verdict.reason,
-            decided_by=verdict.decided_by,
-            arithmetic=verdict.arithmetic,
-            seconds={phase: float(stats.seconds.get(phase, 0.0)) for phase in PHASES},
-            lower_bound=finite(verdict.lower_bound),
-            upper_bound=finite(verdict.upper_bound),
-            domains=int(stats.domains),
-            peak_memory=int(stats.peak_memory),
-            leaf_lps=int(stats.leaf_lps),
-            rounds=int(stats.rounds),
-            split=int(stats.split),
-            cut_in_lp=bool(stats.cut_in_lp),
-            contradiction=verdict.details.get(CONTRADICTION),
-            witness=_witness(verdict),
-            text=_text(verdict),
-        )
+        return Record(**verdict.to_dict(), text=_text(verdict))
 
     def but(self, **changes: Any) -> Record:
         """Return it with some values changed."""
@@ -64,17 +45,6 @@ class Record:
     def undecided(self, verdict: str, reason: str) -> Record:
         """Return it without its answer: how far it went, and why there is none."""
         return self.but(verdict=verdict, reason=reason, decided_by="", witness=None, text="")
-
-
-def _witness(verdict: Verdict) -> dict[str, Any] | None:
-    """Take the point and its output; within rounding, also what exact arithmetic says of the rows."""
-    witness = verdict.witness
-    if witness is None:
-        return None
-    more: dict[str, Any] = {"note": witness.note} if witness.note else {}
-    if witness.tensors:
-        more["tensors"] = {tensor.name: tensor.array.tolist() for tensor in witness.tensors}
-    return {"input": witness.input.tolist(), "output": witness.output.tolist(), **more, **verdict.details}
 
 
 def _text(verdict: Verdict) -> str:

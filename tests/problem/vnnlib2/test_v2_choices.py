@@ -11,8 +11,8 @@ import pytest
 
 import netproof
 from netproof.problem.derived import Positive
+from netproof.problem.formulas import choices, normal
 from netproof.problem.vnnlib.reader import parse_property
-from netproof.problem.vnnlib.v2 import choices, normal
 from support.asking import dense
 from support.queries import VERSION, Both, boxed, network, reading, save_text
 
@@ -48,7 +48,7 @@ def test_the_violations_are_the_same(seed: int, monkeypatch: pytest.MonkeyPatch)
             raise normal.TooManyClausesError("as if")
         return real(formula)
 
-    monkeypatch.setattr("netproof.problem.vnnlib.v2.reader.normal_form", first_refused)
+    monkeypatch.setattr("netproof.problem.formulas.build.normal_form", first_refused)
     encoded = parse_property(text)
     assert len(encoded.disjuncts) <= 1
     rng = random.Random(seed)

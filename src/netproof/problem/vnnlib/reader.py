@@ -12,9 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from netproof.errors import SpecError
-from netproof.problem.property import Disjunct, Property, Row
-from netproof.problem.vnnlib.box_builder import Boxes
-from netproof.problem.vnnlib.formula import (
+from netproof.problem.formulas.boxes import Boxes
+from netproof.problem.formulas.clauses import (
     FALSE,
     TRUE,
     And,
@@ -25,6 +24,7 @@ from netproof.problem.vnnlib.formula import (
     TooManyClausesError,
     disjunctive,
 )
+from netproof.problem.property import Disjunct, Property, Row
 from netproof.problem.vnnlib.prelude import Plain, plain_beginning
 from netproof.problem.vnnlib.sexpr import Atom, Group, SExpr, Source, parse
 from netproof.problem.vnnlib.terms import Linear, TermReader, Variable

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from netproof.problem.decimal import LIMITS, decimal
+from netproof.problem.formulas.arithmetic import MAX_BITS
 from netproof.problem.vnnlib.sexpr import Atom, Group, SExpr, Source
 
 Variable = tuple[str, int]  # ("X", 0) is the first input, ("Y", 0) the first output
 Linear = dict[Variable | None, Fraction]  # coefficients; the constant stands under None
-
-MAX_BITS = 20_000  # of a numerator or denominator that arithmetic makes
 
 
 class TermReader:

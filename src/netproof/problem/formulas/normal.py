@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from netproof.problem.vnnlib.formula import MAX_CLAUSES, TooManyClausesError
-from netproof.problem.vnnlib.v2.terms import Direction
+from netproof.problem.formulas.arithmetic import Direction
+from netproof.problem.formulas.clauses import MAX_CLAUSES, TooManyClausesError
 
 MAX_WORK = 400_000  # alternatives looked at
 FEW = 1_000  # options among which those that others hold are looked for
@@ -19,12 +19,16 @@ FEW = 1_000  # options among which those that others hold are looked for
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """direction·v <= value (upper) or >= value; < or > when strict."""
+    """direction·v <= value (upper) or >= value; < or > when strict.
+
+    As it was written, it was `scale` times that, which is positive; two limits that differ in it say the same.
+    """
 
     direction: Direction
     upper: bool
     value: Fraction
     strict: bool
+    scale: Fraction = field(default=Fraction(1), compare=False)
 
     @property
     def key(self) -> Key:

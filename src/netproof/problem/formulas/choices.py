@@ -7,16 +7,16 @@ parts for `and`, the least for `or`. max and min are made of positive parts, whi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
-from netproof.problem.vnnlib.v2.normal import All, Formula, Limit, Some
-from netproof.problem.vnnlib.v2.terms import Linear, TermReader, direction_of, minus, plus
+from netproof.problem.formulas.arithmetic import Arithmetic, Linear, direction_of, folded
+from netproof.problem.formulas.normal import All, Formula, Limit, Some
 
 KEPT = 1_000  # options that are left to be multiplied out, at most
 
 
-def with_encoded_choices(formulas: Sequence[Formula], terms: TermReader) -> list[Formula]:
+def with_encoded_choices(formulas: Sequence[Formula], arithmetic: Arithmetic) -> list[Formula]:
     """Write choices of a conjunction as limits, the smallest first, until what is left has few options."""
     parts = [part for formula in formulas for part in _conjuncts(formula)]
     choices = sorted((part for part in parts if isinstance(part, Some)), key=_options, reverse=True)
@@ -25,7 +25,7 @@ def with_encoded_choices(formulas: Sequence[Formula], terms: TermReader) -> list
         if _strictness(choice) is None or total * _options(choice) <= KEPT:
             total *= _options(choice)
             kept.add(id(choice))
-    return [_as_limit(part, terms) if isinstance(part, Some) and id(part) not in kept else part for part in parts]
+    return [_as_limit(part, arithmetic) if isinstance(part, Some) and id(part) not in kept else part for part in parts]
 
 
 def _conjuncts(formula: Formula) -> list[Formula]:
@@ -47,31 +47,18 @@ def _strictness(formula: Formula) -> bool | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _as_limit(formula: Formula, terms: TermReader) -> Limit:
-    value = _value(formula, terms)
+def _as_limit(formula: Formula, arithmetic: Arithmetic) -> Limit:
+    value = _value(formula, arithmetic)
     constant = value.pop(None, Fraction(0))
     factor, direction = direction_of(value)
-    return Limit(direction, factor > 0, -constant / factor, bool(_strictness(formula)))
+    return Limit(direction, factor > 0, -constant / factor, bool(_strictness(formula)), abs(factor))
 
 
-def _value(formula: Formula, terms: TermReader) -> Linear:
+def _value(formula: Formula, arithmetic: Arithmetic) -> Linear:
     """Return the number that is at most 0, or below it, where the formula holds."""
     if isinstance(formula, Limit):
         sign = 1 if formula.upper else -1
         return {None: -sign * formula.value, **{atom: Fraction(sign * c) for atom, c in formula.direction}}
 
-    def larger(a: Linear, b: Linear) -> Linear:
-        return plus(a, terms.positive(minus(b, a)))
-
-    def smaller(a: Linear, b: Linear) -> Linear:
-        return minus(a, terms.positive(minus(a, b)))
-
-    return _folded([_value(part, terms) for part in formula.parts], larger if isinstance(formula, All) else smaller)
-
-
-def _folded(values: list[Linear], join: Callable[[Linear, Linear], Linear]) -> Linear:
-    """Join values two by two, so that few stand on each other."""
-    while len(values) > 1:
-        pairs = [join(a, b) for a, b in zip(values[::2], values[1::2], strict=False)]
-        values = pairs + ([values[-1]] if len(values) % 2 else [])
-    return values[0]
+    join = arithmetic.larger if isinstance(formula, All) else arithmetic.smaller
+    return folded([_value(part, arithmetic) for part in formula.parts], join)

@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from netproof.errors import SpecError
+from netproof.problem.formulas.clauses import Bound, Clause
 from netproof.problem.property import Box
-from netproof.problem.vnnlib.formula import Bound, Clause
 
 Unbounded = Callable[[int, str], SpecError]  # (input, "lower" or "upper") -> the error to raise
 

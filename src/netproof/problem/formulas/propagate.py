@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from netproof.problem.formulas.clauses import Bound, Clause
 from netproof.problem.property import Row
-from netproof.problem.vnnlib.formula import Bound, Clause
 
 ROUNDS = 10  # how long a chain of inputs, each bounded by the one before, is followed
 

@@ -1,0 +1,1 @@
+"""How a verdict shows itself: in one line, and in a notebook."""
