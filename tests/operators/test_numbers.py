@@ -114,5 +114,5 @@ def test_a_choice_has_the_type_of_what_is_chosen(hinged: bool, tmp_path: Path) -
 @pytest.mark.parametrize("target", [onnx.TensorProto.STRING, onnx.TensorProto.BFLOAT16])
 def test_a_truth_is_cast_to_known_types_only(target: int, tmp_path: Path) -> None:
     model = Model((1, 1)).add("Greater", "x", np.float32(0), out="b").add("Cast", "b", to=target, out="s")
-    with pytest.raises(UnsupportedOp, match="may not hold it"):
+    with pytest.raises(UnsupportedOp, match=r"its result has type (STRING|BFLOAT16), which is not supported"):
         load_network(model.add("Cast", "s", to=1).save(tmp_path / "m.onnx"))

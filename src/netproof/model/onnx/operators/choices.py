@@ -6,7 +6,6 @@ j·[h >= 0], exactly: a hand-written ReLU, leaky ReLU, clip or threshold. Anythi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -34,16 +33,8 @@ def _where(c: Context) -> Value:
     if isinstance(condition, Constant):
         return _by_constant(c, condition.value.astype(bool), a, b, shape)
     if isinstance(a, Constant) and isinstance(b, Constant):
-        return _of_type(c, expand(c, scale(c, condition, constant.subtract(a, b), b), shape), a)
-    found = _hinged(c, condition, a, b, shape) or _plus(c, b, product(c, difference(c, a, b), condition), shape)
-    return _of_type(c, found, a)
-
-
-def _of_type(c: Context, found: Ref, a: Value) -> Ref:
-    """Return what was chosen with the type of what it was chosen from: the condition has one of its own."""
-    kind = a.kind if isinstance(a, Ref) else str(a.dtype).removeprefix("torch.")
-    c.builder.kinds[found.index] = kind
-    return replace(found, kind=kind)
+        return expand(c, scale(c, condition, constant.subtract(a, b), b), shape)
+    return _hinged(c, condition, a, b, shape) or _plus(c, b, product(c, difference(c, a, b), condition), shape)
 
 
 def _by_constant(c: Context, mask: np.ndarray, a: Value, b: Value, shape: tuple[int, ...]) -> Ref:
@@ -91,9 +82,9 @@ def _hinged(c: Context, condition: Ref, a: Value, b: Value, shape: tuple[int, ..
         line = _line(*found)  # type: ignore[arg-type]
         if line is not None:
             slope, jump = line
-            change = scale(c, c.emit(Relu(), Ref(h, shape, condition.kind)), slope)
+            change = scale(c, c.emit(Relu(), c.ref(h)), slope)
             if np.any(jump.value):
-                change = c.emit(Sum((1, 1)), change, scale(c, Ref(step, shape, condition.kind), jump))
+                change = c.emit(Sum((1, 1)), change, scale(c, c.ref(step), jump))
             return _plus(c, b, change, shape)
     return None
 

@@ -1,0 +1,121 @@
+"""ONNX element types: which arithmetic each means, which values it holds, and which a node's results have.
+
+A tensor of a file has one of the types of `TensorProto.DataType`. Of the float types in `FLOATS` the network is what
+its operators say in real numbers. Integer arithmetic is another one: it divides towards 0 and wraps at the type's end.
+So what may be done with a value hangs on its type, and the type is never guessed: it is the graph's for an input, the
+tensor's for a constant, and for a result what ONNX's own schema of the operator says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import onnx
+from onnx import TensorProto, helper
+
+from netproof.model.onnx.file import FLOATS, type_name
+from netproof.model.origin.constant import Constant
+
+_FLOATS_BY_NAME = {name: element for element, name in FLOATS.items()}
+# Each of these holds every value of those before it; 8 bits of an unsigned integer stand for any small place or count.
+_GROWING = (TensorProto.BOOL, TensorProto.UINT8, TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE)
+_SMALL = {
+    TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, TensorProto.INT32, TensorProto.UINT32, TensorProto.INT64,
+}  # fmt: skip
+
+
+def is_real(element: int) -> bool:
+    """Say whether arithmetic in this type stands for that of real numbers."""
+    return element in FLOATS
+
+
+def kind_of(value: Constant) -> int:
+    """Return the element type of a constant of the file."""
+    if value.is_float:
+        return int(_FLOATS_BY_NAME[str(value.dtype).removeprefix("torch.")])
+    return int(helper.np_dtype_to_tensor_dtype(value.value.dtype))
+
+
+# --- which values a node has -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Held:
+    """The values of a node as a runtime computes it."""
+
+    element: int  # the first type of `_GROWING` that holds them all
+    whole: bool = False  # whether all of them are integers
+
+    @property
+    def is_truth(self) -> bool:
+        return self.element == int(TensorProto.BOOL)
+
+    def fits(self, element: int) -> bool:
+        """Say whether a cast to this type changes none of them."""
+        if is_real(element):
+            return _GROWING.index(self.element) <= _GROWING.index(element)
+        small = self.element == TensorProto.UINT8 and element in _SMALL
+        return self.is_truth or small
+
+
+TRUTHS = Held(TensorProto.BOOL, whole=True)
+PLACES = Held(TensorProto.UINT8, whole=True)
+
+
+def held_by(element: int) -> Held:
+    """Return what is known of a value that is computed in this type; of other integers than truths, nothing."""
+    if element == TensorProto.BOOL:
+        return TRUTHS
+    return Held(element) if is_real(element) else Held(TensorProto.DOUBLE, whole=True)
+
+
+def all_held(parts: Iterable[Held]) -> Held:
+    """Return what holds the values of all parts."""
+    found = list(parts)
+    return Held(max((part.element for part in found), key=_GROWING.index), all(part.whole for part in found))
+
+
+# --- which type a result has -------------------------------------------------------------------------------
+
+
+def result_elements(node: onnx.NodeProto, inputs: Sequence[int | None], opset: int) -> list[int | None]:
+    """Return the element type of each of a node's results by ONNX's schema; None where that leaves it open.
+
+    Raises a TypeError where the schema does not allow the inputs' types: no runtime runs such a node.
+    """
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset, "")
+    except onnx.defs.SchemaError:
+        return [None] * len(node.output)
+    known: dict[str, int] = {}
+    for position, element in enumerate(inputs):
+        if element is not None and schema.inputs:
+            _bind(known, schema.inputs[min(position, len(schema.inputs) - 1)], element)
+    if node.op_type == "Cast":
+        known[schema.outputs[0].type_str] = next((a.i for a in node.attribute if a.name == "to"), 0)
+    allowed = {constraint.type_param_str: constraint.allowed_type_strs for constraint in schema.type_constraints}
+    single = {name: types[0] for name, types in allowed.items() if len(types) == 1}
+    found: list[int | None] = []
+    for position in range(len(node.output)):
+        name = schema.outputs[min(position, len(schema.outputs) - 1)].type_str
+        found.append(known.get(name, _ELEMENTS.get(single.get(name, name))))
+    return found
+
+
+def _bind(known: dict[str, int], formal: onnx.defs.OpSchema.FormalParameter, element: int) -> None:
+    """Enter an input's type under the schema's name of it: all inputs of one name have one type."""
+    if _written(element) not in formal.types:
+        raise TypeError(f"its input {formal.name} may not be of type {type_name(element)}")
+    several = formal.option == onnx.defs.OpSchema.FormalParameterOption.Variadic and not formal.is_homogeneous
+    if not several and known.setdefault(formal.type_str, element) != element:
+        both = f"{type_name(known[formal.type_str])} and {type_name(element)}"
+        raise TypeError(f"its inputs are of types {both}, where they must have one type")
+
+
+def _written(element: int) -> str:
+    """Return a type as schemas write it."""
+    return f"tensor({type_name(element).lower()})"
+
+
+_ELEMENTS = {_written(element): element for element in TensorProto.DataType.values()}
