@@ -32,6 +32,7 @@ from netproof.model.load import check, probes, read_network
 from netproof.model.network import Network
 from netproof.numerics import generator
 from netproof.problem.last.places import by_place
+from netproof.problem.last.ties import without_ties
 from netproof.problem.networks.bind import bind
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
@@ -90,7 +91,7 @@ def verify(
     attack = None if attack is None else arguments.flag(attack, "attack")
     run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
     network, asked = _question(model, spec, outputs)
-    property = by_place(network, as_property(network, asked, label, targets))
+    property = without_ties(network, by_place(network, as_property(network, asked, label, targets)))
     problems = reduce(network, property)
     run.prepare(network, problems, loaded=isinstance(model, Network))
     run.stats.seconds["load"] = run.elapsed()
