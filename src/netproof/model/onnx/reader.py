@@ -11,7 +11,7 @@ import onnx
 import torch
 
 from netproof.core.limits import LARGEST
-from netproof.errors import UnsupportedOp
+from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.graph import Graph
 from netproof.model.onnx import operators  # noqa: F401 (it registers the converters)
 from netproof.model.onnx.bodies import Body, body, branch, has_body, reads
@@ -47,7 +47,24 @@ class Reading:
 
 def read_graph(file: OnnxFile, outputs: Sequence[str] | None = None) -> Reading:
     """Read the real-valued network that the file's weights define, float64: all its outputs, or tensors by name."""
-    return _Reader(file, outputs).read()
+    reader = _Reader(file, outputs)
+    try:
+        return reader.read()
+    except UnsupportedOp as error:
+        fine = [] if outputs is not None else [name for name in reader.interface.outputs if _can_read(file, name)]
+        if fine:
+            named = " ".join(f"--output {name}" for name in fine)
+            error.remedy = f"ask for the outputs that it has bounds for: {named}"
+        raise
+
+
+def _can_read(file: OnnxFile, output: str) -> bool:
+    """Say whether one output of a file can be read without the others."""
+    try:
+        _Reader(file, [output]).read()
+    except ModelError:
+        return False
+    return True
 
 
 def unsupported_nodes(file: OnnxFile | str | Path, outputs: Sequence[str] | None = None) -> list[UnsupportedOp]:
