@@ -20,6 +20,11 @@ from netproof.model.origin.constant import Constant
 _FLOATS_BY_NAME = {name: element for element, name in FLOATS.items()}
 # Each of these holds every value of those before it; 8 bits of an unsigned integer stand for any small place or count.
 _GROWING = (TensorProto.BOOL, TensorProto.UINT8, TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE)
+# Types of results that an attribute says: the schema's name of the type, the attribute, and what it is if left out.
+_SAID = {
+    "Cast": ("T2", "to", TensorProto.UNDEFINED),
+    "LayerNormalization": ("U", "stash_type", TensorProto.FLOAT),
+}
 _SMALL = {
     TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, TensorProto.INT32, TensorProto.UINT32, TensorProto.INT64,
 }  # fmt: skip
@@ -92,8 +97,9 @@ def result_elements(node: onnx.NodeProto, inputs: Sequence[int | None], opset: i
     for position, element in enumerate(inputs):
         if element is not None and schema.inputs:
             _bind(known, schema.inputs[min(position, len(schema.inputs) - 1)], element)
-    if node.op_type == "Cast":
-        known[schema.outputs[0].type_str] = next((a.i for a in node.attribute if a.name == "to"), 0)
+    if node.op_type in _SAID:
+        name, said, usual = _SAID[node.op_type]
+        known[name] = next((attribute.i for attribute in node.attribute if attribute.name == said), usual)
     allowed = {constraint.type_param_str: constraint.allowed_type_strs for constraint in schema.type_constraints}
     single = {name: types[0] for name, types in allowed.items() if len(types) == 1}
     found: list[int | None] = []

@@ -14,7 +14,7 @@ from netproof.model.affine import Scale, Sum
 from netproof.model.nonlinear import Relu
 from netproof.model.nonlinear.steps import Step
 from netproof.model.onnx.context import Context, Ref, Value, converts
-from netproof.model.onnx.operators.arithmetic import broadcast, expand, scale
+from netproof.model.onnx.operators.arithmetic import added, broadcast, expand, scale
 from netproof.model.onnx.operators.products import product
 from netproof.model.onnx.operators.steps import difference
 from netproof.model.origin import constant
@@ -34,7 +34,9 @@ def _where(c: Context) -> Value:
         return _by_constant(c, condition.value.astype(bool), a, b, shape)
     if isinstance(a, Constant) and isinstance(b, Constant):
         return expand(c, scale(c, condition, constant.subtract(a, b), b), shape)
-    return _hinged(c, condition, a, b, shape) or _plus(c, b, product(c, difference(c, a, b), condition), shape)
+    return _hinged(c, condition, a, b, shape) or added(
+        c, expand(c, product(c, difference(c, a, b), condition), shape), b
+    )
 
 
 def _by_constant(c: Context, mask: np.ndarray, a: Value, b: Value, shape: tuple[int, ...]) -> Ref:
@@ -54,13 +56,6 @@ def _masked(c: Context, value: Value, by: Constant) -> Value:
         return scale(c, value, exact)
     moved = value.moved(lambda entries: np.broadcast_to(entries, by.shape) * by.value)
     return moved
-
-
-def _plus(c: Context, b: Value, change: Ref, shape: tuple[int, ...]) -> Ref:
-    change = expand(c, change, shape)
-    if isinstance(b, Constant):
-        return scale(c, change, None, b)
-    return c.emit(Sum((1, 1)), expand(c, b, shape), change)
 
 
 # --- a comparison that makes it piecewise linear -----------------------------------------------------------
@@ -85,7 +80,7 @@ def _hinged(c: Context, condition: Ref, a: Value, b: Value, shape: tuple[int, ..
             change = scale(c, c.emit(Relu(), c.ref(h)), slope)
             if np.any(jump.value):
                 change = c.emit(Sum((1, 1)), change, scale(c, c.ref(step), jump))
-            return _plus(c, b, change, shape)
+            return added(c, change, b)
     return None
 
 
