@@ -106,6 +106,22 @@ MUTANTS = (
         ("model/test_several.py",),
     ),
     Mutant(
+        "cast-that-rounds",
+        "model/onnx/elements.py",
+        "            return _GROWING.index(self.element) <= _GROWING.index(element)",
+        "            return True",
+        "a cast to a type that holds less rounds",
+        ("model/test_float_types.py",),
+    ),
+    Mutant(
+        "cast-of-any-integer",
+        "model/onnx/elements.py",
+        "        small = self.element == TensorProto.UINT8 and element in _SMALL",
+        "        small = True",
+        "a cast to an integer cuts off",
+        ("operators/test_typed_graphs.py",),
+    ),
+    Mutant(
         "argmax-without-ties",
         "problem/last/places.py",
         "strict=(j > place) == found.last)",
