@@ -19,7 +19,7 @@ from netproof.bounds.linear.region import Region
 from netproof.errors import ModelError, NetproofError, UnsupportedOp
 from netproof.model.load import check, from_file, probes
 from netproof.model.network import Network
-from netproof.model.onnx.elements import PLACES, TRUTHS, Held, all_held, result_elements
+from netproof.model.onnx.elements import PLACES, TRUTHS, Held, all_held, result_elements, spanned
 from netproof.model.onnx.file import parse
 from netproof.problem.problem import InputSet
 
@@ -76,7 +76,7 @@ def test_graphs_of_every_type(batch: int) -> None:
     found = Counter(outcome(seed) for seed in range(batch * BATCH, (batch + 1) * BATCH))
     assert [text for text in found if text.startswith("wrong")] == []
     assert found["right"] >= BATCH // 6, found
-    assert found["refused"] >= BATCH // 12, found
+    assert found["refused"] >= BATCH // 30, found
 
 
 # --- ONNX's rules of types -----------------------------------------------------------------------------------
@@ -119,6 +119,8 @@ def test_types_that_no_runtime_takes(node: onnx.NodeProto, inputs: list[int], sa
 
 
 def test_which_values_a_type_holds() -> None:
+    assert spanned(-(2**24), 2**24) == Held(FLOAT, whole=True, span=(-(2**24), 2**24))
+    assert spanned(0, 2**53 + 1) is None
     fits = {
         kind: [held.fits(kind) for held in (TRUTHS, PLACES, Held(HALF), Held(FLOAT), Held(DOUBLE))]
         for kind in (BOOL, TensorProto.UINT8, TensorProto.INT8, INT64, HALF, FLOAT, DOUBLE)
@@ -134,6 +136,7 @@ def test_which_values_a_type_holds() -> None:
     }
     assert all_held([TRUTHS, Held(FLOAT, whole=True)]) == Held(FLOAT, whole=True)
     assert all_held([PLACES, Held(FLOAT)]) == Held(FLOAT)
+    assert all_held([TRUTHS, PLACES]) == PLACES
 
 
 def test_outputs_have_the_types_of_the_file() -> None:

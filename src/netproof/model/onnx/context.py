@@ -307,6 +307,12 @@ class Context:
         proto = onnx.helper.make_node(op, [f"in{i}" for i in range(len(inputs))], self.proto.output, **attributes)
         return Context(proto, inputs, self.builder, self.file, self.name)
 
+    def with_inputs(self, inputs: list[Value | None]) -> Context:
+        """Return the same node, with the types that it has, where numbers stand for its inputs."""
+        other = Context(self.proto, inputs, self.builder, self.file, self.name)
+        other.__dict__.update(results=self.results, element=self.element)
+        return other
+
     def give_runtime(self, **attributes: Any) -> None:
         """Give onnxruntime the node with these attributes, which mean the same and which it can run."""
         if self.maker(self.proto.output[0]) is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
@@ -18,16 +19,13 @@ from netproof.model.onnx.file import FLOATS, type_name
 from netproof.model.origin.constant import Constant
 
 _FLOATS_BY_NAME = {name: element for element, name in FLOATS.items()}
-# Each of these holds every value of those before it; 8 bits of an unsigned integer stand for any small place or count.
-_GROWING = (TensorProto.BOOL, TensorProto.UINT8, TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE)
 # Types of results that an attribute says: the schema's name of the type, the attribute, and what it is if left out.
 _SAID = {
     "Cast": ("T2", "to", TensorProto.UNDEFINED),
     "LayerNormalization": ("U", "stash_type", TensorProto.FLOAT),
 }
-_SMALL = {
-    TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, TensorProto.INT32, TensorProto.UINT32, TensorProto.INT64,
-}  # fmt: skip
+_GROWING = (TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE)  # each holds every value of those before it
+_WHOLE = (2**11, 2**24, 2**53)  # up to which each of these holds every integer
 
 
 def is_real(element: int) -> bool:
@@ -45,27 +43,46 @@ def kind_of(value: Constant) -> int:
 # --- which values a node has -------------------------------------------------------------------------------
 
 
+Span = tuple[int, int]
+
+
 @dataclass(frozen=True)
 class Held:
     """The values of a node as a runtime computes it."""
 
-    element: int  # the first type of `_GROWING` that holds them all
+    element: int  # the first float type that holds them all
     whole: bool = False  # whether all of them are integers
+    span: Span | None = None  # of integers, between which they lie; None: it is not known
 
     @property
     def is_truth(self) -> bool:
-        return self.element == int(TensorProto.BOOL)
+        return self.span is not None and self.span[0] >= 0 and self.span[1] <= 1
 
     def fits(self, element: int) -> bool:
         """Say whether a cast to this type changes none of them."""
         if is_real(element):
             return _GROWING.index(self.element) <= _GROWING.index(element)
-        small = self.element == TensorProto.UINT8 and element in _SMALL
-        return self.is_truth or small
+        least, most = limits(element)
+        return self.span is not None and least <= self.span[0] and self.span[1] <= most
 
 
-TRUTHS = Held(TensorProto.BOOL, whole=True)
-PLACES = Held(TensorProto.UINT8, whole=True)
+def limits(element: int) -> Span:
+    """Return the least and the largest number of an integer type, or of bool."""
+    if element == TensorProto.BOOL:
+        return 0, 1
+    found = np.iinfo(helper.tensor_dtype_to_np_dtype(element))
+    return int(found.min), int(found.max)
+
+
+def spanned(least: int, most: int) -> Held | None:
+    """Return what integers between two are; None where no float type holds them all."""
+    size = max(abs(least), abs(most))
+    element = next((kind for kind, up_to in zip(_GROWING, _WHOLE, strict=True) if size <= up_to), None)
+    return None if element is None else Held(element, whole=True, span=(least, most))
+
+
+TRUTHS = Held(TensorProto.FLOAT16, whole=True, span=(0, 1))
+PLACES = Held(TensorProto.FLOAT16, whole=True, span=(0, 255))
 
 
 def held_by(element: int) -> Held:
@@ -78,7 +95,9 @@ def held_by(element: int) -> Held:
 def all_held(parts: Iterable[Held]) -> Held:
     """Return what holds the values of all parts."""
     found = list(parts)
-    return Held(max((part.element for part in found), key=_GROWING.index), all(part.whole for part in found))
+    spans = [part.span for part in found if part.span is not None]
+    both = (min(s[0] for s in spans), max(s[1] for s in spans)) if len(spans) == len(found) else None
+    return Held(max((part.element for part in found), key=_GROWING.index), all(part.whole for part in found), both)
 
 
 # --- which type a result has -------------------------------------------------------------------------------

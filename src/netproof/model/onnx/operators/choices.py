@@ -6,6 +6,7 @@ j·[h >= 0], exactly: a hand-written ReLU, leaky ReLU, clip or threshold. Anythi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -29,6 +30,20 @@ ONE, MINUS, ZERO = (constant.constant(number) for number in (1.0, -1.0, 0.0))
 def _where(c: Context) -> Value:
     """Choose by a constant, exactly; by a comparison with a hinge and a step where that is exact, else by a product."""
     condition, a, b = c.value(0), c.value(1), c.value(2)
+    found = _chosen(c, condition, a, b)
+    whole = _is_whole(c, a) and _is_whole(c, b)  # then what is chosen is so too
+    return c.holds(found, replace(c.held(found), whole=True)) if whole else found
+
+
+def _is_whole(c: Context, value: Value) -> bool:
+    """Say whether a value is made of integers, exactly."""
+    if isinstance(value, Ref):
+        return c.held(value).whole
+    exact = not constant.loose(constant.radius, value) and not constant.loose(constant.slack, value)
+    return exact and bool((value.value == np.floor(value.value)).all())
+
+
+def _chosen(c: Context, condition: Value, a: Value, b: Value) -> Ref:
     shape = broadcast(c, condition.shape, a.shape, b.shape)
     if isinstance(condition, Constant):
         return _by_constant(c, condition.value.astype(bool), a, b, shape)

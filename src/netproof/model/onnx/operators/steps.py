@@ -13,13 +13,15 @@ from onnx import TensorProto
 
 from netproof.model.affine import Sum
 from netproof.model.nonlinear import Relu
-from netproof.model.nonlinear.steps import Floor, Round, Step
+from netproof.model.nonlinear.steps import Floor, Round, Step, Within
 from netproof.model.onnx.context import Context, Ref, Value, converts
+from netproof.model.onnx.elements import limits, spanned
 from netproof.model.onnx.file import FLOATS
 from netproof.model.onnx.operators.arithmetic import added, broadcast, expand, scale
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 
+MOST_CUT = 2**24  # the largest integer that a float is cast to
 ONE, MINUS, HALF = (constant.constant(number) for number in (1.0, -1.0, 0.5))
 
 
@@ -169,19 +171,41 @@ def _number(value: Value) -> Value:
 
 @converts("Cast")
 def _cast(c: Context) -> Value:
-    """Pass the value on, if the new type holds every value of the old one; else refuse. A cast to bool is x ≠ 0."""
+    """Pass the value on, if the new type holds all of it; cut off what lies behind a point; a cast to bool is x ≠ 0."""
     x, target = c.node(0), c.attr("to")
     held = c.held(x)
     if held.fits(target):
         return x
     if target == TensorProto.BOOL:
         return _is_not_zero(c, x)
+    if target not in FLOATS and x.element in FLOATS:
+        return _cut_off(c, x, target)
     if target not in FLOATS:
         c.refuse("it casts a value that depends on the input to a type that may not hold it", "keep it float32")
     c.refuse(
         f"it rounds values from {FLOATS[held.element]} to {FLOATS[target]}, which no bound accounts for",
         "export the model in one float type, without mixed precision",
     )
+
+
+def _cut_off(c: Context, x: Ref, target: int) -> Ref:
+    """Return x without what lies behind its point, for x within the type: floor(relu(x)) − floor(relu(−x)).
+
+    What a runtime does beyond is its own affair, so that there is no bound; nor is there one beyond 2^24, up to which
+    every float type but float16 holds the result.
+    """
+    least, most = limits(target)
+    least, most = max(least, -MOST_CUT), min(most, MOST_CUT)
+    inside = c.emit(Within(least - 0.5, most + 0.5), x)
+    if c.held(x).whole:
+        found = inside
+    else:
+        found = c.emit(Floor(), c.emit(Relu(), inside))
+        if least < 0:
+            found = c.emit(Sum((1, -1)), found, c.emit(Floor(), c.emit(Relu(), negated(c, inside))))
+    held = spanned(least, most)
+    assert held is not None
+    return c.holds(found, held)
 
 
 def _is_not_zero(c: Context, x: Ref) -> Ref:

@@ -39,7 +39,8 @@ def cast_constant(c: Context) -> Constant:
         if source.is_float:
             return _rounded(c, source, FLOATS[target])
         value = source.value.astype(np.float64)
-        narrow = value.astype(helper.tensor_dtype_to_np_dtype(target))
+        with np.errstate(over="ignore"):  # what overflows is refused below
+            narrow = value.astype(helper.tensor_dtype_to_np_dtype(target))
         if not np.array_equal(narrow.astype(np.float64), value) or np.abs(value).max(initial=0) > 2**53:
             c.refuse(f"an integer does not fit {FLOATS[target]} exactly")
         return Constant(value, dtype=getattr(torch, FLOATS[target]))
