@@ -47,15 +47,16 @@ class Reading:
 
 def read_graph(file: OnnxFile, outputs: Sequence[str] | None = None) -> Reading:
     """Read the real-valued network that the file's weights define, float64: all its outputs, or tensors by name."""
-    reader = _Reader(file, outputs)
     try:
-        return reader.read()
+        return _Reader(file, outputs).read()
     except UnsupportedOp as error:
-        fine = [] if outputs is not None else [name for name in reader.interface.outputs if _can_read(file, name)]
-        if fine:
-            named = " ".join(f"--output {name}" for name in fine)
-            error.remedy = f"ask for the outputs that it has bounds for: {named}"
-        raise
+        failed = error.with_traceback(None)  # so that nothing keeps what was read so far
+    several = [value.name for value in file.model.graph.output] if outputs is None else []
+    fine = [name for name in several if len(several) > 1 and _can_read(file, name)]
+    if fine:
+        named = " ".join(f"--output {name}" for name in fine)
+        failed.remedy = f"ask for the outputs that it has bounds for: {named}"
+    raise failed
 
 
 def _can_read(file: OnnxFile, output: str) -> bool:
