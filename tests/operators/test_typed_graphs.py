@@ -13,7 +13,7 @@ import torch
 from onnx import TensorProto, helper
 from typed_graphs import FLOATS, TypedGraph
 
-from model.onnx_models import Model
+from model.onnx_models import Model, ints
 from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.linear.region import Region
 from netproof.errors import ModelError, NetproofError, UnsupportedOp
@@ -137,6 +137,23 @@ def test_which_values_a_type_holds() -> None:
     assert all_held([TRUTHS, Held(FLOAT, whole=True)]) == Held(FLOAT, whole=True)
     assert all_held([PLACES, Held(FLOAT)]) == Held(FLOAT)
     assert all_held([TRUTHS, PLACES]) == PLACES
+
+
+@pytest.mark.parametrize("filled", ["relu", "pad"])
+def test_zeros_that_a_node_fills_with_count(filled: str) -> None:
+    """A truth less 7 is −7 or −6; what a ReLU or a Pad makes of it is 0 too, and 0 + 2^31 − 1 is the last that fits."""
+    model = Model((1, 3), opset=18).add("Greater", "x", np.float32(0.5), out="b")
+    model = model.add("Cast", "b", to=TensorProto.INT32, out="i").add("Sub", "i", np.array(7, np.int32), out="j")
+    model = model.add("Cast", "j", to=FLOAT, out="f")
+    more = (ints(0, 1, 0, 0),) if filled == "pad" else ()
+    model = model.add("Pad" if more else "Relu", "f", *more, out="p").add("Cast", "p", to=TensorProto.INT32, out="q")
+    model = (
+        model.add("Add", "q", np.array(2**31 - 1, np.int32), out="t")
+        .add("Add", "t", np.array(1, np.int32), out="s")
+        .add("Cast", "s", to=FLOAT)
+    )
+    with pytest.raises(UnsupportedOp, match="may wrap"):
+        model.network()
 
 
 def test_outputs_have_the_types_of_the_file() -> None:

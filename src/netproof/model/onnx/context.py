@@ -22,9 +22,9 @@ from netproof.core.limits import LARGEST, entries
 from netproof.core.plug_ins import offered
 from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.graph import Node
-from netproof.model.moves import Expand, Index, Reshape
+from netproof.model.moves import Expand, Index, Reshape, Transpose
 from netproof.model.nonlinear import Relu
-from netproof.model.onnx.elements import Held, all_held, held_by, is_real, kind_of, result_elements
+from netproof.model.onnx.elements import ZEROS, Held, all_held, held_by, is_real, kind_of, result_elements
 from netproof.model.onnx.file import OnnxFile, read_tensor
 from netproof.model.ops import Affine, Input, Nonlinear, Op
 from netproof.model.origin.constant import Constant
@@ -115,11 +115,18 @@ class Builder:
             return self._add_to_number(op, inputs[0], name, slack, element)
         node = Node(len(self.nodes), op, tuple(ref.index for ref in inputs), shape, name)
         self.nodes.append(node)
-        moves = isinstance(op, Relu | Expand | Index) or (isinstance(op, Affine) and not op.fan and not _adds(op))
-        self.held.append(all_held(self.held[ref.index] for ref in inputs) if moves else held_by(element))
+        self.held.append(self._held(op, inputs, element))
         if slack is not None:
             self.slack[node.index] = slack
         return Ref(node.index, shape, element)
+
+    def _held(self, op: Op, inputs: Sequence[Ref], element: int) -> Held:
+        """Return what values a node has: those of its inputs where it only moves them, and 0 where it fills with it."""
+        moves = isinstance(op, Expand | Index) or (isinstance(op, Affine) and not op.fan and op.offset() is None)
+        if not moves and not isinstance(op, Relu):
+            return held_by(element)
+        found = all_held(self.held[ref.index] for ref in inputs)
+        return found if isinstance(op, Expand | Index | Reshape | Transpose) else all_held([found, ZEROS])
 
     def _add_to_number(self, op: Nonlinear, x: Ref, name: str, slack: Affine | None, element: int) -> Ref:
         """Add a nonlinear op of one number without axes: its neuron has an axis, as all neurons have."""
@@ -132,10 +139,6 @@ class Builder:
         self.nodes.append(node)
         self.held.append(held_by(element))
         return Ref(node.index, shape, element)
-
-
-def _adds(op: Affine) -> bool:
-    return op.offset() is not None
 
 
 class Context:

@@ -81,6 +81,7 @@ def spanned(least: int, most: int) -> Held | None:
     return None if element is None else Held(element, whole=True, span=(least, most))
 
 
+ZEROS = Held(TensorProto.FLOAT16, whole=True, span=(0, 0))
 TRUTHS = Held(TensorProto.FLOAT16, whole=True, span=(0, 1))
 PLACES = Held(TensorProto.FLOAT16, whole=True, span=(0, 255))
 
