@@ -34,6 +34,7 @@ from netproof.numerics import generator
 from netproof.problem.ask.compile import regions_of, violations
 from netproof.problem.ask.conditions import Condition, condition
 from netproof.problem.last.places import by_place
+from netproof.problem.last.ties import without_ties
 from netproof.problem.networks.bind import bind
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
@@ -94,7 +95,7 @@ def verify(
     attack = None if attack is None else arguments.flag(attack, "attack")
     run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
     network, asked = _question(model, spec, outputs, holds)
-    property = by_place(network, as_property(network, asked, label, targets))
+    property = without_ties(network, by_place(network, as_property(network, asked, label, targets)))
     problems = reduce(network, property)
     run.prepare(network, problems, loaded=isinstance(model, Network))
     run.stats.seconds["load"] = run.elapsed()

@@ -77,9 +77,9 @@ def test_what_is_known(tmp_path: Path, onnx: str, vnnlib: str, known: str | None
         ("a.onnx,p\u2028q.vnnlib,soon\n", "line 1: 'soon' is not a time limit"),
         (",p.vnnlib,1\n", "no model"),
         ("a.onnx,,1\n", "no property"),
-        ("\"[('f', 'a.onnx'), 'b.onnx']\",p.vnnlib,1\n", "not a list of networks"),
-        ("\"[('f', 'a.onnx'), ('f', 'b.onnx')]\",p.vnnlib,1\n", "not a list of networks"),
-        ('"[]",p.vnnlib,1\n', "not a list of networks"),
+        ("\"[('f', 'a.onnx'), 'b.onnx']\",p.vnnlib,1\n", "are not pairs of a name and a path"),
+        ("\"[('f', 'a.onnx'), ('f', 'b.onnx')]\",p.vnnlib,1\n", "are not pairs of a name and a path"),
+        ('"[]",p.vnnlib,1\n', "are not pairs of a name and a path"),
         ('"a.onnx,p.vnnlib,1\n', "not a CSV file"),
     ],
 )

@@ -80,7 +80,7 @@ def test_version(tmp_path: Path) -> None:
     from netproof import __version__
 
     done = run_cold("--version", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, f"netproof {__version__}\n")
+    assert (done.returncode, done.stdout) == (0, f"{__version__}\n")
 
 
 def test_no_command_shows_help_and_is_no_success(tmp_path: Path) -> None:

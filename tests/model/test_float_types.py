@@ -46,7 +46,8 @@ ROUNDED: dict[str, Callable[[], Model]] = {
 @pytest.mark.parametrize("name", ROUNDED)
 def test_a_cast_that_rounds_is_refused_by_name(name: str, tmp_path: Path) -> None:
     with pytest.raises(
-        UnsupportedOp, match=r"node 'Cast_\d': unsupported operator Cast: it .*(rounds|may not hold it)"
+        UnsupportedOp,
+        match=r"node 'Cast_\d': unsupported operator Cast: its? .*(rounds|may not hold it|has type BFLOAT16)",
     ) as e:
         load_network(ROUNDED[name]().save(tmp_path / "net.onnx"))
     assert "\n" not in str(e.value)

@@ -172,7 +172,7 @@ def test_weights_of_an_unsupported_type(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [np.uint32, np.int64, np.bool_])
 def test_integer_weights_of_a_convolution(tmp_path: Path, kind: type) -> None:
     model = Model((1, 1, 3)).add("Conv", "x", np.ones((1, 1, 2), kind))
-    fails(model.save(tmp_path / "net.onnx"), "onnxruntime cannot run it")
+    fails(model.save(tmp_path / "net.onnx"), "its input W may not be of type (UINT32|INT64|BOOL)")
 
 
 def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_not_a_network() -> None:
 REFUSED = {
     "divide-by-zero": lambda: Model((2, 3)).add("Div", "x", np.float32(0.0)),
     "conv-weights": lambda: Model((1, 1, 3, 3)).add("Conv", "x", "x"),
-    "cast": lambda: Model((2, 3)).add("Cast", "x", to=7, out="i").add("Cast", "i", to=1),
+    "cast": lambda: Model((2, 3)).add("Cast", "x", to=13, out="i").add("Cast", "i", to=1),
     "empty-slice": lambda: Model((2, 3)).add("Slice", "x", ints(1), ints(1), ints(0)),
     "stride": lambda: Model((1, 1, 3, 3)).add("Conv", "x", np.ones((1, 1, 2, 2), np.float32), strides=[0, 0]),
     "bias": lambda: Model((1, 3)).add("Gemm", "x", np.ones((3, 2), np.float32), np.ones((5, 2), np.float32)),

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 import netproof
 from model.misreadings import points, read, refused
 from model.onnx_models import Model, small_net
-from netproof.errors import ModelError, UsageError
+from netproof.errors import ModelError, UnsupportedOp, UsageError
 from netproof.model.load import load_network, read_network
 from netproof.model.moves import Index
 from netproof.model.onnx.rewrite.simplify import simplify
@@ -182,3 +182,13 @@ def test_a_wrong_part_of_the_input_is_seen() -> None:
     graph, origin = simplify(nodes, network.trace.output)
     trace = replace(network.trace, nodes=tuple(nodes), origin=origin)
     assert "input 'x'" in refused(replace(network, graph=graph, trace=trace))
+
+
+def test_outputs_that_can_be_read_are_named_where_another_cannot(tmp_path: Path) -> None:
+    model = Model((1, 2))
+    model.add("Gemm", "x", model.weights(2, 3), out="y").add("Relu", "y", out="r")
+    model.add("Multinomial", "x", out="z", sample_size=1, dtype=INT)
+    path = model.save(tmp_path / "m.onnx", ("y", "z", "r"))
+    with pytest.raises(UnsupportedOp, match=r"operator Multinomial: .* \(ask for .*: --output y --output r\)$"):
+        load_network(path)
+    assert load_network(path, outputs=["y", "r"]).output_shape == (6,)

@@ -94,9 +94,25 @@ MUTANTS = (
     Mutant(
         "query-members-read-the-same",
         "model/combined/merged.py",
-        "        index = Index(0, torch.tensor(member.reads, dtype=torch.int64), size)\n",
-        "        index = Index(0, torch.arange(len(member.reads)), size)\n",
+        "index = Index(0, torch.tensor(member.reads, dtype=torch.int64), self._size)\n",
+        "index = Index(0, torch.arange(len(member.reads)), self._size)\n",
         "each network reads its own inputs",
+        NETWORKS,
+    ),
+    Mutant(
+        "query-ops-of-one-shape-are-equal",
+        "model/combined/alike.py",
+        "a.dtype == b.dtype and torch.equal(a, b)",
+        "a.shape == b.shape",
+        "two layers are one only where their weights are the same",
+        NETWORKS,
+    ),
+    Mutant(
+        "query-ties-of-any-row",
+        "problem/last/ties.py",
+        "    return any(not row.holds((), ()) for row in constant)",
+        "    return any(True for _ in constant)",
+        "equal outputs satisfy a row that is not strict",
         NETWORKS,
     ),
     Mutant(

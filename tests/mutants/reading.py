@@ -106,6 +106,22 @@ MUTANTS = (
         ("model/test_several.py",),
     ),
     Mutant(
+        "cast-that-rounds",
+        "model/onnx/elements.py",
+        "            return _GROWING.index(self.element) <= _GROWING.index(element)",
+        "            return True",
+        "a cast to a type that holds less rounds",
+        ("model/test_float_types.py",),
+    ),
+    Mutant(
+        "cast-of-any-integer",
+        "model/onnx/elements.py",
+        "        return self.span is not None and least <= self.span[0] and self.span[1] <= most",
+        "        return True",
+        "integers wrap beyond their type, and a cast of a float cuts off",
+        ("operators/test_numbers.py",),
+    ),
+    Mutant(
         "argmax-without-ties",
         "problem/last/places.py",
         "strict=(j > place) == found.last)",

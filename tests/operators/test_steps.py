@@ -25,6 +25,7 @@ from netproof.model.nonlinear.steps import Floor, Round, Step
 from netproof.model.ops import Nonlinear
 from netproof.model.origin.cross_check import cross_check
 from netproof.relax import relaxation_of
+from netproof.relax.steps import WithinRelaxation
 from support.both_ways import box_spec, decided_both_ways
 from support.conformance import Conformance, usual_bounds
 
@@ -212,9 +213,24 @@ def test_an_error_that_holds_a_jump_is_the_jump() -> None:
 
 
 REFUSED = {
-    "cast-to-integer": lambda: cast(Model((2, 3)).add("Cast", "x", to=TensorProto.INT64, out="b")),
+    "cast-to-unsigned-64": lambda: cast(Model((2, 3)).add("Cast", "x", to=TensorProto.UINT64, out="b")),
     "shrink-negative": lambda: Model((2, 3)).add("Shrink", "x", lambd=-1.0),
 }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_lies_within_numbers_conforms(seed: int) -> None:
+    Conformance(WithinRelaxation(-1e9, 1e9), lambda x: x, usual_bounds(seed)).check()
+
+
+def test_nothing_is_known_beyond_the_numbers() -> None:
+    relaxation = WithinRelaxation(-128.5, 127.5)
+    h = Interval(torch.tensor([-128.5, -128.75, 0.0]), torch.tensor([127.5, 0.0, 200.0]))
+    low, high = relaxation.range(h)
+    assert low.tolist() == [-128.5, -math.inf, -math.inf]
+    assert high.tolist() == [127.5, math.inf, math.inf]
+    lines = relaxation.family(h, proof=True).at(relaxation.initial(h))
+    assert lines.upper_intercept.tolist() == [0.0, 0.0, math.inf]  # a hair beyond is what rounding may make
 
 
 @pytest.mark.parametrize("name", REFUSED)

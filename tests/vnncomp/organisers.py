@@ -106,6 +106,19 @@ def read_witness(text: str) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
+def read_tensors(text: str, *names: str) -> list[np.ndarray]:
+    """Read the witness of a VNN-LIB 2.0 query: of each tensor a head, NAME TYPE SHAPE, and its entries, one a line."""
+    lines, found = iter(text.split("\n")), []
+    for name in names:
+        head = re.fullmatch(r"(\w+) (\w+) \[([\d,]*)\]", next(lines))
+        assert head is not None
+        assert head[1] == name
+        sizes = [int(size) for size in head[3].split(",") if size]
+        found.append(np.asarray([float(next(lines)) for _ in range(int(np.prod(sizes)))]))
+    assert list(lines) == []
+    return found
+
+
 def opened(path: str | Path) -> bytes:
     """Read a file, or the one with .gz behind its name."""
     found = Path(path)

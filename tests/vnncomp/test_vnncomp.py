@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import runpy
 import shutil
 import signal
 import subprocess
@@ -15,14 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from organisers import SCRIPTS, TOLERANCE, Outcome, organise, read_witness, replayed, run, violates
+from organisers import SCRIPTS, TOLERANCE, Outcome, organise, read_tensors, read_witness, replayed, run, violates
 
 from model.onnx_models import Model
+from netproof.core.network_list import networks_of
 from support.both_ways import box_spec
 from support.processes import alive, wait_for
+from support.queries import VERSION, network
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
-instance = runpy.run_path(str(SCRIPTS / "instance.py"))
 ENV = {**os.environ, "NETPROOF_PYTHON": sys.executable, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
 LIMIT = 60  # seconds, of questions that take one or two: the machine may be busy
 
@@ -232,6 +232,38 @@ def test_a_list_of_one_network_goes_with_any_specification(folder: Path) -> None
     assert found.result == "unsat", found.messages
 
 
+def two_networks(folder: Path, limit: str) -> Outcome:
+    """Ask whether g may exceed f by a limit on the unit box, where f = |x₀ + x₁| + |x₀ − x₁| and g is 5/4 of it."""
+    more = Model((1, 2))
+    more.add("Gemm", "x", np.float32([[1, -1, 1, -1], [1, -1, -1, 1]]), out="h").add("Relu", "h", out="r")
+    more.add("Gemm", "r", np.full((4, 1), 1.25, np.float32)).save(folder / "onnx" / "more.onnx")
+    declared = network("f", {"X": "[1,2]"}, {"Y": "[1,1]"}) + network("g", {"U": "[1,2]"}, {"W": "[1,1]"})
+    box = [f"(and (>= X[0,{i}] -1.0) (<= X[0,{i}] 1.0))" for i in range(2)]
+    same = [f"(== X[0,{i}] U[0,{i}])" for i in range(2)]
+    asked_for = f"(>= (- W[0,0] Y[0,0]) {limit})"
+    lines = "".join(f"(assert {text})\n" for text in (*box, *same, asked_for))
+    spec = folder / "vnnlib" / "two.vnnlib"
+    spec.write_text(VERSION + declared + lines)
+    return organise("[('f', 'onnx/net.onnx'), ('g', 'onnx/more.onnx')]", str(spec), LIMIT, folder, ENV)
+
+
+def test_two_networks_that_never_differ_by_more(folder: Path) -> None:
+    found = two_networks(folder, "0.5625")  # the largest difference is a quarter of 2
+    assert found.result == "unsat", found
+    assert found.witness == ""
+
+
+def test_a_witness_of_two_networks_that_onnxruntime_confirms(folder: Path) -> None:
+    found = two_networks(folder, "0.4375")
+    assert found.result == "sat", found
+    x, y, u, w = read_tensors(found.witness, "X", "Y", "U", "W")
+    assert np.array_equal(x, u)
+    assert (np.abs(x) <= 1.0).all()
+    first, second = replayed(folder / "onnx" / "net.onnx", x), replayed(folder / "onnx" / "more.onnx", u)
+    assert second[0] - first[0] >= 0.4375
+    assert np.allclose([*y, *w], [*first, *second], rtol=1e-3, atol=1e-4)
+
+
 FIELDS = {
     "onnx/net.onnx": [(None, "onnx/net.onnx")],
     " onnx/net.onnx ": [(None, "onnx/net.onnx")],
@@ -246,15 +278,15 @@ FIELDS = {
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_the_network_field(field: str) -> None:
-    assert instance["networks_of"](field) == FIELDS[field]
+    assert networks_of(field) == FIELDS[field]
 
 
 @pytest.mark.parametrize(
     "field", ["[]", "[('f', 'a.onnx'", "[('f',)]", "[1, 2]", "[('f', 'a'), ('f', 'b')]", "['a', 'b']"]
 )
 def test_a_field_that_is_none(field: str, folder: Path) -> None:
-    with pytest.raises(instance["Unreadable"]):
-        instance["networks_of"](field)
+    with pytest.raises(ValueError, match="the networks"):
+        networks_of(field)
     found = run(field, str(folder / "vnnlib" / "holds.vnnlib"), LIMIT, folder, ENV, grace=5.0)
     assert found.result == "error"
 

@@ -8,7 +8,6 @@ gzipped (`NAME.gz` for `NAME`). For `onnx` there may be a list of networks, "[('
 
 from __future__ import annotations
 
-import ast
 import csv
 import dataclasses
 import io
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netproof.core.files import find_file, read_bounded, unpack
+from netproof.core.network_list import networks_of
 from netproof.errors import UsageError
 from netproof.problem.decimal import decimal
 
@@ -135,10 +135,11 @@ def _instance(
         raise wrong(f"{len(cells)} columns, not {max(columns.values()) + 1}")
     cell = {name: cells[place] for name, place in columns.items()}
     onnx, vnnlib = cell["onnx"], cell["vnnlib"]
-    networks = _networks(onnx) if onnx.startswith("[") else ()
-    if networks is None:
-        raise wrong("not a list of networks, as in [('f', 'f.onnx'), ('g', 'g.onnx')]")
-    onnx = networks[0][1] if networks else onnx
+    try:
+        written = networks_of(onnx)
+    except ValueError as error:
+        raise wrong(str(error)) from None
+    networks, onnx = [(name, path) for name, path in written if name is not None], written[0][1]
     if not onnx or not vnnlib:
         raise wrong("no model" if not onnx else "no property")
     timeout = None
@@ -155,19 +156,6 @@ def _instance(
     truth, told_by = _truth(told)
     models = tuple((name, folder / path) for name, path in networks)
     return Instance(benchmark, folder / onnx, folder / vnnlib, timeout, truth, folder, told_by, models)
-
-
-def _networks(text: str) -> tuple[tuple[str, str], ...] | None:
-    """Read a Python list of (name, path), as VNN-COMP writes the networks of one instance; None if it is another."""
-    try:
-        pairs = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    fits = isinstance(pairs, list) and all(
-        isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(part, str) and part for part in pair)
-        for pair in pairs
-    )
-    return tuple(pairs) if fits and pairs and len({name for name, _ in pairs}) == len(pairs) else None
 
 
 def _truth(told: Sequence[tuple[str, set[str]]]) -> tuple[str | None, str]:

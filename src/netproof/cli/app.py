@@ -91,7 +91,7 @@ def _print_name(wanted: bool) -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print_out(f"netproof {__version__}\n")
+        print_out(f"{__version__}\n")  # the number alone, as VNN-LIB 2.0 asks: --name has the name
         raise typer.Exit
 
 

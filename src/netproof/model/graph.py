@@ -26,6 +26,12 @@ class Node:
         return math.prod(self.shape)
 
 
+def append(nodes: list[Node], op: Op, inputs: tuple[int, ...], shape: tuple[int, ...], name: str) -> int:
+    """Add a node behind others; return its index."""
+    nodes.append(Node(len(nodes), op, inputs, shape, name))
+    return len(nodes) - 1
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """`nodes[0]` is the input, `nodes[-1]` the output; one of each."""

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 import torch
 
 from netproof.model.affine import Linear
-from netproof.model.graph import Graph, Node
+from netproof.model.graph import Graph, Node, append
 from netproof.model.moves import Concat, Index, Reshape
 from netproof.model.nonlinear.hinge import Relu
 from netproof.model.nonlinear.product import Product as ProductOp
 from netproof.model.nonlinear.smooth import Square
-from netproof.model.ops import Op
 from netproof.problem.derived import Atom, Derived, Form, Positive
 
 
@@ -27,9 +26,10 @@ def with_inputs(graph: Graph, read: Sequence[int]) -> Graph:
     outputs = _flat(nodes, graph.output)
     inputs = _flat(nodes, graph.input)
     index = Index(0, torch.tensor(read, dtype=torch.int64), graph.input.size)
-    picked = _add(nodes, index, (inputs,), (len(read),), "inputs that rows read")
+    picked = append(nodes, index, (inputs,), (len(read),), "inputs that rows read")
     sizes = (graph.output.size, len(read))
-    _add(nodes, Concat(0, sizes, (None, None)), (outputs, picked), (sum(sizes),), "outputs, and inputs that rows read")
+    both = Concat(0, sizes, (None, None))
+    append(nodes, both, (outputs, picked), (sum(sizes),), "outputs, and inputs that rows read")
     return Graph(tuple(nodes))
 
 
@@ -47,7 +47,7 @@ def extended(graph: Graph, derived: Sequence[Derived], read: Sequence[int]) -> G
         values = _computed(nodes, known, column, [derived[m] for m in level])
         sizes = (nodes[known].size, len(level))
         column.update((("p", m), sizes[0] + k) for k, m in enumerate(level))
-        known = _add(nodes, Concat(0, sizes, (None, None)), (known, values), (sum(sizes),), "values and derived ones")
+        known = append(nodes, Concat(0, sizes, (None, None)), (known, values), (sum(sizes),), "values and derived ones")
     atoms: list[Atom] = [("y", k) for k in range(graph.output.size)]
     atoms += [("p", m) for m in range(len(derived))] + [("x", i) for i in read]
     _picked(nodes, known, [column[atom] for atom in atoms], "outputs, derived values, and inputs that rows read")
@@ -77,16 +77,16 @@ def _computed(nodes: list[Node], known: int, column: dict[Atom, int], level: Seq
     shape, kind = (len(level),), _kind(level[0])
     if kind != "product":
         linear = _linear([one.forms[0] for one in level], place, len(used))
-        forms = _add(nodes, linear, (source,), shape, f"of a {kind}")
-        return _add(nodes, Square() if kind == "square" else Relu(), (forms,), shape, f"{kind}s of the property")
+        forms = append(nodes, linear, (source,), shape, f"of a {kind}")
+        return append(nodes, Square() if kind == "square" else Relu(), (forms,), shape, f"{kind}s of the property")
     halves = []
     for side in (0, 1):
         factors = _linear([one.forms[side] for one in level], place, len(used))
-        factor = _add(nodes, factors, (source,), shape, "factors")
+        factor = append(nodes, factors, (source,), shape, "factors")
         row = (1, len(level))
-        halves.append(_add(nodes, Reshape(shape, row), (factor,), row, "factors, a row"))
-    both = _add(nodes, Concat(0, (1, 1), (None, None)), tuple(halves), (2, len(level)), "pairs of factors")
-    return _add(nodes, ProductOp(), (both,), shape, "products of the property")
+        halves.append(append(nodes, Reshape(shape, row), (factor,), row, "factors, a row"))
+    both = append(nodes, Concat(0, (1, 1), (None, None)), tuple(halves), (2, len(level)), "pairs of factors")
+    return append(nodes, ProductOp(), (both,), shape, "products of the property")
 
 
 def _linear(forms: Sequence[Form], place: dict[Atom, int], width: int) -> Linear:
@@ -100,7 +100,7 @@ def _linear(forms: Sequence[Form], place: dict[Atom, int], width: int) -> Linear
 
 def _picked(nodes: list[Node], known: int, entries: Sequence[int], name: str) -> int:
     index = Index(0, torch.tensor(entries, dtype=torch.int64), nodes[known].size)
-    return _add(nodes, index, (known,), (len(entries),), name)
+    return append(nodes, index, (known,), (len(entries),), name)
 
 
 def _flat(nodes: list[Node], node: Node) -> int:
@@ -108,9 +108,4 @@ def _flat(nodes: list[Node], node: Node) -> int:
     shape = (node.size,)
     if node.shape == shape:
         return node.index
-    return _add(nodes, Reshape(node.shape, shape), (node.index,), shape, f"{node.name}, flat")
-
-
-def _add(nodes: list[Node], op: Op, inputs: tuple[int, ...], shape: tuple[int, ...], name: str) -> int:
-    nodes.append(Node(len(nodes), op, inputs, shape, name))
-    return len(nodes) - 1
+    return append(nodes, Reshape(node.shape, shape), (node.index,), shape, f"{node.name}, flat")

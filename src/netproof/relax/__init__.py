@@ -9,7 +9,7 @@ from netproof.errors import ModelError
 from netproof.model.graph import Graph
 from netproof.model.nonlinear import LeakyRelu, Product, Relu, SoftmaxEntry
 from netproof.model.nonlinear.smooth import Sin, Smooth
-from netproof.model.nonlinear.steps import Floor, Round, Step
+from netproof.model.nonlinear.steps import Floor, Round, Step, Within
 from netproof.model.ops import Nonlinear, Op
 from netproof.relax.hinge import HingeRelaxation
 from netproof.relax.lines import Corners, Family, Fan, Line, Lines, Mix
@@ -19,7 +19,7 @@ from netproof.relax.slots import Slots
 from netproof.relax.smooth import SmoothRelaxation, WaveRelaxation, shape_of
 from netproof.relax.smooth.shapes import smooth_types
 from netproof.relax.softmax import SoftmaxRelaxation
-from netproof.relax.steps import FloorRelaxation, RoundRelaxation, StepRelaxation
+from netproof.relax.steps import FloorRelaxation, RoundRelaxation, StepRelaxation, WithinRelaxation
 
 __all__ = [
     "Corners",
@@ -74,6 +74,7 @@ register(Product, lambda op: ProductRelaxation())
 register(Step, lambda op: StepRelaxation())
 register(Floor, lambda op: FloorRelaxation())
 register(Round, lambda op: RoundRelaxation())
+register(Within, lambda op: WithinRelaxation(op.least, op.most))
 register(SoftmaxEntry, lambda op: SoftmaxRelaxation(op.arity))
 
 

@@ -98,6 +98,22 @@ class Fan(Family):
 
 
 @dataclass(frozen=True, eq=False)
+class One(Family):
+    """One line on either side, whatever t is."""
+
+    lines: Lines
+
+    def at(self, t: Tensor) -> Lines:
+        return self.lines
+
+    def gradient(self, t: Tensor, coef: Tensor, h: Tensor, out: Tensor) -> None:
+        out.zero_()
+
+    def select(self, index: Tensor) -> One:
+        return One(Lines(*(t if t is None or t.shape[0] == 1 else t[index] for t in self.lines)))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
 class Mix(Family):
     """Two lower lines and two upper ones, mixed by t: between lines that are sound, all are.
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from netproof.core.forms import Interval
 from netproof.numerics import few_roundings, with_vanishing
-from netproof.relax.lines import Line, Mix
+from netproof.relax.lines import Line, Lines, Mix, One
 from netproof.relax.relaxation import THIN, Relaxation
 
 STEEPEST = 2.0**16  # of lines through the foot and the head of a jump: rounding a slope costs its size times |h|
@@ -92,6 +92,37 @@ def _slope(run: Tensor) -> Tensor:
     """Return a slope of at most 1 / run, and at most the steepest."""
     least = 1.0 / STEEPEST
     return torch.where(run > least, (1.0 - 2.0**-20) / run.clamp(min=least), torch.full_like(run, STEEPEST))
+
+
+@dataclass(frozen=True)
+class WithinRelaxation(Relaxation):
+    """One line, x itself; where the bounds leave the numbers it is between, nothing is known.
+
+    Bounds that were rounded to float32 may reach a hair beyond the whole set's: that no value is there, these say.
+    """
+
+    least: float
+    most: float
+    undefined = "its argument may be beyond the integers of its type, or too large for a float to hold them"
+
+    def linear_on(self, h: Interval) -> Tensor:
+        hair = [0.25 + abs(end) * 2.0**-10 for end in (self.least, self.most)]
+        return (h.lower >= self.least - hair[0]) & (h.upper <= self.most + hair[1])
+
+    def family(self, h: Interval, *, proof: bool) -> One:
+        inside = self.linear_on(h)
+        slope, beyond = inside.to(h.lower.dtype), torch.where(inside, 0.0, torch.inf).to(h.lower.dtype)
+        return One(Lines(slope, slope, beyond, -beyond))
+
+    def initial(self, h: Interval) -> Tensor:
+        return torch.zeros_like(h.lower)
+
+    def range(self, h: Interval) -> Interval:
+        inside = (h.lower >= self.least) & (h.upper <= self.most)
+        return Interval(torch.where(inside, h.lower, -torch.inf), torch.where(inside, h.upper, torch.inf))
+
+    def steepest(self, h: Interval) -> Tensor:
+        return torch.ones_like(h.lower)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,11 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
+from onnx import numpy_helper
 
 import netproof
 from netproof.errors import NetproofError
@@ -81,6 +83,41 @@ def test_the_merged_graph_computes_both(tmp_path: Path) -> None:
     single = x[0].float().numpy()
     real = merged.graph.forward(torch.from_numpy(single)[None].double())[0]
     assert np.allclose(merged.replay(single), real, atol=1e-5)
+
+
+@pytest.mark.parametrize("asked", ["(< Y[0,0] W[0,0])", "(> Y[0,0] W[0,0])", "(!= Y[0,0] W[0,0])"])
+def test_networks_that_compute_the_same_never_differ(asked: str, tmp_path: Path) -> None:
+    """Two files with the same weights: no bound tells a tie at every point from a difference."""
+    files = {name: gaussian(0, (2, 6, 6, 1)).save(tmp_path / f"{name}.onnx") for name in "fg"}
+    verdict = netproof.verify(files, save_text(tmp_path, pair(2) + f"(assert {asked})\n"), timeout=20, device="cpu")
+    assert verdict.status == "unsat"
+    assert "are equal" in verdict.reason
+
+
+@pytest.mark.parametrize("asked", ["(<= Y[0,0] W[0,0])", "(< (- Y[0,0] 0.5) W[0,0])"])
+def test_what_equal_outputs_satisfy_is_found(asked: str, tmp_path: Path) -> None:
+    files = {name: gaussian(0, (2, 6, 6, 1)).save(tmp_path / f"{name}.onnx") for name in "fg"}
+    verdict = netproof.verify(files, save_text(tmp_path, pair(2) + f"(assert {asked})\n"), timeout=20, device="cpu")
+    assert verdict.status == "sat"
+
+
+def test_networks_that_differ_in_one_weight_share_what_they_have_alike(tmp_path: Path) -> None:
+    paths = [gaussian(0, (2, 6, 6, 1)).save(tmp_path / f"{name}.onnx") for name in "fg"]
+    other = onnx.load(str(paths[1]))
+    last = numpy_helper.to_array(other.graph.initializer[-1]).copy()
+    last.flat[0] += 0.25
+    other.graph.initializer[-1].CopyFrom(numpy_helper.from_array(last, other.graph.initializer[-1].name))
+    onnx.save(other, str(paths[1]))
+    nets = [read_network(path) for path in paths]
+    merged = Merged((Member("f", nets[0], (0, 1)), Member("g", nets[1], (0, 1))), 2)
+    assert len(merged.graph.nonlinear) == len(nets[0].graph.nonlinear) == 2
+    assert merged.same_outputs == (0, 1)
+    x = torch.randn(7, 2, dtype=torch.float64)
+    parts = [net.graph.forward(inputs).flatten(1) for net, inputs in merged.parts(x)]
+    assert torch.equal(merged.graph.forward(x), torch.cat(parts, 1))
+    files = dict(zip("fg", paths, strict=True))
+    spec = save_text(tmp_path, pair(2) + "(assert (!= Y[0,0] W[0,0]))\n")
+    assert netproof.verify(files, spec, timeout=20, device="cpu").status == "sat"
 
 
 def test_a_network_used_twice_on_one_input_is_there_once(tmp_path: Path) -> None:

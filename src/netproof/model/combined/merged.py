@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netproof.model.graph import Graph, Node
+from netproof.model.combined.alike import are_equal
+from netproof.model.graph import Graph, Node, append
 from netproof.model.moves import Concat, Index, Reshape
 from netproof.model.network import Network
 from netproof.model.ops import Input, Op
@@ -46,6 +47,16 @@ class Merged:
     @cached_property
     def graph(self) -> Graph:
         return merged_graph(self.members, self.size)
+
+    @cached_property
+    def same_outputs(self) -> tuple[int, ...]:
+        """Return for each output the first that is equal to it at every input, itself where there is no other."""
+        if len(self.members) == 1:
+            return tuple(range(self.graph.output.size))
+        vectors = self.graph.output.inputs  # of each member, see `merged_graph`
+        places = [(index, k) for index in vectors for k in range(self.graph.nodes[index].size)]
+        first = {place: k for k, place in reversed(list(enumerate(places)))}
+        return tuple(first[place] for place in places)
 
     @property
     def path(self) -> str:
@@ -86,43 +97,49 @@ class Merged:
 
 
 def merged_graph(members: Sequence[Member], size: int) -> Graph:
-    """Join the members' graphs: (size,) -> (all outputs,). A network that is used twice on one input is there once."""
-    nodes = [Node(0, Input(), (), (size,), "inputs")]
-    done: dict[tuple[int, tuple[int, ...]], int] = {}
-    flat = []
-    for member in members:
-        key = (id(member.network), member.reads)
-        if key not in done:
-            done[key] = _append(nodes, member, size)
-        flat.append(done[key])
+    """Join the members' graphs: (size,) -> (all outputs,). What two of them compute in the same way is there once."""
+    joined = _Joined(size)
+    flat = [joined.output(member) for member in members]
+    nodes = joined.nodes
     sizes = tuple(nodes[i].size for i in flat)
     if len(flat) == 1 and flat[0] == len(nodes) - 1:
         return Graph(tuple(nodes))
-    _add(nodes, Concat(0, sizes, (None,) * len(flat)), tuple(flat), (sum(sizes),), "outputs of all networks")
+    append(nodes, Concat(0, sizes, (None,) * len(flat)), tuple(flat), (sum(sizes),), "outputs of all networks")
     return Graph(tuple(nodes))
 
 
-def _append(nodes: list[Node], member: Member, size: int) -> int:
-    """Add a member's nodes; return the index of its output, flat."""
-    graph, name = member.network.graph, member.name
-    at = 0
-    if member.reads != tuple(range(size)):
-        index = Index(0, torch.tensor(member.reads, dtype=torch.int64), size)
-        at = _add(nodes, index, (0,), (len(member.reads),), f"{name}: inputs")
-    if graph.input.shape != (graph.input.size,):
-        move = Reshape((graph.input.size,), graph.input.shape)
-        at = _add(nodes, move, (at,), graph.input.shape, f"{name}: {graph.input.name}")
-    place = {0: at}
-    for node in graph.nodes[1:]:
-        inputs = tuple(place[i] for i in node.inputs)
-        place[node.index] = _add(nodes, node.op, inputs, node.shape, f"{name}: {node.name}")
-    last = place[graph.output.index]
-    shape = (graph.output.size,)
-    if graph.output.shape == shape:
-        return last
-    return _add(nodes, Reshape(graph.output.shape, shape), (last,), shape, f"{name}: {graph.output.name}, flat")
+class _Joined:
+    """The graph of several members, as far as it is made."""
 
+    def __init__(self, size: int) -> None:
+        self.nodes = [Node(0, Input(), (), (size,), "inputs")]
+        self._size = size
+        self._known: dict[tuple[type[Op], tuple[int, ...]], list[int]] = {}
 
-def _add(nodes: list[Node], op: Op, inputs: tuple[int, ...], shape: tuple[int, ...], name: str) -> int:
-    nodes.append(Node(len(nodes), op, inputs, shape, name))
-    return len(nodes) - 1
+    def output(self, member: Member) -> int:
+        """Add a member's nodes; return the index of its output, flat."""
+        graph, name = member.network.graph, member.name
+        at = 0
+        if member.reads != tuple(range(self._size)):
+            index = Index(0, torch.tensor(member.reads, dtype=torch.int64), self._size)
+            at = self._add(index, (0,), (len(member.reads),), f"{name}: inputs")
+        if graph.input.shape != (graph.input.size,):
+            move = Reshape((graph.input.size,), graph.input.shape)
+            at = self._add(move, (at,), graph.input.shape, f"{name}: {graph.input.name}")
+        place = {0: at}
+        for node in graph.nodes[1:]:
+            inputs = tuple(place[i] for i in node.inputs)
+            place[node.index] = self._add(node.op, inputs, node.shape, f"{name}: {node.name}")
+        last, shape = place[graph.output.index], (graph.output.size,)
+        if graph.output.shape == shape:
+            return last
+        return self._add(Reshape(graph.output.shape, shape), (last,), shape, f"{name}: {graph.output.name}, flat")
+
+    def _add(self, op: Op, inputs: tuple[int, ...], shape: tuple[int, ...], name: str) -> int:
+        """Add a node, unless one is there already that is the same."""
+        known = self._known.setdefault((type(op), inputs), [])
+        for index in known:
+            if self.nodes[index].shape == shape and are_equal(self.nodes[index].op, op):
+                return index
+        known.append(append(self.nodes, op, inputs, shape, name))
+        return known[-1]

@@ -25,6 +25,25 @@ class Stairs(Nonlinear):
 
 
 @dataclass(frozen=True, eq=False)
+class Within(Nonlinear):
+    """x itself, where it lies between two numbers; beyond there is no value."""
+
+    least: float
+    most: float
+
+    def forward(self, *xs: Tensor) -> Tensor:
+        (x,) = xs
+        return torch.where((x >= self.least) & (x <= self.most), x, torch.nan)
+
+    def pull_back(self, coef: Tensor, x: Tensor) -> Tensor:
+        return coef
+
+    def error(self, x: Tensor, e: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return the error of x; beyond the numbers nothing is known."""
+        return torch.where((x - e >= self.least) & (x + e <= self.most), e, torch.inf)
+
+
+@dataclass(frozen=True, eq=False)
 class Step(Stairs):
     """1 where x >= 0, and 0 below."""
 

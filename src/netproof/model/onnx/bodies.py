@@ -11,11 +11,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from netproof.model.onnx.context import Context, Ref, Value
-from netproof.model.onnx.file import FLOATS
-from netproof.model.origin.constant import Constant
-
-_KINDS = {name: kind for kind, name in FLOATS.items()}
+from netproof.model.onnx.context import Context, Ref, Value, element_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +115,4 @@ def _filled(node: onnx.NodeProto, told: Mapping[str, onnx.AttributeProto]) -> on
 def _kind(value: Value | None) -> onnx.TypeProto:
     if value is None:
         return onnx.TypeProto()
-    if isinstance(value, Constant) and not value.is_float:
-        kind = onnx.helper.np_dtype_to_tensor_dtype(value.value.dtype)
-    elif isinstance(value, Constant):
-        kind = _KINDS[str(value.dtype).removeprefix("torch.")]
-    else:
-        kind = _KINDS[value.kind]
-    return onnx.helper.make_tensor_type_proto(kind, value.shape)
+    return onnx.helper.make_tensor_type_proto(element_of(value), value.shape)

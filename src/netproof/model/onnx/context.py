@@ -22,12 +22,12 @@ from netproof.core.limits import LARGEST, entries
 from netproof.core.plug_ins import offered
 from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.graph import Node
-from netproof.model.moves import Reshape
+from netproof.model.moves import Expand, Index, Reshape, Transpose
 from netproof.model.nonlinear import Relu
+from netproof.model.onnx.elements import ZEROS, Held, all_held, held_by, is_real, kind_of, result_elements
 from netproof.model.onnx.file import OnnxFile, read_tensor
 from netproof.model.ops import Affine, Input, Nonlinear, Op
 from netproof.model.origin.constant import Constant
-from netproof.numerics import coarseness
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,17 @@ class Ref:
 
     index: int
     shape: tuple[int, ...]
-    kind: str = "float32"  # of the file's tensor: "float32", "float16" or "float64"
-    holds: str = "reals"  # or "integers", or the "truths" 0 and 1: what a cast to such a type may pass on
-    typed: bool = False  # whether the file's tensor has an integer type or bool: arithmetic there is not that of reals
+    element: int = onnx.TensorProto.FLOAT  # the file's type of it, a TensorProto.DataType: see `elements`
 
 
 Value = Constant | Ref
+
+
+def element_of(value: Value) -> int:
+    """Return the file's type of a value."""
+    return value.element if isinstance(value, Ref) else kind_of(value)
+
+
 TOO_LARGE = f"layers and folded constants may come to {LARGEST} numbers"
 MOST_AXES = 1024  # numbers in a list of axes, sizes or pads: more than any runtime takes
 _ATTRIBUTES = {
@@ -85,49 +90,55 @@ def _load_operators() -> None:
 class Builder:
     """Nodes in topological order, each shape found by running the op on an empty batch."""
 
-    def __init__(self, shape: tuple[int, ...], name: str, kind: str = "float32", room: int = LARGEST) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], name: str, element: int = onnx.TensorProto.FLOAT, room: int = LARGEST
+    ) -> None:
         """Begin with the input alone. `room`: how many numbers the nodes and the folded constants may have in all."""
         self.nodes = [Node(0, Input(), (), shape, name)]
         self.room = room
-        self.kinds = [kind]  # the coarsest type that holds every value of the node as a runtime computes it
+        self.held = [Held(element)]  # of each node
         self.rewritten: dict[str, onnx.NodeProto] = {}  # by their first output: nodes that onnxruntime is given instead
         self.slack: dict[int, Affine] = {}  # of nodes whose constants a runtime rounds: how far its own may lie
         self.argmax: dict[int, tuple[int, bool]] = {}
         self.softmax: dict[int, tuple[int, bool]] = {}  # see `Trace`
 
-    def add(self, op: Op, inputs: Sequence[Ref], name: str, slack: Affine | None = None) -> Ref:
+    def add(
+        self, op: Op, inputs: Sequence[Ref], name: str, slack: Affine | None = None, element: int | None = None
+    ) -> Ref:
+        """Add a node. element: the type that a runtime computes it in, that of the first input where none is said."""
+        element = inputs[0].element if element is None else element
         empty = [torch.zeros(0, *ref.shape, dtype=torch.float64) for ref in inputs]
         shape = tuple(op.forward(*empty).shape[1:])
         if isinstance(op, Nonlinear) and inputs[0].shape != (shape if op.arity == 1 else (op.arity, *shape)):
             raise RuntimeError(f"{op.arity} operands of shape {shape} are not a value of shape {inputs[0].shape}")
         if isinstance(op, Nonlinear) and shape == ():
-            return self._add_to_number(op, inputs[0], name, slack)
+            return self._add_to_number(op, inputs[0], name, slack, element)
         node = Node(len(self.nodes), op, tuple(ref.index for ref in inputs), shape, name)
         self.nodes.append(node)
-        self.kinds.append(self._kind(op, inputs))
+        self.held.append(self._held(op, inputs, element))
         if slack is not None:
             self.slack[node.index] = slack
-        return Ref(node.index, shape, inputs[0].kind)
+        return Ref(node.index, shape, element)
 
-    def _add_to_number(self, op: Nonlinear, x: Ref, name: str, slack: Affine | None) -> Ref:
+    def _held(self, op: Op, inputs: Sequence[Ref], element: int) -> Held:
+        """Return what values a node has: those of its inputs where it only moves them, and 0 where it fills with it."""
+        moves = isinstance(op, Expand | Index) or (isinstance(op, Affine) and not op.fan and op.offset() is None)
+        if not moves and not isinstance(op, Relu):
+            return held_by(element)
+        found = all_held(self.held[ref.index] for ref in inputs)
+        return found if isinstance(op, Expand | Index | Reshape | Transpose) else all_held([found, ZEROS])
+
+    def _add_to_number(self, op: Nonlinear, x: Ref, name: str, slack: Affine | None, element: int) -> Ref:
         """Add a nonlinear op of one number without axes: its neuron has an axis, as all neurons have."""
         line = self.add(Reshape(x.shape, (*x.shape, 1)), [x], name)
-        return self.add(Reshape((1,), ()), [self.add(op, [line], name, slack)], name)
+        return self.add(Reshape((1,), ()), [self.add(op, [line], name, slack, element)], name)
 
-    def _kind(self, op: Op, inputs: Sequence[Ref]) -> str:
-        exact = isinstance(op, Relu) or (isinstance(op, Affine) and not op.fan and op.offset() is None)
-        return finest(*(self.kinds[ref.index] for ref in inputs)) if exact else inputs[0].kind
-
-    def anything(self, shape: tuple[int, ...], name: str) -> Ref:
-        """Add a value of which only the shape is known, in place of one that cannot be converted."""
+    def anything(self, name: str, shape: tuple[int, ...], element: int) -> Ref:
+        """Add a value of which only the shape and the type are known, in place of one that cannot be converted."""
         node = Node(len(self.nodes), Input(), (), shape, name)
         self.nodes.append(node)
-        self.kinds.append(self.kinds[0])
-        return Ref(node.index, shape, self.kinds[0])
-
-
-def finest(*kinds: str) -> str:
-    return min(kinds, key=lambda kind: coarseness(getattr(torch, kind)))
+        self.held.append(held_by(element))
+        return Ref(node.index, shape, element)
 
 
 class Context:
@@ -223,9 +234,33 @@ class Context:
             self.refuse(f"axis {axis} is out of range for {rank} axes")
         return axis % rank
 
-    def held_by(self, ref: Ref) -> str:
-        """Return the coarsest type that holds every value of the node; the file may have cast it to a finer one."""
-        return self.builder.kinds[ref.index]
+    @functools.cached_property
+    def results(self) -> list[int | None]:
+        """Return the element type of each result, None where ONNX leaves it open; refuse inputs that it forbids."""
+        try:
+            return result_elements(self.proto, self._elements, self.opset)
+        except TypeError as error:
+            self.refuse(str(error), "check it with onnx.checker")
+
+    @property
+    def _elements(self) -> list[int | None]:
+        return [None if value is None else element_of(value) for value in self.inputs]
+
+    @functools.cached_property
+    def element(self) -> int:
+        """Return the type that the node computes in: that of its result, or of what it compares."""
+        known = [*self.results[:1], *self._elements]
+        reals = (element for element in known if element is not None and is_real(element))
+        return next(reals, next((element for element in known if element is not None), onnx.TensorProto.FLOAT))
+
+    def held(self, ref: Ref) -> Held:
+        """Return what values a node has; the file may have cast it to a type that holds more."""
+        return self.builder.held[ref.index]
+
+    def holds(self, ref: Ref, held: Held) -> Ref:
+        """Note that a node has such values only; return it."""
+        self.builder.held[ref.index] = held
+        return ref
 
     # --- what was read before, for patterns of several nodes ---
 
@@ -235,7 +270,7 @@ class Context:
 
     def ref(self, index: int) -> Ref:
         """Return the value of a node that was emitted before."""
-        return Ref(index, self.builder.nodes[index].shape, self.builder.kinds[index])
+        return Ref(index, self.builder.nodes[index].shape, self.element)
 
     def slack_of(self, index: int) -> Affine | None:
         """Return how far a runtime's own constants may lie from those of a node."""
@@ -259,7 +294,7 @@ class Context:
     def emit(self, op: Op, *inputs: Ref, slack: Affine | None = None) -> Ref:
         """Add a node. A runtime's own constants may lie up to `slack` from those of the op."""
         try:
-            result = self.builder.add(op, inputs, self.name, slack)
+            result = self.builder.add(op, inputs, self.name, slack, self.element)
         except RuntimeError as error:  # what torch raises for shapes that do not fit
             self.refuse(f"its inputs do not fit: {str(error).splitlines()[0]}", "check it with onnx.checker")
         self.claim(result.shape)
@@ -274,6 +309,12 @@ class Context:
         """Return another node in place of this one."""
         proto = onnx.helper.make_node(op, [f"in{i}" for i in range(len(inputs))], self.proto.output, **attributes)
         return Context(proto, inputs, self.builder, self.file, self.name)
+
+    def with_inputs(self, inputs: list[Value | None]) -> Context:
+        """Return the same node, with the types that it has, where numbers stand for its inputs."""
+        other = Context(self.proto, inputs, self.builder, self.file, self.name)
+        other.__dict__.update(results=self.results, element=self.element)
+        return other
 
     def give_runtime(self, **attributes: Any) -> None:
         """Give onnxruntime the node with these attributes, which mean the same and which it can run."""

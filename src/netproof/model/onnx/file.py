@@ -121,6 +121,11 @@ def type_name(kind: int) -> str:
     return str(known.get(kind, kind))
 
 
+def dtype_name(kind: int) -> str:
+    """Return an element type as numpy and torch name it."""
+    return FLOATS.get(kind) or type_name(kind).lower()
+
+
 def read_tensor(tensor: onnx.TensorProto, name: str, file: OnnxFile) -> Constant:
     """Read an initializer or attribute, exactly; floats become float64."""
     place = f"initializer {name!r}"

@@ -18,7 +18,7 @@ from netproof.errors import ModelError, UsageError
 from netproof.model.moves import Concat, Index, Reshape
 from netproof.model.onnx.bodies import reads
 from netproof.model.onnx.context import Builder, Ref
-from netproof.model.onnx.file import FLOATS, OnnxFile, type_name
+from netproof.model.onnx.file import FLOATS, OnnxFile, dtype_name, type_name
 from netproof.model.onnx.opsets import IR_VERSION, oldest_alike
 from netproof.model.onnx.shapes import Shape, fixed_shape
 from netproof.model.origin.constant import Constant
@@ -114,6 +114,11 @@ class Interface:
             raise self.error(f"its inputs have more than {LARGEST} numbers", remedy="export smaller inputs")
         return infos
 
+    def element(self) -> int:
+        """Return the float type of the inputs that play a part; of all others any number may stand there."""
+        used = [value for value in self.inputs if value.name in self.used]
+        return int((used or self.inputs)[0].type.tensor_type.elem_type)
+
     def input_shape(self) -> Shape:
         """Return the shape of the graph's input: the file's own, or that of the vector of all inputs."""
         infos = self.input_infos()
@@ -121,10 +126,9 @@ class Interface:
 
     def _kind(self, value: onnx.ValueInfoProto) -> str:
         kind = value.type.tensor_type.elem_type
-        if kind in FLOATS:
-            return FLOATS[kind]
-        if value.name not in self.used and len(self.inputs) > 1:
-            return type_name(kind).lower()  # it plays no part, so that any number may stand there
+        unused = value.name not in self.used and len(self.inputs) > 1
+        if kind in FLOATS or unused:  # where it plays no part any number may stand there
+            return dtype_name(kind)
         raise self.error(
             f"input {value.name!r} has type {type_name(kind)}", remedy="export a model with float32 inputs only"
         )
@@ -156,10 +160,10 @@ class Interface:
 
     def enter(self, builder: Builder) -> tuple[Link, ...]:
         """Add a part of the graph's input for each of the file's; return the node of each."""
-        infos, kind = self.input_infos(), builder.kinds[0]
+        infos = self.input_infos()
         if _is_itself(infos):
             return ((infos[0].name, 0),)
-        whole = Ref(0, builder.nodes[0].shape, kind)
+        whole = Ref(0, builder.nodes[0].shape, self.element())
         size, start = whole.shape[0], 0
         links: list[Link] = []
         for info in infos:

@@ -11,17 +11,17 @@ import onnx
 import torch
 
 from netproof.core.limits import LARGEST
-from netproof.errors import UnsupportedOp
+from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.graph import Graph
 from netproof.model.onnx import operators  # noqa: F401 (it registers the converters)
 from netproof.model.onnx.bodies import Body, body, branch, has_body, reads
-from netproof.model.onnx.context import Builder, Context, Ref, Value, is_known
-from netproof.model.onnx.file import FLOATS, OnnxFile, read_file, read_tensor
+from netproof.model.onnx.context import Builder, Context, Ref, Value, element_of, is_known
+from netproof.model.onnx.file import FLOATS, OnnxFile, dtype_name, read_file, read_tensor
 from netproof.model.onnx.folding.fold import constant_attribute, fold, foldable
 from netproof.model.onnx.interface import Interface, join_outputs
 from netproof.model.onnx.rewrite.simplify import constant_output, simplify
 from netproof.model.onnx.rewrite.twins import merge_twins
-from netproof.model.onnx.shapes import declared_shapes, result_shapes
+from netproof.model.onnx.shapes import declared_forms, result_forms
 from netproof.model.onnx.typed import converted, refuse_integers
 from netproof.model.onnx.unbounded import no_bounds
 from netproof.model.origin.constant import Constant
@@ -47,7 +47,25 @@ class Reading:
 
 def read_graph(file: OnnxFile, outputs: Sequence[str] | None = None) -> Reading:
     """Read the real-valued network that the file's weights define, float64: all its outputs, or tensors by name."""
-    return _Reader(file, outputs).read()
+    try:
+        return _Reader(file, outputs).read()
+    except UnsupportedOp as error:
+        failed = error.with_traceback(None)  # so that nothing keeps what was read so far
+    several = [value.name for value in file.model.graph.output] if outputs is None else []
+    fine = [name for name in several if len(several) > 1 and _can_read(file, name)]
+    if fine:
+        named = " ".join(f"--output {name}" for name in fine)
+        failed.remedy = f"ask for the outputs that it has bounds for: {named}"
+    raise failed
+
+
+def _can_read(file: OnnxFile, output: str) -> bool:
+    """Say whether one output of a file can be read without the others."""
+    try:
+        _Reader(file, [output]).read()
+    except ModelError:
+        return False
+    return True
 
 
 def unsupported_nodes(file: OnnxFile | str | Path, outputs: Sequence[str] | None = None) -> list[UnsupportedOp]:
@@ -74,8 +92,8 @@ def _nothing(name: str) -> None:
     """Answer for a body that takes nothing from around it."""
 
 
-def _kind(value: Value) -> str:
-    return value.kind if isinstance(value, Ref) else str(value.dtype).removeprefix("torch.")
+def _info(name: str, value: Value) -> TensorInfo:
+    return TensorInfo(name, value.shape, dtype_name(element_of(value)))
 
 
 class _Reader:
@@ -101,7 +119,7 @@ class _Reader:
         for node in self.order:
             self._convert(node, builder)
         values = [self._output(name) for name in self.interface.outputs]
-        outputs = tuple(TensorInfo(n, v.shape, _kind(v)) for n, v in zip(self.interface.outputs, values, strict=True))
+        outputs = tuple(map(_info, self.interface.outputs, values))
         result = self._joined(builder, values)
         kinds = sorted(self.dtypes)
         self.notes += [f"{kind} weights are read exactly" for kind in kinds if kind != "float32"]
@@ -124,7 +142,9 @@ class _Reader:
         )
         inputs = self.interface.input_infos()
         runnable = self.interface.runnable(builder.rewritten)
-        return Reading(graph, trace, runnable, tuple(kinds), tuple(self.notes), inputs, outputs, builder.kinds[0])
+        return Reading(
+            graph, trace, runnable, tuple(kinds), tuple(self.notes), inputs, outputs, FLOATS[self.interface.element()]
+        )
 
     def _output(self, name: str) -> Value:
         value = self._value(name, self._name(self.order[-1]) if self.order else "")
@@ -150,13 +170,12 @@ class _Reader:
 
     def _builder(self) -> Builder:
         """Begin a graph with its input, and the file's inputs as parts of it."""
-        infos = self.interface.input_infos()
-        kind = next((info.dtype for info in infos if info.name in self.interface.used), infos[0].dtype)
+        infos, element = self.interface.input_infos(), self.interface.element()
         name = together(info.name for info in infos)
-        builder = Builder(self.interface.input_shape(), name, kind, LARGEST + len(self.file.data))
+        builder = Builder(self.interface.input_shape(), name, element, LARGEST + len(self.file.data))
         self.links = self.interface.enter(builder)
         for (tensor, index), info in zip(self.links, infos, strict=True):
-            self.values[tensor] = Ref(index, info.shape, kind)
+            self.values[tensor] = Ref(index, info.shape, element)
             self.tensors[index] = tensor
         return builder
 
@@ -305,7 +324,7 @@ class _Reader:
         where that is not known, or where it would be a constant, what needs it is judged by its operator alone.
         """
         builder = self._builder()
-        declared = declared_shapes(self.file.model.graph)
+        declared = declared_forms(self.file.model.graph)
         for node in self.order:
             taken = [i for i in reads(node) if i and i not in self.unread]
             known = all(i in self.values or i in self.initializers for i in taken)
@@ -318,8 +337,7 @@ class _Reader:
                 yield error
             if known and any(isinstance(self.values.get(i), Ref) for i in node.input):
                 values = {i: self._value(i, self._name(node)) for i in node.input if i and i not in self.unread}
-                inputs = {i: value.shape if isinstance(value, Ref) else value for i, value in values.items()}
-                shapes = {**declared, **result_shapes(node, inputs, self.file.opset)}
+                forms = {**declared, **result_forms(node, values, self.file.opset)}
                 for output in node.output:
-                    if output in shapes:
-                        self.values[output] = builder.anything(shapes[output], output)
+                    if output in forms:
+                        self.values[output] = builder.anything(output, *forms[output])

@@ -1,4 +1,4 @@
-"""Shapes that an ONNX file declares, or that onnx infers of one node. A symbolic batch counts as 1."""
+"""Shapes and types that an ONNX file declares, or that onnx infers of one node. A symbolic batch counts as 1."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import onnx
 
+from netproof.model.onnx.context import Value, element_of
 from netproof.model.origin.constant import Constant
 
 Shape = tuple[int, ...]
+Form = tuple[Shape, int]  # with the element type, a TensorProto.DataType
 
 
 def fixed_shape(kind: onnx.TypeProto) -> Shape | None:
@@ -27,14 +29,14 @@ def fixed_shape(kind: onnx.TypeProto) -> Shape | None:
     return tuple(shape)
 
 
-def declared_shapes(graph: onnx.GraphProto) -> dict[str, Shape]:
-    """Return by name the shapes that the file declares for its values."""
+def declared_forms(graph: onnx.GraphProto) -> dict[str, Form]:
+    """Return by name the shapes and types that the file declares for its values."""
     return _fixed((value.name, value.type) for value in (*graph.value_info, *graph.output))
 
 
-def result_shapes(node: onnx.NodeProto, inputs: Mapping[str, Shape | Constant], opset: int) -> dict[str, Shape]:
-    """Infer by name the shapes of a node's results, by onnx; those that it cannot infer are left out."""
-    kinds = {name: _kind(value) for name, value in inputs.items()}
+def result_forms(node: onnx.NodeProto, inputs: Mapping[str, Value], opset: int) -> dict[str, Form]:
+    """Infer by name the shapes and types of a node's results, by onnx; those that it cannot infer are left out."""
+    kinds = {name: onnx.helper.make_tensor_type_proto(element_of(v), v.shape) for name, v in inputs.items()}
     data = {
         name: onnx.numpy_helper.from_array(np.asarray(value.value))
         for name, value in inputs.items()
@@ -48,13 +50,6 @@ def result_shapes(node: onnx.NodeProto, inputs: Mapping[str, Shape | Constant], 
     return _fixed(found.items())
 
 
-def _kind(value: Shape | Constant) -> onnx.TypeProto:
-    if not isinstance(value, Constant):
-        return onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, value)
-    dtype = np.dtype(np.float32) if value.is_float else np.asarray(value.value).dtype
-    return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(dtype), value.shape)
-
-
-def _fixed(values: Iterable[tuple[str, onnx.TypeProto]]) -> dict[str, Shape]:
-    shapes = ((name, fixed_shape(kind)) for name, kind in values)
-    return {name: shape for name, shape in shapes if shape is not None}
+def _fixed(values: Iterable[tuple[str, onnx.TypeProto]]) -> dict[str, Form]:
+    forms = ((name, fixed_shape(kind), kind.tensor_type.elem_type) for name, kind in values)
+    return {name: (shape, element) for name, shape, element in forms if shape is not None and element}

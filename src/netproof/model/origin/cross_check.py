@@ -283,7 +283,7 @@ class _Answer:
         dtype = getattr(torch, found.dtype.name, None)
         finite = np.isfinite(found).reshape(len(found), -1).all(1)
         value = torch.from_numpy(found.astype(np.float64))
-        if found.dtype.kind in "bi":  # truth values and integers, which are computed without rounding
+        if found.dtype.kind in "biu":  # truth values and integers, which are computed without rounding
             dtype = torch.float64
         return _Answer(value, dtype if dtype in FLOATS else None, torch.from_numpy(finite), bool(finite.all()))
 

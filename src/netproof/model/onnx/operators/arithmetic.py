@@ -127,12 +127,12 @@ def gemm_by_constant(c: Context) -> Value:
         weight = constant.multiply(right if c.attr("transB", 0) else transposed(right), alpha)
         bias = _bias(addend, weight.shape[0])
         y = linear(c, x, weight, bias)
-        return y if bias is not None or addend is None else plus(c, y, addend, beta)
+        return y if bias is not None or addend is None else with_addend(c, y, addend, beta)
     assert isinstance(right, Ref)
     x = right if c.attr("transB", 0) else swap_last(c, right)
     weight = constant.multiply(transposed(left) if c.attr("transA", 0) else left, alpha)
     y = swap_last(c, linear(c, x, weight))
-    return y if addend is None else plus(c, y, addend, beta)
+    return y if addend is None else with_addend(c, y, addend, beta)
 
 
 def _bias(addend: Value | None, outputs: int) -> Constant | None:
@@ -142,14 +142,11 @@ def _bias(addend: Value | None, outputs: int) -> Constant | None:
     return reshaped(addend, (outputs,))
 
 
-def plus(c: Context, y: Ref, addend: Value, beta: Constant) -> Ref:
+def with_addend(c: Context, y: Ref, addend: Value, beta: Constant) -> Ref:
+    """Add what a Gemm node adds to its product; beta is in an addend already that is a constant."""
     if broadcast(c, y.shape, addend.shape) != y.shape:
         c.refuse(f"its addend {addend.shape} does not fit a product of shape {y.shape}")
-    if isinstance(addend, Constant):
-        return scale(c, y, None, addend)
-    if beta.value != 1.0:
-        addend = scale(c, addend, beta)
-    return c.emit(Sum((1, 1)), y, expand(c, addend, y.shape))
+    return added(c, y, addend if isinstance(addend, Constant) or beta.value == 1.0 else scale(c, addend, beta))
 
 
 # --- elementwise arithmetic --------------------------------------------------------------------------------
@@ -273,6 +270,12 @@ def reduce_axes(c: Context, x: Ref, axes: tuple[int, ...], *, mean: bool, keep: 
         return y
     rest = tuple(size for axis, size in enumerate(y.shape) if axis not in axes)
     return c.emit(Reshape(y.shape, rest), y)
+
+
+def deviations(c: Context, x: Ref, axes: tuple[int, ...]) -> tuple[Ref, Ref]:
+    """Add x − mean over the axes, and the mean, whose axes stay with size 1."""
+    mean = reduce_axes(c, x, axes, mean=True, keep=True)
+    return c.emit(Sum((1, -1)), x, expand(c, mean, x.shape)), mean
 
 
 # --- activations -------------------------------------------------------------------------------------------

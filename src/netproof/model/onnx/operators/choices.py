@@ -15,7 +15,7 @@ from netproof.model.affine import Scale, Sum
 from netproof.model.nonlinear import Relu
 from netproof.model.nonlinear.steps import Step
 from netproof.model.onnx.context import Context, Ref, Value, converts
-from netproof.model.onnx.operators.arithmetic import broadcast, expand, scale
+from netproof.model.onnx.operators.arithmetic import added, broadcast, expand, scale
 from netproof.model.onnx.operators.products import product
 from netproof.model.onnx.operators.steps import difference
 from netproof.model.origin import constant
@@ -30,20 +30,28 @@ ONE, MINUS, ZERO = (constant.constant(number) for number in (1.0, -1.0, 0.0))
 def _where(c: Context) -> Value:
     """Choose by a constant, exactly; by a comparison with a hinge and a step where that is exact, else by a product."""
     condition, a, b = c.value(0), c.value(1), c.value(2)
+    found = _chosen(c, condition, a, b)
+    whole = _is_whole(c, a) and _is_whole(c, b)  # then what is chosen is so too
+    return c.holds(found, replace(c.held(found), whole=True)) if whole else found
+
+
+def _is_whole(c: Context, value: Value) -> bool:
+    """Say whether a value is made of integers, exactly."""
+    if isinstance(value, Ref):
+        return c.held(value).whole
+    exact = not constant.loose(constant.radius, value) and not constant.loose(constant.slack, value)
+    return exact and bool((value.value == np.floor(value.value)).all())
+
+
+def _chosen(c: Context, condition: Value, a: Value, b: Value) -> Ref:
     shape = broadcast(c, condition.shape, a.shape, b.shape)
     if isinstance(condition, Constant):
         return _by_constant(c, condition.value.astype(bool), a, b, shape)
     if isinstance(a, Constant) and isinstance(b, Constant):
-        return _of_type(c, expand(c, scale(c, condition, constant.subtract(a, b), b), shape), a)
-    found = _hinged(c, condition, a, b, shape) or _plus(c, b, product(c, difference(c, a, b), condition), shape)
-    return _of_type(c, found, a)
-
-
-def _of_type(c: Context, found: Ref, a: Value) -> Ref:
-    """Return what was chosen with the type of what it was chosen from: the condition has one of its own."""
-    kind = a.kind if isinstance(a, Ref) else str(a.dtype).removeprefix("torch.")
-    c.builder.kinds[found.index] = kind
-    return replace(found, kind=kind)
+        return expand(c, scale(c, condition, constant.subtract(a, b), b), shape)
+    return _hinged(c, condition, a, b, shape) or added(
+        c, expand(c, product(c, difference(c, a, b), condition), shape), b
+    )
 
 
 def _by_constant(c: Context, mask: np.ndarray, a: Value, b: Value, shape: tuple[int, ...]) -> Ref:
@@ -65,13 +73,6 @@ def _masked(c: Context, value: Value, by: Constant) -> Value:
     return moved
 
 
-def _plus(c: Context, b: Value, change: Ref, shape: tuple[int, ...]) -> Ref:
-    change = expand(c, change, shape)
-    if isinstance(b, Constant):
-        return scale(c, change, None, b)
-    return c.emit(Sum((1, 1)), expand(c, b, shape), change)
-
-
 # --- a comparison that makes it piecewise linear -----------------------------------------------------------
 
 
@@ -91,10 +92,10 @@ def _hinged(c: Context, condition: Ref, a: Value, b: Value, shape: tuple[int, ..
         line = _line(*found)  # type: ignore[arg-type]
         if line is not None:
             slope, jump = line
-            change = scale(c, c.emit(Relu(), Ref(h, shape, condition.kind)), slope)
+            change = scale(c, c.emit(Relu(), c.ref(h)), slope)
             if np.any(jump.value):
-                change = c.emit(Sum((1, 1)), change, scale(c, Ref(step, shape, condition.kind), jump))
-            return _plus(c, b, change, shape)
+                change = c.emit(Sum((1, 1)), change, scale(c, c.ref(step), jump))
+            return added(c, change, b)
     return None
 
 

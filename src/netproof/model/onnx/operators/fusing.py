@@ -32,6 +32,7 @@ from netproof.model.nonlinear.smooth import (
     TanhGate,
 )
 from netproof.model.onnx.context import Context, Ref
+from netproof.model.onnx.file import FLOATS
 from netproof.model.onnx.operators.arithmetic import scale
 from netproof.model.ops import Affine
 from netproof.model.origin import constant
@@ -159,7 +160,9 @@ def _of_multiple(c: Context, x: Ref, index: int, make: Callable[[Ref], Ref]) -> 
     op = c.made(index).op
     if not isinstance(op, Scale) or c.made(index).inputs != (x.index,) or op.add is not None or op.mult is None:
         return None
-    multiple = Constant(op.mult.numpy(), _factors(op.radius), _factors(c.slack_of(index)), getattr(torch, x.kind))
+    multiple = Constant(
+        op.mult.numpy(), _factors(op.radius), _factors(c.slack_of(index)), getattr(torch, FLOATS[x.element])
+    )
     inverse = constant.divide(constant.constant(1.0), multiple)
     if not all(np.isfinite(part).all() for part in (inverse.value, inverse.radius, inverse.slack) if part is not None):
         return None

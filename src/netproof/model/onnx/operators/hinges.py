@@ -139,13 +139,20 @@ def _limit(c: Context, name: str, position: int) -> Value | None:
     return None if beyond else found
 
 
+def clipped(c: Context, x: Ref, lower: Constant, upper: Constant) -> Ref:
+    """Return x between two constants: two hinges, one behind the other, exactly."""
+    found = minimum(c, maximum(c, x, lower), upper)
+    assert isinstance(found, Ref)
+    return found
+
+
 @converts("HardSigmoid")
 def _hard_sigmoid(c: Context) -> Value:
     """Write max(0, min(1, alpha·x + beta)) as two hinges, exactly, with the file's float32 alpha and beta."""
     alpha = Constant(np.asarray(c.attr("alpha", float(np.float32(0.2))), dtype=np.float64))
     beta = Constant(np.asarray(c.attr("beta", 0.5), dtype=np.float64))
     line = scale(c, c.node(0), alpha, beta)
-    return minimum(c, maximum(c, line, constant.constant(0.0)), constant.constant(1.0))
+    return clipped(c, line, constant.constant(0.0), constant.constant(1.0))
 
 
 @converts("Abs")

@@ -180,7 +180,7 @@ def _split(c: Context) -> list[Value]:
     for name, stop, size in wanted:
         if name and size == 0:
             empty = np.zeros((*x.shape[:axis], 0, *x.shape[axis + 1 :]))
-            parts_of.append(Constant(empty, dtype=getattr(torch, x.kind)))
+            parts_of.append(Constant(empty))
         else:
             parts_of.append(select(c, x, axis, np.arange(stop - size, stop)) if name else x)
     return parts_of

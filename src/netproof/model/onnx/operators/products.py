@@ -7,11 +7,11 @@ from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import (
     gemm_by_constant,
     matmul_by_constant,
-    plus,
     reciprocal,
     reduce_axes,
     scale,
     swap_last,
+    with_addend,
 )
 from netproof.model.onnx.operators.fusing import fused_product, fused_quotient, inverse
 from netproof.model.onnx.operators.moves import reshape, stacked
@@ -95,4 +95,4 @@ def _gemm(c: Context) -> Value:
     addend = c.input(2)
     if addend is None:
         return y
-    return plus(c, y, constant.multiply(addend, beta) if isinstance(addend, Constant) else addend, beta)
+    return with_addend(c, y, constant.multiply(addend, beta) if isinstance(addend, Constant) else addend, beta)

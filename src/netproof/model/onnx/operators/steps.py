@@ -13,13 +13,15 @@ from onnx import TensorProto
 
 from netproof.model.affine import Sum
 from netproof.model.nonlinear import Relu
-from netproof.model.nonlinear.steps import Floor, Round, Step
-from netproof.model.onnx.context import Context, Ref, Value, converts, finest
-from netproof.model.onnx.file import FLOATS, INTEGERS
+from netproof.model.nonlinear.steps import Floor, Round, Step, Within
+from netproof.model.onnx.context import Context, Ref, Value, converts
+from netproof.model.onnx.elements import limits, spanned
+from netproof.model.onnx.file import FLOATS
 from netproof.model.onnx.operators.arithmetic import added, broadcast, expand, scale
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 
+MOST_CUT = 2**24  # the largest integer that a float is cast to
 ONE, MINUS, HALF = (constant.constant(number) for number in (1.0, -1.0, 0.5))
 
 
@@ -43,18 +45,13 @@ def difference(c: Context, a: Value, b: Value) -> Ref:
     return c.emit(Sum((1, -1)), expand(c, a, shape), expand(c, b, shape))
 
 
-def truth_of(truth: Ref) -> Ref:
-    """Mark a number that is 0 or 1 as a truth value."""
-    return replace(truth, holds="truths", typed=True)
-
-
 def at_least(c: Context, a: Value, b: Value) -> Ref:
     """Return [a >= b].
 
     Integers are compared half-way between them, where none of them is: at a jump of its own a step has no one value on
     bounds that were rounded.
     """
-    if not _is_whole(a) or not _is_whole(b):
+    if not _is_whole(c, a) or not _is_whole(c, b):
         return c.emit(Step(), difference(c, a, b))
     if isinstance(a, Constant):
         a = constant.constant(np.floor(a.value))
@@ -63,10 +60,10 @@ def at_least(c: Context, a: Value, b: Value) -> Ref:
     return c.emit(Step(), scale(c, difference(c, a, b), None, HALF))
 
 
-def _is_whole(value: Value) -> bool:
+def _is_whole(c: Context, value: Value) -> bool:
     """Say whether it holds integers; an exact constant can be rounded to one, where the other value does."""
     if isinstance(value, Ref):
-        return value.holds != "reals"
+        return c.held(value).whole
     return not constant.loose(constant.radius, value) and not constant.loose(constant.slack, value)
 
 
@@ -77,24 +74,24 @@ def _is_whole(value: Value) -> bool:
 def _sign(c: Context) -> Value:
     """Write it as [x >= 0] − [−x >= 0], each bounded as a step that is sound at the jump."""
     x = c.node(0)
-    return _integers(c.emit(Sum((1, -1)), c.emit(Step(), x), c.emit(Step(), negated(c, x))))
+    return _whole(c, c.emit(Sum((1, -1)), c.emit(Step(), x), c.emit(Step(), negated(c, x))))
 
 
-def _integers(x: Ref) -> Ref:
-    return replace(x, holds="integers")
+def _whole(c: Context, x: Ref) -> Ref:
+    return c.holds(x, replace(c.held(x), whole=True))
 
 
 @converts("Floor", "Ceil")
 def _floor(c: Context) -> Value:
     """Bound it as stairs that are sound at every jump; a ceiling is the floor of −x, negated."""
     x = c.node(0)
-    return _integers(c.emit(Floor(), x) if c.op == "Floor" else negated(c, c.emit(Floor(), negated(c, x))))
+    return _whole(c, c.emit(Floor(), x) if c.op == "Floor" else negated(c, c.emit(Floor(), negated(c, x))))
 
 
 @converts("Round")
 def _round(c: Context) -> Value:
     """Bound rounding to the nearest integer, ties to even, as stairs that are sound at every jump."""
-    return _integers(c.emit(Round(), c.node(0)))
+    return _whole(c, c.emit(Round(), c.node(0)))
 
 
 @converts("ThresholdedRelu")
@@ -139,13 +136,13 @@ def _compare(c: Context) -> Value:
         found = scale(c, both, None, MINUS)
     else:
         found = at_least(c, a, b) if c.op == "GreaterOrEqual" else at_least(c, b, a)
-    return truth_of(found)
+    return found
 
 
 @converts("Not")
 def _not(c: Context) -> Value:
     """Write it as 1 − p."""
-    return truth_of(opposite(c, c.node(0)))
+    return opposite(c, c.node(0))
 
 
 @converts("And", "Or", "Xor")
@@ -157,9 +154,9 @@ def _logic(c: Context) -> Value:
     total = added(c, p, q)
     both = c.emit(Relu(), scale(c, total, None, MINUS))
     if c.op == "And":
-        return truth_of(both)
+        return both
     less = both if c.op == "Or" else scale(c, both, constant.constant(2.0))
-    return truth_of(c.emit(Sum((1, -1)), total, less))
+    return c.emit(Sum((1, -1)), total, less)
 
 
 def _number(value: Value) -> Value:
@@ -174,25 +171,41 @@ def _number(value: Value) -> Value:
 
 @converts("Cast")
 def _cast(c: Context) -> Value:
-    """Pass the value on, if the new type holds every value of the old one; else refuse. A cast to bool is x ≠ 0."""
+    """Pass the value on, if the new type holds all of it; cut off what lies behind a point; a cast to bool is x ≠ 0."""
     x, target = c.node(0), c.attr("to")
+    held = c.held(x)
+    if held.fits(target):
+        return x
     if target == TensorProto.BOOL:
-        return truth_of(x if x.holds == "truths" else _is_not_zero(c, x))
+        return _is_not_zero(c, x)
+    if target not in FLOATS and x.element in FLOATS:
+        return _cut_off(c, x, target)
     if target not in FLOATS:
-        # Truth values fit every type, and places of ArgMax these two; a float may be too large for any.
-        fits = (
-            target in INTEGERS if x.holds == "truths" else x.typed and target in (TensorProto.INT32, TensorProto.INT64)
-        )
-        if fits:
-            return replace(x, typed=True)
         c.refuse("it casts a value that depends on the input to a type that may not hold it", "keep it float32")
-    held = c.held_by(x)
-    if x.holds != "truths" and finest(held, FLOATS[target]) != FLOATS[target]:
-        c.refuse(
-            f"it rounds values from {held} to {FLOATS[target]}, which no bound accounts for",
-            "export the model in one float type, without mixed precision",
-        )
-    return replace(x, kind=FLOATS[target], typed=False)
+    c.refuse(
+        f"it rounds values from {FLOATS[held.element]} to {FLOATS[target]}, which no bound accounts for",
+        "export the model in one float type, without mixed precision",
+    )
+
+
+def _cut_off(c: Context, x: Ref, target: int) -> Ref:
+    """Return x without what lies behind its point, for x within the type: floor(relu(x)) − floor(relu(−x)).
+
+    What a runtime does beyond is its own affair, so that there is no bound; nor is there one beyond 2^24, up to which
+    every float type but float16 holds the result.
+    """
+    least, most = limits(target)
+    least, most = max(least, -MOST_CUT), min(most, MOST_CUT)
+    inside = c.emit(Within(least - 0.5, most + 0.5), x)
+    if c.held(x).whole:
+        found = inside
+    else:
+        found = c.emit(Floor(), c.emit(Relu(), inside))
+        if least < 0:
+            found = c.emit(Sum((1, -1)), found, c.emit(Floor(), c.emit(Relu(), negated(c, inside))))
+    held = spanned(least, most)
+    assert held is not None
+    return c.holds(found, held)
 
 
 def _is_not_zero(c: Context, x: Ref) -> Ref:

@@ -85,7 +85,7 @@ def pruned(nodes: list[Node], output: int) -> tuple[Graph, tuple[int, ...]]:
 def constant_output(builder: Builder, value: Tensor, name: str) -> Ref:
     """Add a node that is `value` whatever the input: one entry of the input, expanded, times 0, plus value."""
     source = builder.nodes[0]
-    flat = builder.add(Reshape(source.shape, (source.size,)), [Ref(0, source.shape, builder.kinds[0])], name)
+    flat = builder.add(Reshape(source.shape, (source.size,)), [Ref(0, source.shape, builder.held[0].element)], name)
     first = builder.add(Index(0, torch.tensor([0]), source.size), [flat], name)
     ones = (1,) * value.ndim
     spread = builder.add(Reshape((1,), ones), [first], name)

@@ -11,11 +11,10 @@ import math
 
 import numpy as np
 
-from netproof.model.affine import Sum
 from netproof.model.nonlinear.smooth import InverseRoot, Reciprocal, Sqrt, Square
 from netproof.model.onnx.context import Context, Ref, Value, converts
-from netproof.model.onnx.operators.arithmetic import added, expand, reduce_axes, reshaped, scale
-from netproof.model.onnx.operators.hinges import absolute, maximum, minimum
+from netproof.model.onnx.operators.arithmetic import added, deviations, reduce_axes, reshaped, scale
+from netproof.model.onnx.operators.hinges import absolute, clipped
 from netproof.model.onnx.operators.moves import reshape
 from netproof.model.onnx.operators.products import product
 from netproof.model.origin import constant
@@ -24,12 +23,6 @@ from netproof.model.origin.constant import Constant
 Axes = tuple[int, ...]
 EPSILON = float(np.float32(1e-5))  # what ONNX says in the absence of the attribute, a float32
 TINY_DEVIATION = float(np.float32(1e-9))  # that MeanVarianceNormalization adds to the standard deviation
-
-
-def deviations(c: Context, x: Ref, axes: Axes) -> tuple[Ref, Ref]:
-    """Add x − mean over the axes, and the mean, whose axes stay with size 1."""
-    mean = reduce_axes(c, x, axes, mean=True, keep=True)
-    return c.emit(Sum((1, -1)), x, expand(c, mean, x.shape)), mean
 
 
 def inverse_root(c: Context, x: Ref, axes: Axes, epsilon: Constant) -> Ref:
@@ -46,9 +39,7 @@ def normalised(c: Context, x: Ref, inverse: Ref, most: float) -> Ref:
     They change no value, and bounds of the product alone, which know nothing of what both depend on, may be far larger.
     """
     limit = constant.constant(most * (1.0 + 2.0**-40))
-    y = minimum(c, maximum(c, product(c, x, inverse), constant.negate(limit)), limit)
-    assert isinstance(y, Ref)
-    return y
+    return clipped(c, product(c, x, inverse), constant.negate(limit), limit)
 
 
 def largest_deviation(x: Ref, axes: Axes) -> float:

@@ -17,6 +17,7 @@ from netproof.model.nonlinear import Relu
 from netproof.model.nonlinear.smooth import Sigmoid, Tanh
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import added, linear, scale, transposed
+from netproof.model.onnx.operators.hinges import clipped
 from netproof.model.onnx.operators.moves import joined, reshape, select
 from netproof.model.onnx.operators.products import product
 from netproof.model.ops import Nonlinear
@@ -229,17 +230,9 @@ def _activations(c: Context, d: int, usual: tuple[str, ...]) -> tuple[Activation
     unknown = [name for name in names if name not in ACTIVATIONS]
     if unknown or len(names) != len(usual):
         c.refuse(f"its activations {names}", "export it with Sigmoid, Tanh or Relu")
-    limit = float(c.attr("clip", 0.0))
+    limit = constant.constant(float(c.attr("clip", 0.0)))
 
     def one(name: str) -> Activation:
-        return lambda x: c.emit(ACTIVATIONS[name], _clipped(c, x, limit) if limit else x)
+        return lambda x: c.emit(ACTIVATIONS[name], clipped(c, x, constant.negate(limit), limit) if limit.value else x)
 
     return tuple(one(name) for name in names)
-
-
-def _clipped(c: Context, x: Ref, limit: float) -> Ref:
-    """Add x between ±limit, exactly: relu(x + limit) − relu(x − limit) − limit."""
-    at = constant.constant(limit)
-    low, high = scale(c, x, None, at), scale(c, x, None, constant.negate(at))
-    between = c.emit(Sum((1, -1)), c.emit(Relu(), low), c.emit(Relu(), high))
-    return scale(c, between, None, constant.negate(at))

@@ -7,7 +7,7 @@ import numpy as np
 from netproof.model.affine import Sum
 from netproof.model.nonlinear.smooth import Exp, Log, Sqrt, Square
 from netproof.model.onnx.context import Context, Ref, Value, converts
-from netproof.model.onnx.operators.arithmetic import axes_to_reduce, expand, keeps, reduce_axes
+from netproof.model.onnx.operators.arithmetic import axes_to_reduce, deviations, keeps, reduce_axes
 from netproof.model.onnx.operators.hinges import absolute
 from netproof.model.onnx.operators.moves import joined, reshape, select
 from netproof.model.onnx.operators.products import product
@@ -48,8 +48,7 @@ def _reduce_log_sum(c: Context) -> Value:
 def _reduce_log_sum_exp(c: Context) -> Value:
     """Relax log Σ exp(x_j) as m + log Σ exp(x_j − m) with m the mean, so that a common shift costs nothing."""
     x, axes, keep = c.node(0), _axes(c), keeps(c)
-    mean = reduce_axes(c, x, axes, mean=True, keep=True)
-    away = c.emit(Sum((1, -1)), x, expand(c, mean, x.shape))
+    away, mean = deviations(c, x, axes)
     y = c.emit(Log(), reduce_axes(c, c.emit(Exp(), away), axes, mean=False, keep=True))
     total = c.emit(Sum((1, 1)), mean, y)
     return total if keep else reshape(c, total, [n for axis, n in enumerate(x.shape) if axis not in axes])

@@ -6,20 +6,19 @@ of i·[xᵢ > all before]·[xᵢ >= all after], and a product of two truth value
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from netproof.model.affine import Sum
 from netproof.model.nonlinear import Relu
 from netproof.model.onnx.context import Context, Ref, Value, converts
+from netproof.model.onnx.elements import PLACES
 from netproof.model.onnx.operators.arithmetic import linear, scale
 from netproof.model.onnx.operators.hinges import maximum
 from netproof.model.onnx.operators.moves import joined, reshape, select, turned_last
 from netproof.model.onnx.operators.steps import MINUS, at_least, negated, opposite
 from netproof.model.origin import constant
 
-MOST = 256  # entries that are compared
+MOST = 256  # entries that are compared: their places are 0 to 255, as `PLACES` says
 
 
 @converts("ArgMax", "ArgMin")
@@ -34,7 +33,7 @@ def _arg_extreme(c: Context) -> Value:
     y = turned_last(c, values, axis, lambda z: _place(c, z, last=last))
     if not c.attr("keepdims", 1):
         y = reshape(c, y, [size for i, size in enumerate(y.shape) if i != axis])
-    return replace(y, holds="integers", typed=True)
+    return c.holds(y, PLACES)
 
 
 def _place(c: Context, x: Ref, *, last: bool) -> Ref:

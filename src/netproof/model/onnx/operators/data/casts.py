@@ -8,13 +8,11 @@ import numpy as np
 import torch
 from onnx import helper
 
-from netproof.model.onnx.context import CONVERTERS, Context, Ref, Value, converts
+from netproof.model.onnx.context import CONVERTERS, Context, Ref, Value, converts, element_of
 from netproof.model.onnx.file import FLOATS, INTEGERS
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 from netproof.numerics import coarseness
-
-_KINDS = {name: kind for kind, name in FLOATS.items()}
 
 
 @converts("CastLike")
@@ -30,14 +28,7 @@ def _cast_like(c: Context) -> Value:
 
 def as_cast(c: Context) -> Context:
     """Return a Cast that says which type a CastLike takes from its second input."""
-    like = c.value(1)
-    if isinstance(like, Ref):
-        kind = _KINDS[like.kind]  # integers that depend on the input are refused before
-    elif like.is_float:
-        kind = _KINDS[str(like.dtype).removeprefix("torch.")]
-    else:
-        kind = helper.np_dtype_to_tensor_dtype(like.value.dtype)
-    return c.instead("Cast", [c.value(0)], to=kind)
+    return c.instead("Cast", [c.value(0)], to=element_of(c.value(1)))
 
 
 def cast_constant(c: Context) -> Constant:
@@ -48,7 +39,8 @@ def cast_constant(c: Context) -> Constant:
         if source.is_float:
             return _rounded(c, source, FLOATS[target])
         value = source.value.astype(np.float64)
-        narrow = value.astype(helper.tensor_dtype_to_np_dtype(target))
+        with np.errstate(over="ignore"):  # what overflows is refused below
+            narrow = value.astype(helper.tensor_dtype_to_np_dtype(target))
         if not np.array_equal(narrow.astype(np.float64), value) or np.abs(value).max(initial=0) > 2**53:
             c.refuse(f"an integer does not fit {FLOATS[target]} exactly")
         return Constant(value, dtype=getattr(torch, FLOATS[target]))
