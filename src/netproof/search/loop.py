@@ -59,7 +59,7 @@ class Search(Rounds[Domains]):
         super().__init__(work, Ledger(goal, len(problem.disjuncts), work.device, self._clock.recorder))
         self._second_look, self._start = second_look, start
         self._no_lp = without_lp_form(problem.graph)
-        self._problem, self._goal, self._workers = problem, goal, work.workers
+        self._problem, self._goal, self._work, self._workers = problem, goal, work, work.workers
         self._method = method if self._no_lp is None else replace(method, leaf_lp=False)
         self._effort = Effort.on(work.device, method.extras)
         self._root: Root | None = None
@@ -165,10 +165,15 @@ class Search(Rounds[Domains]):
         if first is None:
             return False
         root, bounds = first
+        bounds = self._first_look(root, bounds)
         self._go_under(root)
         self._whole_bound = float(bounds.domains.bound.min()) if len(bounds.domains) else float("inf")
         self._open(self._filter(bounds))
         return True
+
+    def _first_look(self, root: Root, bounds: Bounds) -> Bounds:
+        """Return what bounding the whole set gave, or better bounds of it that something else proves."""
+        return bounds
 
     def _take_up(self, root: Root, domains: Domains, bounded: bool = True) -> bool:
         """Begin with sub-domains of a root, which another search left open or nobody has bounded yet."""

@@ -1,0 +1,120 @@
+"""Algorithm 1 on networks with hinges and other nonlinearities: first with the others enclosed once and for all.
+
+Where most of what a bound loses is lost at hinges, these are what is worth splitting. Then the enveloped network
+(`bounds/neurons/envelope.py`) is searched first: it loses a little more, and a sub-domain of it costs as much as one of
+a network of these hinges alone, a thousandth where they lie between products of matrices. That search ends by itself:
+in a proof, in leaves that an LP does not decide, or at a point where the enveloped network breaks the property and the
+real one does not. What it did not prove is searched as always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.ascent import Schedule
+from netproof.bounds.base import Bounds, root_domains
+from netproof.bounds.domains import Domains
+from netproof.bounds.dual import Dual, DualPoint
+from netproof.bounds.linear.graph_net import GraphNet
+from netproof.bounds.linear.layers import lost
+from netproof.bounds.neurons.envelope import Enveloped, can_be_enveloped, enveloped, share_of_others
+from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.record import NOTHING
+from netproof.core.forms import Interval
+from netproof.core.verdict import Witness
+from netproof.search.evidence import Outcome
+from netproof.search.goals import Goal, Judge
+from netproof.search.loop import Search
+from netproof.search.method import Start
+
+FEW = 0.5  # of what a bound loses that may be lost elsewhere than at hinges: splits of these can win the larger part
+
+
+class EnvelopeFirst(Search):
+    """The search of the problem as it is, once the enveloped network has settled the targets that it can."""
+
+    def _first_look(self, root: Root, bounds: Bounds) -> Bounds:
+        """Return the bounds of the whole set (one for each target), those raised that the enveloped network proves."""
+        still_open = self._ledger.is_open(bounds.domains).nonzero()[:, 0]
+        if len(still_open) == 0 or not self._is_due(root, bounds.select(still_open)):
+            return bounds
+        found, domains = enveloped(root), bounds.domains
+        targets = domains.target[still_open].cpu()
+        while len(targets) and not self._ledger.done and not self._deadline.expired:
+            goal = _Beneath(self._goal, root, found, targets)
+            outcome = self._search_envelope(root, found, goal)
+            if outcome is None:
+                break
+            proved = domains.bound.clone()
+            proved[targets] = torch.tensor(outcome.bounds, dtype=proved.dtype, device=proved.device)
+            domains = replace(domains, bound=domains.bound.maximum(proved))
+            targets = targets[~goal.hopeless.cpu()] if bool(goal.hopeless.any()) else targets[:0]
+        return replace(bounds, domains=domains)
+
+    def _is_due(self, root: Root, bounds: Bounds) -> bool:
+        """Say whether a sub-domain of the network costs much, and most of what is lost is lost at hinges."""
+        problem = root.problem
+        as_is = problem.own is None and problem.input_set.centre is None and self._clock.recorder is NOTHING
+        if not as_is or self._goal.moves or self._last is not None:
+            return False
+        if not isinstance(root.net32, GraphNet) or not can_be_enveloped(problem.graph):
+            return False
+        worst = bounds.select(bounds.domains.bound.argmin()[None])
+        lines = Dual.of(root, worst.domains, proof=False).packed.at(DualPoint.of(worst.domains).slopes)
+        taken = lost(root.layers, worst.coef, Interval(worst.domains.lower, worst.domains.upper), lines)
+        return share_of_others(root, taken[0]) < FEW
+
+    def _search_envelope(self, root: Root, found: Enveloped, goal: _Beneath) -> Outcome | None:
+        """Search the targets of a goal in the enveloped network; None where there was no time."""
+        problem = found.problem.select(goal.targets)
+        start = build_root(problem, root.device, Schedule(0), self._deadline, [found.known])
+        if start is None:
+            return None
+        search = _Enveloped(problem, self._method, goal, self._work, None, Start(start, root_domains(start), False))
+        outcome = search.run()
+        search.discard()
+        return outcome
+
+
+class _Enveloped(Search):
+    """The search of an enveloped network, which is of no use for a target that it breaks."""
+
+    _goal: _Beneath
+
+    def _may_go_on(self) -> bool:
+        return super()._may_go_on() and not bool(self._goal.hopeless.any())
+
+
+class _Beneath(Goal):
+    """A goal as the enveloped network has it: proofs are proofs, points are tried in the network itself."""
+
+    def __init__(self, goal: Goal, root: Root, found: Enveloped, targets: Tensor) -> None:
+        self._goal, self._found, self.targets = goal, found, targets
+        self._own = targets.to(root.device)  # by target here, which it is there
+        self._judge = Judge(root.graph32.graph, root.rows)
+        self.hopeless = torch.zeros(len(targets), dtype=torch.bool, device=root.device)  # by target: broken here
+
+    @property
+    def witness(self) -> Witness | None:  # type: ignore[override]
+        return self._goal.witness
+
+    @property
+    def upper(self) -> Tensor:  # type: ignore[override]
+        return self._goal.upper[self.targets.to(self._goal.upper.device)]
+
+    def thresholds(self, target: Tensor) -> Tensor:
+        return self._goal.thresholds(self._own[target])
+
+    def proved(self, domains: Domains) -> Tensor:
+        return self._goal.proved(replace(domains, target=self._own[domains.target]))
+
+    def offer(self, judge: Judge, points: Tensor, target: Tensor) -> bool:
+        """Try the network's own part of points; note the targets that the enveloped network breaks at one."""
+        if len(points) == 0:
+            return False
+        value, noise = judge.judge(judge.outputs(points), target)
+        self.hopeless[target[value < -noise]] = True
+        return self._goal.offer(self._judge, self._found.points(points), self._own[target])
