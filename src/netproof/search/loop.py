@@ -160,19 +160,22 @@ class Search(Rounds[Domains]):
         self._report("root", float("-inf"), 0)
         targets = torch.arange(len(self._problem.disjuncts), device=self._device)
         threshold = self._goal.thresholds(targets)
-        first = self._method.bounder.root(self._problem, threshold, self._device, self._deadline, self._clock)
+        first = self._first_root(threshold)
         self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
         if first is None:
             return False
         root, bounds = first
-        bounds = self._first_look(root, bounds)
         self._go_under(root)
         self._whole_bound = float(bounds.domains.bound.min()) if len(bounds.domains) else float("inf")
-        self._open(self._filter(bounds))
+        self._open(self._filter(self._first_look(root, bounds)))
         return True
 
+    def _first_root(self, threshold: Tensor) -> tuple[Root, Bounds] | None:
+        """Return the root to begin with, and what it proves of the whole set; threshold: (target,)."""
+        return self._method.bounder.root(self._problem, threshold, self._device, self._deadline, self._clock)
+
     def _first_look(self, root: Root, bounds: Bounds) -> Bounds:
-        """Return what bounding the whole set gave, or better bounds of it that something else proves."""
+        """Return what a root proves of the whole set, or more where something else proves it."""
         return bounds
 
     def _take_up(self, root: Root, domains: Domains, bounded: bool = True) -> bool:
@@ -236,6 +239,7 @@ class Search(Rounds[Domains]):
         batch = self._method.batch
         if self._method.most is not None:
             batch = max(batch, min(self._method.most, len(frontier) // SHARE))
+        batch = min(batch, max(1, self._chunk // 2))  # so that the next look at the deadline is not far
         behind = self._effort.lp.is_behind(len(frontier))
         return frontier.pop(min(batch, self._lp_turns.batch) if behind else batch, best=self._full)
 

@@ -13,7 +13,6 @@ it has all that is there for such networks: the condensed form, LPs, tighter roo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,6 +29,7 @@ from netproof.numerics import rounding, with_vanishing
 from netproof.problem.problem import InputSet, Problem
 from netproof.relax import Relaxation, relaxation_of
 from netproof.relax.hinge import HingeRelaxation
+from netproof.relax.parallel import Parallel, parallel_planes
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +43,6 @@ class Enveloped:
     def points(self, points: Tensor) -> Tensor:
         """Return the network's own part of inputs (n, entries): (n, *input)."""
         return points[:, : torch.Size(self.inputs).numel()].reshape(-1, *self.inputs)
-
-
-class Planes(NamedTuple):
-    """s·h + low <= g(h) <= s·h + high, in the shapes of nodes."""
-
-    slope: Tensor  # (*pre): of several operands (arity, *node)
-    low: Tensor  # (*node)
-    high: Tensor
 
 
 def can_be_enveloped(graph: Graph) -> bool:
@@ -97,39 +89,18 @@ def _is_enveloped(node: Node) -> bool:
     return isinstance(node.op, Nonlinear) and not _is_hinge(relaxation_of(node.op))
 
 
-def _planes(root: Root, node: Node) -> Planes:
-    """Return the planes of a node: those of its relaxation to start from, tilted to be parallel."""
-    relaxation, (pre,) = relaxation_of(node.op), node.inputs
-    shape = root.problem.graph.nodes[pre].shape
-    h = root.intervals.of[pre].flat
-    lines = relaxation.family(h, proof=True).at(relaxation.initial(h))
-    slope = lines.lower_slope / 2 + lines.upper_slope / 2
-    own = relaxation.arity, node.size
-    below = torch.zeros_like(lines.upper_intercept) if lines.lower_intercept is None else lines.lower_intercept
-    low, high = (
-        _offset(side, intercept[: node.size], slope, h, own, outward)
-        for side, intercept, outward in ((lines.lower_slope, below, -1), (lines.upper_slope, lines.upper_intercept, 1))
-    )
-    return Planes(slope.view(shape).cpu(), low.view(node.shape).cpu(), high.view(node.shape).cpu())
-
-
-def _offset(
-    steep: Tensor, intercept: Tensor, slope: Tensor, h: Interval, own: tuple[int, int], outward: int
-) -> Tensor:
-    """Return how far steep·h + intercept gets from slope·h on the bounds, rounded outward: (n,).
-
-    steep, slope, h: (arity·n,) by slots; intercept (n,). outward: −1 for the least distance, 1 for the largest.
-    """
-    ends = torch.stack([(steep - slope) * end for end in h])
-    most = (ends.amin(0) if outward < 0 else ends.amax(0)).view(own).sum(0)
-    size = ((steep.abs() + slope.abs()) * h.magnitude).view(own).sum(0) + intercept.abs()
-    return intercept + most + outward * with_vanishing(rounding(size, own[0] + 8), own[0] + 2)
+def _planes(root: Root, node: Node) -> Parallel:
+    """Return parallel planes about a node on the root's bounds: slopes (*pre), which is (arity, *node), and (*node)."""
+    (pre,) = node.inputs
+    found = parallel_planes(relaxation_of(node.op), root.intervals.of[pre].flat)
+    shapes = root.problem.graph.nodes[pre].shape, node.shape, node.shape
+    return Parallel(*(t.view(shape).cpu() for t, shape in zip(found, shapes, strict=True)))
 
 
 class _Noise:
     """The boxes of e and where each is added: after the node, or after the sum that alone reads it."""
 
-    def __init__(self, graph: Graph, planes: dict[int, Planes]) -> None:
+    def __init__(self, graph: Graph, planes: dict[int, Parallel]) -> None:
         self.at: dict[int, tuple[int, int]] = {}  # by node: the first entry and how many
         self.boxes: list[Interval] = []
         self.count = 0
@@ -160,7 +131,7 @@ class _Builder:
         self.nodes = [Node(0, Input(), (), (self._entries,), given.name)]
         self.now = {0: self._taken(0, given.size, given.shape, given.name)}  # by old index
 
-    def take(self, node: Node, planes: Planes | None) -> None:
+    def take(self, node: Node, planes: Parallel | None) -> None:
         """Add a node as it is, or s·h where it has planes."""
         if planes is None:
             self.now[node.index] = self._add(node.op, tuple(self.now[i] for i in node.inputs), node.shape, node.name)

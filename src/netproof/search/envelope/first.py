@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.ascent import Schedule
-from netproof.bounds.base import Bounds, root_domains
+from netproof.bounds.base import Bounds
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.linear.graph_net import GraphNet
@@ -25,10 +25,8 @@ from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.record import NOTHING
 from netproof.core.forms import Interval
 from netproof.core.verdict import Witness
-from netproof.search.evidence import Outcome
 from netproof.search.goals import Goal, Judge
 from netproof.search.loop import Search
-from netproof.search.method import Start
 
 FEW = 0.5  # of what a bound loses that may be lost elsewhere than at hinges: splits of these can win the larger part
 
@@ -45,9 +43,9 @@ class EnvelopeFirst(Search):
         targets = domains.target[still_open].cpu()
         while len(targets) and not self._ledger.done and not self._deadline.expired:
             goal = _Beneath(self._goal, root, found, targets)
-            outcome = self._search_envelope(root, found, goal)
-            if outcome is None:
-                break
+            search = _Enveloped(found.problem.select(targets), self._method, goal, self._work)
+            outcome = search.run()
+            search.discard()
             proved = domains.bound.clone()
             proved[targets] = torch.tensor(outcome.bounds, dtype=proved.dtype, device=proved.device)
             domains = replace(domains, bound=domains.bound.maximum(proved))
@@ -67,22 +65,18 @@ class EnvelopeFirst(Search):
         taken = lost(root.layers, worst.coef, Interval(worst.domains.lower, worst.domains.upper), lines)
         return share_of_others(root, taken[0]) < FEW
 
-    def _search_envelope(self, root: Root, found: Enveloped, goal: _Beneath) -> Outcome | None:
-        """Search the targets of a goal in the enveloped network; None where there was no time."""
-        problem = found.problem.select(goal.targets)
-        start = build_root(problem, root.device, Schedule(0), self._deadline, [found.known])
-        if start is None:
-            return None
-        search = _Enveloped(problem, self._method, goal, self._work, None, Start(start, root_domains(start), False))
-        outcome = search.run()
-        search.discard()
-        return outcome
-
 
 class _Enveloped(Search):
     """The search of an enveloped network, which is of no use for a target that it breaks."""
 
     _goal: _Beneath
+
+    def _first_root(self, threshold: Tensor) -> tuple[Root, Bounds] | None:
+        """Return a root that has what is known of the hinges already."""
+        root = build_root(self._problem, self._device, Schedule(0), self._deadline, [self._goal.found.known])
+        if root is None:
+            return None
+        return root, self._method.bounder.whole(root, threshold, self._deadline, self._clock)
 
     def _may_go_on(self) -> bool:
         return super()._may_go_on() and not bool(self._goal.hopeless.any())
@@ -92,7 +86,7 @@ class _Beneath(Goal):
     """A goal as the enveloped network has it: proofs are proofs, points are tried in the network itself."""
 
     def __init__(self, goal: Goal, root: Root, found: Enveloped, targets: Tensor) -> None:
-        self._goal, self._found, self.targets = goal, found, targets
+        self._goal, self.found, self._targets = goal, found, targets
         self._own = targets.to(root.device)  # by target here, which it is there
         self._judge = Judge(root.graph32.graph, root.rows)
         self.hopeless = torch.zeros(len(targets), dtype=torch.bool, device=root.device)  # by target: broken here
@@ -103,7 +97,7 @@ class _Beneath(Goal):
 
     @property
     def upper(self) -> Tensor:  # type: ignore[override]
-        return self._goal.upper[self.targets.to(self._goal.upper.device)]
+        return self._goal.upper[self._targets.to(self._goal.upper.device)]
 
     def thresholds(self, target: Tensor) -> Tensor:
         return self._goal.thresholds(self._own[target])
@@ -117,4 +111,4 @@ class _Beneath(Goal):
             return False
         value, noise = judge.judge(judge.outputs(points), target)
         self.hopeless[target[value < -noise]] = True
-        return self._goal.offer(self._judge, self._found.points(points), self._own[target])
+        return self._goal.offer(self._judge, self.found.points(points), self._own[target])
