@@ -1,7 +1,8 @@
-"""Networks whose smooth nonlinearities are enclosed once: what holds of them holds of the network, and proofs are kept."""
+"""Networks whose smooth nonlinearities are enclosed once: what holds of them holds of the network itself."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -26,7 +27,7 @@ from netproof.methods.build import build_method
 from netproof.methods.registry import method_info
 from netproof.model.load import read_network
 from netproof.model.moves import SumAxes
-from netproof.problem.problem import Problem
+from netproof.problem.problem import Problem, Rows
 from netproof.search.envelope import first
 from netproof.search.envelope.first import EnvelopeFirst
 from netproof.search.evidence import Outcome
@@ -38,13 +39,15 @@ from support.rational import exact
 
 
 class Encoder(nn.Module):
-    """One head of attention over three tokens and two layers of ReLUs, with sums over both."""
+    """One head of attention over three tokens, as sharp as is asked, and two layers of ReLUs, with sums over both."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, sharp: float) -> None:
         super().__init__()
         torch.manual_seed(seed)
         self.query, self.key, self.value = (nn.Linear(4, 4) for _ in range(3))
         self.hidden, self.back, self.last = nn.Linear(4, 8), nn.Linear(8, 4), nn.Linear(12, 2)
+        self.query.weight.data.mul_(sharp)
+        self.value.weight.data.mul_(sharp)
 
     def forward(self, x: Tensor) -> Tensor:
         score = self.query(x) @ self.key(x).transpose(-1, -2)
@@ -53,9 +56,9 @@ class Encoder(nn.Module):
         return self.last(torch.relu(x).flatten(1))
 
 
-def problem_of(seed: int, radius: float = 0.1, room: float | None = None) -> Problem:
+def problem_of(seed: int, radius: float = 0.1, room: float | None = None, sharp: float = 1.0) -> Problem:
     """The first output against the second; with room, so that the least value seen is that share of the spread."""
-    graph = read_network(Encoder(seed).eval(), (1, 3, 4)).graph
+    graph = read_network(Encoder(seed, sharp).eval(), (1, 3, 4)).graph
     centre = torch.rand(12, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).numpy()
     problem = box_problem(graph, centre - radius, centre + radius, targets_of([[[1.0, -1.0]]]))
     if room is None:
@@ -68,6 +71,13 @@ def problem_of(seed: int, radius: float = 0.1, room: float | None = None) -> Pro
 def values_at(problem: Problem, points: Tensor) -> Tensor:
     y = problem.graph.forward(points).flatten(1)
     return y @ problem.rows.coef[0, 0] - problem.rows.offset[0, 0]
+
+
+def with_an_easy_one(problem: Problem, *, before: bool) -> Problem:
+    """The same with another target, which holds by 5 more."""
+    both = [problem.rows, replace(problem.rows, offset=problem.rows.offset - 5.0)]
+    rows = zip(*(vars(one).values() for one in (reversed(both) if before else both)), strict=True)
+    return replace(problem, rows=Rows(*map(torch.cat, rows)), disjuncts=(0, 1))
 
 
 def plain_root(problem: Problem) -> Root:
@@ -194,19 +204,27 @@ def test_losses_are_counted_once_for_each_neuron() -> None:
 # --- the search ---
 
 
+def no_more_than_named(search: EnvelopeFirst, root: Root) -> None:
+    search._root = root
+    search._ledger.under(root)
+
+
 @pytest.mark.usefixtures("graphs_only")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [1, 2, 4])
 def test_what_holds_is_proved_by_the_envelope(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a single sub-domain of the network itself."""
-    problem = problem_of(seed, 0.05, room=0.4)
+    """Without a single sub-domain of the network itself; the first target needs no search at all."""
+    problem = with_an_easy_one(problem_of(seed, 0.5, room=0.08, sharp=0.1), before=True)
     monkeypatch.setattr(first, "FEW", 1.1)
     monkeypatch.setattr(GraphNet, "climbs_that_fit", lambda self: pytest.fail("the network itself was searched"))
     monkeypatch.setattr(
         EnvelopeFirst, "_go_under", lambda self, root: self._ledger.under(root) or setattr(self, "_root", root)
     )
-    outcome, _ = searched(problem)
+    outcome, stats = searched(problem)
     assert outcome.status == "proved"
-    assert 0 < outcome.bounds[0] <= float(values_at(problem, random_points(problem, 4000, seed)).min())
+    assert stats.domains > 0
+    least = float(values_at(problem, random_points(problem, 4000, seed)).min())
+    assert 0 < outcome.bounds[1] <= least - 5.0
+    assert 1.0 < outcome.bounds[0] <= least
 
 
 @pytest.mark.usefixtures("graphs_only")
@@ -222,11 +240,7 @@ def test_what_is_broken_is_not_proved(seed: int, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.usefixtures("graphs_only")
 def test_what_only_the_envelope_breaks_is_searched_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """A target that the enveloped network breaks is given up there, the other is searched on; the rest is as always."""
-    problem = problem_of(1, 0.2, room=0.002)
-    rows = problem.rows
-    far = rows.offset - 5.0
-    two = replace(rows, **{name: torch.cat([getattr(rows, name)] * 2) for name in ("coef", "strict", "valid")})
-    problem = replace(problem, rows=replace(two, offset=torch.cat([rows.offset, far])), disjuncts=(0, 1))
+    problem = with_an_easy_one(problem_of(1, 0.2, room=0.002), before=False)
     monkeypatch.setattr(first, "FEW", 1.1)
     asked: list[tuple[int, ...]] = []
     hopeless: list[list[bool]] = []
@@ -249,7 +263,7 @@ def test_what_only_the_envelope_breaks_is_searched_as_it_is(monkeypatch: pytest.
     monkeypatch.setattr(Beta, "bound", counted)
     searched(problem, seconds=4.0)
     assert any(any(one) for one in hopeless)
-    assert all(len(now) < len(before) for before, now in zip(asked, asked[1:], strict=False))
+    assert all(len(now) < len(before) for before, now in itertools.pairwise(asked))
     assert plain  # the network itself was searched after it
 
 
