@@ -32,7 +32,7 @@ from netproof.search.envelope import first
 from netproof.search.envelope.first import EnvelopeFirst
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
-from netproof.search.method import Method, Work
+from netproof.search.method import Work
 from support.asking import CPU, root_of
 from support.problems import box_problem, random_points, targets_of
 from support.rational import exact
@@ -86,14 +86,12 @@ def plain_root(problem: Problem) -> Root:
     return root
 
 
-def method() -> Method:
-    return build_method("auto", method_info("auto").options(), CPU)
-
-
-def searched(problem: Problem, **how: Any) -> tuple[Outcome, Stats]:
+def searched(problem: Problem, given: dict[str, str] | None = None, **how: Any) -> tuple[Outcome, Stats]:
     stats = Stats()
     work = Work(CPU, 1, Deadline(how.pop("seconds", 60.0)), stats)
-    search = EnvelopeFirst(problem, method(), Decide(problem, lambda point, target: None), work)
+    method = build_method("auto", method_info("auto").options(given), CPU)
+    assert method.search is EnvelopeFirst
+    search = EnvelopeFirst(problem, method, Decide(problem, lambda point, target: None), work)
     return search.run(**how), stats
 
 
@@ -214,7 +212,7 @@ def no_more_than_named(search: EnvelopeFirst, root: Root) -> None:
 def test_what_holds_is_proved_by_the_envelope(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a single sub-domain of the network itself; the first target needs no search at all."""
     problem = with_an_easy_one(problem_of(seed, 0.5, room=0.08, sharp=0.1), before=True)
-    monkeypatch.setattr(first, "FEW", 1.1)
+    monkeypatch.setattr(first, "ELSEWHERE", 1.1)
     monkeypatch.setattr(GraphNet, "climbs_that_fit", lambda self: pytest.fail("the network itself was searched"))
     monkeypatch.setattr(
         EnvelopeFirst, "_go_under", lambda self, root: self._ledger.under(root) or setattr(self, "_root", root)
@@ -231,7 +229,7 @@ def test_what_holds_is_proved_by_the_envelope(seed: int, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_broken_is_not_proved(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(seed, 0.1, room=-0.02)
-    monkeypatch.setattr(first, "FEW", 1.1)
+    monkeypatch.setattr(first, "ELSEWHERE", 1.1)
     outcome, _ = searched(problem, seconds=2.0)
     assert outcome.status != "proved"
     assert outcome.bounds[0] <= float(values_at(problem, random_points(problem, 4000, seed)).min())
@@ -241,7 +239,7 @@ def test_what_is_broken_is_not_proved(seed: int, monkeypatch: pytest.MonkeyPatch
 def test_what_only_the_envelope_breaks_is_searched_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """A target that the enveloped network breaks is given up there, the other is searched on; the rest is as always."""
     problem = with_an_easy_one(problem_of(1, 0.2, room=0.002), before=False)
-    monkeypatch.setattr(first, "FEW", 1.1)
+    monkeypatch.setattr(first, "ELSEWHERE", 1.1)
     asked: list[tuple[int, ...]] = []
     hopeless: list[list[bool]] = []
     run = first._Enveloped.run
@@ -267,20 +265,24 @@ def test_what_only_the_envelope_breaks_is_searched_as_it_is(monkeypatch: pytest.
     assert plain  # the network itself was searched after it
 
 
-def test_where_a_condensed_network_fits_it_is_not_enveloped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first, "enveloped", lambda root: pytest.fail("enveloped"))
-    searched(problem_of(0, 0.02, room=1.0))
-
-
-@pytest.mark.usefixtures("graphs_only")
-@pytest.mark.parametrize("why", ["records are kept", "most is lost elsewhere", "so many rounds are asked for"])
-def test_it_is_not_due(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first, "enveloped", lambda root: pytest.fail("enveloped"))
-    monkeypatch.setattr(first, "FEW", 0.0 if why == "most is lost elsewhere" else 1.1)
-    if why == "records are kept":
+@pytest.mark.parametrize(
+    "why", ["due", "condensed", "not asked for", "records", "most is lost elsewhere", "so many rounds", "a minimum"]
+)
+def test_when_it_is_due(why: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if why != "condensed":
+        request.getfixturevalue("graphs_only")
+    if why == "records":
         monkeypatch.setattr(first, "NOTHING", object())
         assert first.NOTHING is not NOTHING
-    searched(problem_of(0, 0.1, room=0.01), **({"rounds": 1} if why.startswith("so many") else {"seconds": 3.0}))
+    if why == "a minimum":
+        monkeypatch.setattr(Decide, "moves", True)
+    asked: list[Root] = []
+    monkeypatch.setattr(first, "enveloped", lambda root: asked.append(root) or enveloped(root))
+    monkeypatch.setattr(first, "ELSEWHERE", 0.0 if why == "most is lost elsewhere" else 1.1)
+    given = {"envelope": "false"} if why == "not asked for" else None
+    how = {"rounds": 1} if why == "so many rounds" else {"seconds": 2.0}
+    searched(problem_of(1, 0.5, room=0.08, sharp=0.1), given, **how)
+    assert bool(asked) == (why == "due")
 
 
 # --- rounds that are not long ---

@@ -25,10 +25,9 @@ from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.record import NOTHING
 from netproof.core.forms import Interval
 from netproof.core.verdict import Witness
+from netproof.search.effort import ELSEWHERE
 from netproof.search.goals import Goal, Judge
 from netproof.search.loop import Search
-
-FEW = 0.5  # of what a bound loses that may be lost elsewhere than at hinges: splits of these can win the larger part
 
 
 class EnvelopeFirst(Search):
@@ -56,14 +55,14 @@ class EnvelopeFirst(Search):
         """Say whether a sub-domain of the network costs much, and most of what is lost is lost at hinges."""
         problem = root.problem
         as_is = problem.own is None and problem.input_set.centre is None and self._clock.recorder is NOTHING
-        if not as_is or self._goal.moves or self._last is not None:
+        if not self._method.extras.envelope or not as_is or self._goal.moves or self._last is not None:
             return False
         if not isinstance(root.net32, GraphNet) or not can_be_enveloped(problem.graph):
             return False
         worst = bounds.select(bounds.domains.bound.argmin()[None])
         lines = Dual.of(root, worst.domains, proof=False).packed.at(DualPoint.of(worst.domains).slopes)
         taken = lost(root.layers, worst.coef, Interval(worst.domains.lower, worst.domains.upper), lines)
-        return share_of_others(root, taken[0]) < FEW
+        return share_of_others(root, taken[0]) < ELSEWHERE
 
 
 class _Enveloped(Search):
