@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -73,9 +72,9 @@ def values_at(problem: Problem, points: Tensor) -> Tensor:
     return y @ problem.rows.coef[0, 0] - problem.rows.offset[0, 0]
 
 
-def with_an_easy_one(problem: Problem, *, before: bool) -> Problem:
-    """The same with another target, which holds by 5 more."""
-    both = [problem.rows, replace(problem.rows, offset=problem.rows.offset - 5.0)]
+def with_an_easier_one(problem: Problem, by: float, *, before: bool) -> Problem:
+    """The same with another target, which holds by so much more."""
+    both = [problem.rows, replace(problem.rows, offset=problem.rows.offset - by)]
     rows = zip(*(vars(one).values() for one in (reversed(both) if before else both)), strict=True)
     return replace(problem, rows=Rows(*map(torch.cat, rows)), disjuncts=(0, 1))
 
@@ -211,7 +210,7 @@ def no_more_than_named(search: EnvelopeFirst, root: Root) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 4])
 def test_what_holds_is_proved_by_the_envelope(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a single sub-domain of the network itself; the first target needs no search at all."""
-    problem = with_an_easy_one(problem_of(seed, 0.5, room=0.08, sharp=0.1), before=True)
+    problem = with_an_easier_one(problem_of(seed, 0.5, room=0.08, sharp=0.1), 5.0, before=True)
     monkeypatch.setattr(first, "ELSEWHERE", 1.1)
     monkeypatch.setattr(GraphNet, "climbs_that_fit", lambda self: pytest.fail("the network itself was searched"))
     monkeypatch.setattr(
@@ -238,7 +237,9 @@ def test_what_is_broken_is_not_proved(seed: int, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.usefixtures("graphs_only")
 def test_what_only_the_envelope_breaks_is_searched_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """A target that the enveloped network breaks is given up there, the other is searched on; the rest is as always."""
-    problem = with_an_easy_one(problem_of(1, 0.2, room=0.002), before=False)
+    problem = problem_of(2, 0.5, room=0.04, sharp=0.1)
+    value = values_at(problem, random_points(problem, 4000, 2))
+    problem = with_an_easier_one(problem, 0.04 * float(value.max() - value.min()), before=False)
     monkeypatch.setattr(first, "ELSEWHERE", 1.1)
     asked: list[tuple[int, ...]] = []
     hopeless: list[list[bool]] = []
@@ -259,9 +260,11 @@ def test_what_only_the_envelope_breaks_is_searched_as_it_is(monkeypatch: pytest.
         return bound(self, root, domains, *args)
 
     monkeypatch.setattr(Beta, "bound", counted)
-    searched(problem, seconds=4.0)
-    assert any(any(one) for one in hopeless)
-    assert all(len(now) < len(before) for before, now in itertools.pairwise(asked))
+    outcome, _ = searched(problem, seconds=4.0)
+    assert asked == [(0, 1), (1,)]
+    assert hopeless == [[True, False], [False]]
+    assert outcome.proved[1] == 1
+    assert outcome.bounds[0] < 0 < outcome.bounds[1] <= float(value.min()) + 0.04 * float(value.max() - value.min())
     assert plain  # the network itself was searched after it
 
 
