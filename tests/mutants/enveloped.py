@@ -51,9 +51,9 @@ MUTANTS = (
     Mutant(
         "envelope-targets",
         "search/envelope/first.py",
-        "proved[targets] = torch.tensor(",
-        "proved[: len(targets)] = torch.tensor(",
-        "what is proved of a target is that target's, though others are not asked any more",
+        "proved[place] = max(",
+        "proved[0] = max(",
+        "what is proved of a target is that target's",
         ENVELOPE,
     ),
 )

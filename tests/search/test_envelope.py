@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from netproof.bounds.ascent import Schedule
+from netproof.bounds.base import Clock
 from netproof.bounds.beta import Beta
 from netproof.bounds.condensed.condenser import Condenser
 from netproof.bounds.linear import graph_net
@@ -102,10 +103,17 @@ def graphs_only(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def chosen(root: Root) -> tuple[Tensor, Tensor]:
+    """What a bound of the whole set rests on."""
+    bounds = Beta().whole(root, torch.full((1,), torch.inf), Deadline(None), Clock())
+    return bounds.domains.slopes[0], bounds.coef[0]
+
+
 def noise_at(root: Root, points: Tensor) -> Tensor:
     """The e at which the enveloped network has the values of the network: (point, entries)."""
     graph, values = root.problem.graph, root.problem.graph.values(points)
-    planes = {n.index: envelope._planes(root, n) for n in graph.nodes if envelope._is_enveloped(n)}
+    slopes, coef = chosen(root)
+    planes = {n.index: envelope._planes(root, n, slopes, coef) for n in graph.nodes if envelope._is_enveloped(n)}
     parts = []
     for index, plane in planes.items():
         product = plane.slope * values[graph.nodes[index].inputs[0]]
@@ -122,7 +130,7 @@ def test_the_network_is_inside(seed: int) -> None:
     """At every x there is an e of the box at which the enveloped network has the same value."""
     problem = problem_of(seed)
     root = plain_root(problem)
-    found, points = enveloped(root), random_points(problem, 200, seed)
+    found, points = enveloped(root, *chosen(root)), random_points(problem, 200, seed)
     e = noise_at(root, points)
     inputs = found.problem.input_set
     count = problem.graph.input.size
@@ -141,7 +149,7 @@ def test_the_network_is_inside(seed: int) -> None:
 def test_what_is_known_and_bounded_holds(seed: int) -> None:
     problem = problem_of(seed)
     root = plain_root(problem)
-    found, points = enveloped(root), random_points(problem, 500, seed)
+    found, points = enveloped(root, *chosen(root)), random_points(problem, 500, seed)
     both = torch.cat([points.flatten(1), noise_at(root, points)], 1)
     for value, known in zip(found.problem.graph.values(both), found.known.of, strict=True):
         assert bool(((value >= known.lower - 1e-12) & (value <= known.upper + 1e-12)).all())
@@ -154,7 +162,7 @@ def test_what_is_known_and_bounded_holds(seed: int) -> None:
 def test_only_hinges_are_left_to_split_and_copies_of_their_bounds_are_taken_over() -> None:
     problem = problem_of(0)
     root = plain_root(problem)
-    found = enveloped(root)
+    found = enveloped(root, *chosen(root))
     again = build_root(found.problem, CPU, Schedule(0), Deadline(None), [found.known])
     assert again is not None
     assert {layer.arity for layer in again.layers} == {1}
@@ -242,13 +250,13 @@ def test_what_only_the_envelope_breaks_is_searched_as_it_is(monkeypatch: pytest.
     problem = with_an_easier_one(problem, 0.04 * float(value.max() - value.min()), before=False)
     monkeypatch.setattr(first, "ELSEWHERE", 1.1)
     asked: list[tuple[int, ...]] = []
-    hopeless: list[list[bool]] = []
+    hopeless: list[bool] = []
     run = first._Enveloped.run
 
     def watched(self: Any, *args: Any) -> Outcome:
         asked.append(self._problem.disjuncts)
         found = run(self, *args)
-        hopeless.append(self._goal.hopeless.tolist())
+        hopeless.append(self._goal.hopeless)
         return found
 
     monkeypatch.setattr(first._Enveloped, "run", watched)
@@ -261,8 +269,8 @@ def test_what_only_the_envelope_breaks_is_searched_as_it_is(monkeypatch: pytest.
 
     monkeypatch.setattr(Beta, "bound", counted)
     outcome, _ = searched(problem, seconds=4.0)
-    assert asked == [(0, 1), (1,)]
-    assert hopeless == [[True, False], [False]]
+    assert asked == [(1,), (0,)]
+    assert hopeless == [False, True]
     assert outcome.proved[1] == 1
     assert outcome.bounds[0] < 0 < outcome.bounds[1] <= float(value.min()) + 0.04 * float(value.max() - value.min())
     assert plain  # the network itself was searched after it
@@ -280,7 +288,7 @@ def test_when_it_is_due(why: str, monkeypatch: pytest.MonkeyPatch, request: pyte
     if why == "a minimum":
         monkeypatch.setattr(Decide, "moves", True)
     asked: list[Root] = []
-    monkeypatch.setattr(first, "enveloped", lambda root: asked.append(root) or enveloped(root))
+    monkeypatch.setattr(first, "enveloped", lambda root, *how: asked.append(root) or enveloped(root, *how))
     monkeypatch.setattr(first, "ELSEWHERE", 0.0 if why == "most is lost elsewhere" else 1.1)
     given = {"envelope": "false"} if why == "not asked for" else None
     how = {"rounds": 1} if why == "so many rounds" else {"seconds": 2.0}

@@ -134,12 +134,14 @@ class Conformance:
     def check_parallel(self) -> None:
         """In real arithmetic, without a tolerance, the function lies between its parallel planes."""
         h, by_slots = self.h, Slots(self.relaxation) if self.arity > 1 else self.relaxation
-        slope, low, high = (exact(t) for t in parallel_planes(by_slots, Interval(h.lower.flatten(), h.upper.flatten())))
-        count = len(low)
-        for i, points in enumerate(self.points()):
-            for x in points:
-                left = self.function(*x) - sum((slope[i + k * count] * v for k, v in enumerate(x)), Fraction(0))
-                assert low[i] <= left <= high[i], (self.bounds[i], x)
+        flat, count = Interval(h.lower.flatten(), h.upper.flatten()), h.lower.shape[-1]
+        for t, falls in ((0.25, False), (0.6, True)):
+            given = torch.full_like(flat.lower, t), torch.full((count,), falls)
+            slope, low, high = (exact(t) for t in parallel_planes(by_slots, flat, *given))
+            for i, points in enumerate(self.points()):
+                for x in points:
+                    left = self.function(*x) - sum((slope[i + k * count] * v for k, v in enumerate(x)), Fraction(0))
+                    assert low[i] <= left <= high[i], (self.bounds[i], t, x)
 
     def check_range_and_slopes(self) -> None:
         h = self.h

@@ -20,15 +20,16 @@ class Parallel(NamedTuple):
     high: Tensor  # (n,)
 
 
-def parallel_planes(relaxation: Relaxation, h: Interval) -> Parallel:
-    """Return parallel planes about g on bounds (arity·n,) of h: those that slopes start from, tilted to their mean.
+def parallel_planes(relaxation: Relaxation, h: Interval, t: Tensor, falls: Tensor) -> Parallel:
+    """Return parallel planes about g on bounds (arity·n,) of h: the line that a bound chose, and another beside it.
 
-    Of x·y that tilts nothing: in the middle of McCormick's faces both planes are parallel.
+    t (arity·n,): the parameters of the lines. falls (n,) bool: where the bound's coefficient of g is negative, so that
+    it rests on the upper line; elsewhere it rests on the lower one, and loses no more by these planes.
     """
-    lines = relaxation.family(h, proof=True).at(relaxation.initial(h))
-    count = h.lower.numel() // relaxation.arity
-    slope = lines.lower_slope / 2 + lines.upper_slope / 2
-    below = torch.zeros_like(lines.upper_intercept) if lines.lower_intercept is None else lines.lower_intercept
+    family, start, count = relaxation.family(h, proof=True), relaxation.initial(h), falls.numel()
+    tries = [family.at(one) for one in (t, start, torch.zeros_like(start), torch.ones_like(start))]
+    chosen, slots = tries[0], falls.repeat(relaxation.arity)
+    slope = torch.where(slots, chosen.upper_slope, chosen.lower_slope)
 
     def offset(steep: Tensor, intercept: Tensor, outward: int) -> Tensor:
         """Return how far steep·h + intercept gets below (−1) or above (1) slope·h on the bounds, rounded outward."""
@@ -38,5 +39,8 @@ def parallel_planes(relaxation: Relaxation, h: Interval) -> Parallel:
         slack = with_vanishing(rounding(sizes, relaxation.arity + 8), relaxation.arity + 2)
         return intercept + furthest + outward * slack
 
-    low = offset(lines.lower_slope, below[:count], -1)
-    return Parallel(slope, low, offset(lines.upper_slope, lines.upper_intercept[:count], 1))
+    none = torch.zeros_like(falls, dtype=slope.dtype)
+    belows = (none if one.lower_intercept is None else one.lower_intercept[:count] for one in tries)
+    low = [offset(one.lower_slope, below, -1) for one, below in zip(tries, belows, strict=True)]
+    high = [offset(one.upper_slope, one.upper_intercept[:count], 1) for one in tries]
+    return Parallel(slope, torch.stack(low).amax(0), torch.stack(high).amin(0))

@@ -4,6 +4,7 @@ On the bounds that a root has of h, every g(h) other than a hinge lies between t
 
     g(h) = s·h + e,   e in [low, high].
 
+Which, is said by a bound of the whole set: one of the two is the line that it rests on, so that it loses nothing.
 So at every x there is an e at which the enveloped network, with s·h + e in place of g(h), has the values of the real
 one: what holds for all x and e of a box holds for the network. e is more input, and all that is left is affine or a
 hinge. What a search of it pays for, then, are the hinges, however many products and exponentials lie between them; and
@@ -51,10 +52,14 @@ def can_be_enveloped(graph: Graph) -> bool:
     return kinds == {False, True}
 
 
-def enveloped(root: Root) -> Enveloped:
-    """Envelop a network on the bounds of a root, whose input set is a box."""
+def enveloped(root: Root, slopes: Tensor, coef: Tensor) -> Enveloped:
+    """Envelop a network on the bounds of a root, whose input set is a box.
+
+    slopes, coef (U,): what a bound of the whole set was got with, and the coefficients of the packed neurons in it.
+    """
     problem, graph = root.problem, root.problem.graph
-    planes = {i: _planes(root, graph.nodes[i]) for i in graph.nonlinear if _is_enveloped(graph.nodes[i])}
+    nodes = [graph.nodes[i] for i in graph.nonlinear]
+    planes = {node.index: _planes(root, node, slopes, coef) for node in nodes if _is_enveloped(node)}
     noise = _Noise(graph, planes)
     built = _Builder(graph, noise.count)
     for node in graph.nodes[1:]:
@@ -89,10 +94,16 @@ def _is_enveloped(node: Node) -> bool:
     return isinstance(node.op, Nonlinear) and not _is_hinge(relaxation_of(node.op))
 
 
-def _planes(root: Root, node: Node) -> Parallel:
+def _planes(root: Root, node: Node, slopes: Tensor, coef: Tensor) -> Parallel:
     """Return parallel planes about a node on the root's bounds: slopes (*pre), which is (arity, *node), and (*node)."""
-    (pre,) = node.inputs
-    found = parallel_planes(relaxation_of(node.op), root.intervals.of[pre].flat)
+    (pre,), relaxation = node.inputs, relaxation_of(node.op)
+    h = root.intervals.of[pre].flat
+    t, falls = relaxation.initial(h), torch.zeros(node.size, dtype=torch.bool, device=root.device)
+    for layer in root.layers:
+        if layer.node == node.index:
+            t[layer.index] = slopes[layer.packed].to(t).clamp(0.0, 1.0)
+            falls[layer.outputs] = coef[layer.packed][: len(layer.outputs)] < 0
+    found = parallel_planes(relaxation, h, t, falls)
     shapes = root.problem.graph.nodes[pre].shape, node.shape, node.shape
     return Parallel(*(t.view(shape).cpu() for t, shape in zip(found, shapes, strict=True)))
 

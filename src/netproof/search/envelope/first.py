@@ -1,17 +1,16 @@
 """Algorithm 1 on networks with hinges and other nonlinearities: first with the others enclosed once and for all.
 
 Where most of what a bound loses is lost at hinges, these are what is worth splitting. Then the enveloped network
-(`bounds/neurons/envelope.py`) is searched first: it loses a little more, and a sub-domain of it costs as much as one of
-a network of these hinges alone, a thousandth where they lie between products of matrices. That search ends by itself:
-in a proof, in leaves that an LP does not decide, or at a point where the enveloped network breaks the property and the
-real one does not. What it did not prove is searched as always.
+(`bounds/neurons/envelope.py`) is searched first, for each target with the planes that its bound rests on: a sub-domain
+of it costs as much as one of a network of these hinges alone, a thousandth where they lie between products of matrices.
+That search ends by itself: in a proof, in leaves that an LP does not decide, or at a point where the enveloped network
+breaks the property and the real one does not. What it did not prove is searched as always.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
 from netproof.bounds.ascent import Schedule
@@ -34,22 +33,21 @@ class EnvelopeFirst(Search):
     """The search of the problem as it is, once the enveloped network has settled the targets that it can."""
 
     def _first_look(self, root: Root, bounds: Bounds) -> Bounds:
-        """Return the bounds of the whole set (one for each target), those raised that the enveloped network proves."""
+        """Return the bounds of the whole set (one for each target), those raised that an enveloped network proves."""
         still_open = self._ledger.is_open(bounds.domains).nonzero()[:, 0]
         if len(still_open) == 0 or not self._is_due(root, bounds.select(still_open)):
             return bounds
-        found, domains = enveloped(root), bounds.domains
-        targets = domains.target[still_open].cpu()
-        while len(targets) and not self._ledger.done and not self._deadline.expired:
-            goal = _Beneath(self._goal, root, found, targets)
-            search = _Enveloped(found.problem.select(targets), self._method, goal, self._work)
-            outcome = search.run()
+        proved = bounds.domains.bound.clone()
+        for place in still_open[proved[still_open].argsort(descending=True)].tolist():  # the nearest to a proof first
+            if self._ledger.done or self._deadline.expired:
+                break
+            domain = bounds.domains.select(slice(place, place + 1))
+            found = enveloped(root, domain.slopes[0], bounds.coef[place])
+            goal = _Beneath(self._goal, root, found, domain.target)
+            search = _Enveloped(found.problem.select(domain.target.cpu()), self._method, goal, self._work)
+            proved[place] = max(float(proved[place]), search.run().bounds[0])
             search.discard()
-            proved = domains.bound.clone()
-            proved[targets] = torch.tensor(outcome.bounds, dtype=proved.dtype, device=proved.device)
-            domains = replace(domains, bound=domains.bound.maximum(proved))
-            targets = targets[~goal.hopeless.cpu()] if bool(goal.hopeless.any()) else targets[:0]
-        return replace(bounds, domains=domains)
+        return replace(bounds, domains=replace(bounds.domains, bound=proved))
 
     def _is_due(self, root: Root, bounds: Bounds) -> bool:
         """Say whether a sub-domain of the network costs much, and most of what is lost is lost at hinges."""
@@ -66,7 +64,7 @@ class EnvelopeFirst(Search):
 
 
 class _Enveloped(Search):
-    """The search of an enveloped network, which is of no use for a target that it breaks."""
+    """The search of an enveloped network, which is of no use once that is broken."""
 
     _goal: _Beneath
 
@@ -78,17 +76,16 @@ class _Enveloped(Search):
         return root, self._method.bounder.whole(root, threshold, self._deadline, self._clock)
 
     def _may_go_on(self) -> bool:
-        return super()._may_go_on() and not bool(self._goal.hopeless.any())
+        return super()._may_go_on() and not self._goal.hopeless
 
 
 class _Beneath(Goal):
-    """A goal as the enveloped network has it: proofs are proofs, points are tried in the network itself."""
+    """The goal of one target as its enveloped network has it: proofs are proofs, points are tried in the network."""
 
-    def __init__(self, goal: Goal, root: Root, found: Enveloped, targets: Tensor) -> None:
-        self._goal, self.found, self._targets = goal, found, targets
-        self._own = targets.to(root.device)  # by target here, which it is there
+    def __init__(self, goal: Goal, root: Root, found: Enveloped, target: Tensor) -> None:
+        self._goal, self.found, self._target = goal, found, target  # (1,), on the root's device
         self._judge = Judge(root.graph32.graph, root.rows)
-        self.hopeless = torch.zeros(len(targets), dtype=torch.bool, device=root.device)  # by target: broken here
+        self.hopeless = False  # whether the enveloped network breaks the property
 
     @property
     def witness(self) -> Witness | None:  # type: ignore[override]
@@ -96,18 +93,18 @@ class _Beneath(Goal):
 
     @property
     def upper(self) -> Tensor:  # type: ignore[override]
-        return self._goal.upper[self._targets.to(self._goal.upper.device)]
+        return self._goal.upper[self._target.to(self._goal.upper.device)]
 
     def thresholds(self, target: Tensor) -> Tensor:
-        return self._goal.thresholds(self._own[target])
+        return self._goal.thresholds(self._target[target])
 
     def proved(self, domains: Domains) -> Tensor:
-        return self._goal.proved(replace(domains, target=self._own[domains.target]))
+        return self._goal.proved(replace(domains, target=self._target[domains.target]))
 
     def offer(self, judge: Judge, points: Tensor, target: Tensor) -> bool:
-        """Try the network's own part of points; note the targets that the enveloped network breaks at one."""
+        """Try the network's own part of points; take note where the enveloped network is broken at one."""
         if len(points) == 0:
             return False
         value, noise = judge.judge(judge.outputs(points), target)
-        self.hopeless[target[value < -noise]] = True
-        return self._goal.offer(self._judge, self.found.points(points), self._own[target])
+        self.hopeless = self.hopeless or bool((value < -noise).any())
+        return self._goal.offer(self._judge, self.found.points(points), self._target[target])
