@@ -64,6 +64,7 @@ class Search(Rounds[Domains]):
         self._effort = Effort.on(work.device, method.extras)
         self._root: Root | None = None
         self._asked: tuple[Fraction, ...] | None = None  # by target, the share that was given; None: all
+        self._a_round = 1  # sub-domains picked at most
         self._all_bounded = True  # whether all that is open was bounded under the present root
         self._found_by = "search"
         self._whole_bound = float("-inf")  # of the whole input set under the present root
@@ -219,6 +220,7 @@ class Search(Rounds[Domains]):
             self._effort.with_lp(neurons_of(root), self._method.lp_threshold, self._method.patience)
         most = self._method.batch if self._method.most is None else self._method.most
         self._chunk = max(1, min(2 * most, self._method.bounder.domains_at_once(root)))
+        self._a_round = max(1, self._chunk // 2)  # so that the next look at the deadline is not far
 
     @property
     def _under(self) -> Root:
@@ -239,7 +241,7 @@ class Search(Rounds[Domains]):
         batch = self._method.batch
         if self._method.most is not None:
             batch = max(batch, min(self._method.most, len(frontier) // SHARE))
-        batch = min(batch, max(1, self._chunk // 2))  # so that the next look at the deadline is not far
+        batch = min(batch, self._a_round)
         behind = self._effort.lp.is_behind(len(frontier))
         return frontier.pop(min(batch, self._lp_turns.batch) if behind else batch, best=self._full)
 
