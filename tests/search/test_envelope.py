@@ -296,6 +296,23 @@ def test_when_it_is_due(why: str, monkeypatch: pytest.MonkeyPatch, request: pyte
     assert bool(asked) == (why == "due")
 
 
+def test_hinges_that_are_too_many_to_be_condensed_are_not_searched_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There a sub-domain costs as much as one of the network itself, and is bounded worse."""
+    monkeypatch.setattr(Condenser, "fits", property(lambda self: False))
+    monkeypatch.setattr(first, "ELSEWHERE", 1.1)
+    monkeypatch.setattr(first._Enveloped, "_round", lambda *args: pytest.fail("the enveloped network was searched"))
+    looked: list[bool] = []
+    root = first._Enveloped._first_root
+
+    def watched(self: Any, threshold: Tensor) -> Any:
+        looked.append(True)
+        return root(self, threshold)
+
+    monkeypatch.setattr(first._Enveloped, "_first_root", watched)
+    searched(problem_of(1, 0.5, room=0.08, sharp=0.1), seconds=3.0)
+    assert looked
+
+
 # --- rounds that are not long ---
 
 

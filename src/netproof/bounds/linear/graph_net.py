@@ -21,7 +21,7 @@ from netproof.numerics import enlarged_rounding, rounding, vanishing
 from netproof.problem.problem import Rows
 from netproof.relax import Lines
 
-A_CLIMB = 1 << 29  # entries of all nodes that are climbed at once, at most: more gains nothing and delays a deadline
+A_CLIMB = 1 << 28  # entries of all nodes that are climbed at once, at most: more gains nothing and delays a deadline
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,6 +73,7 @@ class _Enveloped(Search):
         root = build_root(self._problem, self._device, Schedule(0), self._deadline, [self._goal.found.known])
         if root is None:
             return None
+        self._goal.hopeless = isinstance(root.net32, GraphNet)  # too many hinges to be condensed: it costs as much
         return root, self._method.bounder.whole(root, threshold, self._deadline, self._clock)
 
     def _may_go_on(self) -> bool:
@@ -85,7 +86,7 @@ class _Beneath(Goal):
     def __init__(self, goal: Goal, root: Root, found: Enveloped, target: Tensor) -> None:
         self._goal, self.found, self._target = goal, found, target  # (1,), on the root's device
         self._judge = Judge(root.graph32.graph, root.rows)
-        self.hopeless = False  # whether the enveloped network breaks the property
+        self.hopeless = False  # whether the enveloped network breaks the property, or is too large to be of use
 
     @property
     def witness(self) -> Witness | None:  # type: ignore[override]
