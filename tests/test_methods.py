@@ -160,6 +160,7 @@ def test_every_extra_of_beta_reaches_the_search() -> None:
         "tighter_roots": "2",
         "rebound_after": "9",
         "rebound_gain": "0.5",
+        "envelope": "no",
         "lp_turns": "no",
         "attack_after": "0",
     }
@@ -175,7 +176,7 @@ def test_what_a_method_does_not_declare_it_does_not_do() -> None:
 
     every = {field.name for field in fields(Extras)} - {"lp_batch"}
     assert asked("auto") == asked("beta") == every
-    assert asked("input-split") == asked("mip") == every - {"attack_after"}
+    assert asked("input-split") == asked("mip") == every - {"attack_after", "envelope"}
     for name in ("lirpa", "lirpa-grown", "lirpa-single", "lirpa-fixed"):
         assert asked(name) == {"lp_batch"}
     for name in ("lirpa-tight", "lirpa-gnn", "lirpa-gnn-online"):

@@ -27,6 +27,7 @@ ODD = {
     "rebound_gain": ("0",),
     "tighter_roots": ("0", "1"),
     "probes": ("0",),
+    "envelope": ("false",),
     "attack_after": ("0", "1"),
     "box_batches": ("0", "1"),
 }

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from netproof.core.forms import Interval
 from netproof.relax import Line, Lines, Relaxation
+from netproof.relax.parallel import parallel_planes
 from netproof.relax.slots import Slots
 from support.rational import exact
 
@@ -67,6 +68,7 @@ class Conformance:
         self.check_linear_parts()
         self.check_gradient()
         self.check_parameters_and_points()
+        self.check_parallel()
         if self.arity > 1:
             self.check_slots()
 
@@ -128,6 +130,18 @@ class Conformance:
             for i, points in enumerate(self.points()):
                 for x in points:
                     assert lower(i, x) <= self.function(*x) <= upper(i, x), (self.bounds[i], t, x)
+
+    def check_parallel(self) -> None:
+        """In real arithmetic, without a tolerance, the function lies between its parallel planes."""
+        h, by_slots = self.h, Slots(self.relaxation) if self.arity > 1 else self.relaxation
+        flat, count = Interval(h.lower.flatten(), h.upper.flatten()), h.lower.shape[-1]
+        for t, falls in ((0.25, False), (0.6, True)):
+            given = torch.full_like(flat.lower, t), torch.full((count,), falls)
+            slope, low, high = (exact(t) for t in parallel_planes(by_slots, flat, *given))
+            for i, points in enumerate(self.points()):
+                for x in points:
+                    left = self.function(*x) - sum((slope[i + k * count] * v for k, v in enumerate(x)), Fraction(0))
+                    assert low[i] <= left <= high[i], (self.bounds[i], t, x)
 
     def check_range_and_slopes(self) -> None:
         h = self.h

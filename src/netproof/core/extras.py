@@ -18,6 +18,7 @@ class Extras:
     tighter_roots: int | None = 0  # at most; None: as long as they pay
     rebound_after: int = 0  # decisions since a sub-domain's neurons were last bounded, at least; 0: never again
     rebound_gain: float = 0.0  # share of the distance to a proof that bounding them again must gain in a trial
+    envelope: bool = False  # whether hinges alone may be searched first, all other nonlinearities enclosed once
     lp_turns: bool = False  # whether the LP has turns where bounds are stuck; past η it has them anyway
     lp_batch: int | None = 0  # sub-domains that a turn past η takes; None: η, before every round; 0: few, with pauses
     attack_after: int | None = 0  # sub-domains in all before the second attack; None: by device

@@ -13,6 +13,7 @@ from netproof.branching.babsr import Babsr, BabsrOriginal
 from netproof.branching.filtered import Filtered
 from netproof.core.extras import Extras
 from netproof.methods.registry import Options, method_info
+from netproof.search.envelope.first import EnvelopeFirst
 from netproof.search.method import Method
 
 BATCH = {"cpu": 32, "cuda": 400}
@@ -49,6 +50,7 @@ def beta(options: Options, device: torch.device) -> Method:
         most=BETA_MOST[device.type] if given is None else None,
         fill=min(BETA_FILL[device.type], batch),
         extras=with_fields(Extras, options),
+        search=EnvelopeFirst,
     )
 
 

@@ -51,6 +51,7 @@ REBOUNDING = (
 TIGHTER_ROOTS = Field("tighter_roots", int, None, "times that the root is tightened, 0: never (none: while it pays)", 0)
 PROBES = Field("probes", int, 6, "neurons tried per sub-domain before it is split, 0: none", 0, CANDIDATES)
 LP_TURNS = Field("lp_turns", bool, True, "turns of the LP where bounds are stuck (without η: on small networks only)")
+ENVELOPE = Field("envelope", bool, True, "search ReLUs alone first, where most is lost there and the rest costs much")
 ATTACK_AFTER = Field(
     "attack_after", int, None, "sub-domains before a second, longer attack, 0: none (none: by device)", 0
 )
@@ -70,7 +71,7 @@ PROOF = (
     LEAF_LP,
     LP_TURNS,
 )
-BETA = (*PROOF, ATTACK_AFTER)
+BETA = (*PROOF, ENVELOPE, ATTACK_AFTER)
 AUTO = (*BETA, BOX_BATCHES)
 
 

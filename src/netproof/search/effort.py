@@ -41,6 +41,8 @@ GROWTH = 2  # a neuron lies behind half of the layers on average: two of its sub
 ROUNDS = 16  # a size: more than fit into so many rounds make each round wider
 NEURON_PROBES = 4  # a size: candidates of a neuron's sub-domain, of which there are two for every neuron
 
+ELSEWHERE = 0.5  # of what a root's bound loses that may be lost elsewhere than at hinges: these are the larger part
+
 TRIALS = 4  # a size: sub-domains that a trial takes, with `rebound_after` 6 a sixteenth of what the search has cost
 
 

@@ -59,11 +59,12 @@ class Search(Rounds[Domains]):
         super().__init__(work, Ledger(goal, len(problem.disjuncts), work.device, self._clock.recorder))
         self._second_look, self._start = second_look, start
         self._no_lp = without_lp_form(problem.graph)
-        self._problem, self._goal, self._workers = problem, goal, work.workers
+        self._problem, self._goal, self._work, self._workers = problem, goal, work, work.workers
         self._method = method if self._no_lp is None else replace(method, leaf_lp=False)
         self._effort = Effort.on(work.device, method.extras)
         self._root: Root | None = None
         self._asked: tuple[Fraction, ...] | None = None  # by target, the share that was given; None: all
+        self._a_round = 1  # sub-domains picked at most
         self._all_bounded = True  # whether all that is open was bounded under the present root
         self._found_by = "search"
         self._whole_bound = float("-inf")  # of the whole input set under the present root
@@ -165,15 +166,23 @@ class Search(Rounds[Domains]):
         self._report("root", float("-inf"), 0)
         targets = torch.arange(len(self._problem.disjuncts), device=self._device)
         threshold = self._goal.thresholds(targets)
-        first = self._method.bounder.root(self._problem, threshold, self._device, self._deadline, self._clock)
+        first = self._first_root(threshold)
         self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
         if first is None:
             return False
         root, bounds = first
         self._go_under(root)
         self._whole_bound = float(bounds.domains.bound.min()) if len(bounds.domains) else float("inf")
-        self._open(self._filter(bounds))
+        self._open(self._filter(self._first_look(root, bounds)))
         return True
+
+    def _first_root(self, threshold: Tensor) -> tuple[Root, Bounds] | None:
+        """Return the root to begin with, and what it proves of the whole set; threshold: (target,)."""
+        return self._method.bounder.root(self._problem, threshold, self._device, self._deadline, self._clock)
+
+    def _first_look(self, root: Root, bounds: Bounds) -> Bounds:
+        """Return what a root proves of the whole set, or more where something else proves it."""
+        return bounds
 
     def _take_up(self, root: Root, domains: Domains, bounded: bool = True) -> bool:
         """Begin with sub-domains of a root, which another search left open or nobody has bounded yet."""
@@ -217,6 +226,7 @@ class Search(Rounds[Domains]):
             self._effort.with_lp(neurons_of(root), self._method.lp_threshold, self._method.patience)
         most = self._method.batch if self._method.most is None else self._method.most
         self._chunk = max(1, min(2 * most, self._method.bounder.domains_at_once(root)))
+        self._a_round = max(1, self._chunk // 2)  # so that the next look at the deadline is not far
 
     @property
     def _under(self) -> Root:
@@ -237,6 +247,7 @@ class Search(Rounds[Domains]):
         batch = self._method.batch
         if self._method.most is not None:
             batch = max(batch, min(self._method.most, len(frontier) // SHARE))
+        batch = min(batch, self._a_round)
         behind = self._effort.lp.is_behind(len(frontier))
         return frontier.pop(min(batch, self._lp_turns.batch) if behind else batch, best=self._full)
 

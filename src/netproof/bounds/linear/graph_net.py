@@ -21,6 +21,8 @@ from netproof.numerics import enlarged_rounding, rounding, vanishing
 from netproof.problem.problem import Rows
 from netproof.relax import Lines
 
+A_CLIMB = 1 << 28  # entries of all nodes that are climbed at once, at most: more gains nothing and delays a deadline
+
 
 @dataclass(frozen=True, eq=False)
 class GraphNet(Net):
@@ -89,7 +91,9 @@ class GraphNet(Net):
 
     def climbs_that_fit(self) -> int:
         """Return how many bounds may be climbed at once: coefficients and lines of every node of each."""
-        return rows_that_fit(self.graph, self.start, self.region.centre.device, torch.float32, grad=True)
+        rows = rows_that_fit(self.graph, self.start, self.region.centre.device, torch.float32, grad=True)
+        entries = sum(self.graph.nodes[i].size for i in self.graph.ancestors[self.start])
+        return max(1, min(rows, A_CLIMB // entries))
 
     def backward(self, seed: Tensor, relaxed: Lagrangian) -> Pulled:
         """Bound each form of seed (domain, columns) from below, by the one engine of backward passes."""
