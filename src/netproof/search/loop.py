@@ -16,6 +16,7 @@ from torch.nn.functional import pad
 
 from netproof.bounds.base import Bounds, Clock
 from netproof.bounds.domains import Domains
+from netproof.bounds.held import Keeper
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.neurons.transfer import repack
 from netproof.bounds.scope import split_on
@@ -67,6 +68,7 @@ class Search(Rounds[Domains]):
         self._all_bounded = True  # whether all that is open was bounded under the present root
         self._found_by = "search"
         self._whole_bound = float("-inf")  # of the whole input set under the present root
+        self._whole_slopes: Tensor | None = None  # (target, U): what gave it
 
     def run(self, rounds: int | None = None) -> Outcome:
         """Search until all is settled, time is up or so many rounds were done; RuntimeError the second time."""
@@ -133,6 +135,7 @@ class Search(Rounds[Domains]):
         before = self._whole_bound
         every = torch.arange(len(self._problem.disjuncts), device=self._device)
         whole = self._method.bounder.whole(new, self._goal.thresholds(every), self._deadline, self._clock)
+        self._whole_slopes = whole.domains.slopes
         whole = whole.select(open_targets)
         self._whole_bound = float(whole.domains.bound.min())
         self._effort.tightening.judge(before, self._whole_bound)
@@ -140,7 +143,7 @@ class Search(Rounds[Domains]):
         few = self._start is not None or (len(frontier) <= self._method.batch and not frontier.waiting)
         carried = []
         if few:
-            carried = [repack(part.map(lambda t: t.to(self._device)), root, new) for part in frontier.parts()]
+            carried = [repack(part, root, new) for part in frontier.everything()]
             for _, covered in carried:
                 self._ledger.drop(covered)
         else:
@@ -166,6 +169,7 @@ class Search(Rounds[Domains]):
             return False
         root, bounds = first
         self._go_under(root)
+        self._whole_slopes = bounds.domains.slopes
         self._whole_bound = float(bounds.domains.bound.min()) if len(bounds.domains) else float("inf")
         self._open(self._filter(bounds))
         return True
@@ -201,6 +205,9 @@ class Search(Rounds[Domains]):
         own = self._under.own
         return parts if own is None else replace(parts, inside=own.of(parts.target))
 
+    def _keeper(self) -> Keeper:
+        return Keeper.of(self._under, self._whole_slopes)
+
     def _go_under(self, root: Root) -> None:
         """Take a root as that of all sub-domains from now on."""
         self._root = root
@@ -221,8 +228,7 @@ class Search(Rounds[Domains]):
         """Return what another search can go on with: the root, and the sub-domains that are open under it."""
         if self._root is None or self._frontier is None:
             return None
-        parts = [part.map(lambda t: t.to(self._device)) for part in self._frontier.parts()]
-        return Start(self._root, concatenate(parts), self._all_bounded)
+        return Start(self._root, concatenate(list(self._frontier.everything())), self._all_bounded)
 
     # --- what a round is made of ---
 
@@ -232,7 +238,7 @@ class Search(Rounds[Domains]):
         if self._method.most is not None:
             batch = max(batch, min(self._method.most, len(frontier) // SHARE))
         behind = self._effort.lp.is_behind(len(frontier))
-        return frontier.pop(min(batch, self._lp_turns.batch) if behind else batch, best=self._full)
+        return frontier.pop(self._at_most(min(batch, self._lp_turns.batch) if behind else batch), best=self._full)
 
     def _without_leaves(self, picked: Domains) -> Domains:
         splittable = (picked.candidates >= 0).any(1)

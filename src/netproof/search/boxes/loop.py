@@ -97,7 +97,7 @@ class InputSplit(Rounds[Boxes]):
 
     def _pick(self, frontier: Frontier[Boxes]) -> Boxes:
         """Pop the worst; where memory runs out the boxes nearest to a proof."""
-        return frontier.pop(max(1, self._batch // 2), best=self._full)
+        return frontier.pop(self._at_most(max(1, self._batch // 2)), best=self._full)
 
     def _split(self, picked: Boxes, others: int) -> Boxes:
         times = max(1, min(AT_ONCE, (self._batch // (len(picked) + others)).bit_length() - 1))
@@ -188,7 +188,8 @@ class InputSplit(Rounds[Boxes]):
 
     def _result(self) -> SplitResult:
         ledger, witness = self._ledger, self._ledger.goal.witness
-        rest = concatenate([part.map(lambda t: t.cpu()) for part in (*self._opened.parts(), *ledger.undecided_parts)])
+        every = (*self._opened.everything(), *ledger.undecided_parts)
+        rest = concatenate([part.map(lambda t: t.cpu()) for part in every])
         stopped = len(rest) > 0 and self._deadline.expired
         why = "left at the limit" if self._open_count else "left that input splitting cannot decide"
         outcome = Outcome(
