@@ -85,7 +85,7 @@ def test_what_does_not_fit_waits_on_the_host() -> None:
     for start in range(4, 40, 4):
         frontier.push(everything.select(slice(start, start + 4)))
     assert frontier.waiting > 20
-    assert all(part.bound.device.type == "cpu" for part in frontier.parts()[1:])
+    assert all(part.bound.device.type == "cpu" for part in frontier.summaries()[1:])
     popped = []
     while len(frontier):
         popped.append(frontier.pop(5))

@@ -98,7 +98,7 @@ def test_what_does_not_fit_waits_on_the_host_and_nothing_is_lost() -> None:
     assert len(frontier) == 60
     assert frontier.waiting > 40
     assert frontier.lower_bound == 0.0
-    assert sum(map(len, frontier.parts())) == 60
+    assert sum(map(len, frontier.everything())) == 60
     popped = []
     while len(frontier):
         popped.append(frontier.pop(7))
@@ -150,7 +150,7 @@ def test_a_discarded_frontier_is_empty_and_holds_nothing() -> None:
     frontier = Frontier(everything.select(slice(0, 4)), room=8)
     for start in range(4, 40, 4):
         frontier.push(everything.select(slice(start, start + 4)))
-    held = [weakref.ref(part.bound) for part in frontier.parts()[1:]]
+    held = [weakref.ref(part.held.bound) for part in frontier._waiting]
     assert held
     frontier.discard()
     assert len(frontier) == 0

@@ -71,6 +71,7 @@ class Stats:
     lp_pruned: int = 0  # frontier domains dropped because an LP proved an ancestor
     cut_in_lp: bool = False  # the deadline came inside a turn of the LP
     peak_memory: int = 0  # bytes, on the device of the search
+    peak_host_memory: int = 0  # bytes that the process had of the host's memory
 
 
 @dataclass(frozen=True, eq=False)

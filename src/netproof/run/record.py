@@ -26,6 +26,7 @@ class Record:
     upper_bound: float | None = None
     domains: int = 0
     peak_memory: int = 0
+    peak_host_memory: int = 0
     leaf_lps: int = 0
     rounds: int = 0
     split: int | None = None  # None: not known of a run that was ended from outside
@@ -48,6 +49,7 @@ class Record:
             upper_bound=finite(verdict.upper_bound),
             domains=int(stats.domains),
             peak_memory=int(stats.peak_memory),
+            peak_host_memory=int(stats.peak_host_memory),
             leaf_lps=int(stats.leaf_lps),
             rounds=int(stats.rounds),
             split=int(stats.split),

@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Protocol, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -73,6 +74,35 @@ class AsTheyAre(Generic[P]):
         return held.map(lambda t: t.to(self._device))
 
 
+class Summary(NamedTuple):
+    """The least bound of each target that some sub-domains are of."""
+
+    target: Tensor  # (n,)
+    bound: Tensor  # (n,)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Sub-domains that wait, and what is asked of them all again and again."""
+
+    held: Waiting
+    summary: Summary
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, held: Waiting) -> _Part:
+        target, which = held.target.unique(return_inverse=True)
+        least = torch.full(target.shape, torch.inf, dtype=held.bound.dtype).scatter_reduce(0, which, held.bound, "amin")
+        return cls(held, Summary(target, least), float(least.min()), float(held.bound.max()))
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def coarser(self) -> _Part:
+        return replace(self, held=self.held.coarser())
+
+
 class Frontier(Generic[P]):
     """Worst bound first; bounds in the same step of `grain` count as equal, and the most urgent of those goes first.
 
@@ -96,7 +126,7 @@ class Frontier(Generic[P]):
         self._room, self._grain = room, grain
         self._keeper: Keeper[P] = AsTheyAre(domains.bound.device) if keeper is None else keeper
         self._may_wait, self._coarse = may_wait, False
-        self._waiting: list[Waiting] = []  # on the host, each at least as good as what is on the device was
+        self._waiting: list[_Part] = []  # on the host, each at least as good as what is on the device was
         self.crowded = False  # whether the host holds more than it may, however coarse
 
     def __len__(self) -> int:
@@ -110,27 +140,29 @@ class Frontier(Generic[P]):
     @property
     def bytes_waiting(self) -> int:
         """Return what they take."""
-        return sum(part.bytes for part in self._waiting)
+        return sum(part.held.bytes for part in self._waiting)
 
     @property
     def domains(self) -> P:
         """Return those on the device; a view, so to be read before the next change."""
         return self._store.map(lambda t: t[: self._count])
 
-    def parts(self) -> list[P | Waiting]:
-        """Return all of them, wherever they are, for their targets and bounds."""
-        return [self.domains, *self._waiting]
+    def summaries(self) -> list[Summary]:
+        """Return the targets and bounds of all of them, wherever they are; of those that wait, by target."""
+        here = self.domains
+        return [Summary(here.target, here.bound), *(part.summary for part in self._waiting)]
 
     def everything(self) -> Iterator[P]:
         """Yield all of them as they are searched, on the device, part by part."""
         yield self.domains
         for part in self._waiting:
-            yield self._keeper.bring_back(part)
+            yield self._keeper.bring_back(part.held)
 
     @property
     def lower_bound(self) -> float:
         """Return the least bound of any sub-domain; +inf when there is none."""
-        return min((float(part.bound.min()) for part in self.parts() if len(part)), default=float("inf"))
+        here = [float(self.domains.bound.min())] if self._count else []
+        return min([*here, *(part.least for part in self._waiting)], default=float("inf"))
 
     def push(self, domains: P) -> None:
         """Add sub-domains; where the device is full others make room, and so do these themselves."""
@@ -201,9 +233,9 @@ class Frontier(Generic[P]):
         mask = which(self.domains)
         gone = [self.domains.select(mask)]
         self.keep(~mask)
-        left: list[Waiting] = []
+        left: list[_Part] = []
         for held in self._waiting:
-            part = self._keeper.bring_back(held)
+            part = self._keeper.bring_back(held.held)
             mask = which(part)
             if not bool(mask.any()):
                 left.append(held)
@@ -222,7 +254,7 @@ class Frontier(Generic[P]):
 
     def discard(self) -> None:
         """Let go of everything, in a thread: to free tens of gigabytes of host memory takes seconds."""
-        held = [*self._store.tensors(), *(t for part in self._waiting for t in part.tensors())]
+        held = [*self._store.tensors(), *(t for part in self._waiting for t in part.held.tensors())]
         tensors = [t for t in held if not t.is_cuda]
         del held
         self._waiting, self._store, self._count = [], self._store.map(lambda t: t[:0].clone()), 0
@@ -285,9 +317,9 @@ class Frontier(Generic[P]):
             self._waiting.append(self._kept(domains.select(slice(at, at + size))))
         self._watch()
 
-    def _kept(self, domains: P) -> Waiting:
+    def _kept(self, domains: P) -> _Part:
         held = self._keeper.put_away(domains)
-        return held.coarser() if self._coarse else held
+        return _Part.of(held.coarser() if self._coarse else held)
 
     def _watch(self) -> None:
         """See whether so much may wait; if not, let it take less from now on."""
@@ -300,12 +332,12 @@ class Frontier(Generic[P]):
 
         With `best`, the one part that is nearest to a proof.
         """
-        bounds = [float(part.bound.max() if best else part.bound.min()) for part in self._waiting]
+        bounds = [part.most if best else part.least for part in self._waiting]
         order = sorted(range(len(bounds)), key=bounds.__getitem__, reverse=best)
         many = list(itertools.accumulate(len(self._waiting[i]) for i in order))
         enough = next((i + 1 for i, count in enumerate(many) if count >= wanted), len(order))
         chosen = set(order[: 1 if best else enough])
-        back = [self._keeper.bring_back(part) for i, part in enumerate(self._waiting) if i in chosen]
+        back = [self._keeper.bring_back(part.held) for i, part in enumerate(self._waiting) if i in chosen]
         joined = concatenate([self.domains, *back])
         self._waiting = [part for i, part in enumerate(self._waiting) if i not in chosen]
         self._store, self._count = joined, len(joined)

@@ -76,10 +76,10 @@ class Tally(Generic[P]):
 
     def target_bounds(self, still_open: Sequence[Bounded]) -> Tensor:
         """Return by target (target,) the least bound of all its parts; it holds on the whole set."""
-        bounds, device = self._proved, self._proved.device
+        bounds = self._proved
         every: list[Bounded] = [*self._undecided, *still_open]
-        for parts in every:
-            bounds = bounds.scatter_reduce(0, parts.target.to(device), parts.bound.to(device), "amin")
+        for parts in every:  # those that wait on the host are not taken to the device for it
+            bounds = bounds.to(parts.target.device).scatter_reduce(0, parts.target, parts.bound, "amin")
         return bounds.cpu()
 
 

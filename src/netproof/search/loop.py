@@ -17,11 +17,13 @@ from torch.nn.functional import pad
 from netproof.bounds.base import Bounds, Clock
 from netproof.bounds.domains import Domains
 from netproof.bounds.held import Keeper
+from netproof.bounds.linear.memory import with_less
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.neurons.transfer import repack
 from netproof.bounds.scope import split_on
 from netproof.core.batch import concatenate
 from netproof.core.extras import CANDIDATES
+from netproof.errors import DeviceError
 from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
 from netproof.search.effort import Effort, neurons_at_once
@@ -112,7 +114,7 @@ class Search(Rounds[Domains]):
         self._effort.pay_attack()
         began = time.monotonic()
         self._tell("attack")
-        found = look(torch.cat([part.target.cpu() for part in frontier.parts()]).unique().tolist())
+        found = look(torch.cat([part.target.cpu() for part in frontier.summaries()]).unique().tolist())
         self._stats.seconds["attack"] += time.monotonic() - began
         self._found_by = "attack" if found else "search"
         return found
@@ -123,34 +125,38 @@ class Search(Rounds[Domains]):
         self._tell("root")
         bounder, account = self._method.bounder, self._effort.tightening
         account.pay(cost, self._effort.bounded)
-        new = tighter_root(bounder, self._method.brancher, root, self._effort, self._deadline, self._clock)
-        if new is not None:
-            self._effort.under_new_root()
-            self._carry_over(root, new, frontier)
+        given = bounder, self._method.brancher, root, self._effort, self._deadline, self._clock
+        try:
+            new = with_less(lambda: tighter_root(*given), self._device)
+            if new is not None:
+                self._carry_over(root, new, frontier)
+        except DeviceError:  # the search goes on under the root that it has
+            new = None
         account.over = account.over or new is None
         self._stats.seconds["root"] += time.monotonic() - began - (self._clock.confirm - confirmed)
 
     def _carry_over(self, root: Root, new: Root, frontier: Frontier[Domains]) -> None:
-        open_targets = torch.cat([part.target.to(self._device) for part in frontier.parts()]).unique()
-        before = self._whole_bound
-        every = torch.arange(len(self._problem.disjuncts), device=self._device)
-        whole = self._method.bounder.whole(new, self._goal.thresholds(every), self._deadline, self._clock)
-        self._whole_slopes = whole.domains.slopes
-        whole = whole.select(open_targets)
-        self._whole_bound = float(whole.domains.bound.min())
-        self._effort.tightening.judge(before, self._whole_bound)
+        """Go under a new root with what is open; nothing has changed where memory runs out before that."""
+        open_targets = torch.cat([part.target.to(self._device) for part in frontier.summaries()]).unique()
+        bounder, given = self._method.bounder, (self._deadline, self._clock)
+        whole = with_less(lambda: bounder.whole(new, self._thresholds(), *given), self._device)
         # A search of some sub-domains must not go beyond them: it carries over all that it has.
         few = self._start is not None or (len(frontier) <= self._method.batch and not frontier.waiting)
-        carried = []
-        if few:
-            carried = [repack(part, root, new) for part in frontier.everything()]
-            for _, covered in carried:
-                self._ledger.drop(covered)
-        else:
+        carried = (
+            with_less(lambda: [repack(part, root, new) for part in frontier.everything()], self._device) if few else []
+        )
+        self._effort.under_new_root()
+        before, slopes = self._whole_bound, whole.domains.slopes
+        whole = whole.select(open_targets)
+        self._whole_bound, self._whole_slopes = float(whole.domains.bound.min()), slopes
+        self._effort.tightening.judge(before, self._whole_bound)
+        for _, covered in carried:
+            self._ledger.drop(covered)
+        if not few:
             self._ledger.restart(open_targets)
         self._go_under(new)
-        domains = self._filter(whole) if not few else whole.domains.select(slice(0, 0))
-        self._begin_with(domains)
+        none = whole.domains.select(slice(0, 0))
+        self._begin_with(none if few else with_less(lambda: self._filter(whole), self._device))
         for moved, _ in carried:
             self._bound_again(moved)
         frontier.discard()
@@ -161,9 +167,8 @@ class Search(Rounds[Domains]):
         """Bound the whole input set (lines 2 and 3); False when there was no time."""
         began = time.monotonic()
         self._report("root", float("-inf"), 0)
-        targets = torch.arange(len(self._problem.disjuncts), device=self._device)
-        threshold = self._goal.thresholds(targets)
-        first = self._method.bounder.root(self._problem, threshold, self._device, self._deadline, self._clock)
+        bounder, given = self._method.bounder, (self._device, self._deadline, self._clock)
+        first = with_less(lambda: bounder.root(self._problem, self._thresholds(), *given), self._device)
         self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
         if first is None:
             return False
@@ -171,8 +176,12 @@ class Search(Rounds[Domains]):
         self._go_under(root)
         self._whole_slopes = bounds.domains.slopes
         self._whole_bound = float(bounds.domains.bound.min()) if len(bounds.domains) else float("inf")
-        self._open(self._filter(bounds))
+        self._open(with_less(lambda: self._filter(bounds), self._device))
         return True
+
+    def _thresholds(self) -> Tensor:
+        """Return by target the bound above which it is settled, (target,)."""
+        return self._goal.thresholds(torch.arange(len(self._problem.disjuncts), device=self._device))
 
     def _take_up(self, root: Root, domains: Domains, bounded: bool = True) -> bool:
         """Begin with sub-domains of a root, which another search left open or nobody has bounded yet."""
@@ -240,10 +249,12 @@ class Search(Rounds[Domains]):
         behind = self._effort.lp.is_behind(len(frontier))
         return frontier.pop(self._at_most(min(batch, self._lp_turns.batch) if behind else batch), best=self._full)
 
-    def _without_leaves(self, picked: Domains) -> Domains:
-        splittable = (picked.candidates >= 0).any(1)
-        self._decide_leaves(picked.select(~splittable))
-        return picked.select(splittable)
+    def _leaves_apart(self, picked: Domains) -> tuple[Domains, Domains]:
+        def apart() -> tuple[Domains, Domains]:
+            splittable = (picked.candidates >= 0).any(1)
+            return picked.select(~splittable), picked.select(splittable)
+
+        return with_less(apart, self._device)
 
     def _split(self, picked: Domains, others: int) -> Domains:
         """Split on several neurons at once while few sub-domains are open, to fill the device (section 3.3)."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from netproof.bounds.linear.memory import ROOM, domains_that_fit, is_short, may_wait, release
 from netproof.core.batch import P
 from netproof.core.deadline import DeadlineExpired
-from netproof.core.machine.allowance import is_out_of_memory
+from netproof.core.machine.allowance import allowance, is_out_of_memory
 from netproof.errors import DeviceError
 from netproof.search.frontier import Frontier, Keeper
 from netproof.search.ledger import Tally
@@ -53,9 +53,13 @@ class Rounds(ABC, Generic[P]):
     def _bound(self, parts: P) -> P:
         """Bound sub-domains and settle what is proved; return those that stay open."""
 
-    def _without_leaves(self, picked: P) -> P:
-        """Settle what cannot be split, or give it up; return the rest."""
-        return picked
+    def _leaves_apart(self, picked: P) -> tuple[P, P]:
+        """Return what cannot be split, and the rest."""
+        return picked.select(slice(0, 0)), picked
+
+    def _decide_leaves(self, leaves: P) -> None:
+        """Settle what cannot be split, or give it up."""
+        self._ledger.leave_undecided(leaves)
 
     def _do_what_is_due(self, frontier: Frontier[P]) -> bool:
         """Do what has its turn before the round; False where no round is to follow at once."""
@@ -90,7 +94,8 @@ class Rounds(ABC, Generic[P]):
         return not self._ledger.done and time_left and not self._is_short
 
     def _round(self, frontier: Frontier[P]) -> None:
-        picked = self._without_leaves(self._pick(frontier))
+        leaves, picked = self._leaves_apart(self._pick(frontier))
+        self._decide_leaves(leaves)
         if self._ledger.done:
             frontier.push(picked)  # still open, as it was
             return
@@ -111,9 +116,9 @@ class Rounds(ABC, Generic[P]):
                 raise
         release(self._device)
         frontier.push(picked)
-        if len(picked) == 1:
+        if len(picked) == 1 and not allowance().halve():
             raise DeviceError("out of memory with one sub-domain at a time", remedy=ROOM)
-        self._most = len(picked) // 2
+        self._most = max(1, len(picked) // 2)
         return None
 
     def _at_most(self, wanted: int) -> int:
@@ -186,14 +191,14 @@ class Rounds(ABC, Generic[P]):
 
     def _halve(self) -> None:
         """Bound half as many sub-domains at a time once the device's memory is full; raises DeviceError at one."""
-        if self._chunk == 1:
+        if self._chunk == 1 and not allowance().halve():
             raise DeviceError("out of memory with one sub-domain at a time", remedy=ROOM)
         release(self._device)
-        self._chunk //= 2
+        self._chunk = max(1, self._chunk // 2)
 
     def target_bounds(self) -> Tensor:
         """Return what is proved of each target on the whole input set, (target,)."""
-        return self._ledger.target_bounds([] if self._frontier is None else self._frontier.parts())
+        return self._ledger.target_bounds([] if self._frontier is None else self._frontier.summaries())
 
     def _tell(self, phase: str) -> None:
         self._report(phase, float(self.target_bounds().min()), self._open_count)

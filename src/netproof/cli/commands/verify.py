@@ -46,6 +46,7 @@ def verify(
     settings: options.Set = None,
     attack: options.Attack = None,
     seed: options.Seed = 0,
+    memory: options.Memory = None,
     output: options.Output = None,
     json: options.Json = None,
     results_file: Annotated[
@@ -71,15 +72,19 @@ def verify(
         model, spec = options.model_and_spec(files)
         models = [model]
     asked = (models[0], spec, *models[1:])
-    engine = options.engine(
-        method=method,
-        device=device,
-        threads=threads,
-        timeout=timeout,
-        settings=settings,
-        seed=seed,
-        attack=attack,
-    ).asking(output)
+    engine = (
+        options.engine(
+            method=method,
+            device=device,
+            threads=threads,
+            timeout=timeout,
+            settings=settings,
+            seed=seed,
+            attack=attack,
+        )
+        .asking(output)
+        .within(memory)
+    )
     paths = {"--json": json, "--results-file": results_file, "--witness": witness}
     outputs = Outputs(paths, words=STANDARD if networks else {}, folder=serialise_assignments)
     outputs.check(asked)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from netproof.core.machine.control_groups import PROC, SYS, folders, read
+from netproof.errors import UsageError
 
 UNKNOWN = 4 << 30  # bytes that a machine is taken to have that does not say
 LIMITS = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))  # of versions 2 and 1
@@ -45,6 +46,17 @@ def peak(proc: Path = PROC) -> int:
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
+
+
+def refuse_if_taken(cap: int | None) -> None:
+    """Raise UsageError where this process takes more than a cap on the host's memory before it has begun."""
+    have = taken()
+    if cap is not None and cap <= have:
+        mega = -(-have // (1 << 20))
+        raise UsageError(
+            f"memory: {cap} bytes of the host are less than the {mega} MiB that the process itself takes",
+            remedy=f"give more, as host={2 * mega}M",
+        )
 
 
 def _limits(proc: Path, groups: Path) -> Iterator[tuple[int, int]]:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from netproof.bounds.boxes.bounder import BoxBounder, BoxBounds
 from netproof.bounds.boxes.clip import clip
+from netproof.bounds.linear.memory import with_less
 from netproof.branching.inputs import scores, split, too_thin
 from netproof.core.batch import concatenate
 from netproof.numerics import generator
@@ -75,7 +76,8 @@ class InputSplit(Rounds[Boxes]):
 
     def _bound_whole_sets(self) -> None:
         """Bound every target on its problem's whole set."""
-        self._bounder = BoxBounder(self._problem.graph, self._ledger.rows, self._problem.input_set, self._device)
+        given = self._problem.graph, self._ledger.rows, self._problem.input_set, self._device
+        self._bounder = with_less(lambda: BoxBounder(*given), self._device)
         self._chunk = self._bounder.boxes_that_fit()
         target = torch.arange(len(self._home), device=self._device)
         lower, upper = self._lower[self._home], self._upper[self._home]
