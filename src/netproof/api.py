@@ -184,7 +184,10 @@ class _Run:
         verdict = evidence.verdict(self.stats, cancelled=self.deadline.cancelled)
         if verdict.reason == CONTRADICTION:
             verdict = save_case(verdict, network, property, self.info.name, self.options, self.seed)
-        self.stats.seconds["total"] = self.elapsed()
+        seconds = self.stats.seconds
+        seconds["total"] = self.elapsed()
+        known = sum(spent for phase, spent in seconds.items() if phase not in ("total", "other"))
+        seconds["other"] = max(0.0, seconds["total"] - known)
         self.stats.peak_host_memory = host.peak()
         on_gpu = gpu.peak(self.device)
         self.stats.peak_memory = self.stats.peak_host_memory if on_gpu is None else on_gpu

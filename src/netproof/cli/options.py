@@ -92,14 +92,10 @@ class Engine:
     outputs: tuple[str, ...] | None = None  # None: all of the file's
     memory: str | None = None  # None: what is free
 
-    def asking(self, outputs: Sequence[str] | None) -> Engine:
-        """Return the same for tensors by name."""
-        return replace(self, outputs=tuple(outputs) if outputs else None)
-
-    def within(self, memory: str | None) -> Engine:
-        """Return the same within caps on memory; UsageError where they cannot be read."""
+    def asking(self, outputs: Sequence[str] | None, memory: str | None = None) -> Engine:
+        """Return the same for tensors by name, within caps on memory; UsageError where these cannot be read."""
         read_caps(memory, "--memory")
-        return replace(self, memory=memory)
+        return replace(self, outputs=tuple(outputs) if outputs else None, memory=memory)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments for `netproof.api.verify`; the deadline comes from the supervisor."""

@@ -43,3 +43,26 @@ class Deadline:
 
     def elapsed(self) -> float:
         return time.monotonic() - self._start
+
+
+class Pace:
+    """How long pieces of a work take, so that none is begun that would last well beyond the deadline."""
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+        self._each: float | None = None  # seconds, of the last piece; None: none was measured
+
+    def fit(self, wanted: int) -> int:
+        """Return how many of so many may be begun: those that take up to half of the time that is left, at least one.
+
+        As the deadline comes nearer pieces get smaller, and what is late in the end is a small one.
+        """
+        left = self._deadline.remaining()
+        if not self._each or left == math.inf:
+            return wanted
+        return max(1, min(wanted, int(left / 2 / self._each)))
+
+    def took(self, count: int, seconds: float) -> None:
+        """Note what a piece of so many took."""
+        if count > 0:
+            self._each = seconds / count

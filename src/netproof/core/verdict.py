@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "total")  # as in the JSON contract
+# As in the JSON contract; "other" is what is in none of them, so that all but "total" add up to it.
+PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "other", "total")
 
 
 def finite(value: float | None) -> float | None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from netproof.bounds.linear.memory import ROOM, domains_that_fit, is_short, may_wait, release
 from netproof.core.batch import P
-from netproof.core.deadline import DeadlineExpired
+from netproof.core.deadline import DeadlineExpired, Pace
 from netproof.core.machine.allowance import allowance, is_out_of_memory
 from netproof.errors import DeviceError
 from netproof.search.frontier import Frontier, Keeper
@@ -37,6 +37,7 @@ class Rounds(ABC, Generic[P]):
         self._frontier: Frontier[P] | None = None
         self._chunk = 1  # sub-domains bounded at once
         self._room: int | None = None  # sub-domains that the device may hold; None: as many as there are
+        self._pace = Pace(work.deadline)  # of rounds, by what they pick
         self._most: int | None = None  # sub-domains picked per round, where memory does not do for more
 
     # --- what a search says of itself ---
@@ -76,24 +77,24 @@ class Rounds(ABC, Generic[P]):
 
     def _run_rounds(self) -> None:
         """Go on until nothing is open, the goal is reached, time is up or the last round is done."""
-        reported = float("-inf")
+        reported, began, other = float("-inf"), time.monotonic(), self._other_seconds()
         while self._open_count and self._may_go_on():
-            began, other = time.monotonic(), self._other_seconds()
             if self._do_what_is_due(self._opened):
                 self._round(self._opened)
-            spent = time.monotonic() - began - (self._other_seconds() - other)
-            self._stats.seconds["search"] += max(0.0, spent)
             if time.monotonic() - reported > REPORT_EVERY:  # telling the bound waits for the device
                 reported = time.monotonic()
                 self._tell("search")
         if self._stats.rounds:
             self._tell("search")
+        spent = time.monotonic() - began - (self._other_seconds() - other)
+        self._stats.seconds["search"] += max(0.0, spent)
 
     def _may_go_on(self) -> bool:
         time_left = not self._deadline.expired and self._stats.rounds != self._last
         return not self._ledger.done and time_left and not self._is_short
 
     def _round(self, frontier: Frontier[P]) -> None:
+        began = time.monotonic()
         leaves, picked = self._leaves_apart(self._pick(frontier))
         self._decide_leaves(leaves)
         if self._ledger.done:
@@ -105,6 +106,8 @@ class Rounds(ABC, Generic[P]):
             done = self._bound_all(children, self._bound)
             # Of a round that was cut short, the share whose children were bounded.
             self._stats.split += math.ceil(len(picked) * done / max(1, len(children)))
+            if done == len(children):
+                self._pace.took(len(picked), time.monotonic() - began)
         self._after_round(frontier)
 
     def _children(self, picked: P, frontier: Frontier[P]) -> P | None:
@@ -122,8 +125,8 @@ class Rounds(ABC, Generic[P]):
         return None
 
     def _at_most(self, wanted: int) -> int:
-        """Return how many of so many sub-domains a round may pick."""
-        return wanted if self._most is None else min(wanted, self._most)
+        """Return how many of so many sub-domains a round may pick, for memory and time."""
+        return self._pace.fit(wanted if self._most is None else min(wanted, self._most))
 
     def _bound_all(self, parts: P, bound: Callable[[P], P]) -> int:
         """Bound sub-domains, as many at a time as fit, and push what is not proved; return how many were bounded."""

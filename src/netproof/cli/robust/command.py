@@ -87,19 +87,15 @@ def robust(
     question = read_question(image, eps, norm, mean, std, clip)
     if largest and question.eps == 0:
         raise UsageError("--eps: --largest cannot start from 0", remedy="start from a small radius, as 1/255")
-    engine = (
-        options.engine(
-            method=method,
-            device=device,
-            threads=threads,
-            timeout=timeout,
-            settings=settings,
-            seed=seed,
-            attack=attack,
-        )
-        .asking(output)
-        .within(memory)
-    )
+    engine = options.engine(
+        method=method,
+        device=device,
+        threads=threads,
+        timeout=timeout,
+        settings=settings,
+        seed=seed,
+        attack=attack,
+    ).asking(output, memory)
     if label < 0:
         raise UsageError(f"--label: {label} is not an output", remedy="outputs count from 0")
     outputs = Outputs({"--json": json, "--witness": witness})
@@ -111,7 +107,7 @@ def robust(
     with contextlib.closing(run.display):
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
     found = run.answer(outcome)
-    found.record.seconds["total"] = time.monotonic() - started
+    found.record.lasted(time.monotonic() - started)
     run.deliver(found, outputs, model, quiet=quiet)
     return outputs.exit_code(ending_code(found.record, outcome))
 
