@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+import netproof
+from netproof.core.verdict import Verdict
+from netproof.demo import copy_data
+from netproof.errors import DeviceError
+from netproof.search.attack import Pgd
+from netproof.search.boxes.loop import InputSplit
+from netproof.search.loop import Search
 
 
 class FullAt(TorchDispatchMode):
@@ -23,3 +35,76 @@ class FullAt(TorchDispatchMode):
         if past == 0 or (self.again is not None and past > 0 and past % self.again == 0):
             raise torch.OutOfMemoryError("a full device")
         return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
+    folder = tmp_path_factory.mktemp("demo")
+    return {found.name: (folder / found.onnx, folder / found.vnnlib) for found in copy_data(folder)}
+
+
+class Watched:
+    """Lets memory run out inside searches and attacks, and nowhere else: what is before them is on the host."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.mode: FullAt | None = None
+        self._inside = False
+        for owner, name in ((Search, "run"), (InputSplit, "run"), (Pgd, "find")):
+            monkeypatch.setattr(owner, name, self._watch(getattr(owner, name)))
+
+    def _watch(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **more: Any) -> Any:
+            if self.mode is None or self._inside:
+                return real(*args, **more)
+            self._inside = True
+            try:
+                with self.mode:
+                    return real(*args, **more)
+            finally:
+                self._inside = False
+
+        return call
+
+    def verdict(self, mode: FullAt, files: tuple[Path, Path], **asked: Any) -> Verdict:
+        self.mode = mode
+        return netproof.verify(*files, device="cpu", threads=1, **asked)
+
+
+TRIES = 24
+QUESTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("fc-4-needs-splits", {}),
+    ("fc-4-needs-splits", {"method": "lirpa", "options": {"lp_threshold": 4, "batch": 2}}),
+    ("fc-4-needs-splits", {"options": {"batch": 2, "tighter_roots": 2, "rebound_after": 1}}),
+    ("res-4-holds", {}),
+    ("conv-3-two-images", {}),
+    ("fc-5-breaks", {}),
+]
+
+
+@pytest.mark.parametrize("again", [None, 997])
+@pytest.mark.parametrize(("name", "asked"), QUESTIONS)
+def test_memory_that_runs_out_anywhere_changes_no_answer(
+    name: str,
+    asked: dict[str, Any],
+    again: int | None,
+    demo: dict[str, tuple[Path, Path]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At places spread over all operations of the run; with a small store too, so that sub-domains wait."""
+    monkeypatch.setattr("netproof.search.rounds.domains_that_fit", lambda each, device: 3)
+    watched, count = Watched(monkeypatch), FullAt(10**9)
+    expected = watched.verdict(count, demo[name], **asked)
+    assert expected.status in ("sat", "unsat")
+    rng = random.Random(again)
+    for _ in range(TRIES):
+        at = rng.randrange(1, count.count)
+        found = watched.verdict(FullAt(at, again), demo[name], **asked)
+        assert found.status == expected.status, at
+
+
+def test_a_device_that_is_always_full_is_an_error(
+    demo: dict[str, tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(monkeypatch)
+    with pytest.raises(DeviceError, match="out of memory"):
+        watched.verdict(FullAt(1, 1), demo["fc-4-needs-splits"], attack=False)

@@ -252,7 +252,8 @@ class Search(Rounds[Domains]):
     def _leaves_apart(self, picked: Domains) -> tuple[Domains, Domains]:
         def apart() -> tuple[Domains, Domains]:
             splittable = (picked.candidates >= 0).any(1)
-            return picked.select(~splittable), picked.select(splittable)
+            none = (~splittable).nonzero()[:, 0]
+            return picked.select(none), picked.select(splittable) if len(none) else picked  # a copy is large
 
         return with_less(apart, self._device)
 

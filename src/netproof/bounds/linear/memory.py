@@ -17,8 +17,7 @@ GPU_SHARE = 0.4  # of the free memory, for one pass
 AT_HAND = 0.4  # of the device's free memory, for sub-domains as they are searched
 CPU_AT_HAND = 1 << 28  # bytes of these on a CPU, where those that wait are in the same memory
 WAITING = 0.4  # of the host's memory that is free or theirs, for sub-domains that wait
-SPARE = 1 << 29  # bytes of the host's memory that are left to whatever else comes, or a part of all:
-SPARE_PART = 32
+SPARE, SPARE_PART = 1 << 29, 32  # bytes of the host's memory that stay free, or one in so many of all there are
 ROOM = "use --device cpu, a larger GPU or a larger --memory"
 
 T = TypeVar("T")
@@ -95,16 +94,21 @@ def domains_that_fit(each: int, device: torch.device) -> int:
 def may_wait(held: int) -> bool:
     """Say whether sub-domains of `held` bytes may wait in the host's memory, by what is free of it now.
 
-    Others that take from the same memory leave less for each, so that all together stay below what there is.
+    Others may take from the same memory, also after this was asked.
     """
-    return held <= WAITING * (host_memory() + held)
+    left = host_memory()
+    return held <= WAITING * (left + held) and left > 2 * _spare()
 
 
 def is_short() -> bool:
     """Say whether the host's memory is nearly used up, by whomever."""
+    return host_memory() < _spare()
+
+
+def _spare() -> int:
+    """Return the bytes of the host's memory that are left to whatever else comes."""
     cap = allowance().caps.host
-    most = host.most() if cap is None else min(cap, host.most())
-    return host_memory() < min(SPARE, most // SPARE_PART)
+    return min(SPARE, (host.most() if cap is None else min(cap, host.most())) // SPARE_PART)
 
 
 def with_less(attempt: Callable[[], T], device: torch.device) -> T:

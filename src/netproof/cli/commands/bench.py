@@ -75,9 +75,8 @@ def bench(
     methods = list(dict.fromkeys(method or ["auto"]))
     chosen = read_options(methods, settings or ())
     for name in methods:  # what can be refused is refused before anything runs
-        options.engine(method=name, device=device, threads=threads, timeout=timeout, settings=(), seed=seed).within(
-            memory
-        )
+        engine = options.engine(method=name, device=device, threads=threads, timeout=timeout, settings=(), seed=seed)
+        engine.asking(None, memory)
     instances = read_folders(folders, first)
     with alone_in(Path(out)), Store(Path(out) / NAME) as store:
         made = make_jobs(instances, chosen, timeout, device, threads, seed, attack)
