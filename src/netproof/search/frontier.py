@@ -11,6 +11,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import torch
@@ -212,7 +213,8 @@ class Frontier(Generic[P]):
             n //= 2
 
     def _pop(self, n: int, *, best: bool) -> P:
-        if self._waiting and (best or self._count < n):
+        nearest = best and self._room is not None and self._count <= self._room  # they wait, the others are here
+        if self._waiting and (nearest or self._count < n):
             self._fetch(n - self._count, best=best)
         n = min(n, self._count)
         if n == self._count:
@@ -305,7 +307,7 @@ class Frontier(Generic[P]):
         many = min(self._count, max(self._count - room, room // SPILLS, 1))
         index = self._store.bound[: self._count].topk(many, sorted=False).indices
         size = max(1, MOVED // max(1, self._store.bytes_each))
-        pieces = [self._retry(lambda some=some: self._kept(self._store.select(some))) for some in index.split(size)]  # type: ignore[misc]
+        pieces = [self._retry(partial(self._kept_of, some)) for some in index.split(size)]
         self._remove(index)
         self._waiting += pieces
         self._watch()
@@ -317,6 +319,9 @@ class Frontier(Generic[P]):
             self._waiting.append(self._kept(domains.select(slice(at, at + size))))
         self._watch()
 
+    def _kept_of(self, index: Tensor) -> _Part:
+        return self._kept(self._store.select(index))
+
     def _kept(self, domains: P) -> _Part:
         held = self._keeper.put_away(domains)
         return _Part.of(held.coarser() if self._coarse else held)
@@ -325,7 +330,12 @@ class Frontier(Generic[P]):
         """See whether so much may wait; if not, let it take less from now on."""
         if not self._coarse and not self._may_wait(self.bytes_waiting):
             self._coarse, self._waiting = True, [part.coarser() for part in self._waiting]
-        self.crowded = self._coarse and not self._may_wait(self.bytes_waiting)
+        self._see_the_crowd()
+
+    def _see_the_crowd(self) -> None:
+        """See whether too much waits; once it does, until half of that is gone."""
+        times = 2 if self.crowded else 1
+        self.crowded = self._coarse and not self._may_wait(times * self.bytes_waiting)
 
     def _fetch(self, wanted: int, *, best: bool) -> None:
         """Move waiting parts back to the device until there are as many more as wanted: those with the least bounds.
@@ -341,4 +351,4 @@ class Frontier(Generic[P]):
         joined = concatenate([self.domains, *back])
         self._waiting = [part for i, part in enumerate(self._waiting) if i not in chosen]
         self._store, self._count = joined, len(joined)
-        self.crowded = self.crowded and not self._may_wait(self.bytes_waiting)
+        self._see_the_crowd()

@@ -324,6 +324,8 @@ class Search(Rounds[Domains]):
         stopped = bool(reason) or waiting > 0 or (undecided > 0 and self._deadline.expired)
         if not reason and stopped:
             reason = f"{waiting + undecided} sub-domains still open"
+            if waiting and not self._deadline.expired and self._is_short:
+                stopped, reason = False, f"{reason}, and no memory for more"
         elif undecided and not stopped:
             leaves = "1 leaf" if undecided == 1 else f"{undecided} leaves"
             reason = f"{leaves} {self._why_undecided()}"
