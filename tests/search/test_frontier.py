@@ -249,3 +249,16 @@ def test_a_discarded_frontier_is_empty_and_holds_nothing() -> None:
             assert not thread.daemon
             thread.join()
     assert all(bound() is None for bound in held)
+
+
+def test_summaries_have_the_least_bound_of_every_target() -> None:
+    everything = replace(with_bounds([float(v) for v in range(12)]), target=torch.arange(12) % 3)
+    frontier = Frontier(everything.select(slice(0, 2)), room=4)
+    frontier.push(everything.select(slice(2, 12)))
+    assert frontier.waiting
+    least = torch.full((3,), torch.inf, dtype=torch.float64)
+    for target, bound in frontier.summaries():
+        least = least.scatter_reduce(0, target, bound, "amin")
+    assert least.tolist() == [0.0, 1.0, 2.0]
+    waiting = [target.tolist() for target, _ in frontier.summaries()[1:]]
+    assert {target for part in waiting for target in part} == {0, 1, 2}
