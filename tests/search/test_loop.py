@@ -186,14 +186,19 @@ def test_rounds_get_smaller_as_the_deadline_comes_near() -> None:
     deadline = Deadline(100.0)
     pace = Pace(deadline)
     assert pace.fit(64) == 64
-    pace.took(10, 0.01)
-    assert pace.fit(64) == 64
     pace.took(10, 100.0)  # ten seconds each
     assert 4 <= pace.fit(64) <= 5
     pace.took(0, 1.0)  # says nothing
     assert 4 <= pace.fit(64) <= 5
-    pace.took(1, 1000.0)
+    pace.took(10, 10.0)  # faster
+    assert 49 <= pace.fit(64) <= 50
+    pace.took(1, 1000.0)  # one alone always takes longer
+    assert 39 <= pace.fit(64) <= 40
+    for _ in range(40):
+        pace.took(1, 1000.0)
     assert pace.fit(64) == 1
+    pace.took(64, 0.01)
+    assert pace.fit(64) == 64
     assert Pace(Deadline()).fit(7) == 7
 
 

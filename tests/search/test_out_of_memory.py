@@ -14,11 +14,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import netproof
 from netproof.core.verdict import Verdict
-from netproof.demo import copy_data
+from netproof.demo import Instance
 from netproof.errors import DeviceError
 from netproof.search.attack import Pgd
 from netproof.search.boxes.loop import InputSplit
 from netproof.search.loop import Search
+
+Demo = dict[str, tuple[Path, Path, Instance]]
 
 
 class Device(TorchDispatchMode):
@@ -42,12 +44,6 @@ class Device(TorchDispatchMode):
         if self.count == self.at or size > self.most:
             raise torch.OutOfMemoryError("a full device")
         return made
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
-    folder = tmp_path_factory.mktemp("demo")
-    return {found.name: (folder / found.onnx, folder / found.vnnlib) for found in copy_data(folder)}
 
 
 class Watched:
@@ -90,33 +86,31 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "asked"), QUESTIONS)
 def test_memory_that_runs_out_anywhere_changes_no_answer(
-    name: str, asked: dict[str, Any], demo: dict[str, tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
+    name: str, asked: dict[str, Any], demo: Demo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At places spread over all operations of the run, with a small store, so that sub-domains wait."""
     monkeypatch.setattr("netproof.search.rounds.domains_that_fit", lambda each, device: 3)
     watched, roomy = Watched(monkeypatch), Device()
-    expected = watched.verdict(roomy, demo[name], **asked)
+    expected = watched.verdict(roomy, demo[name][:2], **asked)
     assert expected.status in ("sat", "unsat")
     rng = random.Random(name)
     for _ in range(TRIES):
         at = rng.randrange(1, roomy.count)
-        assert watched.verdict(Device(at), demo[name], **asked).status == expected.status, at
+        assert watched.verdict(Device(at), demo[name][:2], **asked).status == expected.status, at
 
 
 @pytest.mark.parametrize(("name", "asked"), QUESTIONS[:3])
 def test_a_device_too_small_for_what_is_done_at_once_does_it_in_parts(
-    name: str, asked: dict[str, Any], demo: dict[str, tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
+    name: str, asked: dict[str, Any], demo: Demo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched, roomy = Watched(monkeypatch), Device()
-    expected = watched.verdict(roomy, demo[name], **asked)
+    expected = watched.verdict(roomy, demo[name][:2], **asked)
     small = Device(most=roomy.largest / 3)
-    assert watched.verdict(small, demo[name], **asked).status == expected.status
+    assert watched.verdict(small, demo[name][:2], **asked).status == expected.status
     assert small.largest > small.most  # it was full at times
 
 
-def test_a_device_that_is_always_full_is_an_error(
-    demo: dict[str, tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_that_is_always_full_is_an_error(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(monkeypatch)
     with pytest.raises(DeviceError, match="out of memory"):
-        watched.verdict(Device(most=0), demo["fc-4-needs-splits"], attack=False)
+        watched.verdict(Device(most=0), demo["fc-4-needs-splits"][:2], attack=False)

@@ -6,6 +6,8 @@ import math
 import threading
 import time
 
+SLOWER = 1.25  # times as long as the last that the next piece of a work may count for each of its parts
+
 
 class DeadlineExpired(Exception):
     """Raised by `Deadline.check` to stop work that is of no use if it is half done."""
@@ -50,7 +52,7 @@ class Pace:
 
     def __init__(self, deadline: Deadline) -> None:
         self._deadline = deadline
-        self._each: float | None = None  # seconds, of the last piece; None: none was measured
+        self._each: float | None = None  # seconds for one more; None: none was measured
 
     def fit(self, wanted: int) -> int:
         """Return how many of so many may be begun: those that take up to half of the time that is left, at least one.
@@ -63,6 +65,7 @@ class Pace:
         return max(1, min(wanted, int(left / 2 / self._each)))
 
     def took(self, count: int, seconds: float) -> None:
-        """Note what a piece of so many took."""
+        """Note what a piece of so many took. Small ones take more for each, so that it rises only little by little."""
         if count > 0:
-            self._each = seconds / count
+            each = seconds / count
+            self._each = each if self._each is None else min(each, SLOWER * self._each)
