@@ -177,7 +177,7 @@ def test_a_run_within_caps_on_memory_reports_its_peaks(demo: dict[str, tuple[Pat
     onnx, vnnlib, _ = demo["fc-4-needs-splits"]
     stats = netproof.verify(onnx, vnnlib, device="cpu", memory={"host": "64G"}).stats
     assert stats.peak_memory == stats.peak_host_memory > 1 << 20
-    with pytest.raises(UsageError, match="less than the .* MiB that the process itself takes"):
+    with pytest.raises(UsageError, match=r"less than the .* MiB that the process itself takes"):
         netproof.verify(onnx, vnnlib, device="cpu", memory="host=1M")
 
 
