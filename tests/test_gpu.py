@@ -161,3 +161,15 @@ def test_memory_is_counted_on_the_device(demo: dict[str, tuple[Path, Path, Insta
     model, spec, _ = demo["conv-3-holds"]
     verdict = verify(model, spec, device="cuda")
     assert 0 < verdict.stats.peak_memory < torch.cuda.get_device_properties(CUDA).total_memory
+
+
+def test_a_run_stays_within_its_cap(demo: dict[str, tuple[Path, Path, Instance]]) -> None:
+    onnx, vnnlib, _ = demo["fc-4-needs-splits"]
+    verdict = netproof.verify(onnx, vnnlib, device="cuda", memory="gpu=1G")
+    assert verdict.status == "unsat"
+    assert 0 < verdict.stats.peak_memory < 1 << 30
+    assert verdict.stats.peak_host_memory > verdict.stats.peak_memory / 1024
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(1 << 31, dtype=torch.uint8, device=CUDA)  # the cap holds until the next run
+    assert netproof.verify(onnx, vnnlib, device="cuda").status == "unsat"
+    assert len(torch.empty(1 << 31, dtype=torch.uint8, device=CUDA)) == 1 << 31

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 from netproof.bounds.linear import memory
 from netproof.core.machine import host
 from netproof.core.machine.allowance import Caps, allowance, allowing, is_out_of_memory, read_caps
+from netproof.core.machine.gpu import obey_cap
 from netproof.errors import DeviceError, UsageError
 
 G, CPU = 1 << 30, torch.device("cpu")
@@ -202,3 +204,31 @@ def test_halving_ends() -> None:
 )
 def test_what_counts_as_out_of_memory(error: Exception, expected: bool) -> None:
     assert is_out_of_memory(error) is expected
+
+
+def test_torch_is_told_of_a_cap_on_a_gpu_and_of_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[float, int]] = []
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: SimpleNamespace(total_memory=64 * G))
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, index: told.append((share, index)))
+    for device, cap in (("cuda", None), ("cpu", 8 * G), ("cuda", 8 * G), ("cuda", None), ("cuda", None)):
+        with allowing(Caps(gpu=cap)):
+            obey_cap(torch.device(device))
+    with allowing(Caps(gpu=128 * G)):
+        obey_cap(torch.device("cuda:0"))
+    assert told == [(0.125, 1), (1.0, 1), (1.0, 0)]
+
+
+def test_what_fits_on_a_gpu_follows_from_the_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = torch.device("cuda")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (40 * G, 64 * G))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 10 * G)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 2 * G)
+    assert memory.gpu_memory(cuda) == 48 * G
+    assert memory.holds(16 * G, cuda)
+    with allowing(Caps(gpu=8 * G)):
+        assert memory.gpu_memory(cuda) == 6 * G
+        assert memory.budget(cuda) == int(6 * G * memory.GPU_SHARE)
+        assert memory.domains_that_fit(G, cuda) == 1
+        assert not memory.holds(3 * G, cuda)
+        assert memory.holds(2 * G, cuda)

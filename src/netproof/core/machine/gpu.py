@@ -6,7 +6,7 @@ import torch
 
 from netproof.core.machine.allowance import allowance
 
-_capped: set[torch.device] = set()  # devices on which a run of ours set a cap
+_capped: set[int] = set()  # devices on which a run of ours set a cap
 
 
 def obey_cap(device: torch.device) -> None:
@@ -14,12 +14,17 @@ def obey_cap(device: torch.device) -> None:
 
     The driver's own share (some hundred megabytes for its context) is not torch's to count.
     """
-    cap = allowance().caps.gpu
-    if device.type != "cuda" or (cap is None and device not in _capped):
+    if device.type != "cuda":
         return
-    whole = torch.cuda.get_device_properties(device).total_memory
-    torch.cuda.set_per_process_memory_fraction(1.0 if cap is None else min(1.0, cap / whole), device)
-    _capped.add(device)
+    index = torch.cuda.current_device() if device.index is None else device.index  # torch asks for a number here
+    cap = allowance().caps.gpu
+    if cap is not None:
+        whole = torch.cuda.get_device_properties(index).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, cap / whole), index)
+        _capped.add(index)
+    elif index in _capped:
+        torch.cuda.set_per_process_memory_fraction(1.0, index)
+        _capped.discard(index)
 
 
 def peak(device: torch.device) -> int | None:
