@@ -165,11 +165,8 @@ def test_memory_is_counted_on_the_device(demo: dict[str, tuple[Path, Path, Insta
 
 def test_a_run_stays_within_its_cap(demo: dict[str, tuple[Path, Path, Instance]]) -> None:
     onnx, vnnlib, _ = demo["fc-4-needs-splits"]
-    verdict = netproof.verify(onnx, vnnlib, device="cuda", memory="gpu=1G")
+    verdict = verify(onnx, vnnlib, device="cuda", memory="gpu=1G")
     assert verdict.status == "unsat"
     assert 0 < verdict.stats.peak_memory < 1 << 30
     assert verdict.stats.peak_host_memory > verdict.stats.peak_memory / 1024
-    with pytest.raises(torch.OutOfMemoryError):
-        torch.empty(1 << 31, dtype=torch.uint8, device=CUDA)  # the cap holds until the next run
-    assert netproof.verify(onnx, vnnlib, device="cuda").status == "unsat"
-    assert len(torch.empty(1 << 31, dtype=torch.uint8, device=CUDA)) == 1 << 31
+    assert len(torch.empty(1 << 31, dtype=torch.uint8, device=CUDA)) == 1 << 31  # what was capped is so no more

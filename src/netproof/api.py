@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from netproof.core.cpu import available_cpus, look_around, threads_for
 from netproof.core.deadline import Deadline
 from netproof.core.machine import gpu, host
 from netproof.core.machine.allowance import allowance, allowing, read_caps
-from netproof.core.machine.gpu import obey_cap
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.torch_state import engine_state
 from netproof.core.verdict import Stats, Verdict
@@ -92,7 +92,7 @@ def verify(
     memory: bytes that the run may take, as "8G", or by place as "gpu=16G,host=8G"; None: what is free.
     """
     attack = None if attack is None else arguments.flag(attack, "attack")
-    with allowing(read_caps(memory)):
+    with _within(memory):
         run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
         network, asked = _question(model, spec, outputs)
         property = by_place(network, as_property(network, asked, label, targets))
@@ -124,9 +124,19 @@ def bounds(
     memory: as `verify` takes it.
     """
     method = arguments.word(method, "method", "alpha")
-    with allowing(read_caps(memory)):
+    with _within(memory):
         run = _Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
         return run.ranges(model, spec, outputs, method)
+
+
+@contextmanager
+def _within(memory: Any) -> Iterator[None]:
+    """Keep what is done within caps on memory, of which nothing is left afterwards."""
+    with allowing(read_caps(memory)):
+        try:
+            yield
+        finally:
+            gpu.lift_caps()
 
 
 class _Run:
@@ -157,7 +167,7 @@ class _Run:
         self.device = resolve_device(arguments.word(device, "device", "cpu"))
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        obey_cap(self.device)
+        gpu.obey_cap(self.device)
         host.refuse_if_taken(allowance().caps.host)
 
     def elapsed(self) -> float:

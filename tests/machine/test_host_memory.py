@@ -13,7 +13,7 @@ import torch
 from netproof.bounds.linear import memory
 from netproof.core.machine import host
 from netproof.core.machine.allowance import Caps, allowance, allowing, is_out_of_memory, read_caps
-from netproof.core.machine.gpu import obey_cap
+from netproof.core.machine.gpu import lift_caps, obey_cap
 from netproof.errors import DeviceError, UsageError
 
 G, CPU = 1 << 30, torch.device("cpu")
@@ -211,12 +211,14 @@ def test_torch_is_told_of_a_cap_on_a_gpu_and_of_its_end(monkeypatch: pytest.Monk
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: SimpleNamespace(total_memory=64 * G))
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, index: told.append((share, index)))
-    for device, cap in (("cuda", None), ("cpu", 8 * G), ("cuda", 8 * G), ("cuda", None), ("cuda", None)):
+    for device, cap in (("cuda", None), ("cpu", 8 * G), ("cuda", 8 * G), ("cuda:0", 128 * G)):
         with allowing(Caps(gpu=cap)):
             obey_cap(torch.device(device))
-    with allowing(Caps(gpu=128 * G)):
-        obey_cap(torch.device("cuda:0"))
-    assert told == [(0.125, 1), (1.0, 1), (1.0, 0)]
+    assert told == [(0.125, 1), (1.0, 0)]
+    lift_caps()
+    assert sorted(told[2:]) == [(1.0, 0), (1.0, 1)]
+    lift_caps()
+    assert len(told) == 4
 
 
 def test_what_fits_on_a_gpu_follows_from_the_cap(monkeypatch: pytest.MonkeyPatch) -> None:
