@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import netproof
 from netproof.api import Progress
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict
 from netproof.demo import Instance
+from netproof.errors import UsageError
 from netproof.model.load import load_network
 from netproof.problem.property import Box, Disjunct, Property
 from netproof.problem.specs import linf_ball
@@ -169,3 +171,19 @@ def test_the_batch_of_input_splitting_is_the_field() -> None:
     rounds = [ask(network, property, method="input-split", options=options).stats.rounds for options in given]
     assert rounds[0] > rounds[1] > 0
     assert rounds[2] == rounds[3] == rounds[4]
+
+
+def test_a_run_within_caps_on_memory_reports_its_peaks(demo: dict[str, tuple[Path, Path, Instance]]) -> None:
+    onnx, vnnlib, _ = demo["fc-4-needs-splits"]
+    stats = netproof.verify(onnx, vnnlib, device="cpu", memory={"host": "64G"}).stats
+    assert stats.peak_memory == stats.peak_host_memory > 1 << 20
+    with pytest.raises(UsageError, match=r"less than the .* MiB that the process itself takes"):
+        netproof.verify(onnx, vnnlib, device="cpu", memory="host=1M")
+
+
+def test_every_second_is_in_a_phase(demo: dict[str, tuple[Path, Path, Instance]]) -> None:
+    onnx, vnnlib, _ = demo["fc-4-needs-splits"]
+    seconds = dict(netproof.verify(onnx, vnnlib, device="cpu").stats.seconds)
+    total = seconds.pop("total")
+    assert sum(seconds.values()) == pytest.approx(total, rel=1e-6)
+    assert seconds["other"] < 0.5 * total

@@ -85,7 +85,7 @@ def test_what_does_not_fit_waits_on_the_host() -> None:
     for start in range(4, 40, 4):
         frontier.push(everything.select(slice(start, start + 4)))
     assert frontier.waiting > 20
-    assert all(part.bound.device.type == "cpu" for part in frontier.parts()[1:])
+    assert all(part.bound.device.type == "cpu" for part in frontier.summaries()[1:])
     popped = []
     while len(frontier):
         popped.append(frontier.pop(5))
@@ -161,3 +161,12 @@ def test_memory_is_counted_on_the_device(demo: dict[str, tuple[Path, Path, Insta
     model, spec, _ = demo["conv-3-holds"]
     verdict = verify(model, spec, device="cuda")
     assert 0 < verdict.stats.peak_memory < torch.cuda.get_device_properties(CUDA).total_memory
+
+
+def test_a_run_stays_within_its_cap(demo: dict[str, tuple[Path, Path, Instance]]) -> None:
+    onnx, vnnlib, _ = demo["fc-4-needs-splits"]
+    verdict = verify(onnx, vnnlib, device="cuda", memory="gpu=1G")
+    assert verdict.status == "unsat"
+    assert 0 < verdict.stats.peak_memory < 1 << 30
+    assert verdict.stats.peak_host_memory > verdict.stats.peak_memory / 1024
+    assert len(torch.empty(1 << 31, dtype=torch.uint8, device=CUDA)) == 1 << 31  # what was capped is so no more

@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ import torch
 from netproof import arguments
 from netproof.core.cpu import available_cpus, look_around, threads_for
 from netproof.core.deadline import Deadline
+from netproof.core.machine import gpu, host
+from netproof.core.machine.allowance import allowance, allowing, read_caps
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.torch_state import engine_state
 from netproof.core.verdict import Stats, Verdict
@@ -81,6 +83,7 @@ def verify(
     options: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
     deadline: Deadline | None = None,
+    memory: str | int | Mapping[str, Any] | None = None,
 ) -> Verdict:
     """Decide whether the network satisfies the property on the whole input set.
 
@@ -91,15 +94,17 @@ def verify(
     outputs: the tensors by name that Y_0, Y_1, … are, one after the other; without it, all outputs of the file.
     attack: whether to look for counterexamples first; None: yes, but not with lirpa and the rivals.
     `deadline` (or `timeout` in seconds) ends the run; `deadline.cancel()` from another thread does so at once.
+    memory: bytes that the run may take, as "8G", or by place as "gpu=16G,host=8G"; None: what is free.
     """
     attack = None if attack is None else arguments.flag(attack, "attack")
-    run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
-    network, asked = _question(model, spec, outputs, holds)
-    property = without_ties(network, by_place(network, as_property(network, asked, label, targets)))
-    problems = reduce(network, property)
-    run.prepare(network, problems, loaded=isinstance(model, Network))
-    run.stats.seconds["load"] = run.elapsed()
-    return run.decide(network, property, problems, run.info.attacks if attack is None else attack)
+    with _within(memory):
+        run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
+        network, asked = _question(model, spec, outputs, holds)
+        property = without_ties(network, by_place(network, as_property(network, asked, label, targets)))
+        problems = reduce(network, property)
+        run.prepare(network, problems, loaded=isinstance(model, Network))
+        run.stats.seconds["load"] = run.elapsed()
+        return run.decide(network, property, problems, run.info.attacks if attack is None else attack)
 
 
 @engine_state()
@@ -115,27 +120,28 @@ def bounds(
     deadline: Deadline | None = None,
     options: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
+    memory: str | int | Mapping[str, Any] | None = None,
 ) -> OutputBounds:
     """Bound both sides of every output over the input set; what the specification says of outputs plays no part.
 
     What it says of several inputs together plays no part either: the set is a box, or a ball.
     method: "ibp", "crown", "alpha", "lp", or "exact" (the true minimum and maximum, by the complete search).
+    memory: as `verify` takes it.
     """
     method = arguments.word(method, "method", "alpha")
-    run = _Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
-    network, asked = _question(model, spec, outputs)
-    if isinstance(asked, InputRegion):
-        everything = Disjunct(asked.box, (), asked.ball)
-        asked = Property((everything,), len(asked.box.lower), int(np.prod(network.output_shape)), map=asked.map)
-    property = asked
-    problems = reduce(network, property.without_rows())
-    run.prepare(network, problems, loaded=isinstance(model, Network))
-    search = build_method("auto", run.options, run.device)
-    report = run.report(0, len(problems))
-    found = output_ranges(problems, method, search, run.device, run.threads, run.deadline, report)
-    if any(row.inputs and not row.coefs for disjunct in property.disjuncts for row in disjunct.rows):
-        return replace(found, exact=False, reason=found.reason or "constraints among inputs play no part")
-    return found
+    with _within(memory):
+        run = _Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
+        return run.ranges(model, spec, outputs, method)
+
+
+@contextmanager
+def _within(memory: Any) -> Iterator[None]:
+    """Keep what is done within caps on memory, of which nothing is left afterwards."""
+    with allowing(read_caps(memory)):
+        try:
+            yield
+        finally:
+            gpu.lift_caps()
 
 
 class _Run:
@@ -166,6 +172,8 @@ class _Run:
         self.device = resolve_device(arguments.word(device, "device", "cpu"))
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
+        gpu.obey_cap(self.device)
+        host.refuse_if_taken(allowance().caps.host)
 
     def elapsed(self) -> float:
         return time.monotonic() - self._began
@@ -191,9 +199,30 @@ class _Run:
         verdict = evidence.verdict(self.stats, cancelled=self.deadline.cancelled)
         if verdict.reason == CONTRADICTION:
             verdict = save_case(verdict, network, property, self.info.name, self.options, self.seed)
-        self.stats.seconds["total"] = self.elapsed()
-        self.stats.peak_memory = _peak_memory(self.device)
+        seconds = self.stats.seconds
+        seconds["total"] = self.elapsed()
+        known = sum(spent for phase, spent in seconds.items() if phase not in ("total", "other"))
+        seconds["other"] = max(0.0, seconds["total"] - known)
+        self.stats.peak_host_memory = host.peak()
+        on_gpu = gpu.peak(self.device)
+        self.stats.peak_memory = self.stats.peak_host_memory if on_gpu is None else on_gpu
         return verdict
+
+    def ranges(self, model: Any, spec: Any, outputs: Sequence[str] | None, method: str) -> OutputBounds:
+        """Bound both sides of every output over the input set."""
+        network, asked = _question(model, spec, outputs)
+        if isinstance(asked, InputRegion):
+            everything = Disjunct(asked.box, (), asked.ball)
+            asked = Property((everything,), len(asked.box.lower), int(np.prod(network.output_shape)), map=asked.map)
+        property = asked
+        problems = reduce(network, property.without_rows())
+        self.prepare(network, problems, loaded=isinstance(model, Network))
+        search = build_method("auto", self.options, self.device)
+        report = self.report(0, len(problems))
+        found = output_ranges(problems, method, search, self.device, self.threads, self.deadline, report)
+        if any(row.inputs and not row.coefs for disjunct in property.disjuncts for row in disjunct.rows):
+            return replace(found, exact=False, reason=found.reason or "constraints among inputs play no part")
+        return found
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """Return what a search of one of the problems calls to report its progress."""
@@ -311,14 +340,3 @@ def _limit(timeout: float | None, deadline: Deadline | None) -> Deadline:
             f"deadline cannot be {arguments.shown(deadline)}", remedy="give a netproof.Deadline, or timeout=S"
         )
     return deadline or Deadline(seconds)
-
-
-def _peak_memory(device: torch.device) -> int:
-    if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
-    if sys.platform == "win32":
-        return 0
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

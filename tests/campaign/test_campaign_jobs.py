@@ -113,3 +113,13 @@ def test_a_worker_keeps_a_network_only_while_all_its_files_are_the_same(tmp_path
 def test_what_cannot_be_obeyed_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         job(make_set(tmp_path, "unsat"), **wrong)
+
+
+def test_caps_on_memory_are_part_of_the_question(tmp_path: Path) -> None:
+    instance = read_folder(make_set(tmp_path / "set", "unsat"))[0]
+    free, capped = Job(instance, "auto"), Job(instance, "auto", memory="8G")
+    assert free.key != capped.key
+    assert "memory" not in free.asked  # keys of earlier results stay as they are
+    assert capped.asked["memory"] == "8G"
+    with pytest.raises(UsageError, match="not a size of memory"):
+        Job(instance, "auto", memory="much")

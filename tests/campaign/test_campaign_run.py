@@ -93,6 +93,8 @@ def test_the_watchdog_ends_what_does_not_end(fake: Path) -> None:
     results, events = run_all(fake, jobs, grace=0.1)
     assert [r.verdict for r in results] == ["timeout", "unsat"]
     assert results[0].reason == "the watchdog ended the run 0.1 s after its limit"
+    assert (results[0].domains, results[0].lower_bound) == (7, -0.75)  # as far as it had said
+    assert 0.3 < results[0].total < 2.0
     assert [e.text for e in events if e.kind == "lost"] == [results[0].reason]
 
 

@@ -36,6 +36,8 @@ BAD = {
     "timeout infinite": ((*VERIFY, "--timeout", "inf"), "--timeout"),
     "timeout in words": ((*VERIFY, "--timeout", "long"), "--timeout"),
     "no threads": ((*VERIFY, "--threads", "0"), "--threads"),
+    "no memory": ((*VERIFY, "--memory", "0G"), "--memory: '0G' is not a size of memory"),
+    "memory nowhere": ((*VERIFY, "--memory", "disk=8G"), "--memory: 'disk' is no place"),
     "negative seed": ((*VERIFY, "--seed", "-1"), "--seed"),
     "json in no folder": ((*VERIFY, "--json", "no/j.json"), "no directory no"),
     "json is a folder": ((*VERIFY, "--json", "d"), "--json names a directory"),

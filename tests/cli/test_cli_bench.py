@@ -230,6 +230,7 @@ def test_two_campaigns_do_not_share_a_folder(tmp_path: Path) -> None:
         (["bench", "set", "--out", "done", "--first", "0"], "--first: 0 is too few"),
         (["bench", "set", "--out", "done", "--workers", "0"], "--workers: 0 is too few"),
         (["bench", "set", "--out", "done", "--threads", "0"], "--threads"),
+        (["bench", "set", "--out", "done", "--memory", "much"], "--memory"),
         (["bench", "set", "--out", "done", "--device", "tpu"], "unknown device 'tpu'"),
         (["report", "nowhere"], "nowhere/results.sqlite: no results there"),
     ],

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from netproof.cli import options
-from netproof.cli.commands.verify import known_so_far, prepare
+from netproof.cli.commands.verify import prepare
 from netproof.cli.process import start_time
 from netproof.cli.process.supervisor import soft_limit
 from netproof.cli.robust.command import overall
@@ -23,7 +23,7 @@ from netproof.cli.show.picture import draw_counterexample
 from netproof.cli.show.summary import summary
 from netproof.core.cpu import available_cpus, busy_elsewhere, cgroup_quota, look_around, threads_for
 from netproof.errors import UsageError
-from netproof.run.record import Record
+from netproof.run.record import Record, known_so_far
 
 
 def cgroup(root: Path, membership: str, **files: str) -> tuple[Path, Path]:

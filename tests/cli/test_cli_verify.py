@@ -17,7 +17,19 @@ from netproof.methods.registry import METHODS
 
 KEYS = [
     *("verdict", "reason", "decided_by", "arithmetic", "seconds", "lower_bound", "upper_bound", "domains"),
-    *("peak_memory", "leaf_lps", "rounds", "split", "cut_in_lp", "method", "device", "seed", "witness", "certificate"),
+    *(
+        "peak_memory",
+        "peak_host_memory",
+        "leaf_lps",
+        "rounds",
+        "split",
+        "cut_in_lp",
+        "method",
+        "device",
+        "seed",
+        "witness",
+        "certificate",
+    ),
     *("model", "property", "versions"),
 ]
 WITNESS = "((X_0 0.5)\n (X_1 -inf)\n (Y_0 1.5))\n"
@@ -75,7 +87,7 @@ def test_json_has_the_keys_of_the_contract(folder: Path) -> None:
     run("verify", "m.onnx", "p.vnnlib", "--json", "j.json", "--seed", "7", "--method", "lirpa", cwd=folder)
     found = json.loads((folder / "j.json").read_text())
     assert list(found) == KEYS
-    assert list(found["seconds"]) == ["load", "attack", "root", "search", "leaf", "confirm", "total"]
+    assert list(found["seconds"]) == ["load", "attack", "root", "search", "leaf", "confirm", "other", "total"]
     assert list(found["versions"]) == ["netproof", "torch", "onnxruntime", "highspy", "cuda", "gpu"]
     assert found["model"] == {"path": "m.onnx", "sha256": hashlib.sha256(b"model").hexdigest(), "external": []}
     assert found["property"]["sha256"] == hashlib.sha256(b"; spec").hexdigest()

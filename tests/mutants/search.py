@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 FRONTIER = ("search/test_frontier.py",)
+HELD = ("bounds/test_held.py",)
 DOMAINS = ("search/test_domains.py",)
 BOX_FRONTIER = ("search/test_box_frontier.py",)
 BOX_SPLIT = ("search/test_box_frontier.py", "search/test_input_split.py")
@@ -16,8 +17,8 @@ MUTANTS = (
     Mutant(
         "push-loses-one",
         "search/frontier.py",
-        "        self._count += added\n        if self._room",
-        "        self._count += max(1, added - 1)\n        if self._room",
+        "        self._count += added\n",
+        "        self._count += max(1, added - 1)\n",
         "what is open stays open",
         FRONTIER,
     ),
@@ -56,8 +57,8 @@ MUTANTS = (
     Mutant(
         "pop-forgets-the-host",
         "search/frontier.py",
-        "        if self._waiting and self._count < n:\n            self._fetch()\n",
-        "",
+        "        if self._waiting and (nearest or self._count < n):\n",
+        "        if False:\n",
         "what waits on the host has its turn",
         ("search/test_frontier.py::test_what_waits_has_its_turn",),  # others would never end
     ),
@@ -72,8 +73,8 @@ MUTANTS = (
     Mutant(
         "bound-forgets-the-host",
         "search/frontier.py",
-        "        return [self.domains, *self._waiting]\n",
-        "        return [self.domains]\n",
+        '        return min([*here, *(part.least for part in self._waiting)], default=float("inf"))\n',
+        '        return min(here, default=float("inf"))\n',
         "the global bound is that of all open sub-domains",
         FRONTIER,
     ),
@@ -88,26 +89,67 @@ MUTANTS = (
     Mutant(
         "remove-the-wrong-ones",
         "search/frontier.py",
-        "            t[holes] = t[movers]\n        self._count = left\n\n    def _spill",
-        "            pass\n        self._count = left\n\n    def _spill",
+        "                    t[to] = t[by]\n",
+        "                    pass\n",
         "only what was taken is removed",
         FRONTIER,
     ),
     Mutant(
         "spill-drops",
         "search/frontier.py",
-        "        self._waiting.append(self._store.select(index).map(lambda t: t.cpu()))\n",
-        "        self._waiting = [self._store.select(index).map(lambda t: t.cpu())]\n",
+        "        self._waiting += pieces\n",
+        "        self._waiting = pieces\n",
         "what waits on the host is open",
         FRONTIER,
     ),
     Mutant(
         "fetch-drops",
         "search/frontier.py",
-        "self._store, self._count = concatenate([self.domains, back]), self._count + len(back)\n",
-        "self._store, self._count = back, len(back)\n",
+        "        joined = concatenate([self.domains, *back])\n",
+        "        joined = concatenate(back)\n",
         "what comes back joins what is there",
         FRONTIER,
+    ),
+    Mutant(
+        "push-that-failed-drops",
+        "search/frontier.py",
+        "                self._put_away(domains)\n                return\n",
+        "                return\n",
+        "what the device has no room for waits",
+        FRONTIER,
+    ),
+    Mutant(
+        "summary-of-one-target",
+        "search/frontier.py",
+        "        return [Summary(here.target, here.bound), *(part.summary for part in self._waiting)]\n",
+        "        return [Summary(here.target, here.bound)]\n",
+        "what is proved of a target is the least bound of all its parts, those that wait too",
+        FRONTIER,
+    ),
+    # --- sub-domains that wait ---
+    Mutant(
+        "held-drops-bounds-of-its-own",
+        "bounds/held.py",
+        "                differs |= own != base\n",
+        "                differs |= (own != base) & (domains.splits != 0)\n",
+        "a neuron that was bounded again keeps its bounds, as a proof may rest on them",
+        HELD,
+    ),
+    Mutant(
+        "held-comes-back-elsewhere",
+        "bounds/held.py",
+        "            own = [_spread(base, columns, some) for base, some in zip(whole, own, strict=True)]\n",
+        "            own = [_spread(base, columns.roll(1, 0), some) for base, some in zip(whole, own, strict=True)]\n",
+        "decisions and bounds come back at the neurons that they are of",
+        HELD,
+    ),
+    Mutant(
+        "held-claims-its-evaluation",
+        "bounds/held.py",
+        '        counts["evaluated"] = torch.zeros_like(counts["evaluated"])\n',
+        "",
+        "a bound is not said to come from slopes that were rounded since",
+        HELD,
     ),
     # --- sub-domains ---
     Mutant(

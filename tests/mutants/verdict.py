@@ -86,8 +86,8 @@ MUTANTS = (
     Mutant(
         "split-forgets-what-it-gave-up",
         "search/boxes/loop.py",
-        "(*self._opened.parts(), *ledger.undecided_parts)",
-        "self._opened.parts()",
+        "(*self._opened.everything(), *ledger.undecided_parts)",
+        "tuple(self._opened.everything())",
         "boxes that were given up are open",
         INPUT_SPLIT,
     ),
@@ -142,7 +142,7 @@ MUTANTS = (
     Mutant(
         "large-turn-drops-what-was-solved-before",
         "search/lp_turns.py",
-        "        frontier.push(worst.select(known))\n",
+        "        frontier.push(back)\n",
         "",
         "what an LP left open in an earlier turn is still open",
         ("search/test_lp_turns.py",),

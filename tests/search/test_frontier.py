@@ -6,7 +6,9 @@ import threading
 import weakref
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -98,7 +100,7 @@ def test_what_does_not_fit_waits_on_the_host_and_nothing_is_lost() -> None:
     assert len(frontier) == 60
     assert frontier.waiting > 40
     assert frontier.lower_bound == 0.0
-    assert sum(map(len, frontier.parts())) == 60
+    assert sum(map(len, frontier.everything())) == 60
     popped = []
     while len(frontier):
         popped.append(frontier.pop(7))
@@ -138,6 +140,93 @@ def test_pruning_reaches_what_waits() -> None:
     assert len(frontier.pop(3)) == 0
 
 
+def test_where_too_much_waits_it_takes_less_and_then_the_nearest_to_a_proof_go_first() -> None:
+    class Coarse:
+        """Keeps sub-domains as they are, and says that they take a third once they are coarser."""
+
+        def __init__(self, domains: Domains, bytes_each: int = 3) -> None:
+            self.kept, self.each = domains, bytes_each
+
+        def __len__(self) -> int:
+            return len(self.kept)
+
+        target = property(lambda self: self.kept.target)
+        bound = property(lambda self: self.kept.bound)
+        bytes = property(lambda self: self.each * len(self.kept))
+
+        def tensors(self) -> list[Tensor]:
+            return self.kept.tensors()
+
+        def coarser(self) -> Coarse:
+            return Coarse(self.kept, 1)
+
+    class Keeper:
+        def put_away(self, domains: Domains) -> Coarse:
+            return Coarse(domains)
+
+        def bring_back(self, held: Coarse) -> Domains:
+            return held.kept
+
+    everything = with_bounds([float(v) for v in range(40)])
+    frontier = Frontier(everything.select(slice(0, 4)), 4, keeper=Keeper(), may_wait=lambda held: held <= 20)
+    frontier.push(everything.select(slice(4, 10)))
+    assert (frontier.bytes_waiting, frontier.crowded) == (18, False)
+    frontier.push(everything.select(slice(10, 20)))
+    assert (frontier.bytes_waiting, frontier.crowded) == (16, False)
+    frontier.push(everything.select(slice(20, 40)))
+    assert (frontier.bytes_waiting, frontier.crowded) == (36, True)
+    assert frontier.pop(2, best=True).bound.tolist() == [39.0, 38.0]
+    popped = [frontier.pop(5, best=frontier.crowded) for _ in range(3)]
+    assert float(concatenate(popped).bound.min()) > 20
+    assert frontier.crowded
+    while len(frontier):
+        popped.append(frontier.pop(5))
+    assert sorted(concatenate(popped).bound.tolist()) == [float(v) for v in range(38)]
+
+
+class Refusing:
+    """Lets the n-th call of a method of the frontier fail for want of memory, once."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str, at: int = 1) -> None:
+        self.calls, real = 0, getattr(Frontier, name)
+
+        def call(frontier: Frontier[Domains], *args: Any, **more: Any) -> Any:
+            self.calls += 1
+            if self.calls == at:
+                raise torch.OutOfMemoryError("a full device")
+            return real(frontier, *args, **more)
+
+        monkeypatch.setattr(Frontier, name, call)
+
+
+@pytest.mark.parametrize("name", ["_push", "_pop", "_grow", "_fetch"])
+@pytest.mark.parametrize("at", [1, 2])
+def test_memory_that_runs_out_loses_nothing(name: str, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = with_bounds([float(v) for v in torch.randperm(300, generator=torch.Generator().manual_seed(1))])
+    refusing = Refusing(monkeypatch, name, at)
+    frontier = Frontier(everything.select(slice(0, 5)), room=150)
+    for start in range(5, 300, 59):
+        frontier.push(everything.select(slice(start, start + 59)))
+    popped = []
+    while len(frontier):
+        popped.append(frontier.pop(40))
+    back = concatenate(popped)
+    assert refusing.calls > at
+    assert same(back.select(back.bound.argsort()), everything.select(everything.bound.argsort()))
+
+
+def test_a_device_that_takes_nothing_lets_all_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any) -> None:
+        raise torch.OutOfMemoryError("a full device")
+
+    everything = with_bounds([float(v) for v in range(20)])
+    frontier = Frontier(everything.select(slice(0, 5)))
+    monkeypatch.setattr(Frontier, "_push", full)
+    frontier.push(everything.select(slice(5, 20)))
+    assert (len(frontier), frontier.waiting) == (20, 20)
+    assert frontier.lower_bound == 0.0
+
+
 def test_the_callers_tensors_are_left_alone() -> None:
     mine = with_bounds([3.0, 1.0, 2.0, 0.0])
     frontier = Frontier(mine)
@@ -150,7 +239,7 @@ def test_a_discarded_frontier_is_empty_and_holds_nothing() -> None:
     frontier = Frontier(everything.select(slice(0, 4)), room=8)
     for start in range(4, 40, 4):
         frontier.push(everything.select(slice(start, start + 4)))
-    held = [weakref.ref(part.bound) for part in frontier.parts()[1:]]
+    held = [weakref.ref(part.held.bound) for part in frontier._waiting]
     assert held
     frontier.discard()
     assert len(frontier) == 0
@@ -160,3 +249,16 @@ def test_a_discarded_frontier_is_empty_and_holds_nothing() -> None:
             assert not thread.daemon
             thread.join()
     assert all(bound() is None for bound in held)
+
+
+def test_summaries_have_the_least_bound_of_every_target() -> None:
+    everything = replace(with_bounds([float(v) for v in range(12)]), target=torch.arange(12) % 3)
+    frontier = Frontier(everything.select(slice(0, 2)), room=4)
+    frontier.push(everything.select(slice(2, 12)))
+    assert frontier.waiting
+    least = torch.full((3,), torch.inf, dtype=torch.float64)
+    for target, bound in frontier.summaries():
+        least = least.scatter_reduce(0, target, bound, "amin")
+    assert least.tolist() == [0.0, 1.0, 2.0]
+    waiting = [target.tolist() for target, _ in frontier.summaries()[1:]]
+    assert {target for part in waiting for target in part} == {0, 1, 2}

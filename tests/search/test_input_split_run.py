@@ -112,7 +112,8 @@ def test_a_crowded_frontier_is_searched_depth_first(monkeypatch: pytest.MonkeyPa
     problems = problems_of(sharpened(knotted(3), [Fraction(1, 50)]))
     assert Run(problems, batch=2).status == "proved"
     roomy, longest = longest, 0
-    monkeypatch.setattr("netproof.search.rounds.domains_that_fit", lambda each, device: (None, 2))
+    monkeypatch.setattr("netproof.search.rounds.domains_that_fit", lambda each, device: 2)
+    monkeypatch.setattr("netproof.search.rounds.may_wait", lambda held: False)
     assert Run(problems, batch=2).status == "proved"
     assert 2 < longest < roomy
 
@@ -128,7 +129,7 @@ def test_boxes_that_the_device_has_no_room_for_wait_on_the_host(
         real(self)
         spilled.append(self.waiting)
 
-    monkeypatch.setattr("netproof.search.rounds.domains_that_fit", lambda each, device: (2, 10**6))
+    monkeypatch.setattr("netproof.search.rounds.domains_that_fit", lambda each, device: 2)
     monkeypatch.setattr(Frontier, "_spill", spill)
     run = Run(problems_of(sharpened(knotted(3), [Fraction(1, 50)])), limit=limit, batch=4)
     assert max(spilled) > 0

@@ -16,7 +16,7 @@ from netproof.bounds.domains import Domains
 from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
-from netproof.core.deadline import Deadline
+from netproof.core.deadline import Deadline, Pace
 from netproof.core.extras import Extras
 from netproof.core.verdict import Stats, Witness
 from netproof.errors import DeviceError
@@ -165,6 +165,41 @@ def test_a_witness_from_a_leaf_leaves_open_what_was_picked_with_it(monkeypatch: 
     assert len(calls) == 3
     still = sum(Fraction(1, 2**level) for level in left.domains.level.tolist())
     assert outcome.proved[0] + still == 1
+
+
+def test_a_search_without_memory_for_more_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no timeout, and what is proved so far counts; while there is memory, the nearest to a proof go first."""
+    problem, _ = asked(random_relus(3, (8, 6), 1), 0.01)
+    monkeypatch.setattr("netproof.search.rounds.domains_that_fit", lambda each, device: 2)
+    monkeypatch.setattr("netproof.search.rounds.may_wait", lambda held: False)
+    method = Method(Watched(), Babsr(), batch=2, lp_threshold=None, fill=1)
+    goal = Decide(problem, lambda point, target: None)
+    assert Search(problem, method, goal, Work(CPU, 1, Deadline(), Stats())).run().status == "proved"
+    monkeypatch.setattr("netproof.search.rounds.is_short", lambda: True)
+    outcome = Search(problem, method, goal, Work(CPU, 1, Deadline(), Stats())).run()
+    assert outcome.status == "undecided"
+    assert "still open, and no memory for more" in outcome.reason
+    assert not outcome.covers
+
+
+def test_rounds_get_smaller_as_the_deadline_comes_near() -> None:
+    deadline = Deadline(100.0)
+    pace = Pace(deadline)
+    assert pace.fit(64) == 64
+    pace.took(10, 100.0)  # ten seconds each
+    assert 4 <= pace.fit(64) <= 5
+    pace.took(0, 1.0)  # says nothing
+    assert 4 <= pace.fit(64) <= 5
+    pace.took(10, 10.0)  # faster
+    assert 49 <= pace.fit(64) <= 50
+    pace.took(1, 1000.0)  # one alone always takes longer
+    assert 39 <= pace.fit(64) <= 40
+    for _ in range(40):
+        pace.took(1, 1000.0)
+    assert pace.fit(64) == 1
+    pace.took(64, 0.01)
+    assert pace.fit(64) == 64
+    assert Pace(Deadline()).fit(7) == 7
 
 
 def test_a_full_device_halves_the_chunks_and_loses_nothing() -> None:

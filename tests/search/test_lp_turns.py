@@ -57,7 +57,7 @@ def test_what_is_pruned_below_a_proved_parent_counts_once(takes: int) -> None:
     fallback.turn(frontier, takes, Deadline(60.0), stats, Clock())
     assert (len(frontier), stats.lp_pruned) == (0, 15)
     assert ledger.proved() == (1,)
-    assert 0 < float(ledger.target_bounds(frontier.parts())) <= 20 + 1e-6
+    assert 0 < float(ledger.target_bounds(frontier.summaries())) <= 20 + 1e-6
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def test_what_an_lp_left_open_is_not_solved_again() -> None:
     turns.turn(frontier, 8, Deadline(60.0), stats, Clock())
     assert (len(frontier), stats.lps) == (left, solved)
     closed = sum(ledger.proved())
-    still = sum(Fraction(1, 2**level) for part in frontier.parts() for level in part.level.tolist())
+    still = sum(Fraction(1, 2**level) for part in frontier.everything() for level in part.level.tolist())
     assert closed + still == 1
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from netproof.core.deadline import Deadline, DeadlineExpired
 
 LOOK = 4  # steps between two looks at what is settled: a look waits for the device
+NEAR = 10.0  # seconds before a deadline from which on nothing is asked of the device ahead of time
 FEW = 0.7  # of a batch that may be left for the others to be dropped
 
 
@@ -84,6 +85,7 @@ def ascend(objective: Objective[Point, Found], point: Point, climb: Climb) -> tu
     best, kept = state.best, state.kept
     places: Tensor | None = None  # of the sub-domains still computed
     for step in range(schedule.steps + 1):
+        keep_up(threshold.device, deadline)
         last = step == schedule.steps or deadline.expired
         try:
             seen = objective.evaluate(state.now, last=last)
@@ -109,6 +111,12 @@ def ascend(objective: Objective[Point, Found], point: Point, climb: Climb) -> tu
         objective.project_(state.now)
     best, kept = _write_back(best, kept, state, places)
     return best, whole.point(kept)
+
+
+def keep_up(device: torch.device, deadline: Deadline) -> None:
+    """Wait for the device where the deadline is near: what is asked of it ahead of time would be done after it."""
+    if device.type == "cuda" and deadline.remaining() < NEAR:
+        torch.cuda.current_stream(device).synchronize()
 
 
 def _write_back(best: Tensor, kept: list[Tensor], state: _State, places: Tensor | None) -> tuple[Tensor, list[Tensor]]:

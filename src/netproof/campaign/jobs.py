@@ -14,6 +14,7 @@ from typing import Any
 from netproof._version import __version__
 from netproof.campaign.instances import Instance
 from netproof.core.files import find_file, sha256
+from netproof.core.machine.allowance import read_caps
 from netproof.errors import NetproofError, UsageError
 from netproof.methods.registry import method_info
 
@@ -32,11 +33,13 @@ class Job:
     threads: int | None = None  # None: the worker's share of the machine
     seed: int = 0
     attack: bool = True
+    memory: str | None = None  # caps on the memory of a run, as `verify` takes them; None: what is free
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
             raise UsageError(f"a job needs a device, not {self.device!r}", remedy="use cpu or cuda")
         method_info(self.method).options(dict(self.options))
+        read_caps(self.memory)
 
     @property
     def all_options(self) -> Mapping[str, Any]:
@@ -47,7 +50,8 @@ class Job:
     def asked(self) -> dict[str, Any]:
         """Return how it is asked, without the files."""
         names = ("method", "timeout", "device", "threads", "seed", "attack")
-        return {**{name: getattr(self, name) for name in names}, "options": self.all_options}
+        caps = {} if self.memory is None else {"memory": self.memory}  # without them a key is as it always was
+        return {**{name: getattr(self, name) for name in names}, "options": self.all_options, **caps}
 
     @functools.cached_property
     def hashes(self) -> tuple[str, str]:

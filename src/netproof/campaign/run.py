@@ -23,11 +23,11 @@ from netproof.campaign.jobs import Job
 from netproof.campaign.store import Result, Store
 from netproof.core.reasons import CONTRADICTION
 from netproof.errors import NetproofError, UsageError
-from netproof.run.record import Record
+from netproof.run.record import Record, known_so_far
 from netproof.workers.process import Process
 from netproof.workers.worker import Message, Work
 
-GRACE = 5.0  # seconds past its limit after which a run's worker is ended
+GRACE = 1.5  # seconds past its limit after which a run's worker is ended; a new one takes longer than that to start
 START = 300.0  # seconds that a worker may take to be ready
 STARTS = 3  # failures to start in a row, in one place, that end the campaign
 TICK = 0.1  # seconds between two looks at the clock
@@ -36,7 +36,7 @@ AWAY = 2.0  # seconds between two looks past which this process must have been s
 ERROR = Record("error", seconds={})
 ANSWER = (  # the fields that a result takes from a record unchanged
     *("verdict", "reason", "decided_by", "seconds", "lower_bound", "upper_bound"),
-    *("domains", "split", "leaf_lps", "cut_in_lp", "rounds", "peak_memory"),
+    *("domains", "split", "leaf_lps", "cut_in_lp", "rounds", "peak_memory", "peak_host_memory"),
 )
 
 
@@ -271,7 +271,7 @@ class _Campaign:
             self._failed_to_start(place, how)
         else:
             how = f"the watchdog ended the run {self._grace:g} s after its limit"
-            self._finish(place, Record("timeout", how, domains=place.progress.get("domains", 0), seconds={}))
+            self._finish(place, Record("timeout", how, **known_so_far(place.progress), seconds={}))
         self._end(place)
         self._tell(Event("lost", place.number, text=how))
 

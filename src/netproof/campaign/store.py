@@ -23,8 +23,9 @@ from netproof.campaign.jobs import Job
 from netproof.errors import UsageError
 
 NAME = "results.sqlite"  # in the folder of a campaign
-SCHEMA = 2  # PRAGMA user_version; raise it with every change of the columns
-ADDED = {2: ("split", "cut_in_lp")}  # by form, the columns that it has and the one before has not; they may be empty
+SCHEMA = 3  # PRAGMA user_version; raise it with every change of the columns
+# By form, the columns that it has and the one before has not; they may be empty.
+ADDED = {2: ("split", "cut_in_lp"), 3: ("peak_host_memory", "memory")}
 APPLICATION = 0x6E707266  # "nprf": tells our files from other SQLite ones
 WAIT = 30.0  # seconds for another writer's lock
 DONE = ("sat", "unsat", "unknown", "timeout")  # an error is run again
@@ -62,6 +63,8 @@ class Result:
     cut_in_lp: bool | None = None
     rounds: int = 0
     peak_memory: int = 0
+    peak_host_memory: int | None = None  # None: before form 3
+    memory: str | None = None  # the caps that were given; None: none
     witness: str = ""  # as text, in the property's own form
     versions: Mapping[str, str | None] = field(default_factory=dict)
     started: str = ""  # ISO 8601, UTC

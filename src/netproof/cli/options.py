@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from netproof.core.cpu import available_cpus
+from netproof.core.machine.allowance import read_caps
 from netproof.errors import UsageError
 from netproof.problem.decimal import LIMITS, decimal
 
@@ -37,6 +38,14 @@ Attack = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(metavar="N", help="The same seed gives the same run on one device.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory to stay within, GPU and host each, as 8G; or gpu=16G,host=8G. (default: what is free)",
+        show_default=False,
+    ),
+]
 Json = Annotated[
     str | None,
     typer.Option(
@@ -81,10 +90,12 @@ class Engine:
     seed: int = 0
     attack: bool | None = None  # None: as the method has it
     outputs: tuple[str, ...] | None = None  # None: all of the file's
+    memory: str | None = None  # None: what is free
 
-    def asking(self, outputs: Sequence[str] | None) -> Engine:
-        """Return the same for tensors by name."""
-        return replace(self, outputs=tuple(outputs) if outputs else None)
+    def asking(self, outputs: Sequence[str] | None, memory: str | None = None) -> Engine:
+        """Return the same for tensors by name, within caps on memory; UsageError where these cannot be read."""
+        read_caps(memory, "--memory")
+        return replace(self, outputs=tuple(outputs) if outputs else None, memory=memory)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments for `netproof.api.verify`; the deadline comes from the supervisor."""

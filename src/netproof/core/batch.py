@@ -46,6 +46,15 @@ class Batch:
         return sum(math.prod(t.shape[1:]) * t.element_size() for t in self.tensors())
 
     @property
+    def bytes(self) -> int:
+        """Return what all parts take."""
+        return len(self) * self.bytes_each
+
+    def coarser(self) -> Self:
+        """Return the same in less memory: as it is, where there is no such form."""
+        return self
+
+    @property
     def urgency(self) -> Tensor:
         """Return (part,) which of parts with equal bounds goes first: that with the most; here they are all alike."""
         return torch.zeros_like(self.level)

@@ -6,9 +6,11 @@ import collections
 import math
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
+from netproof.core.machine.control_groups import folders, read
+
+MOUNTS = ("cpu", "cpu,cpuacct", "cpuacct,cpu")  # where version 1 of control groups may have its quotas
 POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")  # by which libraries size their pools of threads
 SMALL = 2048  # entries over all nodes up to which a second thread costs more than it gains
 LOOKS, LASTING = 5, 10.0  # the last so many looks at the machine's load count, if not older than so many seconds
@@ -43,7 +45,7 @@ def look_around(proc: Path = Path("/proc")) -> None:
 
     Called at times while a run is prepared, so that no caller has to wait for several looks.
     """
-    running = _read(proc / "loadavg").split()[3:4]
+    running = read(proc / "loadavg").split()[3:4]
     if running:
         _looks.append((time.monotonic(), int(running[0].partition("/")[0]) - 1))
 
@@ -71,41 +73,16 @@ def cgroup_quota(proc: Path = Path("/proc"), sys: Path = Path("/sys/fs/cgroup"))
 
     Limits hold for the whole subtree, so the smallest one on the way to the root counts.
     """
-    quotas = [quota for folder in _cgroup_folders(proc, sys) if (quota := _quota_of(folder)) is not None]
+    quotas = [quota for folder in folders("cpu", MOUNTS, proc, sys) if (quota := _quota_of(folder)) is not None]
     return min(quotas, default=None)
 
 
-def _cgroup_folders(proc: Path, sys: Path) -> Iterator[Path]:
-    """Yield this process's control group and its ancestors, under version 2 and version 1 mounts."""
-    for line in _read(proc / "self" / "cgroup").splitlines():
-        controllers, _, group = line.partition(":")[2].partition(":")
-        if controllers == "":
-            roots = [sys, sys / "unified"]
-        elif "cpu" in controllers.split(","):
-            roots = [sys / "cpu", sys / "cpu,cpuacct", sys / "cpuacct,cpu"]
-        else:
-            continue
-        parts = PurePosixPath(group).parts[1:]
-        if ".." in parts:  # the group lies outside the namespace's root: only the root can be read
-            parts = ()
-        for root in roots:
-            for depth in range(len(parts), -1, -1):
-                yield root.joinpath(*parts[:depth])
-
-
 def _quota_of(folder: Path) -> float | None:
-    quota, _, period = _read(folder / "cpu.max").strip().partition(" ")
+    quota, _, period = read(folder / "cpu.max").strip().partition(" ")
     if not quota:
-        quota, period = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
+        quota, period = read(folder / "cpu.cfs_quota_us"), read(folder / "cpu.cfs_period_us")
     try:
         limit, every = int(quota), int(period)
     except ValueError:  # "max", or no such file
         return None
     return limit / every if limit > 0 and every > 0 else None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

@@ -6,6 +6,8 @@ import math
 import threading
 import time
 
+SLOWER = 1.25  # times as long as the last that the next piece of a work may count for each of its parts
+
 
 class DeadlineExpired(Exception):
     """Raised by `Deadline.check` to stop work that is of no use if it is half done."""
@@ -43,3 +45,27 @@ class Deadline:
 
     def elapsed(self) -> float:
         return time.monotonic() - self._start
+
+
+class Pace:
+    """How long pieces of a work take, so that none is begun that would last well beyond the deadline."""
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+        self._each: float | None = None  # seconds for one more; None: none was measured
+
+    def fit(self, wanted: int) -> int:
+        """Return how many of so many may be begun: those that take up to half of the time that is left, at least one.
+
+        As the deadline comes nearer pieces get smaller, and what is late in the end is a small one.
+        """
+        left = self._deadline.remaining()
+        if not self._each or left == math.inf:
+            return wanted
+        return max(1, min(wanted, int(left / 2 / self._each)))
+
+    def took(self, count: int, seconds: float) -> None:
+        """Note what a piece of so many took. Small ones take more for each, so that it rises only little by little."""
+        if count > 0:
+            each = seconds / count
+            self._each = each if self._each is None else min(each, SLOWER * self._each)

@@ -14,7 +14,8 @@ from netproof.core.shown.words import line, page
 if TYPE_CHECKING:
     import numpy as np
 
-PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "total")  # as in the JSON contract
+# As in the JSON contract; "other" is what is in none of them, so that all but "total" add up to it.
+PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "other", "total")
 
 
 def finite(value: float | None) -> float | None:
@@ -74,6 +75,7 @@ class Stats:
     lp_pruned: int = 0  # frontier domains dropped because an LP proved an ancestor
     cut_in_lp: bool = False  # the deadline came inside a turn of the LP
     peak_memory: int = 0  # bytes, on the device of the search
+    peak_host_memory: int = 0  # bytes that the process had of the host's memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +122,7 @@ class Verdict:
             "upper_bound": finite(self.upper_bound),
             "domains": int(stats.domains),
             "peak_memory": int(stats.peak_memory),
+            "peak_host_memory": int(stats.peak_host_memory),
             "leaf_lps": int(stats.leaf_lps),
             "rounds": int(stats.rounds),
             "split": int(stats.split),

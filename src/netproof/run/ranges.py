@@ -11,6 +11,7 @@ from torch import Tensor
 
 from netproof.bounds.base import Bounder, Clock
 from netproof.bounds.linear.interval import interval_bounds
+from netproof.bounds.linear.memory import with_less
 from netproof.bounds.linear.region import Region
 from netproof.bounds.lirpa import CROWN, TIGHT
 from netproof.core.deadline import Deadline
@@ -62,7 +63,7 @@ def output_ranges(
     for problem in problems:
         asked = _both_sides(problem)
         if method == "ibp":
-            value = _interval(asked, device)
+            value = with_less(lambda asked=asked: _interval(asked, device), device)  # type: ignore[misc]
         elif method == "exact":
             value, reason = _minima(asked, search, device, workers, deadline, report)
             exact = exact and not reason
@@ -103,7 +104,7 @@ def _relaxed(
 ) -> tuple[Tensor, str]:
     bounder: Bounder = CROWN if method == "crown" else TIGHT
     never = torch.full((len(problem.disjuncts),), torch.inf, dtype=torch.float64, device=device)
-    first = bounder.root(problem, never, device, deadline, Clock())
+    first = with_less(lambda: bounder.root(problem, never, device, deadline, Clock()), device)
     if first is None:
         return torch.full((len(problem.disjuncts),), -torch.inf, dtype=torch.float64), "timeout"
     root, bounds = first

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ class Record:
     upper_bound: float | None = None
     domains: int = 0
     peak_memory: int = 0
+    peak_host_memory: int = 0
     leaf_lps: int = 0
     rounds: int = 0
     split: int | None = None  # None: not known of a run that was ended from outside
@@ -42,9 +44,25 @@ class Record:
         """Return it with some values changed."""
         return dataclasses.replace(self, **changes)
 
+    def lasted(self, total: float) -> None:
+        """Note the seconds of all of it, start-up included; what is in no phase is in "other"."""
+        phases = (spent for phase, spent in self.seconds.items() if phase not in ("total", "other"))
+        self.seconds.update(other=max(0.0, total - sum(phases)), total=total)
+
     def undecided(self, verdict: str, reason: str) -> Record:
         """Return it without its answer: how far it went, and why there is none."""
         return self.but(verdict=verdict, reason=reason, decided_by="", witness=None, text="")
+
+
+def known_so_far(progress: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the last progress proves of the whole: its lower bound only if it is about the only problem.
+
+    The best value seen is only shown: it need not be that of a point in the set.
+    """
+    known = {key: progress[key] for key in ("domains", "rounds") if key in progress}
+    if progress.get("problems", 0) <= 1:
+        known["lower_bound"] = progress.get("lower_bound")
+    return known
 
 
 def _text(verdict: Verdict) -> str:

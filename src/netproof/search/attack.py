@@ -14,8 +14,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from netproof.bounds.linear.memory import with_less
 from netproof.bounds.linear.region import Region
 from netproof.core.deadline import Deadline
+from netproof.core.machine.allowance import allowance
+from netproof.errors import DeviceError
 from netproof.model.graph import Graph
 from netproof.numerics import generator
 from netproof.problem.problem import Problem, Rows
@@ -47,6 +50,20 @@ class Pgd:
         targets: Sequence[int] | None = None,
     ) -> bool:
         """Offer what is found to the goal; True when it is a witness. `targets`: the ones to attack, or all."""
+        try:
+            return with_less(lambda: self._find(problem, goal, device, seed, deadline, targets), device)
+        except DeviceError:  # not found is all that follows
+            return goal.witness is not None
+
+    def _find(
+        self,
+        problem: Problem,
+        goal: Decide,
+        device: torch.device,
+        seed: int,
+        deadline: Deadline,
+        targets: Sequence[int] | None,
+    ) -> bool:
         graph, rows = problem.graph.to(device, torch.float32), problem.rows.to(device)
         judge = Judge(graph, rows)
         for inputs, wanted in problem.by_set(range(len(problem.disjuncts)) if targets is None else targets):
@@ -86,7 +103,8 @@ class Pgd:
     def _restarts(self, targets: int, graph: Graph, device: torch.device) -> int:
         """Return the number of starts per target."""
         free = min(FREE[device.type] // graph.entries, MOST_FREE)
-        return max(FEWEST, max(min(self.restarts * targets, self.points), free) // max(1, targets))
+        wanted = max(FEWEST, max(min(self.restarts * targets, self.points), free) // max(1, targets))
+        return max(1, int(wanted * allowance().share))
 
     def _starts(self, region: Region, targets: int, restarts: int, seed: int) -> Tensor:
         """Draw the starts, (target·restarts, *input)."""

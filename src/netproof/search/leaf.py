@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains
+from netproof.bounds.linear.memory import with_less
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.programs.triangle import LPOutcome, LPTask, TriangleLP, solve_many
@@ -37,7 +38,7 @@ class LeafLP:
 
     def decide(self, domains: Domains, deadline: Deadline) -> Outcomes:
         root = self.root
-        lower, upper = domains.lower.double().cpu(), domains.upper.double().cpu()
+        lower, upper = domains.lower.cpu().double(), domains.upper.cpu().double()
         bounds = [self._bounds(*sides) for sides in zip(lower, upper, strict=True)]
         for found, box in zip(bounds, domains.inside.cpu().numpy(), strict=True):
             if len(box):  # node 0 is the input
@@ -47,7 +48,7 @@ class LeafLP:
             outcomes = solve_many(self._build(deadline), tasks, workers=self._workers, deadline=deadline)
         except DeadlineExpired:
             outcomes = [LPOutcome("failed")] * len(tasks)
-        return self._gather(outcomes)
+        return with_less(lambda: self._gather(outcomes), root.device)
 
     def _build(self, deadline: Deadline) -> TriangleLP:
         if self._lp is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Generic
+from typing import Generic, Protocol
 
 import torch
 from torch import Tensor
@@ -15,6 +15,16 @@ from netproof.bounds.record import NOTHING, Recorder
 from netproof.core.batch import P
 from netproof.search.evidence import Cover
 from netproof.search.goals import Goal, Judge
+
+
+class Bounded(Protocol):
+    """Parts of input sets, as far as what is proved of them goes."""
+
+    @property
+    def target(self) -> Tensor: ...  # (part,)
+
+    @property
+    def bound(self) -> Tensor: ...  # (part,)
 
 
 class Tally(Generic[P]):
@@ -64,11 +74,12 @@ class Tally(Generic[P]):
     def nothing_is_known(self) -> None:
         self._proved.fill_(-torch.inf)
 
-    def target_bounds(self, still_open: Sequence[P]) -> Tensor:
+    def target_bounds(self, still_open: Sequence[Bounded]) -> Tensor:
         """Return by target (target,) the least bound of all its parts; it holds on the whole set."""
-        bounds, device = self._proved, self._proved.device
-        for parts in (*self._undecided, *still_open):
-            bounds = bounds.scatter_reduce(0, parts.target.to(device), parts.bound.to(device), "amin")
+        bounds = self._proved
+        every: list[Bounded] = [*self._undecided, *still_open]
+        for parts in every:  # those that wait on the host are not taken to the device for it
+            bounds = bounds.to(parts.target.device).scatter_reduce(0, parts.target, parts.bound, "amin")
         return bounds.cpu()
 
 

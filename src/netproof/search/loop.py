@@ -16,11 +16,14 @@ from torch.nn.functional import pad
 
 from netproof.bounds.base import Bounds, Clock
 from netproof.bounds.domains import Domains
+from netproof.bounds.held import Keeper
+from netproof.bounds.linear.memory import with_less
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.neurons.transfer import repack
 from netproof.bounds.scope import split_on
 from netproof.core.batch import concatenate
 from netproof.core.extras import CANDIDATES
+from netproof.errors import DeviceError
 from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
 from netproof.search.effort import Effort, neurons_at_once
@@ -68,6 +71,7 @@ class Search(Rounds[Domains]):
         self._all_bounded = True  # whether all that is open was bounded under the present root
         self._found_by = "search"
         self._whole_bound = float("-inf")  # of the whole input set under the present root
+        self._whole_slopes: Tensor | None = None  # (target, U): what gave it
 
     def run(self, rounds: int | None = None) -> Outcome:
         """Search until all is settled, time is up or so many rounds were done; RuntimeError the second time."""
@@ -116,7 +120,7 @@ class Search(Rounds[Domains]):
         self._effort.pay_attack()
         began = time.monotonic()
         self._tell("attack")
-        found = look(torch.cat([part.target.cpu() for part in frontier.parts()]).unique().tolist())
+        found = look(torch.cat([part.target.cpu() for part in frontier.summaries()]).unique().tolist())
         self._stats.seconds["attack"] += time.monotonic() - began
         self._found_by = "attack" if found else "search"
         return found
@@ -127,33 +131,38 @@ class Search(Rounds[Domains]):
         self._tell("root")
         bounder, account = self._method.bounder, self._effort.tightening
         account.pay(cost, self._effort.bounded)
-        new = tighter_root(bounder, self._method.brancher, root, self._effort, self._deadline, self._clock)
-        if new is not None:
-            self._effort.under_new_root()
-            self._carry_over(root, new, frontier)
+        given = bounder, self._method.brancher, root, self._effort, self._deadline, self._clock
+        try:
+            new = with_less(lambda: tighter_root(*given), self._device)
+            if new is not None:
+                self._carry_over(root, new, frontier)
+        except DeviceError:  # the search goes on under the root that it has
+            new = None
         account.over = account.over or new is None
         self._stats.seconds["root"] += time.monotonic() - began - (self._clock.confirm - confirmed)
 
     def _carry_over(self, root: Root, new: Root, frontier: Frontier[Domains]) -> None:
-        open_targets = torch.cat([part.target.to(self._device) for part in frontier.parts()]).unique()
-        before = self._whole_bound
-        every = torch.arange(len(self._problem.disjuncts), device=self._device)
-        whole = self._method.bounder.whole(new, self._goal.thresholds(every), self._deadline, self._clock)
-        whole = whole.select(open_targets)
-        self._whole_bound = float(whole.domains.bound.min())
-        self._effort.tightening.judge(before, self._whole_bound)
+        """Go under a new root with what is open; nothing has changed where memory runs out before that."""
+        open_targets = torch.cat([part.target.to(self._device) for part in frontier.summaries()]).unique()
+        bounder, given = self._method.bounder, (self._deadline, self._clock)
+        whole = with_less(lambda: bounder.whole(new, self._thresholds(), *given), self._device)
         # A search of some sub-domains must not go beyond them: it carries over all that it has.
         few = self._start is not None or (len(frontier) <= self._method.batch and not frontier.waiting)
-        carried = []
-        if few:
-            carried = [repack(part.map(lambda t: t.to(self._device)), root, new) for part in frontier.parts()]
-            for _, covered in carried:
-                self._ledger.drop(covered)
-        else:
+        carried = (
+            with_less(lambda: [repack(part, root, new) for part in frontier.everything()], self._device) if few else []
+        )
+        self._effort.under_new_root()
+        before, slopes = self._whole_bound, whole.domains.slopes
+        whole = whole.select(open_targets)
+        self._whole_bound, self._whole_slopes = float(whole.domains.bound.min()), slopes
+        self._effort.tightening.judge(before, self._whole_bound)
+        for _, covered in carried:
+            self._ledger.drop(covered)
+        if not few:
             self._ledger.restart(open_targets)
         self._go_under(new)
-        domains = self._filter(whole) if not few else whole.domains.select(slice(0, 0))
-        self._begin_with(domains)
+        none = whole.domains.select(slice(0, 0))
+        self._begin_with(none if few else with_less(lambda: self._filter(whole), self._device))
         for moved, _ in carried:
             self._bound_again(moved)
         frontier.discard()
@@ -164,16 +173,16 @@ class Search(Rounds[Domains]):
         """Bound the whole input set (lines 2 and 3); False when there was no time."""
         began = time.monotonic()
         self._report("root", float("-inf"), 0)
-        targets = torch.arange(len(self._problem.disjuncts), device=self._device)
-        threshold = self._goal.thresholds(targets)
-        first = self._first_root(threshold)
+        first = with_less(lambda: self._first_root(self._thresholds()), self._device)
         self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
         if first is None:
             return False
         root, bounds = first
         self._go_under(root)
+        self._whole_slopes = bounds.domains.slopes
         self._whole_bound = float(bounds.domains.bound.min()) if len(bounds.domains) else float("inf")
-        self._open(self._filter(self._first_look(root, bounds)))
+        looked = self._first_look(root, bounds)
+        self._open(with_less(lambda: self._filter(looked), self._device))
         return True
 
     def _first_root(self, threshold: Tensor) -> tuple[Root, Bounds] | None:
@@ -183,6 +192,10 @@ class Search(Rounds[Domains]):
     def _first_look(self, root: Root, bounds: Bounds) -> Bounds:
         """Return what a root proves of the whole set, or more where something else proves it."""
         return bounds
+
+    def _thresholds(self) -> Tensor:
+        """Return by target the bound above which it is settled, (target,)."""
+        return self._goal.thresholds(torch.arange(len(self._problem.disjuncts), device=self._device))
 
     def _take_up(self, root: Root, domains: Domains, bounded: bool = True) -> bool:
         """Begin with sub-domains of a root, which another search left open or nobody has bounded yet."""
@@ -215,6 +228,9 @@ class Search(Rounds[Domains]):
         own = self._under.own
         return parts if own is None else replace(parts, inside=own.of(parts.target))
 
+    def _keeper(self) -> Keeper:
+        return Keeper.of(self._under, self._whole_slopes)
+
     def _go_under(self, root: Root) -> None:
         """Take a root as that of all sub-domains from now on."""
         self._root = root
@@ -237,8 +253,7 @@ class Search(Rounds[Domains]):
         """Return what another search can go on with: the root, and the sub-domains that are open under it."""
         if self._root is None or self._frontier is None:
             return None
-        parts = [part.map(lambda t: t.to(self._device)) for part in self._frontier.parts()]
-        return Start(self._root, concatenate(parts), self._all_bounded)
+        return Start(self._root, concatenate(list(self._frontier.everything())), self._all_bounded)
 
     # --- what a round is made of ---
 
@@ -249,12 +264,15 @@ class Search(Rounds[Domains]):
             batch = max(batch, min(self._method.most, len(frontier) // SHARE))
         batch = min(batch, self._a_round)
         behind = self._effort.lp.is_behind(len(frontier))
-        return frontier.pop(min(batch, self._lp_turns.batch) if behind else batch, best=self._full)
+        return frontier.pop(self._at_most(min(batch, self._lp_turns.batch) if behind else batch), best=self._full)
 
-    def _without_leaves(self, picked: Domains) -> Domains:
-        splittable = (picked.candidates >= 0).any(1)
-        self._decide_leaves(picked.select(~splittable))
-        return picked.select(splittable)
+    def _leaves_apart(self, picked: Domains) -> tuple[Domains, Domains]:
+        def apart() -> tuple[Domains, Domains]:
+            splittable = (picked.candidates >= 0).any(1)
+            none = (~splittable).nonzero()[:, 0]
+            return picked.select(none), picked.select(splittable) if len(none) else picked  # a copy is large
+
+        return with_less(apart, self._device)
 
     def _split(self, picked: Domains, others: int) -> Domains:
         """Split on several neurons at once while few sub-domains are open, to fill the device (section 3.3)."""
@@ -323,6 +341,8 @@ class Search(Rounds[Domains]):
         stopped = bool(reason) or waiting > 0 or (undecided > 0 and self._deadline.expired)
         if not reason and stopped:
             reason = f"{waiting + undecided} sub-domains still open"
+            if waiting and not self._deadline.expired and self._is_short:
+                stopped, reason = False, f"{reason}, and no memory for more"
         elif undecided and not stopped:
             leaves = "1 leaf" if undecided == 1 else f"{undecided} leaves"
             reason = f"{leaves} {self._why_undecided()}"

@@ -16,9 +16,11 @@ from torch import Tensor
 
 from netproof.bounds.base import Bounder, Clock, root_domains
 from netproof.bounds.domains import Domains, names_of, parents
+from netproof.bounds.linear.memory import release
 from netproof.bounds.neurons.root import Root
 from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
+from netproof.core.machine.allowance import is_out_of_memory
 from netproof.core.verdict import Stats
 from netproof.search.effort import lps_a_turn
 from netproof.search.frontier import Frontier
@@ -64,16 +66,30 @@ class LpTurns:
 
     def _many(self, frontier: Frontier[Domains], takes: int, deadline: Deadline, stats: Stats, clock: Clock) -> None:
         """Decide so many of the worst, but those that an LP left open before; some at a time, so that all can end."""
-        worst = frontier.pop(takes)
-        tried = [hash(name) in self._left for name in names_of(worst)]
-        known = torch.tensor(tried, dtype=torch.bool, device=worst.target.device)
-        frontier.push(worst.select(known))
-        waiting: Frontier[Domains] = Frontier(worst.select(~known))
+        waiting = self._untried(frontier, takes)
         while len(waiting) and not self._ledger.done and not deadline.expired:
             left = self._some(waiting.pop(self.batch), frontier, deadline, stats, clock, waiting)
             self._left.update(map(hash, names_of(left)))
             self._tell(waiting)
         frontier.push(waiting.domains)
+
+    def _untried(self, frontier: Frontier[Domains], takes: int) -> Frontier[Domains]:
+        """Take so many of the worst, and put back those that an LP left open; fewer, where memory does not do."""
+        while True:
+            worst = frontier.pop(takes)
+            try:
+                tried = [hash(name) in self._left for name in names_of(worst)]
+                known = torch.tensor(tried, dtype=torch.bool, device=worst.target.device)
+                waiting, back = Frontier(worst.select(~known)), worst.select(known)
+                break
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+            release(self._root.device)
+            frontier.push(worst)
+            takes = len(worst) // 2
+        frontier.push(back)
+        return waiting
 
     def _some(
         self,
@@ -127,8 +143,10 @@ class LpTurns:
         threshold = self._ledger.goal.thresholds(above.target)
         try:
             return self._bounder.bound(self._root, above, threshold, deadline, clock).domains
-        except torch.OutOfMemoryError:
-            torch.cuda.empty_cache()
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        release(self._root.device)
         if len(above) == 1:
             return above.select(slice(0, 0))  # not tried: it stays as open as it was
         half = len(above) // 2

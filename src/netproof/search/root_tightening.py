@@ -72,6 +72,8 @@ class NeuronSearch:
                 break
             chosen = self.brancher.reorder(part, leaves.select(picked), self.probes)
             children = self._in_chunks(part, split_on(part, leaves.select(picked), chosen[:, :1]))
+            if children is None:
+                break
             rest = torch.ones(len(leaves), dtype=torch.bool, device=part.device)
             rest[picked] = False
             leaves = concatenate([leaves.select(rest), children])
@@ -86,10 +88,14 @@ class NeuronSearch:
         bounds = self.bounder.bound_part(part, domains, threshold, self.deadline, self.clock)
         return replace(bounds.domains, candidates=self.brancher.choose(part, bounds, max(1, self.probes)))
 
-    def _in_chunks(self, part: LayerScope, domains: Domains) -> Domains:
-        size = part.net32.climbs_that_fit()
-        pieces = torch.arange(len(domains), device=part.device).split(size)
-        return concatenate([self._bound(part, domains.select(piece)) for piece in pieces])
+    def _in_chunks(self, part: LayerScope, domains: Domains) -> Domains | None:
+        """Bound sub-domains, as many at a time as fit; None where the deadline comes first."""
+        size, found = part.net32.climbs_that_fit(), []
+        for piece in torch.arange(len(domains), device=part.device).split(size):
+            if self.deadline.expired:
+                return None
+            found.append(self._bound(part, domains.select(piece)))
+        return concatenate(found)
 
     @staticmethod
     def _splittable(leaves: Domains, count: int) -> Tensor:

@@ -11,14 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic
 
-import torch
 from torch import Tensor
 
-from netproof.bounds.linear.memory import domains_that_fit
+from netproof.bounds.linear.memory import ROOM, domains_that_fit, is_short, may_wait, release
 from netproof.core.batch import P
-from netproof.core.deadline import DeadlineExpired
+from netproof.core.deadline import DeadlineExpired, Pace
+from netproof.core.machine.allowance import allowance, is_out_of_memory
 from netproof.errors import DeviceError
-from netproof.search.frontier import Frontier
+from netproof.search.frontier import Frontier, Keeper
 from netproof.search.ledger import Tally
 from netproof.search.method import Work
 
@@ -36,7 +36,9 @@ class Rounds(ABC, Generic[P]):
         self._last: int | None = None  # the round after which to stop; None: there is no such
         self._frontier: Frontier[P] | None = None
         self._chunk = 1  # sub-domains bounded at once
-        self._room: tuple[int | None, int] = (None, 1)  # sub-domains that the device and the host may hold
+        self._room: int | None = None  # sub-domains that the device may hold; None: as many as there are
+        self._pace = Pace(work.deadline)  # of rounds, by what they pick
+        self._most: int | None = None  # sub-domains picked per round, where memory does not do for more
 
     # --- what a search says of itself ---
 
@@ -52,9 +54,13 @@ class Rounds(ABC, Generic[P]):
     def _bound(self, parts: P) -> P:
         """Bound sub-domains and settle what is proved; return those that stay open."""
 
-    def _without_leaves(self, picked: P) -> P:
-        """Settle what cannot be split, or give it up; return the rest."""
-        return picked
+    def _leaves_apart(self, picked: P) -> tuple[P, P]:
+        """Return what cannot be split, and the rest."""
+        return picked.select(slice(0, 0)), picked
+
+    def _decide_leaves(self, leaves: P) -> None:
+        """Settle what cannot be split, or give it up."""
+        self._ledger.leave_undecided(leaves)
 
     def _do_what_is_due(self, frontier: Frontier[P]) -> bool:
         """Do what has its turn before the round; False where no round is to follow at once."""
@@ -71,34 +77,56 @@ class Rounds(ABC, Generic[P]):
 
     def _run_rounds(self) -> None:
         """Go on until nothing is open, the goal is reached, time is up or the last round is done."""
-        reported = float("-inf")
+        reported, began, other = float("-inf"), time.monotonic(), self._other_seconds()
         while self._open_count and self._may_go_on():
-            began, other = time.monotonic(), self._other_seconds()
             if self._do_what_is_due(self._opened):
                 self._round(self._opened)
-            spent = time.monotonic() - began - (self._other_seconds() - other)
-            self._stats.seconds["search"] += max(0.0, spent)
             if time.monotonic() - reported > REPORT_EVERY:  # telling the bound waits for the device
                 reported = time.monotonic()
                 self._tell("search")
         if self._stats.rounds:
             self._tell("search")
+        spent = time.monotonic() - began - (self._other_seconds() - other)
+        self._stats.seconds["search"] += max(0.0, spent)
 
     def _may_go_on(self) -> bool:
-        return not self._ledger.done and not self._deadline.expired and self._stats.rounds != self._last
+        time_left = not self._deadline.expired and self._stats.rounds != self._last
+        return not self._ledger.done and time_left and not self._is_short
 
     def _round(self, frontier: Frontier[P]) -> None:
-        picked = self._without_leaves(self._pick(frontier))
+        began = time.monotonic()
+        leaves, picked = self._leaves_apart(self._pick(frontier))
+        self._decide_leaves(leaves)
         if self._ledger.done:
             frontier.push(picked)  # still open, as it was
             return
-        if len(picked):
+        children = self._children(picked, frontier) if len(picked) else None
+        if children is not None:
             self._stats.rounds += 1
-            children = self._split(picked, len(frontier))
             done = self._bound_all(children, self._bound)
             # Of a round that was cut short, the share whose children were bounded.
             self._stats.split += math.ceil(len(picked) * done / max(1, len(children)))
+            if done == len(children):
+                self._pace.took(len(picked), time.monotonic() - began)
         self._after_round(frontier)
+
+    def _children(self, picked: P, frontier: Frontier[P]) -> P | None:
+        """Split what was picked; where memory does not do for it, it is open again, and half as many are picked."""
+        try:
+            return self._split(picked, len(frontier))
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        release(self._device)
+        frontier.push(picked)
+        if len(picked) == 1 and not allowance().halve():
+            raise DeviceError("out of memory with one sub-domain at a time", remedy=ROOM)
+        self._most = max(1, len(picked) // 2)
+        return None
+
+    def _at_most(self, wanted: int) -> int:
+        """Return how many of so many sub-domains a round may pick, for memory and time."""
+        return self._pace.fit(wanted if self._most is None else min(wanted, self._most))
 
     def _bound_all(self, parts: P, bound: Callable[[P], P]) -> int:
         """Bound sub-domains, as many at a time as fit, and push what is not proved; return how many were bounded."""
@@ -107,11 +135,15 @@ class Rounds(ABC, Generic[P]):
             some = parts.select(slice(done, done + self._chunk))
             try:
                 still_open = bound(some)
-            except torch.OutOfMemoryError:
-                self._halve()
-                continue
             except DeadlineExpired:
                 break
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                still_open = None
+            if still_open is None:  # outside of the handler: an error holds what its frames held
+                self._halve()
+                continue
             frontier.push(still_open)
             done += len(some)
         frontier.push(parts.select(slice(done, None)))  # what was not bounded is still open
@@ -126,7 +158,12 @@ class Rounds(ABC, Generic[P]):
 
     def _begin_with(self, parts: P) -> None:
         """Open a frontier as large as the one before."""
-        self._frontier = Frontier(parts, self._room[0], self.grain, self._packed, self._unpacked)
+        packing = self._packed, self._unpacked
+        self._frontier = Frontier(parts, self._room, self.grain, *packing, self._keeper(), may_wait)
+
+    def _keeper(self) -> Keeper[P] | None:
+        """Return what puts sub-domains away to wait; None: they wait as they are."""
+        return None
 
     def _packed(self, parts: P) -> P:
         """Return what is held of open sub-domains."""
@@ -148,19 +185,23 @@ class Rounds(ABC, Generic[P]):
     @property
     def _full(self) -> bool:
         """Say whether the device and the host together hold more sub-domains than they may."""
-        device, host = self._room
-        return self._open_count > (device or 0) + host
+        return self._frontier is not None and self._frontier.crowded
+
+    @property
+    def _is_short(self) -> bool:
+        """Say whether no memory is left for more, with all there is already as small as it gets."""
+        return self._full and is_short()
 
     def _halve(self) -> None:
         """Bound half as many sub-domains at a time once the device's memory is full; raises DeviceError at one."""
-        if self._chunk == 1:
-            raise DeviceError("out of memory with one sub-domain at a time", remedy="use --device cpu or a larger GPU")
-        torch.cuda.empty_cache()
-        self._chunk //= 2
+        if self._chunk == 1 and not allowance().halve():
+            raise DeviceError("out of memory with one sub-domain at a time", remedy=ROOM)
+        release(self._device)
+        self._chunk = max(1, self._chunk // 2)
 
     def target_bounds(self) -> Tensor:
         """Return what is proved of each target on the whole input set, (target,)."""
-        return self._ledger.target_bounds([] if self._frontier is None else self._frontier.parts())
+        return self._ledger.target_bounds([] if self._frontier is None else self._frontier.summaries())
 
     def _tell(self, phase: str) -> None:
         self._report(phase, float(self.target_bounds().min()), self._open_count)

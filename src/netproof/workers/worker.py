@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from netproof.core.deadline import Deadline
+from netproof.core.machine.allowance import is_out_of_memory
 from netproof.errors import NetproofError
 
 if TYPE_CHECKING:
@@ -137,12 +138,7 @@ def _last_word(error: BaseException) -> Message:
     """Make a message of what a work raised."""
     if isinstance(error, NetproofError):
         return "error", str(error)
-    # torch has its own error on a GPU, and a plain RuntimeError on the CPU.
-    if (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or "can't allocate memory" in str(error)
-    ):
+    if is_out_of_memory(error):
         return "memory", "out of memory"
     summary = " ".join(f"{type(error).__name__}: {error}".split())
     return "bug", (summary, "".join(traceback.format_exception(error)))

@@ -1,25 +1,49 @@
-"""How much fits: the one place that turns free memory into chunk sizes."""
+"""How much fits: the one place that turns free memory into chunk sizes, within what the run allows itself."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 
+from netproof.core.machine import host
+from netproof.core.machine.allowance import allowance, is_out_of_memory
+from netproof.errors import DeviceError
 from netproof.model.graph import Graph
 
 CPU_BUDGET = 1 << 27  # bytes for the tensors of one pass on a CPU; more gains nothing and delays a deadline
 GPU_SHARE = 0.4  # of the free memory, for one pass
-FRONTIER_SHARE = 0.4  # of the free memory, on the device and on the host, for sub-domains that wait
+AT_HAND = 0.4  # of the device's free memory, for sub-domains as they are searched
+CPU_AT_HAND = 1 << 28  # bytes of these on a CPU, where those that wait are in the same memory
+WAITING = 0.4  # of the host's memory that is free or theirs, for sub-domains that wait
+SPARE, SPARE_PART = 1 << 29, 32  # bytes of the host's memory that stay free, or one in so many of all there are
+ROOM = "use --device cpu, a larger GPU or a larger --memory"
+
+T = TypeVar("T")
 
 
 def budget(device: torch.device) -> int:
     """Return the bytes that one pass may hold."""
+    given = allowance()
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int((free + cached) * GPU_SHARE)
-    return CPU_BUDGET
+        return int(gpu_memory(device) * GPU_SHARE * given.share)
+    most = CPU_BUDGET if given.caps.host is None else min(CPU_BUDGET, given.caps.host // 8)
+    return int(most * given.share)
+
+
+def gpu_memory(device: torch.device) -> int:
+    """Return the bytes of a GPU's memory that this process may still fill, with what torch holds of it unused."""
+    free, _ = torch.cuda.mem_get_info(device)
+    reserved, used = torch.cuda.memory_reserved(device), torch.cuda.memory_allocated(device)
+    cap = allowance().caps.gpu
+    return free + reserved - used if cap is None else max(0, min(free + reserved, cap) - used)
+
+
+def host_memory() -> int:
+    """Return the bytes of the host's memory that this process may still take without harm."""
+    cap = allowance().caps.host
+    return host.left() if cap is None else max(0, min(host.left(), cap - host.taken()))
 
 
 def rows_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch.dtype, *, grad: bool) -> int:
@@ -46,9 +70,12 @@ def holds(size: int, device: torch.device) -> bool:
 
 
 def _most(device: torch.device) -> int:
+    caps, share = allowance().caps, allowance().share
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[1] // 4
-    return min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), _control_group(taken=False)) // 8
+        whole, cap, part = torch.cuda.mem_get_info(device)[1], caps.gpu, 4
+    else:
+        whole, cap, part = host.most(), caps.host, 8
+    return int((whole if cap is None else min(whole, cap)) * share) // part
 
 
 def climbs_that_fit(neurons: int, columns: int, trunk: int, device: torch.device) -> int:
@@ -57,37 +84,50 @@ def climbs_that_fit(neurons: int, columns: int, trunk: int, device: torch.device
     return max(1, budget(device) // (entries * torch.float32.itemsize))
 
 
-def domains_that_fit(each: int, device: torch.device) -> tuple[int | None, int]:
-    """Return how many sub-domains of `each` bytes may wait on the device (None: it is the host), and on the host."""
-    host = max(1, int(host_memory() * FRONTIER_SHARE) // max(1, each))
+def domains_that_fit(each: int, device: torch.device) -> int:
+    """Return how many sub-domains of `each` bytes may be at hand on the device, as they are searched."""
     if device.type != "cuda":
-        return None, host
-    free, _ = torch.cuda.mem_get_info(device)
-    return max(1, int(free * FRONTIER_SHARE) // max(1, each) // 2), host  # growing takes a second copy
+        return max(1, min(CPU_AT_HAND, int(host_memory() * AT_HAND)) // max(1, each))
+    return max(1, int(gpu_memory(device) * AT_HAND) // max(1, each) // 2)  # growing takes a second copy
 
 
-def host_memory() -> int:
-    """Return the bytes that a process may still take without harm."""
-    try:
-        with open("/proc/meminfo") as file:
-            fields = dict(line.split(":", 1) for line in file)
-        available = int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
+def may_wait(held: int) -> bool:
+    """Say whether sub-domains of `held` bytes may wait in the host's memory, by what is free of it now.
+
+    Others may take from the same memory, also after this was asked.
+    """
+    left = host_memory()
+    return held <= WAITING * (left + held) and left > 2 * _spare()
+
+
+def is_short() -> bool:
+    """Say whether the host's memory is nearly used up, by whomever."""
+    return host_memory() < _spare()
+
+
+def _spare() -> int:
+    """Return the bytes of the host's memory that are left to whatever else comes."""
+    cap = allowance().caps.host
+    return min(SPARE, (host.most() if cap is None else min(cap, host.most())) // SPARE_PART)
+
+
+def with_less(attempt: Callable[[], T], device: torch.device) -> T:
+    """Do something; each time memory runs out once more, from the start, with half as much at once.
+
+    Raises DeviceError once halving is of no use. What the attempt holds must not outlive it.
+    """
+    while True:
         try:
-            available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-        except (AttributeError, ValueError, OSError):
-            available = 4 << 30
-    return min(available, _control_group(taken=True))
+            return attempt()
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        release(device)
+        if not allowance().halve():
+            raise DeviceError("out of memory, with as little at once as there can be", remedy=ROOM)
 
 
-def _control_group(*, taken: bool) -> int:
-    """Return what a container may take in all, or less what is taken; no limit where there is none to be read."""
-    try:
-        with open("/sys/fs/cgroup/memory.max") as file:
-            most = int(file.read())
-        if not taken:
-            return most
-        with open("/sys/fs/cgroup/memory.current") as file:
-            return max(0, most - int(file.read()))
-    except (OSError, ValueError):
-        return 1 << 62
+def release(device: torch.device) -> None:
+    """Give back what torch holds of the device's memory unused: what is asked for next may be of another size."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()

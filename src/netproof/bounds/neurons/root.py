@@ -7,14 +7,15 @@ gets, one layer after the other, loses nothing against doing all at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 
 import torch
 from torch import Tensor
 
-from netproof.bounds.ascent import Climb, Schedule
+from netproof.bounds.ascent import Climb, Schedule, keep_up
 from netproof.bounds.condensed.condenser import Condenser, search_copy
 from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.domains import Domains, Known
@@ -29,7 +30,7 @@ from netproof.bounds.net import Net
 from netproof.bounds.neurons.forms import bound_forms
 from netproof.bounds.record import Source
 from netproof.bounds.scope import LayerScope
-from netproof.core.deadline import Deadline
+from netproof.core.deadline import Deadline, Pace
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine, Nonlinear
@@ -270,9 +271,7 @@ def _refine(
     each = unstable if first is None else first[unstable].unique()
     lower, upper = found.lower.flatten().clone(), found.upper.flatten().clone()
     kept: list[Tensor] = []
-    for places in each.split(bounder.chunk):
-        if deadline.expired:
-            break
+    for places in _in_time(each, bounder.chunk, deadline):
         value, by, slopes = bounder.bound(places)
         gained = torch.stack([value.lower > lower[places], value.upper < upper[places]])
         sources[:, places] = torch.where(gained, by, sources[:, places])
@@ -285,6 +284,17 @@ def _refine(
     intervals.tighten(pre, Interval(lower.view_as(found.lower), upper.view_as(found.upper)))
     # Slopes that were not optimised are those to start from, for all neurons: they need not be kept.
     return _Refined(sources) if deadline.expired or not kept else _Refined(sources, each, torch.cat(kept, 1), first)
+
+
+def _in_time(places: Tensor, chunk: int, deadline: Deadline) -> Iterator[Tensor]:
+    """Yield places (n,) chunk by chunk until the deadline; chunks that would last beyond it are smaller."""
+    pace, done = Pace(deadline), 0
+    while done < len(places) and not deadline.expired:
+        began, some = time.monotonic(), places[done : done + pace.fit(chunk)]
+        yield some
+        keep_up(places.device, deadline)
+        pace.took(len(some), time.monotonic() - began)
+        done += len(some)
 
 
 def _joined(root: Root, pre: int) -> _Refined:

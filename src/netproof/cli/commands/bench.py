@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,6 +55,7 @@ def bench(
     ] = None,
     seed: options.Seed = 0,
     attack: options.Attack = None,
+    memory: options.Memory = None,
     rerun: Annotated[bool, typer.Option("--rerun", help="Run everything, whatever is stored.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Leave out the page and the plots.")] = False,
     quiet: options.Quiet = False,
@@ -73,10 +75,12 @@ def bench(
     methods = list(dict.fromkeys(method or ["auto"]))
     chosen = read_options(methods, settings or ())
     for name in methods:  # what can be refused is refused before anything runs
-        options.engine(method=name, device=device, threads=threads, timeout=timeout, settings=(), seed=seed)
+        engine = options.engine(method=name, device=device, threads=threads, timeout=timeout, settings=(), seed=seed)
+        engine.asking(None, memory)
     instances = read_folders(folders, first)
     with alone_in(Path(out)), Store(Path(out) / NAME) as store:
-        jobs = make_jobs(instances, chosen, timeout, device, threads, seed, attack)
+        made = make_jobs(instances, chosen, timeout, device, threads, seed, attack)
+        jobs = [dataclasses.replace(job, memory=memory) for job in made]
         if workers is None:
             from netproof.campaign.devices import default_workers
 

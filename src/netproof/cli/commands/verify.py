@@ -9,7 +9,6 @@ import gc
 import importlib
 import os
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,7 +23,7 @@ from netproof.cli.show.summary import summary
 from netproof.cli.show.witness_file import Saver, form_of, image_layout
 from netproof.core.cpu import POOLS
 from netproof.errors import UsageError
-from netproof.run.record import Record
+from netproof.run.record import Record, known_so_far
 from netproof.workers.worker import Job
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ def verify(
     settings: options.Set = None,
     attack: options.Attack = None,
     seed: options.Seed = 0,
+    memory: options.Memory = None,
     output: options.Output = None,
     json: options.Json = None,
     results_file: Annotated[
@@ -79,7 +79,7 @@ def verify(
         settings=settings,
         seed=seed,
         attack=attack,
-    ).asking(output)
+    ).asking(output, memory)
     paths = {"--json": json, "--results-file": results_file, "--witness": witness}
     outputs = Outputs(paths, words=STANDARD if networks else {}, folder=serialise_assignments)
     outputs.check(asked)
@@ -162,24 +162,13 @@ def answer(
         outcome = supervise(work, started=started, timeout=engine.timeout, on_event=display.update, on_tick=tick)
     found = conclude(outcome, engine, display)
     record = found.record
-    record.seconds["total"] = time.monotonic() - started
+    record.lasted(time.monotonic() - started)
     saved = deliver(found, f"{record.verdict}\n{record.text}", engine, outputs, asked, hashes)
     if not quiet:
         print_err(summary(record, method=engine.method, device=found.device, saved=saved))
         if found.note:
             print_err(f"  note: {found.note}")
     return outputs.exit_code(ending_code(record, outcome))
-
-
-def known_so_far(progress: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the last progress proves of the whole: its lower bound only if it is about the only problem.
-
-    The best value seen is only shown: it need not be that of a point in the set.
-    """
-    known = {key: progress[key] for key in ("domains", "rounds") if key in progress}
-    if progress.get("problems", 0) <= 1:
-        known["lower_bound"] = progress.get("lower_bound")
-    return known
 
 
 def conclude(outcome: Outcome, engine: options.Engine, display: Display) -> Answer:

@@ -71,6 +71,7 @@ def robust(
     settings: options.Set = None,
     attack: options.Attack = None,
     seed: options.Seed = 0,
+    memory: options.Memory = None,
     output: options.Output = None,
     json: options.Json = None,
     witness: options.WitnessFile = None,
@@ -94,7 +95,7 @@ def robust(
         settings=settings,
         seed=seed,
         attack=attack,
-    ).asking(output)
+    ).asking(output, memory)
     if label < 0:
         raise UsageError(f"--label: {label} is not an output", remedy="outputs count from 0")
     outputs = Outputs({"--json": json, "--witness": witness})
@@ -106,7 +107,7 @@ def robust(
     with contextlib.closing(run.display):
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
     found = run.answer(outcome)
-    found.record.seconds["total"] = time.monotonic() - started
+    found.record.lasted(time.monotonic() - started)
     run.deliver(found, outputs, model, quiet=quiet)
     return outputs.exit_code(ending_code(found.record, outcome))
 
@@ -279,6 +280,7 @@ def overall(records: Sequence[Record], *, complete: bool) -> Record:
         lower_bound=min(lowers, default=None) if complete and len(lowers) == len(records) else None,
         upper_bound=min(uppers, default=None),
         peak_memory=max((record.peak_memory for record in records), default=0),
+        peak_host_memory=max((record.peak_host_memory for record in records), default=0),
         split=None if any(record.split is None for record in records) else sum(record.split or 0 for record in records),
         cut_in_lp=None if any(r.cut_in_lp is None for r in records) else any(r.cut_in_lp for r in records),
         **{name: sum(getattr(record, name) for record in records) for name in ("domains", "leaf_lps", "rounds")},

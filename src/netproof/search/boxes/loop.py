@@ -16,6 +16,7 @@ from torch import Tensor
 
 from netproof.bounds.boxes.bounder import BoxBounder, BoxBounds
 from netproof.bounds.boxes.clip import clip
+from netproof.bounds.linear.memory import with_less
 from netproof.branching.inputs import scores, split, too_thin
 from netproof.core.batch import concatenate
 from netproof.numerics import generator
@@ -75,7 +76,8 @@ class InputSplit(Rounds[Boxes]):
 
     def _bound_whole_sets(self) -> None:
         """Bound every target on its problem's whole set."""
-        self._bounder = BoxBounder(self._problem.graph, self._ledger.rows, self._problem.input_set, self._device)
+        given = self._problem.graph, self._ledger.rows, self._problem.input_set, self._device
+        self._bounder = with_less(lambda: BoxBounder(*given), self._device)
         self._chunk = self._bounder.boxes_that_fit()
         target = torch.arange(len(self._home), device=self._device)
         lower, upper = self._lower[self._home], self._upper[self._home]
@@ -97,7 +99,7 @@ class InputSplit(Rounds[Boxes]):
 
     def _pick(self, frontier: Frontier[Boxes]) -> Boxes:
         """Pop the worst; where memory runs out the boxes nearest to a proof."""
-        return frontier.pop(max(1, self._batch // 2), best=self._full)
+        return frontier.pop(self._at_most(max(1, self._batch // 2)), best=self._full)
 
     def _split(self, picked: Boxes, others: int) -> Boxes:
         times = max(1, min(AT_ONCE, (self._batch // (len(picked) + others)).bit_length() - 1))
@@ -188,7 +190,8 @@ class InputSplit(Rounds[Boxes]):
 
     def _result(self) -> SplitResult:
         ledger, witness = self._ledger, self._ledger.goal.witness
-        rest = concatenate([part.map(lambda t: t.cpu()) for part in (*self._opened.parts(), *ledger.undecided_parts)])
+        every = (*self._opened.everything(), *ledger.undecided_parts)
+        rest = concatenate([part.map(lambda t: t.cpu()) for part in every])
         stopped = len(rest) > 0 and self._deadline.expired
         why = "left at the limit" if self._open_count else "left that input splitting cannot decide"
         outcome = Outcome(

@@ -19,8 +19,10 @@ from netproof.bounds.base import Clock
 from netproof.bounds.boxes.bounder import BoxBounder
 from netproof.bounds.domains import Domains
 from netproof.bounds.linear.layers import initial_slopes
+from netproof.bounds.linear.memory import release, with_less
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import DeadlineExpired
+from netproof.core.machine.allowance import is_out_of_memory
 from netproof.numerics import float32_down, float32_up
 from netproof.problem.problem import Problem, hull
 from netproof.search.boxes.parts import Boxes, SplitResult, together
@@ -96,7 +98,8 @@ def _search(problem: Problem, boxes: Boxes, method: Method, goal: Goal, work: Wo
     began, clock, every = time.monotonic(), Clock(recorder=work.recorder), torch.arange(len(problem.disjuncts))
     work.report("root", float(boxes.bound.min()), len(boxes))
     threshold = goal.thresholds(every.to(work.device))
-    found = method.bounder.root(problem, threshold, work.device, work.deadline, clock)
+    given = problem, threshold, work.device, work.deadline, clock
+    found = with_less(lambda: method.bounder.root(*given), work.device)
     start = None
     if found is not None:
         root, whole = found
@@ -117,7 +120,7 @@ def _search(problem: Problem, boxes: Boxes, method: Method, goal: Goal, work: Wo
 def _start(root: Root, boxes: Boxes, whole: Tensor, bounder: BoxBounder, work: Work) -> Start | None:
     """Begin with boxes under a root; whole (target,): what is proved on all of its set. None past the deadline."""
     try:
-        domains = as_domains(root, boxes, bounder, work)
+        domains = with_less(lambda: as_domains(root, boxes, bounder, work), work.device)
     except DeadlineExpired:
         return None
     better = domains.bound.fmax(whole[domains.target])
@@ -135,10 +138,12 @@ def as_domains(root: Root, boxes: Boxes, bounder: BoxBounder, work: Work) -> Dom
         some = slice(done, done + chunk)
         try:
             known = bounder.of_neurons(here.lower[some], here.upper[some], here.signs[some], work.deadline)
-        except torch.OutOfMemoryError:
-            if chunk == 1:
+        except Exception as error:
+            if chunk == 1 or not is_out_of_memory(error):
                 raise
-            torch.cuda.empty_cache()
+            known = None
+        if known is None:
+            release(device)
             bounder.shrink()
             chunk //= 2
             continue

@@ -1,0 +1,37 @@
+"""The control groups of this process: limits hold for whole subtrees, so those of all ancestors count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+PROC, SYS = Path("/proc"), Path("/sys/fs/cgroup")
+
+
+def folders(controller: str, mounts: Sequence[str], proc: Path = PROC, sys: Path = SYS) -> Iterator[Path]:
+    """Yield this process's control group of a controller and its ancestors, under version 2 and version 1 mounts.
+
+    mounts: the folders that version 1 may have the controller in.
+    """
+    for line in read(proc / "self" / "cgroup").splitlines():
+        controllers, _, group = line.partition(":")[2].partition(":")
+        if controllers == "":
+            roots = [sys, sys / "unified"]
+        elif controller in controllers.split(","):
+            roots = [sys / mount for mount in mounts]
+        else:
+            continue
+        parts = PurePosixPath(group).parts[1:]
+        if ".." in parts:  # the group lies outside the namespace's root: only the root can be read
+            parts = ()
+        for root in roots:
+            for depth in range(len(parts), -1, -1):
+                yield root.joinpath(*parts[:depth])
+
+
+def read(path: Path) -> str:
+    """Return what a file of the kernel says; nothing where there is none."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,110 @@
+"""The host's memory: what this process may take in all, what is left of that now, and what it has taken.
+
+A container's limit may stand in a control group of version 1 or 2, in one above it, or in the process's own limits. It
+is shared with other processes, so what is left is asked again whenever much is to be taken.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from netproof.core.machine.control_groups import PROC, SYS, folders, read
+from netproof.errors import UsageError
+
+UNKNOWN = 4 << 30  # bytes that a machine is taken to have that does not say
+LIMITS = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))  # of versions 2 and 1
+RECLAIMED = ("inactive_file", "total_inactive_file")  # pages of files: counted as taken, and given back when asked for
+
+
+def most(proc: Path = PROC, groups: Path = SYS) -> int:
+    """Return the bytes that this process may have at best, whatever others take now."""
+    whole = _fields(read(proc / "meminfo")).get("MemTotal") or _physical()
+    return min([whole, *(limit for limit, _ in _limits(proc, groups))])
+
+
+def left(proc: Path = PROC, groups: Path = SYS) -> int:
+    """Return the bytes that this process may still take now without harm."""
+    fields = _fields(read(proc / "meminfo"))
+    available = fields.get("MemAvailable", fields.get("MemFree", _physical() // 2))
+    return max(0, min([available, *(limit - taken for limit, taken in _limits(proc, groups))]))
+
+
+def taken(proc: Path = PROC) -> int:
+    """Return the bytes of memory that this process has now; 0 where the system does not say."""
+    return _fields(read(proc / "self" / "status")).get("VmRSS", 0)
+
+
+def peak(proc: Path = PROC) -> int:
+    """Return the most bytes of memory that this process has had; 0 where the system does not say."""
+    found = _fields(read(proc / "self" / "status")).get("VmHWM", 0)
+    if found or sys.platform == "win32":
+        return found
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+def refuse_if_taken(cap: int | None) -> None:
+    """Raise UsageError where this process takes more than a cap on the host's memory before it has begun."""
+    have = taken()
+    if cap is not None and cap <= have:
+        mega = -(-have // (1 << 20))
+        raise UsageError(
+            f"memory: {cap} bytes of the host are less than the {mega} MiB that the process itself takes",
+            remedy=f"give more, as host={2 * mega}M",
+        )
+
+
+def _limits(proc: Path, groups: Path) -> Iterator[tuple[int, int]]:
+    """Yield each limit that holds for this process, and what is taken of it."""
+    for folder in folders("memory", ("memory",), proc, groups):
+        for name, current in LIMITS:
+            limit, used = _number(read(folder / name)), _number(read(folder / current))
+            if limit is not None:
+                yield limit, max(0, (used or 0) - _reclaimed(read(folder / "memory.stat")))
+    status = _fields(read(proc / "self" / "status"))
+    for limit, field in ((_own("RLIMIT_AS"), "VmSize"), (_own("RLIMIT_DATA"), "VmData")):
+        if limit is not None:
+            yield limit, status.get(field, 0)
+
+
+def _reclaimed(stat: str) -> int:
+    found = dict(line.split(maxsplit=1) for line in stat.splitlines() if " " in line)
+    return max((int(found.get(name, 0)) for name in RECLAIMED), default=0)
+
+
+def _own(name: str) -> int | None:
+    """Return a limit of this process by its name; None where there is none."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    soft = resource.getrlimit(getattr(resource, name))[0]
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def _fields(text: str) -> dict[str, int]:
+    """Read lines such as `MemTotal: 24684100 kB`: bytes by name."""
+    found = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        words = rest.split()
+        if len(words) == 2 and words[1] == "kB" and words[0].isdigit():
+            found[name] = int(words[0]) * 1024
+    return found
+
+
+def _number(text: str) -> int | None:
+    """Read a number; None for "max", or where there is no such file."""
+    return int(text) if text.strip().isdigit() else None
+
+
+def _physical() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return UNKNOWN
