@@ -10,10 +10,10 @@ from torch import Tensor
 from netproof.bounds.base import Bounds
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
-from netproof.bounds.linear.layers import alike, split_points
+from netproof.bounds.linear.layers import alike, split_points, splittable
 from netproof.bounds.packed import families, lines_at
 from netproof.bounds.scope import Scope
-from netproof.branching.babsr import Babsr
+from netproof.branching.babsr import Babsr, gains_and_losses
 from netproof.branching.brancher import Brancher
 from netproof.core.forms import Interval
 from netproof.relax import Lines
@@ -30,6 +30,25 @@ class Filtered(Brancher):
 
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
         return Babsr().scores(scope, bounds)
+
+    def choose(self, scope: Scope, bounds: Bounds, k: int) -> Tensor:
+        """Return (domain, k) unstable neurons: in turn the next by BaBSR's gain and the next by what it loses now.
+
+        So that any few of them to be tried are of both kinds.
+        """
+        k = min(k, scope.count)
+        if k < 2:
+            return super().choose(scope, bounds, k)
+        able = splittable(scope.layers, bounds.domains.lower, bounds.domains.upper)
+        gain, lost = (
+            torch.where(able, score.nan_to_num(nan=0.0), -torch.inf) for score in gains_and_losses(scope, bounds)
+        )
+        gains, by_gain = gain.topk((k + 1) // 2, dim=1)
+        losses, by_loss = lost.scatter_(1, by_gain, -torch.inf).topk(k // 2, dim=1)
+        chosen = torch.full((len(able), k), -1, device=able.device)
+        chosen[:, 0::2] = torch.where(gains > -torch.inf, by_gain, -1)
+        chosen[:, 1::2] = torch.where(losses > -torch.inf, by_loss, -1)
+        return chosen
 
     @torch.no_grad()
     def reorder(self, scope: Scope, domains: Domains, probes: int) -> Tensor:
