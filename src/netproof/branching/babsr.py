@@ -29,23 +29,14 @@ class Babsr(Brancher):
     """
 
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
-        return gains_and_losses(scope, bounds)[0]
-
-
-def gains_and_losses(scope: Scope, bounds: Bounds) -> tuple[Tensor, Tensor]:
-    """Return the scores of `Babsr`, and what the intercept of each neuron's upper line loses: (domain, U) both.
-
-    What is lost is at least what the score says is gained. The score asks what both halves gain with all else as it is;
-    of what the others lose, a split may still gain all in one half.
-    """
-    chord = _chords(scope, bounds)
-    lost = chord.lost  # of a ReLU |min(A, 0)|·t
-    through = bounds.coef * scope.bias
-    gain = lost - torch.maximum(through * (chord.slope - chord.right), through * (chord.slope - chord.left))
-    gain = torch.where(chord.unstable, gain.clamp(min=0), -torch.inf)
-    weak = gain.amax(1, keepdim=True) < WEAK
-    # A neuron with no influence seen may still be the only one left.
-    return torch.where(weak, lost, gain) + 1e-6 * lost + 1e-12 * chord.width, lost
+        chord = _chords(scope, bounds)
+        lost = chord.lost  # of a ReLU |min(A, 0)|·t
+        through = bounds.coef * scope.bias
+        gain = lost - torch.maximum(through * (chord.slope - chord.right), through * (chord.slope - chord.left))
+        gain = torch.where(chord.unstable, gain.clamp(min=0), -torch.inf)
+        weak = gain.amax(1, keepdim=True) < WEAK
+        # A neuron with no influence seen may still be the only one left.
+        return torch.where(weak, lost, gain) + 1e-6 * lost + 1e-12 * chord.width
 
 
 class _Chords(NamedTuple):

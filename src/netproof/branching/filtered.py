@@ -1,4 +1,4 @@
-"""Filtered branching: a cheap score names a few neurons, and one backward pass per side says which is best."""
+"""Filtered branching: an estimate names a few neurons, and one backward pass per side says which is best."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from torch import Tensor
 from netproof.bounds.base import Bounds
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
-from netproof.bounds.linear.layers import alike, split_points, splittable
+from netproof.bounds.linear.layers import alike, split_at_zero, split_points
 from netproof.bounds.packed import families, lines_at
 from netproof.bounds.scope import Scope
-from netproof.branching.babsr import Babsr, gains_and_losses
+from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
+from netproof.branching.minimiser import at_minimiser, changes
 from netproof.core.forms import Interval
 from netproof.relax import Lines
+
+WORSE = 0.1  # of what the worse child gains that counts beside what the better one does
 
 
 @dataclass(frozen=True)
@@ -28,27 +31,17 @@ class Filtered(Brancher):
     216.
     """
 
+    @torch.no_grad()
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
-        return Babsr().scores(scope, bounds)
-
-    def choose(self, scope: Scope, bounds: Bounds, k: int) -> Tensor:
-        """Return (domain, k) unstable neurons: in turn the next by BaBSR's gain and the next by what it loses now.
-
-        So that any few of them to be tried are of both kinds.
-        """
-        k = min(k, scope.count)
-        if k < 2:
-            return super().choose(scope, bounds, k)
-        able = splittable(scope.layers, bounds.domains.lower, bounds.domains.upper)
-        gain, lost = (
-            torch.where(able, score.nan_to_num(nan=0.0), -torch.inf) for score in gains_and_losses(scope, bounds)
-        )
-        gains, by_gain = gain.topk((k + 1) // 2, dim=1)
-        losses, by_loss = lost.scatter_(1, by_gain, -torch.inf).topk(k // 2, dim=1)
-        chosen = torch.full((len(able), k), -1, device=able.device)
-        chosen[:, 0::2] = torch.where(gains > -torch.inf, by_gain, -1)
-        chosen[:, 1::2] = torch.where(losses > -torch.inf, by_loss, -1)
-        return chosen
+        """Score neurons by what trying them would show at most; where not all are split at 0, by BaBSR's gains."""
+        domains = bounds.domains
+        if len(domains) == 0 or not split_at_zero(scope.layers):
+            return Babsr().scores(scope, bounds)
+        at = at_minimiser(scope, domains)
+        missing = -at.value.clamp(max=0)[:, None]  # past a proof nothing counts
+        left, right = (torch.minimum(change, missing) for change in changes(scope, domains, at))
+        worth = torch.maximum(left, right) + WORSE * torch.minimum(left, right)
+        return worth + 1e-12 * (domains.upper - domains.lower)  # what has no influence now may be all that is left
 
     @torch.no_grad()
     def reorder(self, scope: Scope, domains: Domains, probes: int) -> Tensor:
@@ -63,7 +56,7 @@ class Filtered(Brancher):
         every = [children(scope, domains.select(i), tried[i].clamp(min=0)) for i in parts]
         values = torch.cat(every)  # (domain, k, 2)
         missing = values.clamp(max=0)  # past a proof nothing counts
-        worth = torch.where(real, missing.amax(2) + 0.1 * missing.amin(2), -torch.inf)
+        worth = torch.where(real, missing.amax(2) + WORSE * missing.amin(2), -torch.inf)
         order = worth.sort(dim=1, descending=True, stable=True).indices
         return torch.cat([tried.gather(1, order), domains.candidates[:, k:]], 1)
 
