@@ -19,7 +19,7 @@ from netproof.branching.minimiser import at_minimiser, changes
 from netproof.core.forms import Interval
 from netproof.relax import Lines
 
-WORSE = 0.1  # of what the worse child gains that counts beside what the better one does
+WORSE = 0.4  # of what the worse child gains that counts beside what the better one does
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Filtered(Brancher):
         if len(domains) == 0 or not split_at_zero(scope.layers):
             return Babsr().scores(scope, bounds)
         at = at_minimiser(scope, domains)
-        missing = -at.value.clamp(max=0)[:, None]  # past a proof nothing counts
+        missing = torch.where(at.value < 0, -at.value, torch.inf)[:, None]  # past a proof nothing counts
         left, right = (torch.minimum(change, missing) for change in changes(scope, domains, at))
         worth = torch.maximum(left, right) + WORSE * torch.minimum(left, right)
         return worth + 1e-12 * (domains.upper - domains.lower)  # what has no influence now may be all that is left

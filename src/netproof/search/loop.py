@@ -130,12 +130,12 @@ class Search(Rounds[Domains]):
 
     def _carry_over(self, root: Root, new: Root, frontier: Frontier[Domains]) -> None:
         open_targets = torch.cat([part.target.to(self._device) for part in frontier.parts()]).unique()
-        before = self._whole_bound
+        before, searched = self._whole_bound, frontier.lower_bound
         every = torch.arange(len(self._problem.disjuncts), device=self._device)
         whole = self._method.bounder.whole(new, self._goal.thresholds(every), self._deadline, self._clock)
         whole = whole.select(open_targets)
         self._whole_bound = float(whole.domains.bound.min())
-        self._effort.tightening.judge(before, self._whole_bound)
+        self._effort.tightening.judge(before, self._whole_bound, searched)
         # A search of some sub-domains must not go beyond them: it carries over all that it has.
         few = self._start is not None or (len(frontier) <= self._method.batch and not frontier.waiting)
         carried = []
