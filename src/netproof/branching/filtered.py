@@ -24,11 +24,12 @@ WORSE = 0.4  # of what the worse child gains that counts beside what the better 
 
 @dataclass(frozen=True)
 class Filtered(Brancher):
-    """Neurons of a sub-domain are tried with its slopes and multipliers; the worse child counts a tenth.
+    """Neurons of a sub-domain are tried with its slopes and multipliers; the worse child counts less than half.
 
-    Measured on 29 OVAL properties, mean sub-domains with four probes: by the better child 241, by the sum of both gains
-    255, by their product 282, without probes 330, by the worse child more than that. With eight probes 223, with twelve
-    216.
+    Measured on 18 properties of OVAL, mnist_fc and relusplitter, sub-domains in all: with four probes 8304, with three
+    8360, with two 8475, with none 9145, with six as with four. By the product of both gains a fifth more. Where BaBSR's
+    gains name the neurons, two of these properties stay open after 4·10^6 sub-domains that are proved by 686 and 927
+    here: deep in the tree that score sees next to nothing.
     """
 
     @torch.no_grad()

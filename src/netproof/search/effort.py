@@ -38,9 +38,9 @@ GAIN = 0.01  # a bound that rises by a smaller share of itself stands still
 PATIENCE = 3  # rounds that a neuron's bound may stand still before the neuron is left as it is
 WORTH = PATIENCE * GAIN  # of its bound that a root must gain for another to follow: what is asked of each neuron
 GROWTH = 2  # a neuron lies behind half of the layers on average: two of its sub-domains cost as much as one of ours
-EAGER = 4  # where a root alone bounds better than all search under the last one, the next waits a quarter as long
+EAGER = 4  # a size: where a root alone is ahead of the search, the next comes after a quarter of the search
 ROUNDS = 16  # a size: more than fit into so many rounds make each round wider
-NEURON_PROBES = 4  # a size: candidates of a neuron's sub-domain, of which there are two for every neuron
+NEURON_PROBES = 2  # a size: candidates of a neuron's sub-domain, of which there are two for every neuron
 
 TRIALS = 4  # a size: sub-domains that a trial takes, with `rebound_after` 6 a sixteenth of what the search has cost
 
