@@ -49,7 +49,7 @@ REBOUNDING = (
     Field("rebound_gain", float, 0.2, "share of the way to proof that rebounding must gain in a trial", 0.0, 1.0),
 )
 TIGHTER_ROOTS = Field("tighter_roots", int, None, "times that the root is tightened, 0: never (none: while it pays)", 0)
-PROBES = Field("probes", int, 4, "neurons tried per sub-domain before it is split, 0: none", 0, CANDIDATES)
+PROBES = Field("probes", int, 6, "neurons tried per sub-domain before it is split, 0: none", 0, CANDIDATES)
 LP_TURNS = Field("lp_turns", bool, True, "turns of the LP where bounds are stuck (without η: on small networks only)")
 ATTACK_AFTER = Field(
     "attack_after", int, None, "sub-domains before a second, longer attack, 0: none (none: by device)", 0
