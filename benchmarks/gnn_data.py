@@ -24,11 +24,12 @@ from netproof.bounds.lirpa import TIGHT
 from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
+from netproof.branching.minimiser import at_minimiser
 from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
 from netproof.model.graph import Graph
-from netproof.paper.rivals.gnn.features import at_minimiser, features, leaks
+from netproof.paper.rivals.gnn.features import features, leaks
 from netproof.paper.rivals.gnn.net import Links
 from netproof.paper.rivals.gnn.worth import gains
 from netproof.problem.problem import InputSet, Problem, Rows
@@ -213,7 +214,7 @@ class Generator:
 
     def _tried(self, root: Root, bounds: Bounds, babsr: Tensor) -> Tensor:
         """(n, K): the likely neurons and some others, each once."""
-        at = at_minimiser(root, bounds)
+        at = at_minimiser(root, bounds.domains)
         unstable = _unstable(root, bounds)
         gain = torch.maximum(at.coef * (at.h - at.z), at.coef * (leaks(root) * at.h - at.z))
         chance = torch.rand(unstable.shape, generator=self.random).to(self.device)

@@ -17,9 +17,10 @@ from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.branching.filtered import children
+from netproof.branching.minimiser import at_minimiser
 from netproof.demo import Instance
 from netproof.errors import UsageError
-from netproof.paper.rivals.gnn.features import BABSR, COUNT, at_minimiser, features
+from netproof.paper.rivals.gnn.features import BABSR, COUNT, features
 from netproof.paper.rivals.gnn.net import WEIGHTS, BranchingNet, Links, load_weights, save_weights
 from netproof.paper.rivals.gnn.rule import FEWEST, Gnn
 from netproof.problem.problem import Problem, Rows
@@ -96,7 +97,7 @@ def test_no_child_gains_more_than_the_minimiser_says() -> None:
         domains = bounds.domains
         theta = DualPoint(domains.slopes, None, domains.weights)
         value = Dual.of(root, domains, proof=False).at(theta).value
-        at = at_minimiser(root, bounds)
+        at = at_minimiser(root, bounds.domains)
         most = torch.stack([at.coef * (at.h - at.z), at.coef * (0.0 * at.h - at.z)], 2)
         every = torch.arange(root.count).expand(len(domains), -1)
         gain = children(root, domains, every) - value[:, None, None]

@@ -47,13 +47,26 @@ def test_the_first_tighter_root_comes_when_as_much_was_searched_as_it_costs() ->
 def test_tighter_roots_cost_more_each_time_and_end_when_they_do_not_pay() -> None:
     account = Tightening(first=0, overhead=0)
     account.pay(cost=100, bounded=1000)
-    account.judge(-1.0, -1.0)  # the first is only slopes, and is always followed
+    account.judge(-1.0, -1.0, -0.5)  # the first is only slopes, and is always followed
     assert account.is_due(cost=100, bounded=500)
     account.pay(cost=100, bounded=500)
     assert not account.is_due(cost=100, bounded=999)  # the last cost twice 500
     assert account.is_due(cost=100, bounded=1000)
-    account.judge(-1.0, -0.99)
+    account.judge(-1.0, -0.99, -0.5)
     assert not account.is_due(cost=100, bounded=10**9)
+
+
+def test_after_a_root_that_is_ahead_of_the_search_the_next_comes_sooner_at_the_same_price() -> None:
+    account = Tightening(first=0, overhead=0)
+    account.pay(cost=100, bounded=1000)
+    account.judge(-9.0, -4.0, -5.0)  # ahead: the search had got to -5
+    assert not account.is_due(cost=100, bounded=24)  # the last cost 100, and each counts for four
+    assert account.is_due(cost=100, bounded=25)
+    account.pay(cost=100, bounded=25)
+    assert account.price == 200  # as after 100
+    account.judge(-4.0, -3.0, -2.0)  # behind: from now on as much is searched as it costs
+    assert not account.is_due(cost=100, bounded=199)
+    assert account.is_due(cost=100, bounded=200)
 
 
 def test_neurons_are_bounded_again_once_tried_and_only_as_far_as_the_search_has_cost() -> None:
@@ -164,7 +177,7 @@ def test_rounds_are_smaller_only_where_the_lp_cannot_keep_up() -> None:
 
 def test_probes_are_what_is_said_and_fewer_for_the_neurons_own() -> None:
     assert [Effort.on(CPU, Extras(probes=n)).probes_due() for n in (0, 3, 12)] == [0, 3, 12]
-    assert [Effort.on(CPU, Extras(probes=n)).probes_due(of_neurons=True) for n in (0, 3, 12)] == [0, 3, NEURON_PROBES]
+    assert [Effort.on(CPU, Extras(probes=n)).probes_due(of_neurons=True) for n in (0, 1, 12)] == [0, 1, NEURON_PROBES]
 
 
 def test_several_neurons_are_split_while_sub_domains_are_few() -> None:

@@ -67,7 +67,7 @@ ONE_ROOT: dict[str, Any] = {"tighter_roots": 0, "lp_turns": False}  # where the 
 def seen(start: Extras = EVERY_EXTRA, fill: int | None = None, **changed: Any) -> Seen:
     """Search a problem that just holds, with a bounder so weak that all of the extras come."""
     brancher, bounder = Noting(), Counting(root_steps=2, neuron_steps=2, steps=1)
-    problem = nearly_broken(2, (3, 10, 9, 8, 2), room=0.02)
+    problem = nearly_broken(1, (3, 10, 9, 8, 2), room=0.02)
     method = Method(bounder, brancher, 4, lp_threshold=None, fill=fill, extras=replace(start, **changed))
     phases: list[str] = []
     looks: list[int] = []

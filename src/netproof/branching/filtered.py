@@ -1,4 +1,4 @@
-"""Filtered branching: a cheap score names a few neurons, and one backward pass per side says which is best."""
+"""Filtered branching: an estimate names a few neurons, and one backward pass per side says which is best."""
 
 from __future__ import annotations
 
@@ -10,26 +10,39 @@ from torch import Tensor
 from netproof.bounds.base import Bounds
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
-from netproof.bounds.linear.layers import alike, split_points
+from netproof.bounds.linear.layers import alike, split_at_zero, split_points
 from netproof.bounds.packed import families, lines_at
 from netproof.bounds.scope import Scope
 from netproof.branching.babsr import Babsr
 from netproof.branching.brancher import Brancher
+from netproof.branching.minimiser import at_minimiser, changes
 from netproof.core.forms import Interval
 from netproof.relax import Lines
+
+WORSE = 0.4  # of what the worse child gains that counts beside what the better one does
 
 
 @dataclass(frozen=True)
 class Filtered(Brancher):
-    """Neurons of a sub-domain are tried with its slopes and multipliers; the worse child counts a tenth.
+    """Neurons of a sub-domain are tried with its slopes and multipliers; the worse child counts less than half.
 
-    Measured on 29 OVAL properties, mean sub-domains with four probes: by the better child 241, by the sum of both gains
-    255, by their product 282, without probes 330, by the worse child more than that. With eight probes 223, with twelve
-    216.
+    Measured on 18 properties of OVAL, mnist_fc and relusplitter, sub-domains in all: with four probes 8304, with three
+    8360, with two 8475, with none 9145, with six as with four. Where BaBSR's gains name the neurons, two of these
+    properties stay open after 4·10^6 sub-domains that are proved by 686 and 932 here: deep in the tree that score sees
+    next to nothing. On a network of sigmoids, where they do, six probes are better than four: 808 against over 1200.
     """
 
+    @torch.no_grad()
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
-        return Babsr().scores(scope, bounds)
+        """Score neurons by what trying them would show at most; where not all are split at 0, by BaBSR's gains."""
+        domains = bounds.domains
+        if len(domains) == 0 or not split_at_zero(scope.layers):
+            return Babsr().scores(scope, bounds)
+        at = at_minimiser(scope, domains)
+        missing = torch.where(at.value < 0, -at.value, torch.inf)[:, None]  # past a proof nothing counts
+        left, right = (torch.minimum(change, missing) for change in changes(scope, domains, at))
+        worth = torch.maximum(left, right) + WORSE * torch.minimum(left, right)
+        return worth + 1e-12 * (domains.upper - domains.lower)  # what has no influence now may be all that is left
 
     @torch.no_grad()
     def reorder(self, scope: Scope, domains: Domains, probes: int) -> Tensor:
@@ -44,7 +57,7 @@ class Filtered(Brancher):
         every = [children(scope, domains.select(i), tried[i].clamp(min=0)) for i in parts]
         values = torch.cat(every)  # (domain, k, 2)
         missing = values.clamp(max=0)  # past a proof nothing counts
-        worth = torch.where(real, missing.amax(2) + 0.1 * missing.amin(2), -torch.inf)
+        worth = torch.where(real, missing.amax(2) + WORSE * missing.amin(2), -torch.inf)
         order = worth.sort(dim=1, descending=True, stable=True).indices
         return torch.cat([tried.gather(1, order), domains.candidates[:, k:]], 1)
 

@@ -38,8 +38,9 @@ GAIN = 0.01  # a bound that rises by a smaller share of itself stands still
 PATIENCE = 3  # rounds that a neuron's bound may stand still before the neuron is left as it is
 WORTH = PATIENCE * GAIN  # of its bound that a root must gain for another to follow: what is asked of each neuron
 GROWTH = 2  # a neuron lies behind half of the layers on average: two of its sub-domains cost as much as one of ours
+EAGER = 4  # a size: where a root alone is ahead of the search, the next comes after a quarter of the search
 ROUNDS = 16  # a size: more than fit into so many rounds make each round wider
-NEURON_PROBES = 4  # a size: candidates of a neuron's sub-domain, of which there are two for every neuron
+NEURON_PROBES = 2  # a size: candidates of a neuron's sub-domain, of which there are two for every neuron
 
 ELSEWHERE = 0.5  # of what a root's bound loses that may be lost elsewhere than at hinges: these are the larger part
 
@@ -84,18 +85,27 @@ class Tightening:
     most: int | None = None  # how many there may be; None: as long as they pay
     rung: int = 0  # how many so far
     price: int = 0  # what the last one cost, in sub-domains
+    ahead: bool = False  # whether the last one alone gained more than the search before it
     over: bool = False
 
     def is_due(self, cost: int, bounded: int) -> bool:
-        """Say whether as many sub-domains were bounded under this root as the first costs, or as the last did."""
-        return not self.over and self.rung != self.most and bounded >= self._next(cost)
+        """Say whether as many sub-domains were bounded under this root as the first costs, or as the last did.
+
+        Where the last was ahead of the search, a fraction of them is enough.
+        """
+        return not self.over and self.rung != self.most and bounded * self._weight >= self._next(cost)
 
     def _next(self, cost: int) -> int:
         return max(cost, self.first) if self.rung == 0 else max(self.price, self.overhead)
 
+    @property
+    def _weight(self) -> int:
+        """Return for how many each sub-domain of the search counts."""
+        return EAGER if self.ahead else 1
+
     def pay(self, cost: int, bounded: int) -> None:
         """Count the next one as begun and set its price."""
-        self.price = self._next(cost) if self.rung == 0 else GROWTH * bounded
+        self.price = self._next(cost) if self.rung == 0 else GROWTH * self._weight * bounded
         self.rung += 1
 
     def branching(self, neurons: int) -> tuple[int, int] | None:
@@ -109,8 +119,12 @@ class Tightening:
         rounds = max(1, self.price // max(1, a_round))
         return min(rounds, ROUNDS), max(1, rounds // ROUNDS)
 
-    def judge(self, before: float, after: float) -> None:
-        """Take note of the root's least bound before and after: branching on the neurons must go on paying."""
+    def judge(self, before: float, after: float, searched: float) -> None:
+        """Take note of the root's least bound before and after, and of what the search under it had got to.
+
+        Branching on the neurons must go on paying.
+        """
+        self.ahead = after > searched
         if self.rung > 1 and after - before < WORTH * abs(before):
             self.over = True
 

@@ -152,10 +152,10 @@ class Search(Rounds[Domains]):
             with_less(lambda: [repack(part, root, new) for part in frontier.everything()], self._device) if few else []
         )
         self._effort.under_new_root()
-        before, slopes = self._whole_bound, whole.domains.slopes
+        before, searched, slopes = self._whole_bound, frontier.lower_bound, whole.domains.slopes
         whole = whole.select(open_targets)
         self._whole_bound, self._whole_slopes = float(whole.domains.bound.min()), slopes
-        self._effort.tightening.judge(before, self._whole_bound)
+        self._effort.tightening.judge(before, self._whole_bound, searched)
         for _, covered in carried:
             self._ledger.drop(covered)
         if not few:

@@ -23,7 +23,8 @@ from netproof.bounds.linear.layers import splittable
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.scope import Scope
 from netproof.branching.babsr import Babsr, BabsrOriginal
-from netproof.paper.rivals.gnn.features import at_minimiser, features
+from netproof.branching.minimiser import at_minimiser
+from netproof.paper.rivals.gnn.features import features
 from netproof.paper.rivals.gnn.rule import BIG, Gnn
 from netproof.paper.rivals.gnn.trials import Trial, TryingLP
 
@@ -123,6 +124,6 @@ def told_of(root: Root, domain: Domains) -> Tensor:
     """Return what the network is told (1, U, COUNT) of a sub-domain whose slopes and multipliers are its LP's duals."""
     nothing = torch.zeros(1, dtype=torch.bool, device=root.device)
     bounds = Bounds(domain, nothing, domain.slopes, domain.slopes[:, :0])  # the point is not asked for
-    bounds = replace(bounds, coef=at_minimiser(root, bounds).coef)
+    bounds = replace(bounds, coef=at_minimiser(root, bounds.domains).coef)
     babsr = Babsr().scores(root, bounds).nan_to_num(nan=0.0, posinf=BIG, neginf=0.0)
     return features(root, bounds, babsr)

@@ -13,15 +13,13 @@ a layer or the property changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounds
-from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.linear.layers import alike, splittable
 from netproof.bounds.scope import Scope
+from netproof.branching.minimiser import at_minimiser
 from netproof.core.forms import Interval
 
 COUNT = 22
@@ -29,34 +27,12 @@ BABSR = 20  # the column with the logarithm of that rule's scores
 SMALL = 1e-4  # shares below this look alike on a logarithmic scale
 
 
-@dataclass(frozen=True, eq=False)
-class AtMinimiser:
-    """The relaxed network where the bound is attained; (domain, U) each."""
-
-    coef: Tensor  # a, of z
-    h: Tensor
-    z: Tensor
-
-
-@torch.no_grad()
-def at_minimiser(scope: Scope, bounds: Bounds) -> AtMinimiser:
-    """Return the relaxed network where the bound is attained.
-
-    One backward and one forward pass, with the slopes that the bound was got with.
-    """
-    dual = Dual.of(scope, bounds.domains, proof=False)
-    pulled = dual.at(DualPoint.of(bounds.domains)).pulled
-    h, _ = dual.net.forward(pulled)
-    return AtMinimiser(pulled.after, h, torch.addcmul(pulled.line.intercept, pulled.line.slope, h))
-
-
-@torch.no_grad()
 def features(scope: Scope, bounds: Bounds, babsr: Tensor) -> Tensor:
     """Return the features of every neuron, (domain, U, COUNT) float32. babsr: (domain, U), that rule's scores."""
     domains = bounds.domains
     low, high = domains.lower, domains.upper
     unstable = splittable(scope.layers, low, high)
-    at = at_minimiser(scope, bounds)
+    at = at_minimiser(scope, bounds.domains)
     width = torch.where(unstable, high - low, torch.ones_like(low))
     above = (high / width).clamp(0, 1)
     lost = torch.where(unstable, -at.coef.clamp(max=0) * (-low) * above, 0.0)
