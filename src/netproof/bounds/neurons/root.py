@@ -23,10 +23,10 @@ from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.interval import Intervals
 from netproof.bounds.linear.layers import Layer, initial_slopes, settled_at, split_at_zero
 from netproof.bounds.linear.lined_graph import LinedGraph
-from netproof.bounds.linear.memory import rows_that_fit
+from netproof.bounds.linear.memory import places_that_fit, rows_that_fit
 from netproof.bounds.linear.region import Region
 from netproof.bounds.net import Net
-from netproof.bounds.neurons.forms import bound_forms
+from netproof.bounds.neurons.forms import bound_forms, bound_places, fixed_lines
 from netproof.bounds.record import Source
 from netproof.bounds.scope import LayerScope
 from netproof.core.deadline import Deadline
@@ -35,7 +35,7 @@ from netproof.model.graph import Graph
 from netproof.model.ops import Affine, Nonlinear
 from netproof.numerics import float32_down, float32_up
 from netproof.problem.problem import Problem, Rows, TargetBoxes
-from netproof.relax import relaxation_of
+from netproof.relax import Lines, relaxation_of
 
 # Better bounds of a layer's neurons, given them as targets of sub-domains of what comes before.
 Deepen = Callable[[LayerScope, Domains], Tensor]
@@ -324,27 +324,53 @@ class _Neurons:
         self._readers = _readers(root, pre)
         self.optimised = schedule.steps > 0 and root.graph32.count > 0
         self._before = root.nets_before(pre, by_graph=not self.optimised)
-        rows = rows_that_fit(root.graph64.graph, pre, root.device, torch.float64, grad=False)
-        self.chunk = max(1, (min(rows, self._before.search.climbs_that_fit()) if self.optimised else rows) // 2)
+        graph, proof = root.graph64.graph, self._before.proof
+        if self.optimised or not isinstance(proof, GraphNet):
+            rows = rows_that_fit(graph, pre, root.device, torch.float64, grad=False)
+            rows = min(rows, self._before.search.climbs_that_fit())
+        else:
+            rows = places_that_fit(graph, pre, root.device, torch.float64)
+        self.chunk = max(1, rows // 2)
 
     def bound(self, places: Tensor) -> tuple[Interval, Tensor, Tensor]:
         """Bound h at `places` (n,), confirmed; also what gave each side (2, n), and the slopes (2n, U') of both."""
+        if not self.optimised:
+            return self._fixed(places)
         root, nets = self._root, (self._before.search, self._before.proof)
         forms, error = self._before.forms(places)
         forms, error = torch.cat([forms, -forms]), torch.cat([error, error])
         lower, upper = (side[None] for side in root.packed_bounds)
         known = Known(lower, upper, torch.zeros_like(lower), None)
-        start, settled = _initial(root, root.count)[None], self._settled(len(places))
-        if self.optimised:
-            start = start.repeat(len(forms), 1)
-        climb = Climb(self._schedule if self.optimised else Schedule(0), settled, self._deadline)
+        start, settled = _initial(root, root.count).repeat(len(forms), 1), self._settled(len(places))
+        climb = Climb(self._schedule, settled, self._deadline)
         value, found = bound_forms(nets, (forms, error), known, (start, None), climb)
         slopes, by = found.slopes.expand(len(forms), -1), torch.full_like(value, Source.SLOPES, dtype=torch.int8)
-        if self.optimised and self._deepen is not None:
+        if self._deepen is not None:
             deeper = self._branched(forms, error, slopes, value)
             by[deeper > value] = Source.BRANCHES
             value = value.fmax(deeper)
         return Interval(value[: len(places)], -value[len(places) :]), by.view(2, -1), slopes
+
+    def _fixed(self, places: Tensor) -> tuple[Interval, Tensor, Tensor]:
+        """Bound h at `places` with the slopes to start from, the same for all; return what `bound` does."""
+        proof = self._before.proof
+        assert isinstance(proof, GraphNet)
+        value = bound_places(proof, places, self._fixed_lines)
+        by = torch.full((2, len(places)), Source.SLOPES, dtype=torch.int8, device=value.device)
+        return Interval(value[: len(places)], -value[len(places) :]), by, self._slopes.expand(len(value), -1)
+
+    @cached_property
+    def _slopes(self) -> Tensor:
+        """Return the slopes to start from, (1, U')."""
+        return _initial(self._root, self._root.count)[None]
+
+    @cached_property
+    def _fixed_lines(self) -> dict[int, Lines]:
+        """Return by node the lines that these give."""
+        proof = self._before.proof
+        assert isinstance(proof, GraphNet)
+        lower, upper = (side[None] for side in self._root.packed_bounds)
+        return fixed_lines(proof, Known(lower, upper, torch.zeros_like(lower), None), self._slopes)
 
     def _branched(self, forms: Tensor, error: Tensor, slopes: Tensor, value: Tensor) -> Tensor:
         """Return the same bounds by branch and bound, where the sign of the neuron is not known yet."""

@@ -1,0 +1,42 @@
+"""Windows of coefficients: what of them is cut off, where they lie, and what they are charged."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+WINDOWS = ("bounds/test_windowed.py",)
+
+MUTANTS = (
+    Mutant(
+        "windows-reach-beyond-the-image",
+        "bounds/windows/moves.py",
+        "[Move(transposed(frame, op.kernel), partial(_transposed, op.kernel), cut=True)]",
+        "[Move(transposed(frame, op.kernel), partial(_transposed, op.kernel))]",
+        "what a kernel puts into the padding must not come back into the image",
+        WINDOWS,
+    ),
+    Mutant(
+        "windows-joined-in-place",
+        "bounds/windows/frame.py",
+        "        before = [self.shift[a] - larger.shift[a] for a in (0, 1)]\n",
+        "        before = [0 for _ in (0, 1)]\n",
+        "windows of two branches lie at different places",
+        WINDOWS,
+    ),
+    Mutant(
+        "windows-charged-by-their-sum",
+        "bounds/windows/windowed.py",
+        "        return self._total(self.values.abs(), weight)\n",
+        "        return self._total(self.values, weight)\n",
+        "roundings of coefficients of either sign add up",
+        WINDOWS,
+    ),
+    Mutant(
+        "windows-forget-the-remainder",
+        "bounds/windows/moves.py",
+        "(where.lead[0] + down, where.lead[1] + right)",
+        "(where.lead[0], where.lead[1])",
+        "a transposed convolution reads every form at its own remainder of the stride",
+        WINDOWS,
+    ),
+)
