@@ -5,13 +5,14 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 WINDOWS = ("bounds/test_windowed.py",)
+FORWARD = ("bounds/test_zonotope.py",)
 
 MUTANTS = (
     Mutant(
         "windows-reach-beyond-the-image",
         "bounds/windows/moves.py",
-        "[Move(transposed(frame, op.kernel), partial(_transposed, op.kernel), cut=True)]",
-        "[Move(transposed(frame, op.kernel), partial(_transposed, op.kernel))]",
+        "[Move(transposed(frame, op.kernel), partial(transposed_values, op.kernel), cut=True)]",
+        "[Move(transposed(frame, op.kernel), partial(transposed_values, op.kernel))]",
         "what a kernel puts into the padding must not come back into the image",
         WINDOWS,
     ),
@@ -38,5 +39,37 @@ MUTANTS = (
         "(where.lead[0], where.lead[1])",
         "a transposed convolution reads every form at its own remainder of the stride",
         WINDOWS,
+    ),
+    Mutant(
+        "forward-rounding-free",
+        "bounds/zonotope/steps.py",
+        "    error = error + rounding(absolute.forward(*sizes)[0], op.fan + 16)\n",
+        "",
+        "an affine op rounds the centre and every generator",
+        FORWARD,
+    ),
+    Mutant(
+        "forward-forgets-the-error",
+        "bounds/zonotope/steps.py",
+        "    error = enlarged(absolute.linear().forward(*(x.error[None] for x in inputs))[0])\n",
+        "    error = torch.zeros_like(centre)\n",
+        "what forms were off by before goes through the next op too",
+        FORWARD,
+    ),
+    Mutant(
+        "forward-lines-taken-as-parallel",
+        "bounds/zonotope/steps.py",
+        "    bottom = torch.where(tilt > 0, down(bottom - up(tilt, 4)), bottom)\n",
+        "",
+        "a lower line of another slope lies lower by the difference of the slopes",
+        FORWARD,
+    ),
+    Mutant(
+        "forward-neurons-open-nothing",
+        "bounds/zonotope/steps.py",
+        "        groups[node.index] = generators_at(places, open_[places], node.shape)\n",
+        "        pass\n",
+        "an unstable neuron lies anywhere between its lines",
+        FORWARD,
     ),
 )

@@ -29,6 +29,8 @@ from netproof.bounds.net import Net
 from netproof.bounds.neurons.forms import bound_forms, bound_places, fixed_lines
 from netproof.bounds.record import Source
 from netproof.bounds.scope import LayerScope
+from netproof.bounds.windows.plan import walked
+from netproof.bounds.zonotope.forward import Forward
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph
@@ -36,6 +38,10 @@ from netproof.model.ops import Affine, Nonlinear
 from netproof.numerics import float32_down, float32_up
 from netproof.problem.problem import Problem, Rows, TargetBoxes
 from netproof.relax import Lines, relaxation_of
+
+# Numbers in backward passes for a layer's neurons from which on affine forms of all nodes are worth their while, about
+# a second on a CPU core. On less, they would be one more pass for little.
+FORWARD_WORTH = 1 << 23
 
 # Better bounds of a layer's neurons, given them as targets of sub-domains of what comes before.
 Deepen = Callable[[LayerScope, Domains], Tensor]
@@ -197,11 +203,13 @@ def build_root(
     rows, condenser = problem.rows.to(device), Condenser(proof)
     root = Root(problem, device, rows, search, proof, intervals, [], [], [], [], condenser, parallel, tuple(members))
     found: dict[int, _Refined] = {}  # by the node refined; two nonlinear nodes may read one
+    forward = None if earlier else Forward(intervals)
+    refine = partial(_refine, root, schedule=schedule, deadline=deadline, earlier=earlier, deepen=deepen)
     for node in graph.nodes:
         if isinstance(node.op, Nonlinear):
             (pre,) = node.inputs
             if pre not in found:
-                found[pre] = _joined(root, pre) if members else _refine(root, pre, schedule, deadline, earlier, deepen)
+                found[pre] = _joined(root, pre) if members else refine(pre, forward)
             layers = len(search.layers)
             for relaxed in (search, proof):
                 relaxed.add(node.index, pre, intervals.of[pre])
@@ -249,7 +257,13 @@ def _packed(bounds: Interval, layer: Layer) -> Interval:
 
 
 def _refine(
-    root: Root, pre: int, schedule: Schedule, deadline: Deadline, earlier: Sequence[Intervals], deepen: Deepen | None
+    root: Root,
+    pre: int,
+    forward: Forward | None,
+    schedule: Schedule,
+    deadline: Deadline,
+    earlier: Sequence[Intervals],
+    deepen: Deepen | None,
 ) -> _Refined:
     """Tighten the interval of node `pre` by backward bounds of its unstable neurons."""
     intervals = root.intervals
@@ -264,6 +278,11 @@ def _refine(
     unstable = _unstable(root, pre, found).nonzero()[:, 0]
     if len(unstable) == 0 or _intervals_are_tight(root, pre):
         return _Refined(sources)
+    if forward is not None and _forward_pays(root, pre, forward, len(unstable)):
+        found = _by_forms(intervals, pre, forward.bounds(pre, deadline), sources)
+        unstable = _unstable(root, pre, found).nonzero()[:, 0]
+        if len(unstable) == 0:
+            return _Refined(sources)
     bounder = _Neurons(root, pre, schedule, deadline, deepen)
     first = first_copies(root.problem.graph, pre)
     first = None if first is None else first.to(root.device)
@@ -285,6 +304,24 @@ def _refine(
     intervals.tighten(pre, Interval(lower.view_as(found.lower), upper.view_as(found.upper)))
     # Slopes that were not optimised are those to start from, for all neurons: they need not be kept.
     return _Refined(sources) if deadline.expired or not kept else _Refined(sources, each, torch.cat(kept, 1), first)
+
+
+def _forward_pays(root: Root, pre: int, forward: Forward, unstable: int) -> bool:
+    """Say whether affine forms, which bound a layer at once, take less work than backward passes for its neurons."""
+    backward = 2 * unstable * walked(root.graph64.graph, pre)
+    return not forward.given_up and backward > FORWARD_WORTH and forward.cost(pre) < backward
+
+
+def _by_forms(intervals: Intervals, pre: int, better: Interval | None, sources: Tensor) -> Interval:
+    """Tighten the interval of node `pre` by what affine forms say of it, if anything; note what gained by it."""
+    found = intervals.of[pre]
+    if better is None:
+        return found
+    gained = torch.stack([(better.lower > found.lower).flatten(), (better.upper < found.upper).flatten()])
+    sources[gained] = Source.FORWARD
+    found = Interval(found.lower.fmax(better.lower), found.upper.fmin(better.upper))
+    intervals.tighten(pre, found)
+    return found
 
 
 def _joined(root: Root, pre: int) -> _Refined:

@@ -108,18 +108,20 @@ def _along(frame: Frame, kernel: Kernel, axis: int, span: int) -> tuple[int, int
 
     Result j reads s·j − p and the span − 1 entries after it, so a window from y on is read from
     j = ⌈(y + p − span + 1) / s⌉ on. Where y is scale·place + shift and s divides the scale, that is the same for all;
-    where the scale is 1, place = s·place' + r, and windows are made large enough for every remainder r.
+    where the scale is 1, place = s·place' + r, and windows are made large enough for every remainder r. A stride may
+    step over a window altogether; then what is read of it is 0.
     """
     step, scale, shift, size = kernel.stride[axis], frame.scale[axis], frame.shift[axis], frame.size[axis]
     begin = shift + kernel.padding[axis] - span + 1
     first = -(-begin // step)
     lead = shift - (step * first - kernel.padding[axis])
     if scale % step == 0:
-        return scale // step, first, (begin + size - 1 + span - 1) // step - first + 1, lead, 1
+        last = (begin + size - 1 + span - 1) // step
+        return scale // step, first, max(1, last - first + 1), lead, 1
     if scale != 1:
         return None
     last = (step - 1 + begin + size - 1 + span - 1) // step
-    return 1, first, last - first + 1, lead, step
+    return 1, first, max(1, last - first + 1), lead, step
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,23 +43,23 @@ def image_sides(shape: tuple[int, ...]) -> Pair | None:
 def moves(op: Affine, frame: Frame) -> list[Move] | None:
     """Return what becomes of windows of an op's result, for each node that it reads; None: they are no windows."""
     if isinstance(op, Conv) and _flat(op.kernel) and image_sides(op.in_shape):
-        return [Move(transposed(frame, op.kernel), partial(_transposed, op.kernel), cut=True)]
+        return [Move(transposed(frame, op.kernel), partial(transposed_values, op.kernel), cut=True)]
     if isinstance(op, ConvTranspose) and _flat(op.kernel) and image_sides(op.in_shape):
         where = correlated(frame, op.kernel)
-        return None if where is None else [Move(where.frame, partial(_correlated, op.kernel, where), cut=True)]
+        return None if where is None else [Move(where.frame, partial(correlated_values, op.kernel, where), cut=True)]
     if isinstance(op, Sum):
-        return [Move(frame, _same if sign > 0 else _negated) for sign in op.signs]
+        return [Move(frame, same if sign > 0 else negated) for sign in op.signs]
     if isinstance(op, Scale):
-        return [Move(frame, partial(_scaled, op.mult))]
+        return [Move(frame, partial(scaled, op.mult))]
     if isinstance(op, Reshape) and op.in_shape == op.out_shape:
-        return [Move(frame, _same)]
+        return [Move(frame, same)]
     if isinstance(op, Concat):
         return _parts(op, frame)
     if isinstance(op, Index):
         return _indexed(op, frame)
     if isinstance(op, Pad) and not any((*op.before[:HEIGHT], *op.after[:HEIGHT])) and image_sides(op.in_shape):
         by = (-op.before[HEIGHT], -op.before[WIDTH])
-        return [Move(frame.moved(by, (op.in_shape[HEIGHT], op.in_shape[WIDTH])), _same, cut=True)]
+        return [Move(frame.moved(by, (op.in_shape[HEIGHT], op.in_shape[WIDTH])), same, cut=True)]
     return None
 
 
@@ -76,7 +76,7 @@ def _parts(op: Concat, frame: Frame) -> list[Move] | None:
         elif part is None and op.axis in (HEIGHT, WIDTH):
             along = op.axis == HEIGHT
             by, sides = ((-start, 0), (size, frame.sides[1])) if along else ((0, -start), (frame.sides[0], size))
-            found.append(Move(frame.moved(by, sides), _same, cut=True))
+            found.append(Move(frame.moved(by, sides), same, cut=True))
         elif part is None:
             return None
         start += size
@@ -100,18 +100,22 @@ def _indexed(op: Index, frame: Frame) -> list[Move] | None:
 # --- the numbers, (n, kh, kw, C) ---
 
 
-def _same(values: Tensor, places: Places, frame: Frame) -> Tensor:
+def same(values: Tensor, places: Places, frame: Frame) -> Tensor:
     return values
 
 
-def _negated(values: Tensor, places: Places, frame: Frame) -> Tensor:
+def negated(values: Tensor, places: Places, frame: Frame) -> Tensor:
     return -values
 
 
-def _scaled(mult: Tensor | None, values: Tensor, places: Places, frame: Frame) -> Tensor:
+def scaled(mult: Tensor | None, values: Tensor, places: Places, frame: Frame) -> Tensor:
     if mult is None:
         return values
     return values * around(mult.expand(1, values.shape[-1], *frame.sides), frame, places)
+
+
+def channels_among(before: int, after: int, values: Tensor, places: Places, frame: Frame) -> Tensor:
+    return F.pad(values, [before, after])
 
 
 def _channels(which: slice, values: Tensor, places: Places, frame: Frame) -> Tensor:
@@ -129,11 +133,11 @@ def _spaced(step: Pair, values: Tensor, places: Places, frame: Frame) -> Tensor:
     return wide
 
 
-def _transposed(kernel: Kernel, values: Tensor, places: Places, frame: Frame) -> Tensor:
+def transposed_values(kernel: Kernel, values: Tensor, places: Places, frame: Frame) -> Tensor:
     return kernels.transposed(kernel, values)
 
 
-def _correlated(kernel: Kernel, where: Correlated, values: Tensor, places: Places, frame: Frame) -> Tensor:
+def correlated_values(kernel: Kernel, where: Correlated, values: Tensor, places: Places, frame: Frame) -> Tensor:
     if where.divisor == (1, 1):
         return kernels.correlate(kernel, _laid(values, where.lead, where.laid))
     laid = values.new_empty(len(values), *where.laid, values.shape[-1])
@@ -144,8 +148,13 @@ def _correlated(kernel: Kernel, where: Correlated, values: Tensor, places: Place
 
 def _laid(values: Tensor, lead: Pair, size: Pair) -> Tensor:
     """Put windows among zeros, from `lead` on, as parts of larger ones; what lies outside those is not read."""
-    height, width = size[0] - lead[0] - values.shape[1], size[1] - lead[1] - values.shape[2]
-    return F.pad(values, [0, 0, lead[1], width, lead[0], height])
+    laid = values.new_zeros(len(values), *size, values.shape[-1])
+    first = [max(0, at) for at in lead]
+    count = [max(0, min(size[a], lead[a] + values.shape[a + 1]) - first[a]) for a in (0, 1)]
+    rows, columns = (slice(first[a], first[a] + count[a]) for a in (0, 1))
+    down, right = (slice(first[a] - lead[a], first[a] - lead[a] + count[a]) for a in (0, 1))
+    laid[:, rows, columns] = values[:, down, right]
+    return laid
 
 
 def around(values: Tensor, frame: Frame, places: Places) -> Tensor:

@@ -25,6 +25,13 @@ def widest(graph: Graph, start: int) -> int:
     return max(graph.nodes[i].size for i in graph.ancestors[start])
 
 
+def walked(graph: Graph, start: int) -> int:
+    """Return how many numbers a form that begins at one entry of node `start` has at all nodes of its walk."""
+    if windows_pay(graph, start):
+        return sum(_kept(graph, start).values())
+    return sum(graph.nodes[i].size for i in graph.ancestors[start])
+
+
 def _kept(graph: Graph, start: int) -> dict[int, int]:
     """Return by node how many coefficients a form has there, by the frames of a walk to the input."""
     sides = image_sides(graph.nodes[start].shape)

@@ -87,9 +87,10 @@ class Windowed(Coefficients):
         found = moves(op, self.frame)
         if found is None:
             return list(self._dense().adjoint(op))
-        return [self._moved(move) for move in found]
+        return [self.moved(move) for move in found]
 
-    def _moved(self, move: Move) -> Coefficients:
+    def moved(self, move: Move) -> Windowed | Dense:
+        """Return what a rule of an op makes of the windows; dense where they would save nothing."""
         values, frame = move.apply(self.values, self.places, self.frame), move.frame
         if move.cut:
             values = values.masked_fill(~inside(frame, self.places)[..., None], 0.0)
