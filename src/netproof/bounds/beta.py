@@ -42,7 +42,24 @@ class Beta(Bounder):
         root = build_root(problem, device, Schedule(0), deadline)
         if root is None:
             return None
-        return root, self.whole(root, threshold, deadline, clock)
+        first = self._by_graph(root, clock) if root.graph_pays else None
+        if first is None:
+            return root, self.whole(root, threshold, deadline, clock)
+        easy = first.domains.bound > threshold
+        if bool(easy.all()) or deadline.expired:
+            return root, first
+        rest = (~easy).nonzero()[:, 0]
+        climb = Climb(Schedule(self.root_steps, self.rate), with_margin(threshold[rest]), deadline)
+        hard = self._bound(root, first.domains.select(rest), climb, clock)
+        return root, Bounds.joined([first.select(easy.nonzero()[:, 0]), hard])
+
+    def _by_graph(self, root: Root, clock: Clock) -> Bounds:
+        """Bound every target with the slopes to start from, by the graph itself."""
+        began = time.monotonic()
+        domains = root_domains(root)
+        bounds = confirm(root.by_graph(), domains, DualPoint.of(domains))
+        clock.confirm += time.monotonic() - began
+        return bounds
 
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Bound the whole input set, one domain per target."""
@@ -78,7 +95,7 @@ class Beta(Bounder):
         return self._bound(part, domains, climb, clock)
 
     def domains_at_once(self, root: Root) -> int:
-        return root.net32.climbs_that_fit()
+        return root.climbs_that_fit()
 
     @torch.no_grad()
     def _bound(self, scope: Scope, domains: Domains, climb: Climb, clock: Clock) -> Bounds:

@@ -11,7 +11,8 @@ from torch import Tensor
 from netproof.bounds.condensed.network import Charges, Condensed, Trunk
 from netproof.bounds.linear.coefficients import Coefficients
 from netproof.bounds.linear.lined_graph import LinedGraph
-from netproof.bounds.linear.memory import holds, places_that_fit
+from netproof.bounds.linear.memory import climbs_that_fit, holds, places_that_fit
+from netproof.bounds.windows.plan import walked
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
@@ -41,6 +42,17 @@ class Condenser:
         """Say whether the matrix of all packed neurons there are, in both precisions, leaves room for the search."""
         count = self._proof.count
         return holds(12 * count * (1 + len(self.places) + count), self.places.device)
+
+    @property
+    def work(self) -> int:
+        """Return how many numbers it takes to carry all packed neurons back to those before them."""
+        graph = self._proof.graph
+        return sum(layer.count * walked(graph, layer.pre) for layer in self._proof.layers)
+
+    def climbs_that_fit(self) -> int:
+        """Return how many bounds of the condensed network may be climbed at once, before there is one."""
+        trunk, columns = Graph(self._proof.graph.nodes[: self._node + 1]), 1 + len(self.places) + self._proof.count
+        return climbs_that_fit(self._proof.count, columns, trunk.entries, self.places.device)
 
     @property
     def _direct(self) -> bool:

@@ -120,14 +120,12 @@ class GraphNet(Net):
         return Pulled(value, after, before, form.coef, over, lines)
 
     @torch.no_grad()
-    def least_at(self, places: Tensor, lines: Mapping[int, Lines]) -> Tensor:
-        """Bound h at places (n,) of node `start`, then −h, from below: (2n,), rounding taken off in a proof.
+    def least_at(self, places: Tensor, signs: Tensor, lines: Mapping[int, Lines]) -> Tensor:
+        """Bound sign·h at places (n,) of node `start` from below: (n,), rounding taken off in a proof.
 
-        lines: as `spread` gives them.
+        signs (n,): ±1. lines: as `spread` gives them.
         """
-        signs = torch.ones(2, len(places), dtype=self.dtype, device=places.device)
-        signs[1] = -1.0
-        begin = self.lined.begin_at(self.start, places.repeat(2), signs.flatten())
+        begin = self.lined.begin_at(self.start, places, signs.to(self.dtype))
         least = self.lined.back.least(self.region, self.lined.back.walk(self.start, begin, lines, 0))
         return least - rounding(least.abs(), 8) if self.proof else least
 

@@ -19,12 +19,12 @@ from netproof.relax import Lines
 
 
 @torch.no_grad()
-def bound_places(net: GraphNet, places: Tensor, lines: Mapping[int, Lines]) -> Tensor:
-    """Return confirmed lower bounds (2n,) of h at places (n,) of the node before which `net` ends, and of −h.
+def bound_places(net: GraphNet, places: Tensor, signs: Tensor, lines: Mapping[int, Lines]) -> Tensor:
+    """Return confirmed lower bounds (n,) of sign·h at places (n,) of the node before which `net` ends.
 
-    lines: as `fixed_lines` gives them.
+    signs (n,): ±1. lines: as `fixed_lines` gives them.
     """
-    return lowered(net.least_at(places, lines))
+    return lowered(net.least_at(places, signs, lines))
 
 
 @torch.no_grad()

@@ -43,6 +43,10 @@ from netproof.relax import Lines, relaxation_of
 # a second on a CPU core. On less, they would be one more pass for little.
 FORWARD_WORTH = 1 << 23
 
+# Numbers in the passes that condense a network from which on targets are bounded by the graph first, if theirs are
+# fewer by this factor: where that proves all of them, nothing is condensed.
+CONDENSING_WORTH, LITTLE = 1 << 25, 8
+
 # Better bounds of a layer's neurons, given them as targets of sub-domains of what comes before.
 Deepen = Callable[[LayerScope, Domains], Tensor]
 
@@ -139,6 +143,26 @@ class Root:
     def net32(self) -> Net:
         """Return the same to search with."""
         return self.condensed32 if self._condense else GraphNet.whole(self.graph32, self.rows)
+
+    def climbs_that_fit(self) -> int:
+        """Return how many bounds may be climbed at once; the condensed network need not be there for it."""
+        return self.condenser.climbs_that_fit() if self._condense else self.net32.climbs_that_fit()
+
+    def by_graph(self) -> LayerScope:
+        """Return the whole problem with the graph itself as its network: nothing is to be made for that."""
+        search, proof = (GraphNet.whole(lined, self.rows) for lined in (self.graph32, self.graph64))
+        settled = torch.zeros(len(self.valid), dtype=torch.float64, device=self.device)
+        return LayerScope(self.device, self.bias, self.valid, search, proof, settled)
+
+    @property
+    def graph_pays(self) -> bool:
+        """Say whether one pass of the graph for all targets is little beside condensing it, and fits."""
+        targets, graph = len(self.valid), self.graph64.graph
+        if self.own is not None or not self.count:
+            return False
+        if self.condenser.work < max(CONDENSING_WORTH, LITTLE * targets * graph.entries):
+            return False
+        return targets <= rows_that_fit(graph, graph.output.index, self.device, torch.float64, grad=False)
 
     @cached_property
     def _condense(self) -> bool:
@@ -392,9 +416,26 @@ class _Neurons:
         """Bound h at `places` with the slopes to start from, the same for all; return what `bound` does."""
         proof = self._before.proof
         assert isinstance(proof, GraphNet)
-        value = bound_places(proof, places, self._fixed_lines)
-        by = torch.full((2, len(places)), Source.SLOPES, dtype=torch.int8, device=value.device)
-        return Interval(value[: len(places)], -value[len(places) :]), by, self._slopes.expand(len(value), -1)
+        count, kink = len(places), self._kink
+        by = torch.full((2, count), Source.SLOPES, dtype=torch.int8, device=places.device)
+        slopes = self._slopes.expand(2 * count, -1)
+        ones = torch.ones(count, dtype=torch.float64, device=places.device)
+        if kink is None or 2 * count * walked(self._root.graph64.graph, self._pre) < FORWARD_WORTH:
+            value = bound_places(proof, places.repeat(2), torch.cat([ones, -ones]), self._fixed_lines)
+            return Interval(value[:count], -value[count:]), by, slopes
+        # The side that may tell where g is linear goes first; most neurons need no other.
+        known = self._root.intervals.of[self._pre].flat
+        known = Interval(known.lower[places], known.upper[places])
+        signs = torch.where(known.lower + known.upper > 2 * kink, ones, -ones)
+        value = bound_places(proof, places, signs, self._fixed_lines)
+        lower, upper = value.where(signs > 0, -torch.inf), -value.where(signs < 0, -torch.inf)
+        now = Interval(known.lower.fmax(lower), known.upper.fmin(upper))
+        rest = _unstable(self._root, self._pre, now).nonzero()[:, 0]
+        if len(rest):
+            other = bound_places(proof, places[rest], -signs[rest], self._fixed_lines)
+            lower[rest] = torch.where(signs[rest] < 0, other, lower[rest])
+            upper[rest] = torch.where(signs[rest] > 0, -other, upper[rest])
+        return Interval(lower, upper), by, slopes
 
     @cached_property
     def _slopes(self) -> Tensor:
@@ -426,10 +467,14 @@ class _Neurons:
 
     def _settled(self, count: int) -> Tensor:
         """Return the bounds of h and then of −h, of `count` neurons each, past which g is known to be linear."""
-        kinks = {relaxation_of(self._root.graph64.graph.nodes[i].op).kink for i in self._readers}
-        kink = kinks.pop() if len(kinks) == 1 else None
         one = torch.ones(count, device=self._root.device)
-        return settled_at(kink, torch.cat([one, -one]))
+        return settled_at(self._kink, torch.cat([one, -one]))
+
+    @cached_property
+    def _kink(self) -> float | None:
+        """Return the kink of all functions that read h; None where there is none, or not one for all."""
+        kinks = {relaxation_of(self._root.graph64.graph.nodes[i].op).kink for i in self._readers}
+        return kinks.pop() if len(kinks) == 1 else None
 
 
 def _readers(root: Root, pre: int) -> list[int]:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from netproof.bounds.windows.frame import Pair, reach
-from netproof.model.conv import UNFOLD_LIMIT, Kernel
+from netproof.model.conv import Kernel, unfolds_that_fit
 
 
 def transposed(kernel: Kernel, windows: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ def _unfolded(kernel: Kernel, windows: Tensor) -> int:
 
 def _chunked(apply: Callable[[Tensor], Tensor], windows: Tensor, entries: int) -> Tensor:
     """Apply a function to slices of the batch whose unfolded form is of bounded size."""
-    pieces = [apply(some) for some in windows.split(max(1, UNFOLD_LIMIT // max(1, entries)))]
+    pieces = [apply(some) for some in windows.split(unfolds_that_fit(windows, entries))]
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
 

@@ -102,15 +102,16 @@ class Forward:
         places = (region.radius.flatten() > 0).nonzero()[:, 0]
         zero = torch.zeros_like(region.centre)
         if len(places) == 0:
-            return Zonotope(region.centre, zero, {})
-        return Zonotope(region.centre, zero, {0: generators_at(places, region.radius.flatten()[places], zero.shape)})
+            return Zonotope.of(region.centre, zero, None, {})
+        some = generators_at(places, region.radius.flatten()[places], zero.shape)
+        return Zonotope.of(region.centre, zero, None, {0: some})
 
 
 def _box(bounds: Interval) -> Zonotope:
     """Return forms that say of a node no more than its bounds."""
     middle = bounds.lower / 2 + bounds.upper / 2
     radius = torch.maximum(bounds.upper - middle, middle - bounds.lower)
-    return Zonotope(middle, up(radius, 2), {})
+    return Zonotope.of(middle, up(radius, 2), None, {})
 
 
 def _bytes(forms: Zonotope) -> int:

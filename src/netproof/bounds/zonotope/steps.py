@@ -1,7 +1,7 @@
 """One op forward: affine forms of what it reads become those of its result, all that is rounded put into the error.
 
 What an affine op computes of a generator misses at most γ|W||G_g|, so of all of them γ|W|Σ|G_g|: one pass with |W| over
-the sizes of the forms pays for every generator.
+the radius of the forms pays for every generator.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from netproof.bounds.windows.moves import (
     transposed_values,
 )
 from netproof.bounds.windows.windowed import Windowed
+from netproof.bounds.zonotope.accurate import at_point
+from netproof.bounds.zonotope.norms import length_gain
 from netproof.bounds.zonotope.zonotope import Generators, Zonotope, generators_at
 from netproof.core.forms import Interval
 from netproof.model.affine import Scale, Sum
@@ -42,14 +44,25 @@ def through_affine(node: Node, inputs: Sequence[Zonotope]) -> Zonotope:
     """Carry forms through an affine op."""
     op = node.op
     assert isinstance(op, Affine)
-    centre = op.forward(*(x.centre[None] for x in inputs))[0]
-    sizes = [(x.centre.abs() + x.radius())[None] for x in inputs]
-    absolute = op.absolute()
-    error = enlarged(absolute.linear().forward(*(x.error[None] for x in inputs))[0])
-    error = error + rounding(absolute.forward(*sizes)[0], op.fan + 16)
+    centre, rounded = at_point(op, [x.centre for x in inputs])
+    absolute = op.absolute().linear()
+    spread = absolute.forward(*(x.radius[None] for x in inputs))[0]
+    rounded = rounded + rounding(spread, op.fan + 16 if op.fan else 0)
     if op.radius is not None:
-        error = error + enlarged(op.radius.forward(*sizes)[0])
-    return Zonotope(centre, with_vanishing(enlarged(error)), _carried(node, inputs))
+        sizes = [(x.centre.abs() + x.radius)[None] for x in inputs]
+        rounded = rounded + enlarged(op.radius.forward(*sizes)[0])
+    rounded = with_vanishing(enlarged(rounded))
+    error = enlarged(absolute.forward(*(x.error[None] for x in inputs))[0])
+    gain = length_gain(op)
+    length = None if gain is None else _longer(gain, inputs, rounded)
+    return Zonotope.of(centre, enlarged(error + rounded), length, _carried(node, inputs))
+
+
+def _longer(gain: Tensor | float, inputs: Sequence[Zonotope], rounded: Tensor) -> Tensor:
+    """Return how long an error is after an op: what came from each input, and what is rounded here."""
+    before = torch.stack([x.length for x in inputs]).sum()
+    length: Tensor = enlarged(gain * before + torch.linalg.vector_norm(rounded))
+    return length
 
 
 def through_nonlinear(node: Node, x: Zonotope, h: Interval) -> Zonotope:
@@ -69,12 +82,13 @@ def through_nonlinear(node: Node, x: Zonotope, h: Interval) -> Zonotope:
     open_ = up(torch.maximum(top - middle, middle - bottom), 2)
     places = (top != bottom).nonzero()[:, 0]
     slope, middle = slope.view(node.shape), middle.view(node.shape)
-    sizes = slope.abs() * (x.centre.abs() + x.radius()) + middle.abs()
-    error = enlarged(slope.abs() * x.error) + few_roundings(sizes, 8)
+    sizes = slope.abs() * (x.centre.abs() + x.radius) + middle.abs()
+    rounded = with_vanishing(enlarged(few_roundings(sizes, 8)))
+    error, length = enlarged(slope.abs() * x.error + rounded), _longer(slope.abs().max(), [x], rounded)
     groups = {began: _times(some, slope) for began, some in x.generators.items()}
     if len(places):
         groups[node.index] = generators_at(places, open_[places], node.shape)
-    return Zonotope(torch.addcmul(middle, slope, x.centre), with_vanishing(enlarged(error)), groups)
+    return Zonotope.of(torch.addcmul(middle, slope, x.centre), error, length, groups)
 
 
 def _times(some: Generators, slope: Tensor) -> Generators:

@@ -1,5 +1,6 @@
 """A node's values as affine forms: z = centre + Σ ξ_g·G_g + e, with every |ξ_g| <= 1 and |e| <= error, entry by entry.
 
+The error is bounded by its length too, ‖e‖₂ <= `length`, which grows less on its way through many layers.
 A generator G_g is an input that varies, or what the lines of an unstable neuron leave open. It is kept as coefficients
 are, as a window where that saves something: what lies behind an entry of an image is a window of each later layer.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -28,8 +30,17 @@ class Zonotope:
 
     centre: Tensor  # (*node)
     error: Tensor  # (*node), not negative: what generators do not say, rounding among it
+    length: Tensor  # (): what the error's length is at most
     generators: Mapping[int, Generators]  # by the node that they began at
 
+    @classmethod
+    def of(cls, centre: Tensor, error: Tensor, length: Tensor | None, generators: Mapping[int, Generators]) -> Zonotope:
+        """Make forms whose error is bounded entry by entry and, if it is known, by its length."""
+        whole = enlarged(torch.linalg.vector_norm(error))
+        length = whole if length is None else torch.minimum(length, whole)
+        return cls(centre, torch.minimum(error, length), length, generators)
+
+    @cached_property
     def radius(self) -> Tensor:
         """Return Σ |G_g| and the error, no less than they are: (*node)."""
         total = self.error
@@ -39,7 +50,7 @@ class Zonotope:
 
     def bounds(self) -> Interval:
         """Return the bounds of every entry, rounded outward: (*node)."""
-        radius = self.radius()
+        radius = self.radius
         return Interval(lowered(self.centre, radius), -lowered(-self.centre, radius))
 
 
