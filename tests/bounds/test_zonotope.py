@@ -17,12 +17,13 @@ from netproof.bounds.zonotope.forward import Forward
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.model.affine import Linear
+from netproof.model.conv import Conv, Kernel
 from netproof.model.graph import Graph, Node
 from netproof.model.nonlinear import LeakyRelu, Relu
 from netproof.model.nonlinear.smooth import Sigmoid
 from netproof.model.ops import Input
 from netproof.problem.problem import InputSet
-from support.image_graphs import image_graph
+from support.image_graphs import ImageGraph, image_graph
 
 CPU = torch.device("cpu")
 SEEDS = range(40)
@@ -154,8 +155,8 @@ def test_a_function_lies_between_its_parallel_lines(op: Sigmoid | Relu | LeakyRe
     region = Region.of(InputSet(low, high), CPU, torch.float64)
     intervals = interval_bounds(Graph(nodes), region)
     forms = Forward(intervals)
-    forms.bounds(1, Deadline())
-    made = forms._forms[1]
+    forms.bounds(0, Deadline())
+    made = steps.through_nonlinear(nodes[1], forms._forms[0], intervals.of[0])
     along = made.generators[0].dense().sum(0)  # each input moves one entry
     open_ = made.generators[1].dense().sum(0) if 1 in made.generators else torch.zeros_like(along)
     for at in torch.linspace(-1.0, 1.0, 201, dtype=torch.float64):
@@ -186,3 +187,38 @@ def test_a_deadline_ends_the_walk() -> None:
     forms = Forward(interval_bounds(graph, box(graph, 0.1, 3)))
     assert forms.bounds(len(graph.nodes) - 1, Deadline(0.0)) is None
     assert not forms.given_up
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_merged_generators_say_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a chain of convolutions, which nothing goes past, batches are put together; without that, bounds are equal."""
+    graph = chain(seed)
+    region = box(graph, 0.3, seed)
+    _, ours = bounded(graph, region)
+    batches: list[int] = []
+    monkeypatch.setattr(forward, "merged", lambda forms: batches.append(len(forms.generators)) or forms)
+    _, plain = bounded(graph, region)
+    assert max(batches) > 2
+    for one, other in zip(ours, plain, strict=True):
+        torch.testing.assert_close(one.lower, other.lower, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(one.upper, other.upper, rtol=1e-9, atol=1e-9)
+
+
+def test_batches_are_few_in_a_chain() -> None:
+    graph = chain(0)
+    forms = Forward(interval_bounds(graph, box(graph, 0.3, 0)))
+    forms.bounds(len(graph.nodes) - 1, Deadline())
+    assert len(forms._forms[len(graph.nodes) - 1].generators) <= 2
+
+
+def chain(seed: int) -> Graph:
+    """Convolutions and ReLUs in turn, one of them with a stride."""
+    made = ImageGraph(seed)
+    last = 0
+    for stride in (1, 2, 1, 1):
+        shape = made.nodes[last].shape
+        weight = made.normal(3, shape[1], 3, 3) / (9 * shape[1]) ** 0.5
+        kernel = Kernel(weight, (stride, stride), (1, 1), (1, 1), 1, shape[1:])
+        last = made.add(Conv(kernel, made.normal(3) / 4, shape, (1, *kernel.result)), last)
+        last = made.add(Relu(), last)
+    return Graph(tuple(made.nodes)).to(CPU, torch.float64)

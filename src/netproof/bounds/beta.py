@@ -17,8 +17,9 @@ from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.confirm import confirm, mark_empty
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
+from netproof.bounds.neurons.each import Deepen
 from netproof.bounds.neurons.rebound import rebound
-from netproof.bounds.neurons.root import Deepen, Root, build_root
+from netproof.bounds.neurons.root import Root, build_root, forward_root
 from netproof.bounds.scope import Scope
 from netproof.core.deadline import Deadline
 from netproof.numerics import with_margin
@@ -39,9 +40,14 @@ class Beta(Bounder):
     def root(
         self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
     ) -> tuple[Root, Bounds] | None:
-        root = build_root(problem, device, Schedule(0), deadline)
-        if root is None:
-            return None
+        cheap, known = forward_root(problem, device, deadline), None
+        if cheap is not None and cheap.fits:
+            known = self._by_graph(cheap, clock)
+            if bool((known.domains.bound > threshold).all()):
+                return cheap, known
+        root = build_root(problem, device, Schedule(0), deadline, () if cheap is None else cheap.confirmed)
+        if root is None:  # what is known of the cheap one is better than nothing
+            return None if cheap is None or known is None else (cheap, known)
         first = self._by_graph(root, clock) if root.graph_pays else None
         if first is None:
             return root, self.whole(root, threshold, deadline, clock)

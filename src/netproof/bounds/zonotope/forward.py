@@ -11,6 +11,7 @@ from netproof.bounds.linear.interval import Intervals
 from netproof.bounds.linear.memory import holds
 from netproof.bounds.windows.frame import Frame
 from netproof.bounds.windows.moves import image_sides, united
+from netproof.bounds.zonotope.merge import merged
 from netproof.bounds.zonotope.steps import onward, through_affine, through_nonlinear
 from netproof.bounds.zonotope.zonotope import Zonotope, generators_at
 from netproof.core.deadline import Deadline
@@ -61,6 +62,8 @@ class Forward:
         self._next += 1
         for index in [i for i in self._forms if self._last.get(i, math.inf) < self._next]:
             del self._forms[index]
+        if len(self._forms) == 1 and isinstance(node.op, Nonlinear):
+            self._forms = {node.index: merged(made)}
         if not holds(LIVE * _bytes(made), made.centre.device):
             self._give_up()
 
