@@ -11,6 +11,7 @@ import argparse
 import math
 import resource
 import statistics
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -36,7 +37,6 @@ from netproof.methods.device import resolve_device
 from netproof.numerics import use_strict_float32
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
-from netproof.problem.specs import classification, linf_ball
 
 SIDES = [16, 24, 32, 48, 64, 96]  # of the family: 29 thousand to a million neurons
 WIDTH, BLOCKS, CLASSES = 16, (2, 2), 10
@@ -107,11 +107,11 @@ def _question(name: str, network: nn.Sequential, side: int, classes: int, k: int
 
 
 def problem_of(question: Question, eps: float) -> Problem:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        network = netproof.load_network(question.network, example_shape=tuple(question.x.shape))
-    region = linf_ball(question.x, eps)
-    (problem,) = reduce(network, classification(region, question.label, question.classes))
+    """Return what is asked, by way of the files that others are given."""
+    with tempfile.TemporaryDirectory() as folder:
+        onnx, vnnlib, _ = write(question, eps, Path(folder)).split(",")
+        network, property = netproof.load_network(Path(folder, onnx)), netproof.load_property(Path(folder, vnnlib))
+        (problem,) = reduce(network, property)
     return problem
 
 
