@@ -5,20 +5,18 @@ In float64, the arithmetic of proofs, these are direct sums, as those of `model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from netproof.bounds.windows.frame import Pair, reach
-from netproof.model.conv import Kernel, unfolds_that_fit
+from netproof.model.conv import Kernel, in_chunks
 
 
 def transposed(kernel: Kernel, windows: Tensor) -> Tensor:
     """Map windows (n, kh, kw, D) of the result to those (n, mh, mw, C) of the image that they are read from."""
     if kernel.weight.dtype == torch.float64:
-        return _chunked(lambda some: _put(kernel, some), windows, _unfolded(kernel, windows))
+        return in_chunks(lambda some: _put(kernel, some), windows, _unfolded(kernel, windows))
     images = windows.permute(0, 3, 1, 2)
     done = F.conv_transpose2d(images, kernel.weight, None, _pair(kernel.stride), 0, 0, kernel.groups, kernel.dilation)
     return done.permute(0, 2, 3, 1)
@@ -28,7 +26,7 @@ def correlate(kernel: Kernel, windows: Tensor) -> Tensor:
     """Map windows (n, mh, mw, C) of the image to the results (n, kh, kw, D) that lie wholly in them."""
     if kernel.weight.dtype == torch.float64:
         entries = kernel.window[0] * kernel.window[1] * windows[0].numel() // (kernel.stride[0] * kernel.stride[1])
-        return _chunked(lambda some: _read(kernel, some), windows, entries)
+        return in_chunks(lambda some: _read(kernel, some), windows, entries)
     images = windows.permute(0, 3, 1, 2)
     done = F.conv2d(images, kernel.weight, None, _pair(kernel.stride), 0, kernel.dilation, kernel.groups)
     return done.permute(0, 2, 3, 1)
@@ -42,12 +40,6 @@ def _unfolded(kernel: Kernel, windows: Tensor) -> int:
     """Count the numbers that one window becomes when every tap has its own."""
     taps = kernel.window[0] * kernel.window[1]
     return taps * windows.shape[1] * windows.shape[2] * kernel.image[0]
-
-
-def _chunked(apply: Callable[[Tensor], Tensor], windows: Tensor, entries: int) -> Tensor:
-    """Apply a function to slices of the batch whose unfolded form is of bounded size."""
-    pieces = [apply(some) for some in windows.split(unfolds_that_fit(windows, entries))]
-    return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
 
 def _taps(kernel: Kernel) -> Tensor:

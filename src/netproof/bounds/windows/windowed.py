@@ -93,7 +93,8 @@ class Windowed(Coefficients):
         """Return what a rule of an op makes of the windows; dense where they would save nothing."""
         values, frame = move.apply(self.values, self.places, self.frame), move.frame
         if move.cut:
-            values = values.masked_fill(~inside(frame, self.places)[..., None], 0.0)
+            own = values if values is not self.values else values.clone()
+            values = own.masked_fill_(~inside(frame, self.places)[..., None], 0.0)
         found = Windowed(values, frame, self.places)
         return found._dense() if frame.covers else found
 

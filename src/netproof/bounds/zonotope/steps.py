@@ -7,6 +7,7 @@ the radius of the forms pays for every generator.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -29,7 +30,7 @@ from netproof.bounds.windows.moves import (
 from netproof.bounds.windows.windowed import Windowed
 from netproof.bounds.zonotope.accurate import at_point
 from netproof.bounds.zonotope.norms import length_gain
-from netproof.bounds.zonotope.zonotope import Generators, Zonotope, generators_at
+from netproof.bounds.zonotope.zonotope import Generators, Zonotope, generators_at, slices
 from netproof.core.forms import Interval
 from netproof.model.affine import Scale, Sum
 from netproof.model.conv import Conv, ConvTranspose
@@ -94,7 +95,11 @@ def through_nonlinear(node: Node, x: Zonotope, h: Interval) -> Zonotope:
 def _times(some: Generators, slope: Tensor) -> Generators:
     if isinstance(some, Dense):
         return Dense(some.values * slope, some.rank)
-    return Windowed(scaled(slope, some.values, some.places, some.frame), some.frame, some.places)
+    values = torch.empty_like(some.values)
+    for part in slices(some):  # what windows gather of the slopes is as large as they are
+        places = Places(some.places.at(some.frame.path)[part])
+        values[part] = scaled(slope, some.values[part], places, replace(some.frame, path=()))
+    return Windowed(values, some.frame, some.places)
 
 
 def _carried(node: Node, inputs: Sequence[Zonotope]) -> dict[int, Generators]:

@@ -23,6 +23,8 @@ from netproof.numerics import enlarged, lowered
 
 Generators = Windowed | Dense
 
+AT_ONCE = 1 << 26  # entries of windows of which something as large is computed: 512 MiB
+
 
 @dataclass(frozen=True, eq=False)
 class Zonotope:
@@ -62,6 +64,12 @@ def generators_at(places: Tensor, sizes: Tensor, shape: tuple[int, ...]) -> Gene
     return Windowed.at(places, sizes, shape)
 
 
+def slices(some: Windowed) -> list[slice]:
+    """Return slices of a batch of windows, each of a bounded number of entries."""
+    size = max(1, AT_ONCE // max(1, some.values[0].numel()))
+    return [slice(begin, begin + size) for begin in range(0, len(some.values), size)]
+
+
 def summed(some: Generators) -> Tensor:
     """Return Σ |G_g| over generators: (*node)."""
     if isinstance(some, Dense):
@@ -72,5 +80,7 @@ def summed(some: Generators) -> Tensor:
     rows, columns = some.places.entries(some.frame)
     at = rows.clamp(0, height - 1)[:, :, None] * width + columns.clamp(0, width - 1)[:, None, :]
     image = some.values.new_zeros(height * width, channels)
-    image.index_add_(0, at.flatten(), some.values.abs().reshape(len(at) * high * wide, channels))
+    for part in slices(some):
+        sizes = some.values[part].abs().reshape(len(at[part]) * high * wide, channels)
+        image.index_add_(0, at[part].flatten(), sizes)
     return image.view(height, width, channels).permute(2, 0, 1)[None]
