@@ -236,13 +236,17 @@ def forward_root(problem: Problem, device: torch.device, deadline: Deadline) -> 
     One pass for each input that varies, whatever the number of neurons: the cheapest bounds that are better than
     intervals, so that there are some early.
     """
-    if problem.own is not None:
+    graph = problem.graph
+    pres = sorted({graph.nodes[i].inputs[0] for i in graph.nonlinear})
+    neurons = sum(graph.nodes[pre].size for pre in pres)
+    if problem.own is not None or neurons * graph.entries // OPEN < FORWARD_FIRST or not pres:
+        return None
+    backward = sum(graph.nodes[pre].size * walked(graph, pre) for pre in pres) // OPEN
+    if backward < FORWARD_FIRST:
         return None
     root = _begun(problem, device)
-    forward, graph = Forward(root.intervals), root.graph64.graph
-    pres = sorted({graph.nodes[i].inputs[0] for i in graph.nonlinear})
-    backward = sum(graph.nodes[pre].size * walked(graph, pre) for pre in pres) // OPEN
-    if not pres or backward < FORWARD_FIRST or forward.cost(pres[-1]) > backward:
+    forward = Forward(root.intervals)
+    if forward.cost(pres[-1]) > backward or not all(forward.fits(i) for i in range(pres[-1] + 1)):
         return None
 
     def refined(pre: int) -> _Refined | None:

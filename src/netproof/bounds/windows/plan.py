@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from netproof.bounds.windows.frame import Frame
 from netproof.bounds.windows.moves import image_sides, moves, united
 from netproof.model.graph import Graph
@@ -32,8 +34,19 @@ def walked(graph: Graph, start: int) -> int:
     return sum(graph.nodes[i].size for i in graph.ancestors[start])
 
 
+_plans: WeakKeyDictionary[Graph, dict[int, dict[int, int]]] = WeakKeyDictionary()
+
+
 def _kept(graph: Graph, start: int) -> dict[int, int]:
-    """Return by node how many coefficients a form has there, by the frames of a walk to the input."""
+    """Return by node how many coefficients a form has there; kept, since every pass from this node asks for it."""
+    plans = _plans.setdefault(graph, {})
+    if start not in plans:
+        plans[start] = _planned(graph, start)
+    return plans[start]
+
+
+def _planned(graph: Graph, start: int) -> dict[int, int]:
+    """Return what `_kept` does, by the frames of a walk to the input."""
     sides = image_sides(graph.nodes[start].shape)
     pending: dict[int, list[Frame | None]] = {start: [None if sides is None else Frame(sides)]}
     kept: dict[int, int] = {}

@@ -29,11 +29,8 @@ class Forward:
         self._intervals, self._graph = intervals, intervals.graph
         self._forms: dict[int, Zonotope] = {}
         self._next = 0
-        self._last = {i: max(n.index for n in self._graph.nodes if i in n.inputs) for i in self._read()}
+        self._last = {i: node.index for node in self._graph.nodes for i in node.inputs}  # by node, who reads it last
         self.given_up = False
-
-    def _read(self) -> set[int]:
-        return {i for node in self._graph.nodes for i in node.inputs}
 
     @torch.no_grad()
     def bounds(self, index: int, deadline: Deadline) -> Interval | None:
@@ -47,8 +44,17 @@ class Forward:
                 self._give_up()
         return self._forms[index].bounds() if index in self._forms else None
 
+    def fits(self, index: int) -> bool:
+        """Say whether the forms of a node, and of those that are held with it, leave memory for the rest."""
+        before = [self._forms[i] for i in self._graph.nodes[index].inputs if i in self._forms]
+        count = max([self._varying, *(sum(len(g.values) for g in forms.generators.values()) for forms in before)])
+        return holds(LIVE * count * self._sizes[index] * torch.float64.itemsize, self._intervals.region.centre.device)
+
     def _step(self) -> None:
         node = self._graph.nodes[self._next]
+        if not self.fits(node.index):
+            self._give_up()
+            return
         if isinstance(node.op, Input):
             made = self._input()
         elif isinstance(node.op, Affine):
@@ -64,8 +70,6 @@ class Forward:
             del self._forms[index]
         if len(self._forms) == 1 and isinstance(node.op, Nonlinear):
             self._forms = {node.index: merged(made)}
-        if not holds(LIVE * _bytes(made), made.centre.device):
-            self._give_up()
 
     def _give_up(self) -> None:
         self.given_up = True
@@ -73,10 +77,14 @@ class Forward:
 
     def cost(self, index: int) -> int:
         """Return how many numbers it takes to carry the forms on to a node: a first guess, without a look at any."""
-        varying = int((self._intervals.region.radius > 0).sum())
         began = sum(some.values.shape[0] for forms in self._forms.values() for some in forms.generators.values())
-        count = max(varying, began // max(1, len(self._forms)))
+        count = max(self._varying, began // max(1, len(self._forms)))
         return count * sum(self._sizes[i] for i in range(self._next, index + 1))
+
+    @cached_property
+    def _varying(self) -> int:
+        """Return how many inputs vary."""
+        return int((self._intervals.region.radius > 0).sum())
 
     @cached_property
     def _sizes(self) -> list[int]:
@@ -115,7 +123,3 @@ def _box(bounds: Interval) -> Zonotope:
     middle = bounds.lower / 2 + bounds.upper / 2
     radius = torch.maximum(bounds.upper - middle, middle - bounds.lower)
     return Zonotope.of(middle, up(radius, 2), None, {})
-
-
-def _bytes(forms: Zonotope) -> int:
-    return sum(some.values.nbytes for some in forms.generators.values())
