@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 import torch
 
+import netproof
 from netproof.bounds.base import Clock
 from netproof.core.deadline import Deadline
 from netproof.demo import Instance
@@ -34,6 +35,7 @@ SCRIPTS = (
     "compare",
     "versions",
     "scaling",
+    "large",
     "capture",
     "tree_size",
     "branching",
@@ -217,6 +219,25 @@ def test_scaling(run: Run, axis: str) -> None:
         assert [row["unstable"] for row in table] == ["2", "6"]
 
 
+def test_large(run: Run, tmp_path: Path) -> None:
+    """A family of two tiny sides: numbers, the growth and its plot; then the same questions as files."""
+    family = ("--family", "--sides", "4,8")
+    code, table, out, _ = run("large", *family, "--device", "cpu", "--threads", "1", "--plot", str(tmp_path / "a.png"))
+    assert code == 0
+    assert [row["network"] for row in table] == ["side 4", "side 8"]
+    assert [int(row["neurons"].replace(" ", "")) for row in table] == [112 * 16, 112 * 64]
+    for row in table:
+        assert row["targets"] == row["proved"] == "9"
+        assert float(row["root s"]) > 0
+        assert 90 <= sum(int(row[f"{phase} %"]) for phase in ("intervals", "forward", "backward", "targets")) <= 110
+    assert "to the power" in out
+    assert (tmp_path / "a.png").stat().st_size > 1000
+    assert run("large", *family, "--write", str(tmp_path / "set"))[0] == 0
+    network, property = tmp_path / "set/onnx/side_4.onnx", tmp_path / "set/vnnlib/side_4.vnnlib"
+    assert (tmp_path / "set/instances.csv").read_text().splitlines()[0].startswith("onnx/side_4.onnx,vnnlib/side_4")
+    assert netproof.verify(network, property, device="cpu", timeout=60).status == "unsat"
+
+
 def number(text: str) -> float:
     return float(text.replace(" ", ""))
 
@@ -267,6 +288,8 @@ def test_help_in_a_process_of_its_own() -> None:
         ("scaling", ["--axis", "unstable", "--values", "99", *SHORT], "99 unstable neurons of 16"),
         ("scaling", ["--axis", "depth", "--values", "2.5", *SHORT], "whole numbers"),
         ("scaling", ["--axis", "magic"], "--axis"),
+        ("large", ["--networks", "huge"], "'huge' are not among small, resnet18, tiny64"),
+        ("large", ["--family", "--sides", "7"], "sides are even"),
     ],
 )
 def test_errors_are_one_line(

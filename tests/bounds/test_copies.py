@@ -47,13 +47,13 @@ def test_copies_are_equal_and_others_are_not() -> None:
 @pytest.mark.parametrize("steps", [0, 3])
 def test_one_of_them_is_bounded_for_all(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
-    bound = root_module._Neurons.bound
+    bound = root_module.LayerNeurons.bound
 
-    def counted(self: root_module._Neurons, places: Tensor) -> tuple[Interval, Tensor, Tensor]:
+    def counted(self: root_module.LayerNeurons, places: Tensor) -> tuple[Interval, Tensor, Tensor]:
         counts.append(len(places))
         return bound(self, places)
 
-    monkeypatch.setattr(root_module._Neurons, "bound", counted)
+    monkeypatch.setattr(root_module.LayerNeurons, "bound", counted)
     graph = load_network(Scores().eval(), example_shape=(1, 2)).graph
     one = torch.ones(1, 2, dtype=torch.float64)
     no, yes = torch.zeros(1, 1, dtype=torch.bool), torch.ones(1, 1, dtype=torch.bool)

@@ -226,7 +226,7 @@ def test_chunks_of_a_large_batch_are_joined(monkeypatch: pytest.MonkeyPatch) -> 
     x = torch.randn(7, 1, 5, 5, dtype=torch.float64)
     kernel = Kernel(torch.randn(2, 1, 3, 3, dtype=torch.float64), (1, 1), (0, 0), (1, 1), 1, (1, 5, 5))
     whole = kernel.correlate(x), kernel.transposed(kernel.correlate(x))
-    monkeypatch.setattr("netproof.model.conv.UNFOLD_LIMIT", 200)
+    monkeypatch.setattr("netproof.model.conv.UNFOLD_LIMIT", {"cpu": 200, "cuda": 200})
     assert torch.equal(kernel.correlate(x), whole[0])
     assert torch.equal(kernel.transposed(whole[0]), whole[1])
 

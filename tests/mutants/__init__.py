@@ -22,6 +22,7 @@ from mutants import (
     rounding,
     search,
     verdict,
+    windows,
 )
 from mutants.mutant import PACKAGE, TESTS, Mutant
 
@@ -45,6 +46,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *verdict.MUTANTS,
     *evidence.MUTANTS,
     *conclude.MUTANTS,
+    *windows.MUTANTS,
 )
 
 __all__ = ["MUTANTS", "PACKAGE", "TESTS", "Mutant"]

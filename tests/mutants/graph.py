@@ -17,8 +17,8 @@ MUTANTS = (
     Mutant(
         "backward-error-not-taken-off",
         "bounds/linear/backward.py",
-        "        const = done.const if done.error is None else done.const - done.error\n",
-        "        const = done.const\n",
+        "        return self.const if self.error is None else self.const - self.error\n",
+        "        return self.const\n",
         "a pass in float64 is a proof only less what rounding may have gained",
         BACKWARD,
     ),

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from netproof.bounds.domains import Domains
 from netproof.bounds.linear.layers import initial_slopes
-from netproof.bounds.neurons.root import Deepen, Root
+from netproof.bounds.neurons.each import Deepen
+from netproof.bounds.neurons.root import Root
 from netproof.bounds.record import NOTHING, Recorder
 from netproof.bounds.scope import Scope
 from netproof.core.batch import concatenate

@@ -17,8 +17,9 @@ from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.confirm import confirm, mark_empty
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
+from netproof.bounds.neurons.each import Deepen
 from netproof.bounds.neurons.rebound import rebound
-from netproof.bounds.neurons.root import Deepen, Root, build_root
+from netproof.bounds.neurons.root import Root, build_root, forward_root
 from netproof.bounds.scope import Scope
 from netproof.core.deadline import Deadline
 from netproof.numerics import with_margin
@@ -39,10 +40,32 @@ class Beta(Bounder):
     def root(
         self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
     ) -> tuple[Root, Bounds] | None:
-        root = build_root(problem, device, Schedule(0), deadline)
-        if root is None:
-            return None
-        return root, self.whole(root, threshold, deadline, clock)
+        cheap, known = forward_root(problem, device, deadline), None
+        if cheap is not None and cheap.fits:
+            known = self._by_graph(cheap, clock)
+            if bool((known.domains.bound > threshold).all()):
+                return cheap, known
+        root = build_root(problem, device, Schedule(0), deadline, () if cheap is None else cheap.confirmed)
+        if root is None:  # what is known of the cheap one is better than nothing
+            return None if cheap is None or known is None else (cheap, known)
+        first = self._by_graph(root, clock) if root.graph_pays else None
+        if first is None:
+            return root, self.whole(root, threshold, deadline, clock)
+        easy = first.domains.bound > threshold
+        if bool(easy.all()) or deadline.expired:
+            return root, first
+        rest = (~easy).nonzero()[:, 0]
+        climb = Climb(Schedule(self.root_steps, self.rate), with_margin(threshold[rest]), deadline)
+        hard = self._bound(root, first.domains.select(rest), climb, clock)
+        return root, Bounds.joined([first.select(easy.nonzero()[:, 0]), hard])
+
+    def _by_graph(self, root: Root, clock: Clock) -> Bounds:
+        """Bound every target with the slopes to start from, by the graph itself."""
+        began = time.monotonic()
+        domains = root_domains(root)
+        bounds = confirm(root.by_graph(), domains, DualPoint.of(domains))
+        clock.confirm += time.monotonic() - began
+        return bounds
 
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Bound the whole input set, one domain per target."""
@@ -78,7 +101,7 @@ class Beta(Bounder):
         return self._bound(part, domains, climb, clock)
 
     def domains_at_once(self, root: Root) -> int:
-        return root.net32.climbs_that_fit()
+        return root.climbs_that_fit()
 
     @torch.no_grad()
     def _bound(self, scope: Scope, domains: Domains, climb: Climb, clock: Clock) -> Bounds:

@@ -16,6 +16,7 @@ class Source(IntEnum):
     INTERVALS = 0  # of the nodes before, or of the set itself where they are affine in it
     SLOPES = 1  # the root's own of this neuron and side
     BRANCHES = 2  # branch and bound on the neuron
+    FORWARD = 4  # affine forms of the nodes before, carried forward
     EARLIER = 3  # the root before this one, or those that it joins, which say what
 
 

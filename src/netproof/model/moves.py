@@ -97,14 +97,22 @@ class Index(Affine):
     size: int  # of the axis before
 
     def __post_init__(self) -> None:
-        _ = self._run, self._repeats  # read the index now: later it may lie on a device that is busy
+        _ = self.progression, self._repeats  # read the index now: later it may lie on a device that is busy
+
+    @cached_property
+    def progression(self) -> tuple[int, int] | None:
+        """Return (start, step) when the entries are equally spaced and rise; else None."""
+        index = self.index.tolist()
+        step = index[1] - index[0] if len(index) > 1 else 1
+        evenly = step > 0 and index == list(range(index[0], index[0] + step * len(index), step))
+        return (index[0], step) if evenly else None
 
     @cached_property
     def _run(self) -> tuple[int, int] | None:
         """Return (start, length) when the entries are consecutive, so that no index or copy is needed; else None."""
-        start, length = int(self.index[0]), len(self.index)
-        steps = torch.arange(start, start + length, device=self.index.device)
-        return (start, length) if torch.equal(self.index, steps) else None
+        if self.progression is None or self.progression[1] != 1:
+            return None
+        return self.progression[0], len(self.index)
 
     def forward(self, *xs: Tensor) -> Tensor:
         (x,) = xs

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from netproof.bounds.base import Bounder, Clock, NeuronBounder
 from netproof.bounds.domains import Domains
-from netproof.bounds.neurons.root import Deepen, Root
+from netproof.bounds.neurons.each import Deepen
+from netproof.bounds.neurons.root import Root
 from netproof.bounds.scope import LayerScope, split_on
 from netproof.branching.brancher import Brancher
 from netproof.core.batch import concatenate

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.condensed.network import Charges, Condensed, Trunk
-from netproof.bounds.linear.lined_graph import LinedGraph, one_hot
-from netproof.bounds.linear.memory import holds, rows_that_fit
+from netproof.bounds.linear.coefficients import Coefficients
+from netproof.bounds.linear.lined_graph import LinedGraph
+from netproof.bounds.linear.memory import climbs_that_fit, holds, places_that_fit
+from netproof.bounds.windows.plan import walked
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
@@ -42,6 +44,17 @@ class Condenser:
         return holds(12 * count * (1 + len(self.places) + count), self.places.device)
 
     @property
+    def work(self) -> int:
+        """Return how many numbers it takes to carry all packed neurons back to those before them."""
+        graph = self._proof.graph
+        return sum(layer.count * walked(graph, layer.pre) for layer in self._proof.layers)
+
+    def climbs_that_fit(self) -> int:
+        """Return how many bounds of the condensed network may be climbed at once, before there is one."""
+        trunk, columns = Graph(self._proof.graph.nodes[: self._node + 1]), 1 + len(self.places) + self._proof.count
+        return climbs_that_fit(self._proof.count, columns, trunk.entries, self.places.device)
+
+    @property
     def _direct(self) -> bool:
         """Say whether the first layer reads the trunk's node itself."""
         layers = self._proof.layers
@@ -51,22 +64,23 @@ class Condenser:
         """Return the forms (n, 1 + Y + U') and errors (n,) of h at `places` (n,) of node `pre`."""
         graph, device = self._proof.graph, places.device
         parts = []
-        for some in places.split(rows_that_fit(graph, pre, device, torch.float64, grad=False)):
+        for some in places.split(places_that_fit(graph, pre, device, torch.float64)):
             sign = torch.ones(len(some), dtype=torch.float64, device=device)
-            parts.append(self.forms(pre, one_hot(some, sign, graph.nodes[pre].shape)))
+            parts.append(self.forms(pre, self._proof.begin_at(pre, some, sign)))
         return torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts])
 
     @torch.no_grad()
-    def forms(self, start: int, coef: Tensor) -> tuple[Tensor, Tensor]:
-        """Return <coef, z_start> for coef (n, *node) as forms (n, 1 + Y + U') with errors (n,)."""
+    def forms(self, start: int, coef: Coefficients) -> tuple[Tensor, Tensor]:
+        """Return <coef, z_start> for coefficients of n forms as forms (n, 1 + Y + U') with errors (n,)."""
         proof, graph = self._proof, self._proof.graph
         lines = {n: proof.linear_part(n) for n in graph.nonlinear if n in graph.ancestors[start]}
-        done = proof.back.walk(start, proof.begin(start, coef), lines, self._node, keep=True)
+        done = proof.back.walk(start, coef, lines, self._node, keep=True)
         assert done.error is not None
-        none = coef.new_zeros(len(coef), len(self.places))
-        parts = [done.const[:, None], none if done.at is None else done.at.take(self.places)]
+        const, count = done.const, len(done.const)
+        none = const.new_zeros(count, len(self.places))
+        parts = [const[:, None], none if done.at is None else done.at.take(self.places)]
         for layer in proof.layers:
-            here, none = done.kept.get(layer.node), coef.new_zeros(len(coef), layer.count)
+            here, none = done.kept.get(layer.node), const.new_zeros(count, layer.count)
             parts.append(none if here is None else layer.in_first_slots(here.take(layer.outputs)))
         return torch.cat(parts, 1), done.error
 
@@ -106,7 +120,9 @@ class Condenser:
         """Return (target, row, columns) and errors (target, row) of r = coef·f(x) − offset."""
         graph = self._proof.graph
         flat = rows.coef.flatten(0, 1)
-        forms, error = self.forms(graph.output.index, flat.view(-1, *graph.output.shape))
+        forms, error = self.forms(
+            graph.output.index, self._proof.begin(graph.output.index, flat.view(-1, *graph.output.shape))
+        )
         offset = rows.offset.flatten()
         # A coefficient is rounded once as it is read, and the offset's subtraction once.
         size = flat.abs() @ intervals[-1].magnitude.flatten() + forms[:, 0].abs() + offset.abs()

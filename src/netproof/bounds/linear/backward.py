@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.linear.coefficients import Coefficients, Dense
+from netproof.bounds.linear.region import Region
 from netproof.core.forms import LinearForm
 from netproof.model.graph import Graph, Node
 from netproof.model.ops import Affine, Input, Nonlinear
@@ -53,6 +54,10 @@ class Walk:
     error: Tensor | None  # (*lead); None without a charge
     kept: dict[int, Coefficients]  # where asked for, those at each nonlinear node's output
 
+    def lowered_const(self) -> Tensor:
+        """Return the constant with rounding taken off, (*lead)."""
+        return self.const if self.error is None else self.const - self.error
+
 
 @dataclass(frozen=True, eq=False)
 class Backward:
@@ -71,10 +76,16 @@ class Backward:
 
     def over_input(self, done: Walk) -> LinearForm:
         """Return where a walk to the input arrived as a lower bound, rounding taken off."""
-        const = done.const if done.error is None else done.const - done.error
+        const = done.lowered_const()
         if done.at is None:
             return LinearForm(const.new_zeros((*const.shape, *self.graph.input.shape)), const)
         return LinearForm(done.at.dense(), const)
+
+    def least(self, region: Region, done: Walk) -> Tensor:
+        """Return the least value over the input set of where a walk to the input arrived, rounding taken off."""
+        if done.at is None or region.ball is not None:
+            return region.least(self.over_input(done))
+        return done.lowered_const() + (done.at.dot(region.centre) - done.at.size(region.radius))
 
     def walk(
         self,

@@ -1,15 +1,15 @@
 """Coefficients of linear forms at one node of a graph: walks know no more of them than what is here.
 
-`Dense` keeps a number for every entry of the node. A kind that keeps less, such as the window of a layer that each
-neuron reads, is one more class; `LinedGraph.begin` says which kind its walks carry.
+`Dense` keeps a number for every entry of the node; `bounds/windows` keeps the window of a layer that a neuron reads.
+`LinedGraph` says which kind its walks begin with; on the way it may become another.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from torch import Tensor
@@ -42,11 +42,11 @@ class Coefficients(ABC):
         """Return <|coef|, weight> for weight (*node): (*lead)."""
 
     @abstractmethod
-    def adjoint(self, op: Affine) -> list[Self]:
+    def adjoint(self, op: Affine) -> Sequence[Coefficients]:
         """Carry them through an affine op: the coefficients of each node that it reads."""
 
     @abstractmethod
-    def relaxed(self, lines: Lines, taken: Tensor | None, arity: int) -> tuple[Self, list[Tensor]]:
+    def relaxed(self, lines: Lines, taken: Tensor | None, arity: int) -> tuple[Coefficients, list[Tensor]]:
         """Carry them through a nonlinear op by its lines: the coefficients of h, and terms (*lead) of the constant.
 
         lines broadcast to (*lead, *node); taken (*lead, *h): what is taken off the coefficients of h. Where `arity` is
@@ -54,8 +54,8 @@ class Coefficients(ABC):
         """
 
     @abstractmethod
-    def plus(self, more: Self) -> Self:
-        """Return the sum of both."""
+    def plus(self, more: Coefficients) -> Coefficients:
+        """Return the sum of both, which may be of different kinds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +98,8 @@ class Dense(Coefficients):
         back = here * torch.where(here < 0, lines.upper_slope, lines.lower_slope)
         return Dense(back if taken is None else back - taken, self.rank + (arity > 1)), terms
 
-    def plus(self, more: Dense) -> Dense:
-        return Dense(self.values + more.values, self.rank)
+    def plus(self, more: Coefficients) -> Dense:
+        return Dense(self.values + more.dense(), self.rank)
 
 
 def _dot(coef: Tensor, weight: Tensor, lead: torch.Size) -> Tensor:

@@ -123,6 +123,21 @@ class GraphNet(Net):
                 value = value - rounding(offset.abs().sum(1), self.count + 16)
         return Pulled(value, after, before, form.coef, over, lines)
 
+    @torch.no_grad()
+    def least_at(self, places: Tensor, signs: Tensor, lines: Mapping[int, Lines]) -> Tensor:
+        """Bound sign·h at places (n,) of node `start` from below: (n,), rounding taken off in a proof.
+
+        signs (n,): ±1. lines: as `spread` gives them.
+        """
+        begin = self.lined.begin_at(self.start, places, signs.to(self.dtype))
+        least = self.lined.back.least(self.region, self.lined.back.walk(self.start, begin, lines, 0))
+        return least - rounding(least.abs(), 8) if self.proof else least
+
+    def spread(self, lines: Lines) -> dict[int, Lines]:
+        """Return the lines (1, U) of the packed neurons by node, among those of the linear ones."""
+        every = _ByNode(self, lines)
+        return {i: every[i] for i in self.graph.nonlinear if i in self.graph.ancestors[self.start] and i <= self.start}
+
     @cached_property
     def by_node(self) -> dict[int, Layer]:
         """Return the layers by the nonlinear nodes that they are of."""

@@ -17,6 +17,8 @@ from netproof.bounds.linear.backward import Backward, Charge
 from netproof.bounds.linear.coefficients import Coefficients, Dense
 from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.region import Region
+from netproof.bounds.windows.plan import windows_pay
+from netproof.bounds.windows.windowed import Windowed
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph, Node
 from netproof.model.ops import Nonlinear
@@ -76,8 +78,15 @@ class LinedGraph:
         )
 
     def begin(self, start: int, coef: Tensor) -> Coefficients:
-        """Return coefficients (*lead, *node) of node `start` in the kind that walks of this graph carry."""
+        """Return coefficients (*lead, *node) of node `start`, whatever they are."""
         return Dense(coef, len(self.graph.nodes[start].shape))
+
+    def begin_at(self, start: int, places: Tensor, signs: Tensor) -> Coefficients:
+        """Return numbers (n,) at places (n,) of the flattened node `start`: windows, where walks gain by them."""
+        shape = self.graph.nodes[start].shape
+        if windows_pay(self.graph, start):
+            return Windowed.at(places, signs, shape)
+        return Dense(one_hot(places, signs, shape), len(shape))
 
     def spread(self, layer: Layer, lines: Lines) -> Lines:
         """Return the lines (n, U_k) of a layer's neurons among the linear ones of its node: (n, *node) each."""

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import torch
 
+from netproof.bounds.windows.plan import widest
 from netproof.core.machine import host
 from netproof.core.machine.allowance import allowance, is_out_of_memory
 from netproof.errors import DeviceError
@@ -14,6 +15,7 @@ from netproof.model.graph import Graph
 
 CPU_BUDGET = 1 << 27  # bytes for the tensors of one pass on a CPU; more gains nothing and delays a deadline
 GPU_SHARE = 0.4  # of the free memory, for one pass
+GPU_ENOUGH = 1 << 31  # bytes of a pass for many neurons that keep a GPU busy; more gains nothing
 AT_HAND = 0.4  # of the device's free memory, for sub-domains as they are searched
 CPU_AT_HAND = 1 << 28  # bytes of these on a CPU, where those that wait are in the same memory
 WAITING = 0.4  # of the host's memory that is free or theirs, for sub-domains that wait
@@ -54,6 +56,15 @@ def rows_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch.d
     sizes = [graph.nodes[i].size for i in graph.ancestors[start]]
     entries = 4 * sum(sizes) if grad else 8 * max(sizes)
     return max(1, budget(device) // (entries * dtype.itemsize))
+
+
+def places_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch.dtype) -> int:
+    """Return how many forms, each of one entry of node `start`, a backward pass may carry at once.
+
+    As `rows_that_fit` without gradients, by what such a form is kept as.
+    """
+    enough = budget(device) if device.type == "cpu" else min(budget(device), GPU_ENOUGH)
+    return max(1, enough // (8 * widest(graph, start) * dtype.itemsize))
 
 
 def more_than_a_pass(device: torch.device, rows: int) -> int:

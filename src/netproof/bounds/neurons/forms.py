@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -10,7 +11,27 @@ from torch import Tensor
 from netproof.bounds.ascent import Climb, ascend
 from netproof.bounds.domains import Known
 from netproof.bounds.dual import Dual, DualPoint
+from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.net import Net
+from netproof.bounds.packed import Packed
+from netproof.numerics import lowered
+from netproof.relax import Lines
+
+
+@torch.no_grad()
+def bound_places(net: GraphNet, places: Tensor, signs: Tensor, lines: Mapping[int, Lines]) -> Tensor:
+    """Return confirmed lower bounds (n,) of sign·h at places (n,) of the node before which `net` ends.
+
+    signs (n,): ±1. lines: as `fixed_lines` gives them.
+    """
+    return lowered(net.least_at(places, signs, lines))
+
+
+@torch.no_grad()
+def fixed_lines(net: GraphNet, known: Known, slopes: Tensor) -> dict[int, Lines]:
+    """Return by node the lines that slopes (1, U) give the neurons of a network to prove with, as a root keeps them."""
+    packed = Packed.of(net.layers, known.to(net.dtype), proof=net.proof)
+    return net.spread(packed.at(slopes.half().float().to(net.dtype).clamp(0.0, 1.0)))
 
 
 @torch.no_grad()

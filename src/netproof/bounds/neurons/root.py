@@ -9,37 +9,45 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 
 import torch
 from torch import Tensor
 
-from netproof.bounds.ascent import Climb, Schedule, keep_up
+from netproof.bounds.ascent import Schedule, keep_up
 from netproof.bounds.condensed.condenser import Condenser, search_copy
 from netproof.bounds.condensed.network import Condensed
-from netproof.bounds.domains import Domains, Known
 from netproof.bounds.linear.copies import first_copies
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.interval import Intervals
-from netproof.bounds.linear.layers import Layer, initial_slopes, settled_at, split_at_zero
+from netproof.bounds.linear.layers import Layer, split_at_zero
 from netproof.bounds.linear.lined_graph import LinedGraph
 from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.linear.region import Region
 from netproof.bounds.net import Net
-from netproof.bounds.neurons.forms import bound_forms
+from netproof.bounds.neurons.each import Deepen, LayerNeurons, slopes_to_start, unstable_in
 from netproof.bounds.record import Source
 from netproof.bounds.scope import LayerScope
+from netproof.bounds.windows.plan import walked
+from netproof.bounds.zonotope.forward import Forward
 from netproof.core.deadline import Deadline, Pace
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine, Nonlinear
 from netproof.numerics import float32_down, float32_up
 from netproof.problem.problem import Problem, Rows, TargetBoxes
-from netproof.relax import relaxation_of
 
-# Better bounds of a layer's neurons, given them as targets of sub-domains of what comes before.
-Deepen = Callable[[LayerScope, Domains], Tensor]
+# Numbers in backward passes for a layer's neurons from which on affine forms of all nodes are worth their while, about
+# a second on a CPU core. On less, they would be one more pass for little.
+FORWARD_WORTH = 1 << 23
+
+# The same for the whole network, if one neuron in so many is open after intervals: from there on forms are tried alone.
+FORWARD_FIRST, OPEN = 1 << 26, 8
+
+# Numbers in the passes that condense a network from which on targets are bounded by the graph first, if theirs are
+# fewer by this factor: where that proves all of them, nothing is condensed.
+CONDENSING_WORTH, LITTLE = 1 << 25, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +143,30 @@ class Root:
         """Return the same to search with."""
         return self.condensed32 if self._condense else GraphNet.whole(self.graph32, self.rows)
 
+    def climbs_that_fit(self) -> int:
+        """Return how many bounds may be climbed at once; the condensed network need not be there for it."""
+        return self.condenser.climbs_that_fit() if self._condense else self.net32.climbs_that_fit()
+
+    def by_graph(self) -> LayerScope:
+        """Return the whole problem with the graph itself as its network: nothing is to be made for that."""
+        search, proof = (GraphNet.whole(lined, self.rows) for lined in (self.graph32, self.graph64))
+        settled = torch.zeros(len(self.valid), dtype=torch.float64, device=self.device)
+        return LayerScope(self.device, self.bias, self.valid, search, proof, settled)
+
+    @property
+    def graph_pays(self) -> bool:
+        """Say whether one pass of the graph for all targets fits and is little beside condensing it."""
+        if self.own is not None or not self.count:
+            return False
+        little = LITTLE * len(self.valid) * self.graph64.graph.entries
+        return self.fits and self.condenser.work >= max(CONDENSING_WORTH, little)
+
+    @property
+    def fits(self) -> bool:
+        """Say whether all targets fit into one pass of the graph."""
+        graph = self.graph64.graph
+        return len(self.valid) <= rows_that_fit(graph, graph.output.index, self.device, torch.float64, grad=False)
+
     @cached_property
     def _condense(self) -> bool:
         """Say whether the condensed network fits; asked once, so that both precisions agree."""
@@ -189,6 +221,50 @@ def build_root(
         if member is None:
             return None
         members.append(member.intervals)
+    root = _begun(problem, device, tuple(members), parallel=parallel)
+    forward = None if earlier else Forward(root.intervals)
+    refine = partial(_refine, root, schedule=schedule, deadline=deadline, earlier=earlier, deepen=deepen)
+
+    def refined(pre: int) -> _Refined:
+        return _joined(root, pre) if members else refine(pre, forward)
+
+    return _filled(root, refined, deadline)
+
+
+def forward_root(problem: Problem, device: torch.device, deadline: Deadline) -> Root | None:
+    """Bound all neurons by affine forms of the nodes alone; None where that is not worth it, too much, or too late.
+
+    One pass for each input that varies, whatever the number of neurons: the cheapest bounds that are better than
+    intervals, so that there are some early.
+    """
+    graph = problem.graph
+    pres = sorted({graph.nodes[i].inputs[0] for i in graph.nonlinear})
+    neurons = sum(graph.nodes[pre].size for pre in pres)
+    if problem.own is not None or neurons * graph.entries // OPEN < FORWARD_FIRST or not pres:
+        return None
+    backward = sum(graph.nodes[pre].size * walked(graph, pre) for pre in pres) // OPEN
+    if backward < FORWARD_FIRST:
+        return None
+    root = _begun(problem, device)
+    forward = Forward(root.intervals)
+    if forward.cost(pres[-1]) > backward or not all(forward.fits(i) for i in range(pres[-1] + 1)):
+        return None
+
+    def refined(pre: int) -> _Refined | None:
+        sources = torch.zeros(2, graph.nodes[pre].size, dtype=torch.int8, device=device)
+        better = forward.bounds(pre, deadline)
+        if better is None:
+            return None
+        _by_forms(root.intervals, pre, better, sources)
+        return _Refined(sources)
+
+    return _filled(root, refined, deadline)
+
+
+def _begun(
+    problem: Problem, device: torch.device, members: tuple[Intervals, ...] = (), *, parallel: bool = False
+) -> Root:
+    """Return a root that knows of no neuron yet."""
     region = Region.of(problem.input_set, device, torch.float64)
     graph = problem.graph.to(device, torch.float64)
     intervals = Intervals(graph, region)
@@ -196,19 +272,26 @@ def build_root(
     narrow = Region.of(problem.input_set, device, torch.float32)
     search = LinedGraph(problem.graph.to(device, torch.float32), narrow, None)
     rows, condenser = problem.rows.to(device), Condenser(proof)
-    root = Root(problem, device, rows, search, proof, intervals, [], [], [], [], condenser, parallel, tuple(members))
+    return Root(problem, device, rows, search, proof, intervals, [], [], [], [], condenser, parallel, members)
+
+
+def _filled(root: Root, refined: Callable[[int], _Refined | None], deadline: Deadline) -> Root | None:
+    """Bound node after node, refined where a nonlinear one reads it; None past the deadline, or where that has none."""
     found: dict[int, _Refined] = {}  # by the node refined; two nonlinear nodes may read one
-    for node in graph.nodes:
+    for node in root.graph64.graph.nodes:
         if isinstance(node.op, Nonlinear):
             (pre,) = node.inputs
             if pre not in found:
-                found[pre] = _joined(root, pre) if members else _refine(root, pre, schedule, deadline, earlier, deepen)
-            layers = len(search.layers)
-            for relaxed in (search, proof):
-                relaxed.add(node.index, pre, intervals.of[pre])
-            if len(search.layers) > layers:
+                better = refined(pre)
+                if better is None:
+                    return None
+                found[pre] = better
+            layers = len(root.layers)
+            for relaxed in (root.graph32, root.graph64):
+                relaxed.add(node.index, pre, root.intervals.of[pre])
+            if len(root.layers) > layers:
                 _record(root, pre, found[pre])
-        intervals.extend(deadline)
+        root.intervals.extend(deadline)
         if deadline.expired:
             return None
     return root
@@ -230,12 +313,12 @@ def _record(root: Root, pre: int, found: _Refined) -> None:
     bounds = root.intervals.of[pre]
     root.sources.append(found.sources[:, layer.index])
     if found.places is None or found.slopes is None:
-        root.slopes.append(_initial(root, layer.start).half().expand(2, 1, -1))
+        root.slopes.append(slopes_to_start(root, layer.start).half().expand(2, 1, -1))
     else:
         places = layer.index if found.first is None else found.first[layer.index]
         own = found.slopes[:, torch.searchsorted(found.places, places)]
         # Of two nonlinear nodes that read one, the second comes after neurons that its own do not depend on.
-        rest = _initial(root, layer.start)[own.shape[2] :].half().expand(2, layer.count, -1)
+        rest = slopes_to_start(root, layer.start)[own.shape[2] :].half().expand(2, layer.count, -1)
         root.slopes.append(torch.cat([own, rest], 2))
     packed = _packed(bounds, layer)
     root.lower.append(packed.lower)
@@ -250,7 +333,13 @@ def _packed(bounds: Interval, layer: Layer) -> Interval:
 
 
 def _refine(
-    root: Root, pre: int, schedule: Schedule, deadline: Deadline, earlier: Sequence[Intervals], deepen: Deepen | None
+    root: Root,
+    pre: int,
+    forward: Forward | None,
+    schedule: Schedule,
+    deadline: Deadline,
+    earlier: Sequence[Intervals],
+    deepen: Deepen | None,
 ) -> _Refined:
     """Tighten the interval of node `pre` by backward bounds of its unstable neurons."""
     intervals = root.intervals
@@ -262,10 +351,15 @@ def _refine(
         sources[gained] = Source.EARLIER
         found = Interval(found.lower.maximum(better.lower), found.upper.minimum(better.upper))
         intervals.tighten(pre, found)
-    unstable = _unstable(root, pre, found).nonzero()[:, 0]
+    unstable = unstable_in(root, pre, found).nonzero()[:, 0]
     if len(unstable) == 0 or _intervals_are_tight(root, pre):
         return _Refined(sources)
-    bounder = _Neurons(root, pre, schedule, deadline, deepen)
+    if forward is not None and _forward_pays(root, pre, forward, len(unstable)):
+        found = _by_forms(intervals, pre, forward.bounds(pre, deadline), sources)
+        unstable = unstable_in(root, pre, found).nonzero()[:, 0]
+        if len(unstable) == 0:
+            return _Refined(sources)
+    bounder = LayerNeurons(root, pre, schedule, deadline, deepen)
     first = first_copies(root.problem.graph, pre)
     first = None if first is None else first.to(root.device)
     each = unstable if first is None else first[unstable].unique()
@@ -297,6 +391,24 @@ def _in_time(places: Tensor, chunk: int, deadline: Deadline) -> Iterator[Tensor]
         done += len(some)
 
 
+def _forward_pays(root: Root, pre: int, forward: Forward, unstable: int) -> bool:
+    """Say whether affine forms, which bound a layer at once, take less work than backward passes for its neurons."""
+    backward = 2 * unstable * walked(root.graph64.graph, pre)
+    return not forward.given_up and backward > FORWARD_WORTH and forward.cost(pre) < backward
+
+
+def _by_forms(intervals: Intervals, pre: int, better: Interval | None, sources: Tensor) -> Interval:
+    """Tighten the interval of node `pre` by what affine forms say of it, if anything; note what gained by it."""
+    found = intervals.of[pre]
+    if better is None:
+        return found
+    gained = torch.stack([(better.lower > found.lower).flatten(), (better.upper < found.upper).flatten()])
+    sources[gained] = Source.FORWARD
+    found = Interval(found.lower.fmax(better.lower), found.upper.fmin(better.upper))
+    intervals.tighten(pre, found)
+    return found
+
+
 def _joined(root: Root, pre: int) -> _Refined:
     """Replace the interval of node `pre` by the smallest one that holds on the box of every member."""
     lower = torch.stack([member.of[pre].lower for member in root.members]).amin(0)
@@ -316,80 +428,6 @@ def _intervals_are_tight(root: Root, pre: int) -> bool:
     ops = [graph.nodes[i].op for i in graph.ancestors[pre]]
     mixing = sum(isinstance(op, Affine) and op.fan > 1 for op in ops)
     return mixing <= 1 and not any(isinstance(op, Nonlinear) for op in ops)
-
-
-def _initial(root: Root, count: int) -> Tensor:
-    """Return the starting slopes (U',) of the first `count` packed neurons."""
-    known = root.layers[: len(root.lower)]  # the bounds of the last layer may not be there yet
-    lower, upper = root.packed_bounds
-    return initial_slopes(known, lower[None], upper[None], parallel=root.parallel)[0, :count]
-
-
-class _Neurons:
-    """Bounds a node's neurons: by the graph with fixed slopes, by the condensed network with optimised ones."""
-
-    def __init__(self, root: Root, pre: int, schedule: Schedule, deadline: Deadline, deepen: Deepen | None) -> None:
-        self._root, self._pre, self._schedule, self._deadline = root, pre, schedule, deadline
-        self._deepen = deepen
-        self._readers = _readers(root, pre)
-        self.optimised = schedule.steps > 0 and root.graph32.count > 0
-        self._before = root.nets_before(pre, by_graph=not self.optimised)
-        rows = rows_that_fit(root.graph64.graph, pre, root.device, torch.float64, grad=False)
-        self.chunk = max(1, (min(rows, self._before.search.climbs_that_fit()) if self.optimised else rows) // 2)
-
-    def bound(self, places: Tensor) -> tuple[Interval, Tensor, Tensor]:
-        """Bound h at `places` (n,), confirmed; also what gave each side (2, n), and the slopes (2n, U') of both."""
-        root, nets = self._root, (self._before.search, self._before.proof)
-        forms, error = self._before.forms(places)
-        forms, error = torch.cat([forms, -forms]), torch.cat([error, error])
-        lower, upper = (side[None] for side in root.packed_bounds)
-        known = Known(lower, upper, torch.zeros_like(lower), None)
-        start, settled = _initial(root, root.count)[None], self._settled(len(places))
-        if self.optimised:
-            start = start.repeat(len(forms), 1)
-        climb = Climb(self._schedule if self.optimised else Schedule(0), settled, self._deadline)
-        value, found = bound_forms(nets, (forms, error), known, (start, None), climb)
-        slopes, by = found.slopes.expand(len(forms), -1), torch.full_like(value, Source.SLOPES, dtype=torch.int8)
-        if self.optimised and self._deepen is not None:
-            deeper = self._branched(forms, error, slopes, value)
-            by[deeper > value] = Source.BRANCHES
-            value = value.fmax(deeper)
-        return Interval(value[: len(places)], -value[len(places) :]), by.view(2, -1), slopes
-
-    def _branched(self, forms: Tensor, error: Tensor, slopes: Tensor, value: Tensor) -> Tensor:
-        """Return the same bounds by branch and bound, where the sign of the neuron is not known yet."""
-        assert self._deepen is not None
-        root, device = self._root, self._root.device
-        half = len(value) // 2
-        unsettled = value <= self._settled(half)
-        unknown = unsettled & unsettled.roll(half)  # neither side tells where g is linear
-        places = unknown.nonzero()[:, 0]
-        settled = self._settled(half)[places].double()
-        part = LayerScope.of(root, self._before.search, self._before.proof, forms[places], error[places], settled)
-        target = torch.arange(len(places), device=device)
-        domains = Domains.unsplit(target, *root.packed_bounds, root.points, slopes[places], part.valid)
-        domains = replace(domains, bound=value[places])
-        return value.index_copy(0, places, self._deepen(part, domains)) if len(places) else value
-
-    def _settled(self, count: int) -> Tensor:
-        """Return the bounds of h and then of −h, of `count` neurons each, past which g is known to be linear."""
-        kinks = {relaxation_of(self._root.graph64.graph.nodes[i].op).kink for i in self._readers}
-        kink = kinks.pop() if len(kinks) == 1 else None
-        one = torch.ones(count, device=self._root.device)
-        return settled_at(kink, torch.cat([one, -one]))
-
-
-def _readers(root: Root, pre: int) -> list[int]:
-    """Return the nonlinear nodes that read node `pre`."""
-    graph = root.graph64.graph
-    return [i for i in graph.nonlinear if graph.nodes[i].inputs == (pre,)]
-
-
-def _unstable(root: Root, pre: int, bounds: Interval) -> Tensor:
-    """Say which entries of the flattened node `pre` some nonlinear node is not linear on."""
-    nodes = root.graph64.graph.nodes
-    found = [relaxation_of(nodes[i].op).unstable(bounds.flat) for i in _readers(root, pre)]
-    return torch.stack(found).any(0)
 
 
 @lru_cache(maxsize=4)

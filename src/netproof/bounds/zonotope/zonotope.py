@@ -1,0 +1,86 @@
+"""A node's values as affine forms: z = centre + Σ ξ_g·G_g + e, with every |ξ_g| <= 1 and |e| <= error, entry by entry.
+
+The error is bounded by its length too, ‖e‖₂ <= `length`, which grows less on its way through many layers.
+A generator G_g is an input that varies, or what the lines of an unstable neuron leave open. It is kept as coefficients
+are, as a window where that saves something: what lies behind an entry of an image is a window of each later layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from netproof.bounds.linear.coefficients import Dense
+from netproof.bounds.linear.lined_graph import one_hot
+from netproof.bounds.windows.moves import image_sides
+from netproof.bounds.windows.windowed import Windowed
+from netproof.core.forms import Interval
+from netproof.numerics import enlarged, lowered
+
+Generators = Windowed | Dense
+
+AT_ONCE = 1 << 26  # entries of windows of which something as large is computed: 512 MiB
+
+
+@dataclass(frozen=True, eq=False)
+class Zonotope:
+    """Affine forms of one node over generators that began at some nodes; float64."""
+
+    centre: Tensor  # (*node)
+    error: Tensor  # (*node), not negative: what generators do not say, rounding among it
+    length: Tensor  # (): what the error's length is at most
+    generators: Mapping[int, Generators]  # by the node that they began at
+
+    @classmethod
+    def of(cls, centre: Tensor, error: Tensor, length: Tensor | None, generators: Mapping[int, Generators]) -> Zonotope:
+        """Make forms whose error is bounded entry by entry and, if it is known, by its length."""
+        whole = enlarged(torch.linalg.vector_norm(error))
+        length = whole if length is None else torch.minimum(length, whole)
+        return cls(centre, torch.minimum(error, length), length, generators)
+
+    @cached_property
+    def radius(self) -> Tensor:
+        """Return Σ |G_g| and the error, no less than they are: (*node)."""
+        total = self.error
+        for some in self.generators.values():
+            total = total + summed(some)
+        return enlarged(total)
+
+    def bounds(self) -> Interval:
+        """Return the bounds of every entry, rounded outward: (*node)."""
+        radius = self.radius
+        return Interval(lowered(self.centre, radius), -lowered(-self.centre, radius))
+
+
+def generators_at(places: Tensor, sizes: Tensor, shape: tuple[int, ...]) -> Generators:
+    """Return one generator (n,) for each of places (n,) of a flattened node, with these sizes."""
+    sides = image_sides(shape)
+    if sides is None or sides == (1, 1):
+        return Dense(one_hot(places, sizes, shape), len(shape))
+    return Windowed.at(places, sizes, shape)
+
+
+def slices(some: Windowed) -> list[slice]:
+    """Return slices of a batch of windows, each of a bounded number of entries."""
+    size = max(1, AT_ONCE // max(1, some.values[0].numel()))
+    return [slice(begin, begin + size) for begin in range(0, len(some.values), size)]
+
+
+def summed(some: Generators) -> Tensor:
+    """Return Σ |G_g| over generators: (*node)."""
+    if isinstance(some, Dense):
+        total: Tensor = torch.linalg.vector_norm(some.values, ord=1, dim=0)
+        return total
+    (height, width), (high, wide) = some.frame.sides, some.frame.size
+    channels = some.values.shape[-1]
+    rows, columns = some.places.entries(some.frame)
+    at = rows.clamp(0, height - 1)[:, :, None] * width + columns.clamp(0, width - 1)[:, None, :]
+    image = some.values.new_zeros(height * width, channels)
+    for part in slices(some):
+        sizes = some.values[part].abs().reshape(len(at[part]) * high * wide, channels)
+        image.index_add_(0, at[part].flatten(), sizes)
+    return image.view(height, width, channels).permute(2, 0, 1)[None]

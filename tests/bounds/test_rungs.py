@@ -1,0 +1,156 @@
+"""The rungs of a root: forms alone, then backward passes; the same verdicts, and some bound where time runs out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import netproof
+from netproof.bounds import beta
+from netproof.bounds.base import Bounds, Clock
+from netproof.bounds.beta import Beta
+from netproof.bounds.linear.graph_net import GraphNet
+from netproof.bounds.neurons import each
+from netproof.bounds.neurons import root as roots
+from netproof.bounds.neurons.root import Root, build_root, forward_root
+from netproof.bounds.record import Source
+from netproof.core.deadline import Deadline
+from netproof.problem.problem import Problem
+from netproof.problem.reduce import reduce
+from netproof.problem.specs import classification, linf_ball
+from support.asking import sample
+
+CPU = torch.device("cpu")
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = torch.nn.Conv2d(6, 6, 3, 1, 1), torch.nn.Conv2d(6, 6, 3, 1, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.b(torch.relu(self.a(x))) + x)
+
+
+def network(seed: int) -> torch.nn.Module:
+    """A residual network of images 10 by 10."""
+    torch.manual_seed(seed)
+    first = [torch.nn.Conv2d(2, 6, 3, 1, 1), torch.nn.ReLU(), Block()]
+    rest = [torch.nn.Conv2d(6, 4, 3, 2, 1), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(100, 4)]
+    return torch.nn.Sequential(*first, *rest).eval()
+
+
+def problem_of(seed: int, eps: float) -> Problem:
+    net, x = network(seed), torch.rand(1, 2, 10, 10, generator=torch.Generator().manual_seed(seed))
+    label = int(net(x).argmax())
+    loaded = netproof.load_network(net, example_shape=tuple(x.shape))
+    (problem,) = reduce(loaded, classification(linf_ball(x, eps), label, 4))
+    return problem
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every rung be worth it, however small the network."""
+    for name in ("FORWARD_WORTH", "FORWARD_FIRST", "CONDENSING_WORTH", "LITTLE"):
+        monkeypatch.setattr(roots, name, 0)
+    monkeypatch.setattr(roots, "OPEN", 1)
+    monkeypatch.setattr(each, "ONE_SIDE_WORTH", 0)
+
+
+def rooted(problem: Problem, deadline: Deadline | None = None) -> tuple[Root, Bounds] | None:
+    threshold = torch.zeros(len(problem.disjuncts), dtype=torch.float64)
+    return Beta().root(problem, threshold, CPU, deadline or Deadline(), Clock())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_by_forms_hold(always: None, seed: int) -> None:
+    """Every value that a node takes lies within the cheap root's bounds, and within those of the full one."""
+    problem = problem_of(seed, 0.05)
+    cheap = forward_root(problem, CPU, Deadline())
+    assert cheap is not None
+    full = build_root(problem, CPU, roots.Schedule(0), Deadline(), cheap.confirmed)
+    assert full is not None
+    assert any(bool((sources == Source.FORWARD).any()) for sources in cheap.sources)
+    values = problem.graph.to(CPU, torch.float64).values(sample(problem, 300, seed).double())
+    for root in (cheap, full):
+        for value, bound in zip(values, root.intervals.of, strict=True):
+            assert bool(((value >= bound.lower - 1e-9) & (value <= bound.upper + 1e-9)).all())
+    assert 0 < full.count <= cheap.count
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_side_first_leaves_much_the_same_neurons_open(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """A settled neuron's other side stays looser, which later intervals may show; both roots hold."""
+    problem = problem_of(seed, 0.05)
+    plain = build_root(problem, CPU, roots.Schedule(0), Deadline())
+    passes: list[int] = []
+    bound = each.bound_places
+
+    def counted(net: GraphNet, places: torch.Tensor, *rest: Any) -> torch.Tensor:
+        passes.append(len(places))
+        return bound(net, places, *rest)
+
+    monkeypatch.setattr(each, "bound_places", counted)
+    monkeypatch.setattr(each, "ONE_SIDE_WORTH", 0)
+    sides = build_root(problem, CPU, roots.Schedule(0), Deadline())
+    assert plain is not None
+    assert sides is not None
+    assert len(passes) > len(sides.layers)
+    assert abs(sides.count - plain.count) <= 0.02 * plain.count + 1
+    values = problem.graph.to(CPU, torch.float64).values(sample(problem, 300, seed).double())
+    for value, bound_ in zip(values, sides.intervals.of, strict=True):
+        assert bool(((value >= bound_.lower - 1e-9) & (value <= bound_.upper + 1e-9)).all())
+
+
+def test_what_forms_prove_needs_no_more(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = problem_of(0, 1e-4)
+    monkeypatch.setattr(beta, "build_root", None)
+    found = rooted(problem)
+    assert found is not None
+    assert bool((found[1].domains.bound > 0).all())
+
+
+def test_targets_that_are_easy_are_dropped_first(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a set where some targets are proved at once and others are not, all keep the best bound that is known."""
+    problem = next(p for seed in range(40) for p in [problem_of(seed, 0.03)] if _mixed(p))
+    found = rooted(problem)
+    assert found is not None
+    root, bounds = found
+    assert sorted(bounds.domains.target.tolist()) == list(range(len(problem.disjuncts)))
+    order = bounds.domains.target.argsort()
+    plain = Beta().whole(root, torch.zeros(len(order), dtype=torch.float64), Deadline(), Clock())
+    proved = bounds.domains.bound[order] > 0
+    assert bool((proved | (bounds.domains.bound[order] >= plain.domains.bound - 1e-6)).all())
+
+
+def _mixed(problem: Problem) -> bool:
+    root = build_root(problem, CPU, roots.Schedule(0), Deadline())
+    assert root is not None
+    proved = Beta()._by_graph(root, Clock()).domains.bound > 0
+    return bool(proved.any()) and not bool(proved.all())
+
+
+def test_time_that_runs_out_leaves_what_forms_gave(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = problem_of(0, 0.5)
+    monkeypatch.setattr(beta, "build_root", lambda *args: None)
+    found = rooted(problem)
+    assert found is not None
+    assert bool(found[1].domains.bound.isfinite().all())
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("eps", [1e-3, 0.02])
+def test_verdicts_are_those_without_rungs(
+    always: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: int, eps: float
+) -> None:
+    net, x = network(seed), torch.rand(1, 2, 10, 10, generator=torch.Generator().manual_seed(seed))
+    asked = {"spec": linf_ball(x, eps), "label": int(net(x).argmax())}
+    with_rungs = netproof.verify(net, **asked, device="cpu", timeout=60)
+    monkeypatch.setattr(roots, "FORWARD_FIRST", 1 << 60)
+    monkeypatch.setattr(roots, "FORWARD_WORTH", 1 << 60)
+    monkeypatch.setattr(roots, "CONDENSING_WORTH", 1 << 60)
+    without = netproof.verify(net, **asked, device="cpu", timeout=60)
+    assert with_rungs.status == without.status
