@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from netproof.api import Progress, bounds, verify
     from netproof.core.deadline import Deadline
     from netproof.core.verdict import Stats, Status, Verdict, Witness
+    from netproof.dataset.certify import certify
+    from netproof.dataset.engine import CertifyProgress
+    from netproof.dataset.result import Certification, ImageResult, ImageStatus
     from netproof.errors import DeviceError, ModelError, NetproofError, SpecError, UnsupportedOp, UsageError
     from netproof.model.load import load_network
     from netproof.model.network import Network
@@ -29,8 +32,12 @@ if TYPE_CHECKING:
     from netproof.run.ranges import OutputBounds
 
 __all__ = [
+    "Certification",
+    "CertifyProgress",
     "Deadline",
     "DeviceError",
+    "ImageResult",
+    "ImageStatus",
     "InputRegion",
     "ModelError",
     "NetproofError",
@@ -48,6 +55,7 @@ __all__ = [
     "__version__",
     "bounds",
     "box",
+    "certify",
     "l1_ball",
     "l2_ball",
     "linear_image",
@@ -58,8 +66,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Certification": "dataset.result",
+    "CertifyProgress": "dataset.engine",
     "Deadline": "core.deadline",
     "DeviceError": "errors",
+    "ImageResult": "dataset.result",
+    "ImageStatus": "dataset.result",
     "InputRegion": "problem.specs",
     "ModelError": "errors",
     "NetproofError": "errors",
@@ -75,6 +87,7 @@ _HOMES = {
     "Verdict": "core.verdict",
     "Witness": "core.verdict",
     "box": "problem.specs",
+    "certify": "dataset.certify",
     "l1_ball": "problem.specs",
     "l2_ball": "problem.specs",
     "linear_image": "problem.specs",

@@ -88,7 +88,7 @@ def verify(
     `deadline` (or `timeout` in seconds) ends the run; `deadline.cancel()` from another thread does so at once.
     """
     attack = None if attack is None else arguments.flag(attack, "attack")
-    run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
+    run = Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
     network, asked = _question(model, spec, outputs)
     property = by_place(network, as_property(network, asked, label, targets))
     problems = reduce(network, property)
@@ -117,7 +117,7 @@ def bounds(
     method: "ibp", "crown", "alpha", "lp", or "exact" (the true minimum and maximum, by the complete search).
     """
     method = arguments.word(method, "method", "alpha")
-    run = _Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
+    run = Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
     network, asked = _question(model, spec, outputs)
     if isinstance(asked, InputRegion):
         everything = Disjunct(asked.box, (), asked.ball)
@@ -133,8 +133,8 @@ def bounds(
     return found
 
 
-class _Run:
-    """One call of `verify` or `bounds`: what was asked, its clock and its counters."""
+class Run:
+    """One call of `verify`, `bounds` or `certify`: what was asked, its clock and its counters."""
 
     def __init__(
         self,
