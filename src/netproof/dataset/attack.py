@@ -22,7 +22,17 @@ from netproof.problem.problem import Rows
 from netproof.search.attack import FEWEST, QUICK, Seen, Slope, into
 from netproof.search.goals import TRIES, Judge, Lowest
 
-NEAREST = 16  # targets of an image that are attacked: those that its own output comes nearest to
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard an image is attacked."""
+
+    targets: int  # of an image, at most: those that its own output comes nearest to
+    starts: int  # for each: the centre, then random points and corners
+
+
+FIRST = Effort(2, 1)  # breaks most images that can be broken, for less than a bound costs
+FULL = Effort(16, FEWEST)
 AT_ONCE = {"cpu": 1 << 23, "cuda": 1 << 28}  # entries of all nodes over all points of one batch, about
 
 
@@ -64,64 +74,74 @@ class PointRegion(Region):
         return PointRegion(*(torch.stack([getattr(r, name) for r in regions]) for name in names), ball)
 
 
-def attack_all(cases: Sequence[Case], device: torch.device, seed: int, deadline: Deadline) -> None:
-    """Attack the images of all cases; a witness goes into the evidence of its case, and so does the lowest point."""
+def attack_all(cases: Sequence[Case], effort: Effort, device: torch.device, seed: int, deadline: Deadline) -> None:
+    """Attack the open targets of all cases; a witness and the lowest points go into the evidence of their case."""
     graph = cases[0].problem.graph.to(device, torch.float32)
-    targets = min(NEAREST, max(len(case.problem.disjuncts) for case in cases))
-    together = max(1, AT_ONCE[device.type] // (graph.entries * targets * FEWEST))
+    targets = min(effort.targets, max(len(case.open_targets) for case in cases))
+    together = max(1, AT_ONCE[device.type] // (graph.entries * targets * effort.starts))
     for start in range(0, len(cases), together):
         if deadline.expired:
             return
-        _Attack(graph, cases[start : start + together], device).run(seed + start, deadline)
+        _Attack(graph, cases[start : start + together], effort, device).run(seed + start, deadline)
 
 
 class _Attack:
     """One batch: every image's nearest targets, from its centre and from random points of its set."""
 
-    def __init__(self, graph: Graph, cases: Sequence[Case], device: torch.device) -> None:
-        self._graph, self._device = graph, device
+    def __init__(self, graph: Graph, cases: Sequence[Case], effort: Effort, device: torch.device) -> None:
+        self._graph, self._device, self._effort = graph, device, effort
         self._offers = Offers(cases)
-        regions = [Region.of(case.problem.input_set, device, torch.float32) for case in cases]
-        self._sets = PointRegion.stacked(regions)
+        self._sets = PointRegion.stacked(
+            [Region.of(case.problem.input_set, device, torch.float32) for case in cases]
+        )
         rows = join_rows([case.problem.rows for case in cases]).to(device)
-        counts = torch.tensor([len(case.problem.disjuncts) for case in cases])
-        image, self._first = torch.arange(len(cases)).repeat_interleave(counts), counts.cumsum(0) - counts
-        target = torch.cat([torch.arange(int(count)) for count in counts])
-        chosen = self._nearest(rows, image.to(device), counts.tolist())
-        self._rows, self._image, self._target = rows.map(lambda t: t[chosen]), image[chosen.cpu()], target[chosen.cpu()]
+        chosen = self._nearest(rows, cases)
+        self._rows = rows.map(lambda t: t[chosen.to(device)])
 
-    def _nearest(self, rows: Rows, image: Tensor, counts: Sequence[int]) -> Tensor:
-        """Return which targets (n,) are attacked: of each image those whose worst row is least at its centre."""
-        every = torch.arange(len(image), device=self._device)
+    def _nearest(self, rows: Rows, cases: Sequence[Case]) -> Tensor:
+        """Choose the targets (n,), of each image the open ones whose worst row is least at its centre."""
+        counts = [len(case.problem.disjuncts) for case in cases]
+        image = torch.arange(len(cases)).repeat_interleave(torch.tensor(counts))
         with torch.no_grad():
             y = self._graph.forward(self._sets.centre)
-        value = Judge(self._graph, rows).worst_row(y[image], every)
-        ends = torch.tensor(counts).cumsum(0).tolist()
-        parts = zip(ends, counts, strict=True)
-        return torch.cat([value[e - c : e].argsort(stable=True)[:NEAREST].sort().values + e - c for e, c in parts])
+        every = torch.arange(len(image), device=self._device)
+        value = Judge(self._graph, rows).worst_row(y[image.to(self._device)], every).cpu()
+        first, chosen, targets = 0, list[Tensor](), list[Tensor]()
+        for case, count in zip(cases, counts, strict=True):
+            still_open = torch.tensor(case.open_targets)
+            nearest = value[first + still_open].argsort(stable=True)[: self._effort.targets]
+            targets.append(still_open[nearest])
+            chosen.append(first + still_open[nearest])
+            first += count
+        self._target, every = torch.cat(targets), torch.cat(chosen)
+        self._image = image[every]
+        return every
 
     def run(self, seed: int, deadline: Deadline) -> None:
-        """Descend from FEWEST starts per target."""
-        image = self._image.to(self._device).repeat_interleave(FEWEST)
-        target = torch.arange(len(self._image), device=self._device).repeat_interleave(FEWEST)
+        """Descend from the starts of every target."""
+        starts = self._effort.starts
+        image = self._image.to(self._device).repeat_interleave(starts)
+        target = torch.arange(len(self._image), device=self._device).repeat_interleave(starts)
+        own = self._target.repeat_interleave(starts)
         region = self._sets.select(image)
         judge, slope = Judge(self._graph, self._rows), Slope(self._graph, self._rows, target)
 
         def offer(seen: Seen) -> bool:
             value, noise = judge.judge(seen.y, target)
-            self._offers.take(seen.x, value, noise, image, self._target.to(self._device)[target])
+            self._offers.take(seen.x, value, noise, image, own)
             return self._offers.all_found
 
         QUICK.descend(self._starts(region, seed), region, slope, offer, deadline)
         self._offers.tell()
 
     def _starts(self, region: PointRegion, seed: int) -> Tensor:
-        """Draw FEWEST starts per target, the first at the centre, the last at a corner: (point, *input)."""
-        shape = region.centre.unflatten(0, (-1, FEWEST)).shape
-        uniform = torch.rand(shape, generator=generator(seed, self._device), device=self._device)
-        uniform[:, FEWEST // 2 + 1 :].round_()
-        x = torch.lerp(region.lower, region.upper, uniform.flatten(0, 1)).unflatten(0, (-1, FEWEST))
-        x[:, 0] = region.centre.unflatten(0, (-1, FEWEST))[:, 0]
+        """Draw the starts: of each target the centre, then random points, half of them corners; (point, *input)."""
+        starts = self._effort.starts
+        uniform = torch.rand(region.centre.shape, generator=generator(seed, self._device), device=self._device)
+        uniform = uniform.unflatten(0, (-1, starts))
+        uniform[:, starts // 2 + 1 :].round_()
+        x = torch.lerp(region.lower, region.upper, uniform.flatten(0, 1)).unflatten(0, (-1, starts))
+        x[:, 0] = region.centre.unflatten(0, (-1, starts))[:, 0]
         return into(region, x.flatten(0, 1))
 
 
@@ -143,7 +163,7 @@ class Offers:
 
         value, noise: the worst row and by how much float32 may be off; image: the place of the case; target: its own.
         """
-        order = (value - noise).nan_to_num(nan=torch.inf).argsort(stable=True).cpu()
+        order = (value - noise).nan_to_num(nan=torch.inf).argsort(stable=True).cpu().numpy()
         places, likely = image.cpu().numpy()[order], (value <= noise).cpu().numpy()[order]
         best = np.unique(places, return_index=True)[1]  # where each image stands first
         again = np.flatnonzero(likely & ~np.isin(np.arange(len(places)), best))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -16,7 +16,7 @@ import torch
 from netproof.api import Run
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
-from netproof.dataset.attack import attack_all
+from netproof.dataset.attack import FIRST, FULL, Effort, attack_all
 from netproof.dataset.cases import Case, open_case
 from netproof.dataset.images import Item
 from netproof.dataset.result import ImageResult
@@ -34,6 +34,8 @@ CHUNK = {"cpu": 256, "cuda": 1024}  # images that are attacked and bounded toget
 ENTRIES = {"cpu": 1 << 20, "cuda": 1 << 26}  # of all nodes over all images of a chunk: large networks take few at once
 SHARED = 0.25  # of an image's time that may go into what is done together; the rest is for its own search
 NO_TIME = "no time was left for it"
+
+Bounded = tuple[list[Case], Problem, Boxes]  # the cases of a joined problem, and its open targets
 
 
 @dataclass(frozen=True)
@@ -104,22 +106,11 @@ class Certifier:
             self._compared = True
         if not cases:
             return
-        if self._attack:
-            self._tell("attack")
-            with self._shared(cases):
-                attack_all(cases, self._run.device, self._run.seed, self._limits.of(len(cases), SHARED))
-            yield from self._settled(cases)
-        if self._joins(cases):
-            self._tell("bound")
-            with self._shared(cases):
-                left = bound_all(cases, self._run.device, self._limits.of(len(cases), SHARED))
-            open_before = list(cases)
-            yield from self._settled(cases)
-            if left is not None and cases and self._joins_search(cases):
-                self._tell("search")
-                for _ in self._together(open_before, left):
-                    yield from self._settled(cases)
-                    self._tell("search")
+        yield from self._attacked(cases, FIRST)
+        left = yield from self._bounded(cases)
+        yield from self._attacked(cases, FULL)
+        if left is not None:
+            yield from self._searched(cases, *left)
         for case in cases:
             if self._cancelled:
                 return
@@ -127,11 +118,42 @@ class Certifier:
             yield case.result()
             self._tell("search")
 
-    def _together(self, cases: Sequence[Case], left: tuple[Problem, Boxes]) -> Iterator[list[Case]]:
+    def _attacked(self, cases: list[Case], effort: Effort) -> Iterator[ImageResult]:
+        """Attack what is open; yield the answers that this gives."""
+        if not self._attack or not cases:
+            return
+        self._tell("attack")
+        with self._shared(cases):
+            deadline = self._limits.of(len(cases), SHARED)
+            attack_all(cases, effort, self._run.device, self._run.seed, deadline)
+        yield from self._settled(cases)
+
+    def _bounded(self, cases: list[Case]) -> Generator[ImageResult, None, Bounded | None]:
+        """Bound what is open, where it can be done together; yield the answers, return what that leaves."""
+        if not self._joins(cases):
+            return None
+        self._tell("bound")
+        every = list(cases)
+        with self._shared(cases):
+            left = bound_all(cases, self._run.device, self._limits.of(len(cases), SHARED))
+        yield from self._settled(cases)
+        return None if left is None else (every, *left)
+
+    def _searched(
+        self, cases: list[Case], every: list[Case], joined: Problem, boxes: Boxes
+    ) -> Iterator[ImageResult]:
+        """Search what is open, images that are alike together; yield the answers. every: the cases of `joined`."""
+        if not cases or not self._joins_search(cases):
+            return
+        self._tell("search")
         run = self._run
         method = build_method(run.info.name, run.options, run.device)
         work = Work(run.device, run.threads, self._limits.of(len(cases), SHARED), Stats())
-        return search_together(cases, left, method, work, run.seed)
+        still_open = torch.tensor([not case.evidence.is_settled for case in every])
+        boxes = boxes.select(still_open[joined.boxes.home[boxes.target]].nonzero()[:, 0])
+        for _ in search_together(every, joined, boxes, method, (work, run.seed)):
+            yield from self._settled(cases)
+            self._tell("search")
 
     def _settled(self, cases: list[Case]) -> Iterator[ImageResult]:
         """Yield the answers of the cases that are proved or broken, and take these out."""

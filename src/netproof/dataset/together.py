@@ -135,13 +135,14 @@ class DecideEach(Decide):
 
 
 def search_together(
-    cases: Sequence[Case], left: tuple[Problem, Boxes], method: Method, work: Work, seed: int
+    cases: Sequence[Case], joined: Problem, boxes: Boxes, method: Method, how: tuple[Work, int]
 ) -> Iterator[list[Case]]:
     """Search the open targets of images that leave much the same neurons open, one group after the other.
 
-    What is decided goes into the evidence; yields the cases of each group.
+    cases: of the joined problem; boxes: its open targets; how: with the seed. What is decided goes into the evidence;
+    yields the cases of each group.
     """
-    joined, boxes = left
+    work, seed = how
     home = joined.boxes.home
     first = torch.tensor([len(case.problem.disjuncts) for case in cases]).cumsum(0)
     for targets in alike(boxes, home, FREE[work.device.type]):
