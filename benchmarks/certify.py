@@ -2,8 +2,8 @@
 
     python benchmarks/certify.py [--images 200] [--eps 0.02 0.05 0.1] [--model digits-conv] [--timeout 20]
 
-needs scikit-learn. The images are the digits that the bundled networks were not trained on. Exits with 1 where a verdict
-of one contradicts the other, or with --at-least where the loop is not so many times slower over all radii.
+needs scikit-learn. The images are the digits that the bundled networks were not trained on. Exits with 1 where a
+verdict is another or lost, and with --at-least where the loop is not so many times slower over all radii.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def loop(network: netproof.Network, X: np.ndarray, y: np.ndarray, eps: float, as
     return [str(netproof.verify(network, region, label=label, **asked).status) for region, label in pairs]
 
 
-def compare(network: netproof.Network, X: np.ndarray, y: np.ndarray, eps: float, asked: dict) -> tuple[float, float, int]:
+def compare(
+    network: netproof.Network, X: np.ndarray, y: np.ndarray, eps: float, asked: dict
+) -> tuple[float, float, int]:
     """Print a line for one radius; return the seconds of the loop and of certify, and how many verdicts contradict."""
     began = time.perf_counter(), time.process_time()
     found = netproof.certify(network, X, y, eps, clip=(0, 1), **asked)

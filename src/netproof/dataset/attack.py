@@ -53,8 +53,8 @@ class PointRegion(Region):
         ball = self.ball
         if ball is not None:
             ball = Ball(ball.below[index], ball.above[index], ball.radius, ball.p, ball.cut)
-        sides = (t[index] for t in (self.centre, self.radius, self.lower, self.upper))
-        return PointRegion(*sides, ball)
+        centre, radius, lower, upper = (t[index] for t in (self.centre, self.radius, self.lower, self.upper))
+        return PointRegion(centre, radius, lower, upper, ball)
 
     @staticmethod
     def stacked(regions: Sequence[Region]) -> PointRegion:
@@ -71,7 +71,8 @@ class PointRegion(Region):
                 any(b.cut for b in balls),
             )
         names = ("centre", "radius", "lower", "upper")
-        return PointRegion(*(torch.stack([getattr(r, name) for r in regions]) for name in names), ball)
+        centre, radius, lower, upper = (torch.stack([getattr(r, name) for r in regions]) for name in names)
+        return PointRegion(centre, radius, lower, upper, ball)
 
 
 def attack_all(cases: Sequence[Case], effort: Effort, device: torch.device, seed: int, deadline: Deadline) -> None:
@@ -91,9 +92,7 @@ class _Attack:
     def __init__(self, graph: Graph, cases: Sequence[Case], effort: Effort, device: torch.device) -> None:
         self._graph, self._device, self._effort = graph, device, effort
         self._offers = Offers(cases)
-        self._sets = PointRegion.stacked(
-            [Region.of(case.problem.input_set, device, torch.float32) for case in cases]
-        )
+        self._sets = PointRegion.stacked([Region.of(case.problem.input_set, device, torch.float32) for case in cases])
         rows = join_rows([case.problem.rows for case in cases]).to(device)
         chosen = self._nearest(rows, cases)
         self._rows = rows.map(lambda t: t[chosen.to(device)])

@@ -34,7 +34,7 @@ class Case:
     item: Item
     predicted: int
     network: Network
-    property: Property
+    asked: Property
     problem: Problem
     evidence: Evidence
     stats: Stats = field(default_factory=Stats)
@@ -44,7 +44,7 @@ class Case:
     def replay(self, point: torch.Tensor, target: int) -> Witness | None:
         """Ask onnxruntime whether a point (*input) breaks a target."""
         disjunct = self.problem.disjuncts[target]
-        return confirm(self.network, self.property, disjunct, point.detach().cpu().numpy())
+        return confirm(self.network, self.asked, disjunct, point.detach().cpu().numpy())
 
     @property
     def open_targets(self) -> list[int]:
@@ -83,13 +83,13 @@ def open_case(network: Network, item: Item, share: Callable[[Problem], Problem])
 
     share: gives the problem the graph that other cases have.
     """
-    _check_fit(network, item)
-    output = network.replay(np.asarray(item.centre).reshape(network.input_shape))
+    centre, region = item.load()
+    _check_shape(network, centre)
+    output = network.replay(np.asarray(centre).reshape(network.input_shape))
     predicted = largest_output(output)
-    region = item.region()
     property = by_place(network, classification(region, item.label, output.size))
     if predicted != item.label:
-        witness = confirm(network, property, None, np.asarray(item.centre, dtype=np.float64))
+        witness = confirm(network, property, None, np.asarray(centre, dtype=np.float64))
         return ImageResult(
             item.index, item.label, predicted, ImageStatus.MISREAD, 0.0, None, predicted, witness, "image"
         )
@@ -106,18 +106,23 @@ def largest_output(output: np.ndarray) -> int:
     return int(flat.argmax()) if np.isfinite(flat).all() else -1
 
 
-def _check_fit(network: Network, item: Item) -> None:
-    wanted, given = network.input_shape, np.shape(item.centre)
+def check_labels(network: Network, items: Sequence[Item]) -> None:
+    """Raise UsageError for a label that is not an output of the network."""
+    outputs = int(np.prod(network.output_shape))
+    wrong = next((item for item in items if not 0 <= item.label < outputs), None)
+    if wrong is not None:
+        raise UsageError(
+            f"image {wrong.index} has the label {wrong.label}, which is not an output of this network",
+            remedy=f"give labels from 0 to {outputs - 1}",
+        )
+
+
+def _check_shape(network: Network, centre: np.ndarray) -> None:
+    wanted, given = network.input_shape, np.shape(centre)
     if _body(wanted) != _body(given):
         raise UsageError(
             f"an image has shape {list(given)}, the network's input {list(wanted)}",
             remedy="give X as (N, *input), without or with a batch axis of 1",
-        )
-    outputs = int(np.prod(network.output_shape))
-    if not 0 <= item.label < outputs:
-        raise UsageError(
-            f"image {item.index} has the label {item.label}, which is not an output of this network",
-            remedy=f"give labels from 0 to {outputs - 1}",
         )
 
 

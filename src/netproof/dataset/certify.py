@@ -49,7 +49,7 @@ def certify(
     seconds, tell = arguments.seconds(timeout), arguments.callback(progress, "progress")
     items = read_images(X, y, eps, norm, clip)
     run = Run(method, options, device, threads, seed, Deadline(None), None)
-    network = read_network(model, items[0].centre.shape)
+    network = read_network(model, items[0].load()[0].shape)
     limits = Limits(seconds, tell=tell)
     certifier = Certifier(run, network, limits, loaded=isinstance(model, Network), attack=attack)
     found = sorted(certifier.run(items), key=lambda image: image.index)

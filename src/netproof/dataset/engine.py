@@ -17,7 +17,7 @@ from netproof.api import Run
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats
 from netproof.dataset.attack import FIRST, FULL, Effort, attack_all
-from netproof.dataset.cases import Case, open_case
+from netproof.dataset.cases import Case, check_labels, open_case
 from netproof.dataset.images import Item
 from netproof.dataset.result import ImageResult
 from netproof.dataset.together import bound_all, can_join, search_together
@@ -73,6 +73,7 @@ class Certifier:
 
     def run(self, items: Sequence[Item]) -> Iterator[ImageResult]:
         """Yield the answers, in the order in which they are found; it ends early where the deadline is cancelled."""
+        check_labels(self._network, items)
         self._images = len(items)
         kind = self._run.device.type
         step = max(1, min(CHUNK[kind], ENTRIES[kind] // self._network.graph.entries))
@@ -139,9 +140,7 @@ class Certifier:
         yield from self._settled(cases)
         return None if left is None else (every, *left)
 
-    def _searched(
-        self, cases: list[Case], every: list[Case], joined: Problem, boxes: Boxes
-    ) -> Iterator[ImageResult]:
+    def _searched(self, cases: list[Case], every: list[Case], joined: Problem, boxes: Boxes) -> Iterator[ImageResult]:
         """Search what is open, images that are alike together; yield the answers. every: the cases of `joined`."""
         if not cases or not self._joins_search(cases):
             return
@@ -176,7 +175,7 @@ class Certifier:
         setting = copy.copy(self._run)
         setting.deadline, setting.stats, setting.evidence = self._limits.part(left), case.stats, case.evidence
         problem = case.problem.select(torch.tensor(case.open_targets))
-        Gather(setting, case.evidence, self._network, case.property).run([problem], self._attack)
+        Gather(setting, case.evidence, self._network, case.asked).run([problem], self._attack)
         case.seconds += time.monotonic() - began
 
     @contextmanager
@@ -206,4 +205,3 @@ class Certifier:
             for mine, other in zip(self._graph.nodes, problem.graph.nodes, strict=True)
         )
         return replace(problem, graph=self._graph) if same else problem
-

@@ -20,12 +20,12 @@ KINDS = "fiub"  # numpy's letters of real numbers
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """One image: where it stands in the data set, what the network is given, and what must hold around it."""
+    """One image: where it stands in the data set, and how it is read."""
 
     index: int
     label: int
-    centre: np.ndarray  # the network's input
-    region: Callable[[], InputRegion]  # made when it is needed: exact numbers take memory
+    # The network's input and the set around it, made when they are needed: exact numbers take memory.
+    load: Callable[[], tuple[np.ndarray, InputRegion]]
 
 
 def read_images(X: Any, y: Any, eps: Number, norm: Any = "inf", clip: Any = None) -> list[Item]:
@@ -43,10 +43,10 @@ def read_images(X: Any, y: Any, eps: Number, norm: Any = "inf", clip: Any = None
     ball(images[0], eps, clip=clip)  # refuses a bad radius or range before the rest is looked at
     _refuse_outside(images, clip)
 
-    def region(i: int) -> Callable[[], InputRegion]:
-        return lambda: ball(images[i], eps, clip=clip)
+    def load(i: int) -> Callable[[], tuple[np.ndarray, InputRegion]]:
+        return lambda: (images[i], ball(images[i], eps, clip=clip))
 
-    return [Item(i, int(labels[i]), images[i], region(i)) for i in range(len(images))]
+    return [Item(i, int(labels[i]), load(i)) for i in range(len(images))]
 
 
 def read_norm(norm: Any) -> str:

@@ -111,9 +111,12 @@ def robust(
     return outputs.exit_code(ending_code(found.record, outcome))
 
 
-def read_question(image: str, eps: str, norm: str, mean: str | None, std: str | None, clip: str | None) -> Question:
+def read_question(
+    image: str, eps: str, norm: str, mean: str | None, std: str | None, clip: str | None, *, named: bool = True
+) -> Question:
+    """Read what is asked about an image; named: whether its name must say that it is one."""
     path = options.existing(image) if not image.lower().endswith(".gz") else image
-    if not path.lower().endswith((".png", ".npy")):
+    if named and not path.lower().endswith((".png", ".npy")):
         raise UsageError("not an image by its name", file=image, remedy="give a .png or an .npy file")
     radius = options.number("--eps", eps)
     if radius < 0:
