@@ -150,7 +150,7 @@ class Certifier:
         work = Work(run.device, run.threads, self._limits.of(len(cases), SHARED), Stats())
         still_open = torch.tensor([not case.evidence.is_settled for case in every])
         boxes = boxes.select(still_open[joined.boxes.home[boxes.target]].nonzero()[:, 0])
-        for _ in search_together(every, joined, boxes, method, (work, run.seed)):
+        for _ in search_together(every, joined, boxes, method, work):
             yield from self._settled(cases)
             self._tell("search")
 

@@ -23,14 +23,15 @@ from netproof.dataset.cases import Case
 from netproof.errors import Unbounded
 from netproof.problem.joined import join, joinable
 from netproof.problem.problem import Problem
-from netproof.search.attack import Pgd
 from netproof.search.boxes.parts import Boxes, alike
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide, Judge
 from netproof.search.loop import Search
 from netproof.search.method import Method, Work
 
-ROUNDS = 100  # of a search of several images; what is open then is searched alone, where its own neurons are fewer
+# Sub-domains of an image that a search of several bounds, at most. An image that needs more gains nothing from company:
+# it is searched alone, where its own neurons are fewer, and does not keep the others waiting.
+BUDGET = {"cpu": 128, "cuda": 1024}
 FREE = {"cpu": 1024, "cuda": 4096}  # neurons up to which a larger root costs little more than a small one
 GONE = -1e30  # the threshold of an image that is broken: nothing of it need be proved
 
@@ -100,7 +101,8 @@ class DecideEach(Decide):
         """Take by target of the problem the place of its case, and which target of the case it is: (target,) both."""
         super().__init__(problem, lambda point, which: None)
         self._offers, self._image, self._target = offers, image, target
-        self._gone = torch.zeros(len(offers.cases), dtype=torch.bool)
+        self._gone = torch.zeros(len(offers.cases), dtype=torch.bool)  # by case, whether it is broken or given up
+        self._spent = torch.zeros(len(offers.cases), dtype=torch.int64)  # by case, the sub-domains bounded
 
     def thresholds(self, target: Tensor) -> Tensor:
         gone = self._gone[self._image].to(target.device)[target]
@@ -115,19 +117,24 @@ class DecideEach(Decide):
         self.upper = self.upper.to(value.device).scatter_reduce(0, target, value.double(), "amin")
         here = target.cpu()
         self._offers.take(points, value, noise, self._image[here], self._target[here])
-        for place in self._offers.found:
-            self._gone[place] = True
+        self._gone[list(self._offers.found)] = True
         if self._offers.all_found:
             self.witness = self._offers.last
         return self.witness is not None
 
+    def spend(self, target: Tensor, budget: int) -> None:
+        """Count sub-domains (n,) that are about to be bounded; an image that is past its budget is given up."""
+        places = self._image[target.cpu()]
+        self._spent += torch.bincount(places, minlength=len(self._spent))
+        self._gone |= self._spent > budget
+
     def conclude(self, outcome: Outcome) -> None:
-        """Add what a search established to the evidence of the images that are not broken.
+        """Add what a search established to the evidence of the images that are neither broken nor given up.
 
         What it says of the others means nothing: their sub-domains were dropped.
         """
         for place, case in enumerate(self._offers.cases):
-            if place in self._offers.found:
+            if self._gone[place]:
                 continue
             mine = (self._image == place).nonzero()[:, 0].tolist()
             shares, bounds = [outcome.proved[t] for t in mine], [outcome.bounds[t] for t in mine]
@@ -135,14 +142,13 @@ class DecideEach(Decide):
 
 
 def search_together(
-    cases: Sequence[Case], joined: Problem, boxes: Boxes, method: Method, how: tuple[Work, int]
+    cases: Sequence[Case], joined: Problem, boxes: Boxes, method: Method, work: Work
 ) -> Iterator[list[Case]]:
     """Search the open targets of images that leave much the same neurons open, one group after the other.
 
-    cases: of the joined problem; boxes: its open targets; how: with the seed. What is decided goes into the evidence;
-    yields the cases of each group.
+    cases: of the joined problem; boxes: its open targets. What is decided goes into the evidence; yields the cases of
+    each group.
     """
-    work, seed = how
     home = joined.boxes.home
     first = torch.tensor([len(case.problem.disjuncts) for case in cases]).cumsum(0)
     for targets in alike(boxes, home, FREE[work.device.type]):
@@ -154,7 +160,7 @@ def search_together(
         start = torch.cat([first.new_zeros(1), first])[home[targets]]
         offers, part = Offers(some), joined.select(targets)
         goal = DecideEach(part, offers, image, targets - start)
-        _search(part, method, goal, replace(work, stats=Stats()), seed)
+        _search(part, method, goal, replace(work, stats=Stats()))
         offers.tell()
         share = (time.monotonic() - began) / len(some)
         for case in some:
@@ -162,17 +168,22 @@ def search_together(
         yield some
 
 
-def _search(problem: Problem, method: Method, goal: DecideEach, work: Work, seed: int) -> None:
-    """Search a group, and add what is proved of images that are not broken to their evidence."""
+class SearchEach(Search):
+    """The search of several images, each within a budget."""
 
-    def second_look(targets: list[int]) -> bool:
-        return Pgd().find(problem, goal, work.device, seed + 1, work.deadline, targets)
+    _goal: DecideEach
 
-    search = Search(problem, method, goal, work, second_look)
+    def _bound(self, parts: Domains) -> Domains:
+        self._goal.spend(parts.target, BUDGET[self._device.type])
+        return super()._bound(parts)
+
+
+def _search(problem: Problem, method: Method, goal: DecideEach, work: Work) -> None:
+    """Search a group, and add what is proved to the evidence of its images."""
+    search = SearchEach(problem, method, goal, work)
     try:
-        outcome = search.run(ROUNDS)
+        goal.conclude(search.run())
     except Unbounded:
         return
     finally:
         search.discard()
-    goal.conclude(outcome)
