@@ -31,7 +31,7 @@ from netproof.search.method import Method, Work
 
 # Sub-domains of an image that a search of several bounds, at most. An image that needs more gains nothing from company:
 # it is searched alone, where its own neurons are fewer, and does not keep the others waiting.
-BUDGET = {"cpu": 128, "cuda": 1024}
+BUDGET = {"cpu": 1024, "cuda": 8192}
 FREE = {"cpu": 1024, "cuda": 4096}  # neurons up to which a larger root costs little more than a small one
 GONE = -1e30  # the threshold of an image that is broken: nothing of it need be proved
 
@@ -138,7 +138,9 @@ class DecideEach(Decide):
                 continue
             mine = (self._image == place).nonzero()[:, 0].tolist()
             shares, bounds = [outcome.proved[t] for t in mine], [outcome.bounds[t] for t in mine]
-            case.learn([int(self._target[t]) for t in mine], shares, bounds, outcome.decided_by)
+            # What decided the group need not have decided this image: an LP is not said to have.
+            by = "root" if outcome.decided_by == "root" else "search"
+            case.learn([int(self._target[t]) for t in mine], shares, bounds, by)
 
 
 def search_together(
