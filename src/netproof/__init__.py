@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from netproof.core.verdict import Stats, Status, Verdict, Witness
     from netproof.dataset.certify import certify
     from netproof.dataset.engine import CertifyProgress
+    from netproof.dataset.radius import Radius, largest_eps
     from netproof.dataset.result import Certification, ImageResult, ImageStatus
     from netproof.errors import DeviceError, ModelError, NetproofError, SpecError, UnsupportedOp, UsageError
     from netproof.model.load import load_network
@@ -45,6 +46,7 @@ __all__ = [
     "OutputBounds",
     "Progress",
     "Property",
+    "Radius",
     "SpecError",
     "Stats",
     "Status",
@@ -58,6 +60,7 @@ __all__ = [
     "certify",
     "l1_ball",
     "l2_ball",
+    "largest_eps",
     "linear_image",
     "linf_ball",
     "load_network",
@@ -79,6 +82,7 @@ _HOMES = {
     "OutputBounds": "run.ranges",
     "Progress": "api",
     "Property": "problem.property",
+    "Radius": "dataset.radius",
     "SpecError": "errors",
     "Stats": "core.verdict",
     "Status": "core.verdict",
@@ -90,6 +94,7 @@ _HOMES = {
     "certify": "dataset.certify",
     "l1_ball": "problem.specs",
     "l2_ball": "problem.specs",
+    "largest_eps": "dataset.radius",
     "linear_image": "problem.specs",
     "linf_ball": "problem.specs",
     "load_network": "model.load",

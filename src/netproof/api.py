@@ -98,6 +98,29 @@ def verify(
 
 
 @engine_state()
+def attack(
+    model: Any,
+    spec: str | Path | Property | InputRegion,
+    *,
+    label: int | None = None,
+    targets: Sequence[int] | None = None,
+    outputs: Sequence[str] | None = None,
+    timeout: float | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    seed: int = 0,
+    deadline: Deadline | None = None,
+) -> Verdict:
+    """Only look for a counterexample: `sat` with a replayed witness, else `unknown` or `timeout`."""
+    run = Run("auto", None, device, threads, seed, _limit(timeout, deadline), None)
+    network, asked = _question(model, spec, outputs)
+    property = by_place(network, as_property(network, asked, label, targets))
+    problems = reduce(network, property)
+    run.prepare(network, problems, loaded=isinstance(model, Network))
+    return run.decide(network, property, problems, attack=True, only_attack=True)
+
+
+@engine_state()
 def bounds(
     model: Any,
     spec: str | Path | Property | InputRegion,
@@ -178,11 +201,22 @@ class Run:
         if points:
             check(network, torch.cat(points))
 
-    def decide(self, network: AnyNetwork, property: Property, problems: Sequence[Problem], attack: bool) -> Verdict:
-        """Gather evidence the way the method does, and say what follows from it."""
+    def decide(
+        self,
+        network: AnyNetwork,
+        property: Property,
+        problems: Sequence[Problem],
+        attack: bool,
+        *,
+        only_attack: bool = False,
+    ) -> Verdict:
+        """Gather evidence the way the method does, or by an attack alone, and say what follows from it."""
         evidence = self.evidence = Evidence(network, property)
-        if problems:
-            Gather(self, evidence, network, property).run(problems, attack)
+        gather = Gather(self, evidence, network, property)
+        if problems and only_attack:
+            gather.only_attack(problems)
+        elif problems:
+            gather.run(problems, attack)
         verdict = evidence.verdict(self.stats, cancelled=self.deadline.cancelled)
         if verdict.reason == CONTRADICTION:
             verdict = save_case(verdict, network, property, self.info.name, self.options, self.seed)

@@ -116,8 +116,8 @@ def test_everything_is_kept_and_the_same_command_goes_on(data: Path) -> None:
 def test_a_kill_loses_nothing(data: Path) -> None:
     """Killed once the first answers are there, it keeps them, and goes on with the others."""
     np.savez(data / "many.npz", **_hard(data, 40))
-    command = ("certify", "hard.onnx", "--data", "many.npz", "--eps", "0.15", "--timeout", "2", "--device", "cpu")
-    with start(*command, "--threads", "1", "--out", "out", engine=REAL, cwd=data) as process:
+    command = ("certify", "hard.onnx", "--data", "many.npz", "--eps", "0.15", "--device", "cpu", "--threads", "1")
+    with start(*command, "--timeout", "5", "--out", "out", engine=REAL, cwd=data) as process:
         store, kept = data / "out" / "certify.sqlite", 0
         end = time.monotonic() + 60
         while kept == 0 and process.poll() is None and time.monotonic() < end:
@@ -132,9 +132,11 @@ def test_a_kill_loses_nothing(data: Path) -> None:
     assert kept > 0
     with Store(store) as opened:
         before = opened.answers()
-    done = run(*command, "--threads", "1", "--out", "out", "--first", str(max(before) + 1), engine=REAL, cwd=data)
+    assert 0 < len(before) < 40
+    done = run(*command, "--timeout", "0.05", "--out", "out", engine=REAL, cwd=data)
     assert done.returncode == 0, done.stderr
     assert f"{len(before)} answers are kept" in done.stderr
+    assert last(done.stdout)["images"] == 40
 
 
 def _hard(data: Path, count: int) -> dict[str, np.ndarray]:

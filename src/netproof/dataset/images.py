@@ -40,8 +40,8 @@ def read_images(X: Any, y: Any, eps: Number, norm: Any = "inf", clip: Any = None
     if len(images) == 0:
         raise UsageError("X has no images", remedy="give at least one")
     ball = BALLS[read_norm(norm)]
-    ball(images[0], eps, clip=clip)  # refuses a bad radius or range before the rest is looked at
     _refuse_outside(images, clip)
+    ball(images[0], eps, clip=clip)  # refuses a bad radius or range before the rest is looked at
 
     def load(i: int) -> Callable[[], tuple[np.ndarray, InputRegion]]:
         return lambda: (images[i], ball(images[i], eps, clip=clip))
@@ -89,8 +89,8 @@ def _array(values: Any, name: str) -> np.ndarray:
 
 def _refuse_outside(images: np.ndarray, clip: Any) -> None:
     """Raise UsageError where an image has values outside the range: then it was scaled otherwise than is said."""
-    if clip is None:
-        return
+    if not isinstance(clip, tuple | list) or len(clip) != 2:
+        return  # none, or no range: the input set says so
     low, high = (
         np.asarray([float(exact(v, "clip")) for v in np.asarray(side, dtype=object).reshape(-1)]) for side in clip
     )

@@ -102,6 +102,13 @@ class Gather:
         if not self._evidence.is_settled:
             self._search_all(problems, attack)
 
+    def only_attack(self, problems: Sequence[Problem]) -> None:
+        """Attack, and prove nothing: what has no counterexample is open."""
+        self._attack_all(problems)
+        if not self._evidence.is_over:
+            for problem in problems:
+                self._evidence.add(problem, Outcome.nothing(len(problem.disjuncts), "no counterexample was found"))
+
     @property
     def _boxes_at_once(self) -> int:
         """Return how many boxes a batch is: of n picked, both halves."""
