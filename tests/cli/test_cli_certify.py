@@ -159,6 +159,8 @@ def test_an_interrupt_says_how_to_go_on(data: Path) -> None:
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "the same command goes on" in err
+    with Store(data / "out" / "certify.sqlite") as store:  # what was cut short is not kept as open
+        assert all(kept.result.reason != "interrupted" for kept in store.answers().values())
     assert out.splitlines()[-1].startswith("clean ")
 
 

@@ -108,7 +108,7 @@ def _certify_up(found: Bracket, asking: Asking, first: Fraction, deadline: Deadl
 
 
 def _worth(eps: Fraction, first: Fraction) -> bool:
-    return first * SMALLEST <= eps <= first * 2**DOUBLINGS
+    return bool(first * SMALLEST <= eps <= first * 2**DOUBLINGS)
 
 
 def _between(low: Fraction, high: Fraction) -> Fraction:

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import torch
 
+from netproof.api import Run
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import Stats, Status, Witness
 from netproof.dataset.images import Item
@@ -21,6 +22,7 @@ from netproof.problem.property import Property
 from netproof.problem.reduce import reduce
 from netproof.problem.specs import classification
 from netproof.problem.witness import confirm
+from netproof.run.case import save_case
 from netproof.run.conclude import Evidence
 from netproof.search.evidence import Outcome
 
@@ -59,11 +61,14 @@ class Case:
         for target, proved in zip(targets, done, strict=True):
             self.proved[target] = self.proved[target] or proved
 
-    def result(self, *, cancelled: bool = False) -> ImageResult:
-        """Return what follows from the evidence."""
-        verdict = self.evidence.verdict(self.stats, cancelled=cancelled)
-        witness = verdict.witness
-        reason = verdict.reason if verdict.reason != CONTRADICTION else f"{CONTRADICTION}: see `netproof verify`"
+    def result(self, run: Run) -> ImageResult:
+        """Return what follows from the evidence; a contradiction is kept as a case, as `verify` does."""
+        verdict = self.evidence.verdict(self.stats, cancelled=False)
+        witness, reason = verdict.witness, verdict.reason
+        if reason == CONTRADICTION:
+            verdict = save_case(verdict, self.network, self.asked, run.info.name, run.options, run.seed)
+            found = verdict.details[CONTRADICTION]
+            reason = f"{CONTRADICTION}: {found['what']} (kept in {found['saved']})"
         return ImageResult(
             self.item.index,
             self.item.label,

@@ -19,7 +19,7 @@ from netproof.core.verdict import Stats
 from netproof.dataset.attack import FIRST, FULL, Effort, attack_all
 from netproof.dataset.cases import Case, check_labels, open_case
 from netproof.dataset.images import Item
-from netproof.dataset.result import ImageResult
+from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.dataset.together import bound_all, can_join, search_together
 from netproof.methods.build import build_method
 from netproof.methods.plan import Strategy, choose_strategy
@@ -81,10 +81,9 @@ class Certifier:
             for result in self._chunk(items[start : start + step]):
                 self._done += 1
                 yield result
-            if self._cancelled:
+            if self._cancelled():
                 return
 
-    @property
     def _cancelled(self) -> bool:
         return self._limits.part(None).cancelled
 
@@ -113,10 +112,13 @@ class Certifier:
         if left is not None:
             yield from self._searched(cases, *left)
         for case in cases:
-            if self._cancelled:
+            if self._cancelled():
                 return
             self._alone(case)
-            yield case.result()
+            result = case.result(self._run)
+            if self._cancelled() and result.status == ImageStatus.OPEN:
+                return  # it was not given its time, so there is nothing to say of it
+            yield result
             self._tell("search")
 
     def _attacked(self, cases: list[Case], effort: Effort) -> Iterator[ImageResult]:
@@ -161,7 +163,7 @@ class Certifier:
         cases[:] = still_open
         for case in settled:
             began = time.monotonic()
-            result = case.result()
+            result = case.result(self._run)
             yield replace(result, seconds=result.seconds + time.monotonic() - began)
 
     def _alone(self, case: Case) -> None:

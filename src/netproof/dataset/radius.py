@@ -15,7 +15,7 @@ from netproof import arguments
 from netproof.api import attack, verify
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict, Witness
-from netproof.dataset.bracket import close_in
+from netproof.dataset.bracket import Bracket, close_in
 from netproof.dataset.cases import largest_output
 from netproof.dataset.images import BALLS, read_norm, real_array
 from netproof.errors import UsageError
@@ -130,10 +130,10 @@ def largest_eps(
     engine = {"method": method, "device": device, "threads": threads, "seed": seed}
     asking = _Asking(network, lambda eps: BALLS[name](values, eps, clip=clip), wanted, engine, deadline)
     if predicted != wanted and asking.prove(Fraction(0), None) == Status.SAT:
-        certified, broken = None, Fraction(0)
+        found = Bracket(broken=Fraction(0))
     else:
         found = close_in(asking, start, deadline, limited=seconds is not None)
-        certified, broken = found.certified, found.broken
+    certified, broken = found.certified, found.broken
     if certified is not None and broken is not None and certified >= broken:
         raise RuntimeError(f"certified up to {float(certified)}, yet broken at {float(broken)}: please report it")
     low, high = (None if side is None else float(side) for side in (certified, broken))

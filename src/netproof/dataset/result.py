@@ -35,6 +35,10 @@ class ImageResult:
     decided_by: str = ""  # "image", "attack", "root", "search" or "leaf"
     reason: str = ""  # why it is open
 
+    def __repr__(self) -> str:
+        read = "" if self.read_as is None else f", read as {self.read_as}"
+        return f"ImageResult({self.index}: label {self.label}, {self.status}{read}, {self.seconds:.3f} s)"
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the witness's arrays, as plain values for JSON."""
         plain = {name: value for name, value in vars(self).items() if name != "witness"}

@@ -48,8 +48,7 @@ def bound_all(cases: Sequence[Case], device: torch.device, deadline: Deadline) -
     """
     joined = join([case.problem for case in cases])
     with suppress(Unbounded, DeadlineExpired):
-        found = _bounded(joined, device, deadline)
-        bounds = found.bound.cpu()
+        bounds, signs = _bounded(joined, device, deadline)
         home = joined.boxes.home
         first = 0
         for case in cases:
@@ -61,13 +60,13 @@ def bound_all(cases: Sequence[Case], device: torch.device, deadline: Deadline) -
         lower, upper = joined.boxes.of(torch.arange(len(home))).unbind(1)
         zero = torch.zeros(len(home), dtype=torch.int64)
         every = torch.arange(len(home))
-        boxes = Boxes(every, lower, upper, bounds, torch.zeros_like(lower), found.signs.cpu(), zero)
+        boxes = Boxes(every, lower, upper, bounds, torch.zeros_like(lower), signs, zero)
         return joined, boxes.select((bounds <= 0).nonzero()[:, 0])
     return None
 
 
-def _bounded(joined: Problem, device: torch.device, deadline: Deadline) -> BoxBounds:
-    """Bound every target on its own box, in parts that fit."""
+def _bounded(joined: Problem, device: torch.device, deadline: Deadline) -> tuple[Tensor, Tensor]:
+    """Bound every target on its own box, in parts that fit: bounds (target,) and signs (target, N), on the CPU."""
     bounder = BoxBounder(joined.graph, joined.rows, joined.input_set, device)
     own = joined.boxes.to(device)
     parts, chunk, done = list[BoxBounds](), bounder.boxes_that_fit(), 0
@@ -87,9 +86,7 @@ def _bounded(joined: Problem, device: torch.device, deadline: Deadline) -> BoxBo
             chunk //= 2
             continue
         done += len(some)
-    names = ("least", "signs", "blame")
-    least, signs, blame = (torch.cat([getattr(part, name) for part in parts]) for name in names)
-    return BoxBounds(parts[0].form, least, signs, blame)
+    return torch.cat([part.bound.cpu() for part in parts]), torch.cat([part.signs.cpu() for part in parts])
 
 
 class DecideEach(Decide):

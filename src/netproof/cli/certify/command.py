@@ -26,6 +26,7 @@ from netproof.cli.robust.question import Question
 from netproof.cli.show.output import Outputs, print_err, text_table, to_json
 from netproof.cli.show.progress import Display
 from netproof.core.files import sha256
+from netproof.core.reasons import CONTRADICTION
 from netproof.dataset.result import Certification, ImageStatus, percent
 from netproof.dataset.store import COLUMNS, NAME, Kept, Store, stands
 from netproof.errors import UsageError
@@ -92,7 +93,7 @@ def certify(
     outputs = Outputs({"--json": json})
     outputs.check((model,))
     run = _Run(engine, _Display(started=started, timeout=None, quiet=quiet), out)
-    run.take_up(model, source, question)
+    run.take_up(model, source, question, quiet=quiet)
     work = functools.partial(
         _work, model=model, source=source, question=question, engine=engine, skip=frozenset(run.kept)
     )
@@ -157,7 +158,7 @@ class _Run:
     images: int | None = None
     _store: Store | None = None
 
-    def take_up(self, model: str, source: Source, question: Question) -> None:
+    def take_up(self, model: str, source: Source, question: Question, *, quiet: bool) -> None:
         """Find what an earlier run of the same command has answered."""
         if self.out is None:
             return
@@ -167,7 +168,7 @@ class _Run:
             answers = store.answers()
         asked = [kept for index, kept in answers.items() if source.first is None or index < source.first]
         self.kept = {kept.result.index: kept for kept in asked if stands(kept, self.engine.timeout)}
-        if self.kept:
+        if self.kept and not quiet:
             print_err(f"netproof: {len(self.kept)} answers are kept in {self.out} and stand")
 
     def event(self, event: Any) -> None:
@@ -229,6 +230,9 @@ class _Run:
             return EXIT_INTERRUPTED
         if outcome.ending != Ending.FINISHED:
             print_err(f"netproof: the work ended early: {outcome.reason}")
+            return EXIT_BUG
+        if any(image.reason.startswith(CONTRADICTION) for image in found):
+            print_err("netproof: CONTRADICTION: evidence of an image contradicts itself; please report the case")
             return EXIT_BUG
         if wanted is not None and Fraction(found.counts["proved"], max(1, len(found))) < wanted:
             if not quiet:

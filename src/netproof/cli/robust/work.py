@@ -59,7 +59,7 @@ class Asker:
         return Row(key, reply(verdict, self.engine, self.saver), time.monotonic() - began)
 
     def attack(self, eps: Fraction, targets: Sequence[int], seconds: float | None) -> Row:
-        """Only look for a counterexample within a radius."""
+        """Look for a counterexample within a radius, and prove nothing."""
         from netproof import api
         from netproof.problem.specs import classification
 
