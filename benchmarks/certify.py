@@ -1,6 +1,6 @@
 """Time `netproof.certify` against a loop of `netproof.verify`: same images, same threads, the network loaded once.
 
-    python benchmarks/certify.py [--images 200] [--eps 0.02 0.05 0.1] [--model digits-conv] [--timeout 20]
+    python benchmarks/certify.py [--images 200] [--eps 0.02 0.04 0.06] [--model digits-conv] [--timeout 20]
 
 needs scikit-learn. The images are the digits that the bundled networks were not trained on. Exits with 1 where a
 verdict is another or lost, and with --at-least where the loop is not so many times slower over all radii.
@@ -65,7 +65,7 @@ def compare(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=200)
-    parser.add_argument("--eps", type=float, nargs="+", default=[0.02, 0.05, 0.1])
+    parser.add_argument("--eps", type=float, nargs="+", default=[0.02, 0.04, 0.06])
     parser.add_argument("--model", default="digits-conv", help="a bundled network, or a path")
     parser.add_argument("--timeout", type=float, default=20.0, help="seconds per image")
     parser.add_argument("--threads", type=int, default=1)

@@ -111,7 +111,7 @@ def attack(
     seed: int = 0,
     deadline: Deadline | None = None,
 ) -> Verdict:
-    """Look for a counterexample, and prove nothing: `sat` with a replayed witness, else `unknown` or `timeout`."""
+    """Look for a counterexample, and prove nothing: `sat` with a replayed witness, else `unknown`."""
     run = Run("auto", None, device, threads, seed, _limit(timeout, deadline), None)
     network, asked = _question(model, spec, outputs)
     property = by_place(network, as_property(network, asked, label, targets))

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import netproof
+from netproof.api import attack
 from netproof.core.deadline import Deadline
 from netproof.dataset.bracket import Bracket, close_in
 from netproof.errors import UsageError
@@ -113,6 +114,15 @@ def test_a_misread_input_is_broken_at_once() -> None:
     found = netproof.largest_eps(linear(), np.zeros(12), label=1, device="cpu", threads=1)
     assert (found.certified, found.broken, found.predicted) == (None, 0.0, 0)
     assert found.witness is not None
+
+
+@pytest.mark.parametrize(("eps", "status"), [(0.4, "unknown"), (0.6, "sat")])
+def test_an_attack_alone_proves_nothing(eps: float, status: str) -> None:
+    found = attack(linear(), netproof.linf_ball(np.zeros(12), eps), label=0, device="cpu", threads=1)
+    assert found.status == status
+    assert (found.witness is not None) == (status == "sat")
+    assert found.lower_bound is None
+    assert found.reason == ("" if status == "sat" else "no counterexample was found")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from mutants import (
     boxes,
     conclude,
     condensed,
+    dataset,
     evidence,
     graph,
     hinges,
@@ -41,6 +42,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *verdict.MUTANTS,
     *evidence.MUTANTS,
     *conclude.MUTANTS,
+    *dataset.MUTANTS,
 )
 
 __all__ = ["MUTANTS", "PACKAGE", "TESTS", "Mutant"]
