@@ -28,7 +28,6 @@ def options_of_certify() -> set[str]:
 
 
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("sklearn")
     monkeypatch.chdir(tmp_path)
     copy_data(tmp_path / "digits")  # as the demo does, which has its own tests
     first, *others = blocks(PAGE, "python")

@@ -32,6 +32,7 @@ SCRIPTS = (
     "sets",
     "throughput",
     "compare",
+    "certify",
     "versions",
     "scaling",
     "capture",
@@ -215,6 +216,17 @@ def test_scaling(run: Run, axis: str) -> None:
         assert all(float(row[name]) > 0 for name in ("root s", "tighter root s", "s per 1000 domains"))
     if axis == "unstable":
         assert [row["unstable"] for row in table] == ["2", "6"]
+
+
+def test_certify_says_how_much_faster(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    script = ROOT / "benchmarks" / "certify.py"
+    monkeypatch.setattr(sys, "argv", [str(script), "--images", "6", "--eps", "0.02", *ENGINE])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(str(script), run_name="__main__")
+    shown = capsys.readouterr().out
+    assert left.value.code == 0, shown
+    assert "contradictions 0, lost 0" in shown
+    assert "all radii: certify" in shown
 
 
 def number(text: str) -> float:

@@ -12,6 +12,7 @@ import torch
 import netproof
 from netproof.api import attack
 from netproof.core.deadline import Deadline
+from netproof.dataset import radius
 from netproof.dataset.bracket import Bracket, close_in
 from netproof.errors import UsageError
 
@@ -108,6 +109,22 @@ def test_the_radius_of_a_linear_network_is_known(norm: str | int, true: float) -
     assert found.witness.output.reshape(-1)[0] <= found.witness.output.reshape(-1)[1]
     assert repr(found).startswith("Radius(certified ")
     assert {probe["by"] for probe in found.to_dict()["probes"]} == {"attack", "proof"}
+
+
+def test_rounding_that_breaks_what_is_proved_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result is below the counterexample, whatever was proved in real arithmetic."""
+    found = Bracket(certified=Fraction(1, 2), broken=Fraction(1, 4))
+
+    def fake(asking: radius._Asking, *given: object, **how: object) -> Bracket:
+        asking.attack(Fraction(3, 4), None)
+        asking.witnesses[Fraction(1, 4)] = asking.witnesses[Fraction(3, 4)]
+        asking.prove(Fraction(1, 8), None)
+        return found
+
+    monkeypatch.setattr(radius, "close_in", fake)
+    said = netproof.largest_eps(linear(), np.zeros(12), device="cpu", threads=1)
+    assert (said.certified, said.broken) == (0.125, 0.25)
+    assert "real arithmetic" in said.reason
 
 
 def test_a_misread_input_is_broken_at_once() -> None:

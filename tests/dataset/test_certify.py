@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,30 @@ def test_a_softmax_at_the_end_changes_nothing() -> None:
     plain = [image.status for image in certify(net, X, y, 0.05)]
     last = torch.nn.Sequential(net, torch.nn.Softmax(1))
     assert [image.status for image in certify(last, X, y, 0.05)] == plain
+
+
+def smooth() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(14, 10), torch.nn.Sigmoid(), torch.nn.Linear(10, 3))
+
+
+def pooled() -> torch.nn.Module:
+    torch.manual_seed(0)
+    head = (torch.nn.Unflatten(1, (1, 2, 7)), torch.nn.Conv2d(1, 3, 2), torch.nn.ReLU(), torch.nn.MaxPool2d((1, 2)))
+    return torch.nn.Sequential(*head, torch.nn.Flatten(), torch.nn.Linear(9, 3))
+
+
+@pytest.mark.parametrize(
+    "make", [smooth, pooled, lambda: module(14, 12, 3).double()], ids=["smooth", "pooled", "double"]
+)
+@pytest.mark.parametrize("eps", [0.03, 0.15])
+def test_other_networks_give_what_verify_gives(make: Callable[[], torch.nn.Module], eps: float) -> None:
+    net, X = make(), images(12, 14)
+    X = X.astype(np.float64) if next(net.parameters()).dtype == torch.float64 else X
+    y = read_by(net, X)
+    for image, x, label in zip(certify(net, X, y, eps, timeout=10), X, y, strict=True):
+        alone = ask(net, netproof.linf_ball(x, eps), label=int(label), timeout=10)
+        assert str(image.status) in WORDS[alone.status], (image, alone.status)
 
 
 @pytest.mark.parametrize("method", ["beta", "lirpa"])

@@ -32,7 +32,7 @@ from netproof.search.method import Work
 
 CHUNK = {"cpu": 256, "cuda": 1024}  # images that are attacked and bounded together
 ENTRIES = {"cpu": 1 << 20, "cuda": 1 << 26}  # of all nodes over all images of a chunk: large networks take few at once
-SHARED = 0.25  # of an image's time that may go into what is done together; the rest is for its own search
+SHARED = 0.125  # of an image's time that each step done together may take; what is left is for its own search
 NO_TIME = "no time was left for it"
 
 Bounded = tuple[list[Case], Problem, Boxes]  # the cases of a joined problem, and its open targets
