@@ -177,7 +177,7 @@ class Certifier:
         setting = copy.copy(self._run)
         setting.deadline, setting.stats, setting.evidence = self._limits.part(left), case.stats, case.evidence
         problem = case.problem.select(torch.tensor(case.open_targets))
-        Gather(setting, case.evidence, self._network, case.asked).run([problem], self._attack)
+        Gather(setting, case.evidence, self._network, case.asked).run([problem], self._attack, attacked=True)
         case.seconds += time.monotonic() - began
 
     @contextmanager
