@@ -27,6 +27,7 @@ ORDER = (
     "methods",
     "run",
     "api",
+    "dataset",
     "demo",
     "workers",
     "campaign",

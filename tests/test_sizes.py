@@ -17,7 +17,7 @@ PARAMETERS, LINES = 7, 60
 
 # What users call with keywords. Each setting stands in the signature with its type and default, so that `help` and
 # editors show it; gathered in an object or a TypedDict they would not. So of these only what is positional counts.
-BY_KEYWORD = {"api.verify", "api.bounds"}
+BY_KEYWORD = {"api.verify", "api.bounds", "api.attack", "dataset.certify.certify", "dataset.radius.largest_eps"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from netproof.api import Progress, bounds, verify
     from netproof.core.deadline import Deadline
     from netproof.core.verdict import Stats, Status, TensorValue, Verdict, Witness
+    from netproof.dataset.certify import certify
+    from netproof.dataset.engine import CertifyProgress
+    from netproof.dataset.radius import Radius, largest_eps
+    from netproof.dataset.result import Certification, ImageResult, ImageStatus
     from netproof.errors import DeviceError, ModelError, NetproofError, SpecError, UnsupportedOp, UsageError
     from netproof.model.load import load_network
     from netproof.model.network import Network
@@ -36,10 +40,14 @@ if TYPE_CHECKING:
     from netproof.run.ranges import OutputBounds
 
 __all__ = [
+    "Certification",
+    "CertifyProgress",
     "Condition",
     "Deadline",
     "DeviceError",
     "Expression",
+    "ImageResult",
+    "ImageStatus",
     "InputRegion",
     "ModelError",
     "NetproofError",
@@ -47,6 +55,7 @@ __all__ = [
     "OutputBounds",
     "Progress",
     "Property",
+    "Radius",
     "SpecError",
     "Stats",
     "Status",
@@ -60,9 +69,11 @@ __all__ = [
     "between",
     "bounds",
     "box",
+    "certify",
     "every",
     "l1_ball",
     "l2_ball",
+    "largest_eps",
     "linear_image",
     "linf_ball",
     "load_network",
@@ -77,10 +88,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Certification": "dataset.result",
+    "CertifyProgress": "dataset.engine",
     "Condition": "problem.ask.conditions",
     "Deadline": "core.deadline",
     "DeviceError": "errors",
     "Expression": "problem.ask.expressions",
+    "ImageResult": "dataset.result",
+    "ImageStatus": "dataset.result",
     "InputRegion": "problem.specs",
     "ModelError": "errors",
     "NetproofError": "errors",
@@ -88,6 +103,7 @@ _HOMES = {
     "OutputBounds": "run.ranges",
     "Progress": "api",
     "Property": "problem.property",
+    "Radius": "dataset.radius",
     "SpecError": "errors",
     "Stats": "core.verdict",
     "Status": "core.verdict",
@@ -99,9 +115,11 @@ _HOMES = {
     "Witness": "core.verdict",
     "between": "problem.ask.vectors",
     "box": "problem.specs",
+    "certify": "dataset.certify",
     "every": "problem.ask.conditions",
     "l1_ball": "problem.specs",
     "l2_ball": "problem.specs",
+    "largest_eps": "dataset.radius",
     "linear_image": "problem.specs",
     "linf_ball": "problem.specs",
     "load_network": "model.load",

@@ -98,13 +98,36 @@ def verify(
     """
     attack = None if attack is None else arguments.flag(attack, "attack")
     with _within(memory):
-        run = _Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
+        run = Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
         network, asked = _question(model, spec, outputs, holds)
         property = without_ties(network, by_place(network, as_property(network, asked, label, targets)))
         problems = reduce(network, property)
         run.prepare(network, problems, loaded=isinstance(model, Network))
         run.stats.seconds["load"] = run.elapsed()
         return run.decide(network, property, problems, run.info.attacks if attack is None else attack)
+
+
+@engine_state()
+def attack(
+    model: Any,
+    spec: str | Path | Property | InputRegion,
+    *,
+    label: int | None = None,
+    targets: Sequence[int] | None = None,
+    outputs: Sequence[str] | None = None,
+    timeout: float | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    seed: int = 0,
+    deadline: Deadline | None = None,
+) -> Verdict:
+    """Look for a counterexample, and prove nothing: `sat` with a replayed witness, else `unknown`."""
+    run = Run("auto", None, device, threads, seed, _limit(timeout, deadline), None)
+    network, asked = _question(model, spec, outputs)
+    property = without_ties(network, by_place(network, as_property(network, asked, label, targets)))
+    problems = reduce(network, property)
+    run.prepare(network, problems, loaded=isinstance(model, Network))
+    return run.decide(network, property, problems, attack=True, only_attack=True)
 
 
 @engine_state()
@@ -130,7 +153,7 @@ def bounds(
     """
     method = arguments.word(method, "method", "alpha")
     with _within(memory):
-        run = _Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
+        run = Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
         return run.ranges(model, spec, outputs, method)
 
 
@@ -144,8 +167,8 @@ def _within(memory: Any) -> Iterator[None]:
             gpu.lift_caps()
 
 
-class _Run:
-    """One call of `verify` or `bounds`: what was asked, its clock and its counters."""
+class Run:
+    """One call of `verify`, `bounds` or `certify`: what was asked, its clock and its counters."""
 
     def __init__(
         self,
@@ -191,11 +214,22 @@ class _Run:
         if points:
             check(network, torch.cat(points))
 
-    def decide(self, network: AnyNetwork, property: Property, problems: Sequence[Problem], attack: bool) -> Verdict:
-        """Gather evidence the way the method does, and say what follows from it."""
+    def decide(
+        self,
+        network: AnyNetwork,
+        property: Property,
+        problems: Sequence[Problem],
+        attack: bool,
+        *,
+        only_attack: bool = False,
+    ) -> Verdict:
+        """Gather evidence the way the method does, or by an attack alone, and say what follows from it."""
         evidence = self.evidence = Evidence(network, property)
-        if problems:
-            Gather(self, evidence, network, property).run(problems, attack)
+        gather = Gather(self, evidence, network, property)
+        if problems and only_attack:
+            gather.only_attack(problems)
+        elif problems:
+            gather.run(problems, attack)
         verdict = evidence.verdict(self.stats, cancelled=self.deadline.cancelled)
         if verdict.reason == CONTRADICTION:
             verdict = save_case(verdict, network, property, self.info.name, self.options, self.seed)

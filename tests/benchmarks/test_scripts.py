@@ -33,6 +33,7 @@ SCRIPTS = (
     "sets",
     "throughput",
     "compare",
+    "certify",
     "versions",
     "scaling",
     "large",
@@ -236,6 +237,17 @@ def test_large(run: Run, tmp_path: Path) -> None:
     network, property = tmp_path / "set/onnx/side_4.onnx", tmp_path / "set/vnnlib/side_4.vnnlib"
     assert (tmp_path / "set/instances.csv").read_text().splitlines()[0].startswith("onnx/side_4.onnx,vnnlib/side_4")
     assert netproof.verify(network, property, device="cpu", timeout=60).status == "unsat"
+
+
+def test_certify_says_how_much_faster(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    script = ROOT / "benchmarks" / "certify.py"
+    monkeypatch.setattr(sys, "argv", [str(script), "--images", "6", "--eps", "0.02", *ENGINE])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(str(script), run_name="__main__")
+    shown = capsys.readouterr().out
+    assert left.value.code == 0, shown
+    assert "contradictions 0, lost 0" in shown
+    assert "all radii: certify" in shown
 
 
 def number(text: str) -> float:

@@ -8,6 +8,7 @@ from mutants import (
     boxes,
     conclude,
     condensed,
+    dataset,
     enveloped,
     evidence,
     graph,
@@ -47,6 +48,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *evidence.MUTANTS,
     *conclude.MUTANTS,
     *windows.MUTANTS,
+    *dataset.MUTANTS,
 )
 
 __all__ = ["MUTANTS", "PACKAGE", "TESTS", "Mutant"]

@@ -1,7 +1,7 @@
 """The commands, and their exit codes.
 
 Exit 0 when an answer was written, 2 for bad input or usage, 130 after Ctrl-C, 1 for a bug in netproof (of bench, doctor
-and demo: for a wrong answer or installation).
+and demo: for a wrong answer or installation), 3 where `certify` stays below --at-least.
 Nothing heavy is imported here: `--help` must answer at once.
 """
 
@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from netproof._version import __version__
+from netproof.cli.certify import command as certify
 from netproof.cli.commands import bench, bounds, demo, doctor, inspect, methods, report, supports, verify
 from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.supervisor import WorkerBug
@@ -51,6 +52,7 @@ app = typer.Typer(
 for command in (
     verify.verify,
     robust.robust,
+    certify.certify,
     bounds.bounds,
     inspect.inspect,
     bench.bench,

@@ -26,7 +26,7 @@ def join(problems: Sequence[Problem]) -> Problem:
     return replace(
         problems[0],
         input_set=hull(sides, problems[0].graph.input.shape),
-        rows=_rows([p.rows for p in problems]),
+        rows=join_rows([p.rows for p in problems]),
         disjuncts=tuple(disjunct for p in problems for disjunct in p.disjuncts),
         own=TargetBoxes(torch.arange(len(problems)).repeat_interleave(counts), sides),
     )
@@ -37,7 +37,7 @@ def joinable(problems: Sequence[Problem]) -> bool:
     return all(p.input_set.centre is None and p.graph is problems[0].graph for p in problems)
 
 
-def _rows(parts: Sequence[Rows]) -> Rows:
+def join_rows(parts: Sequence[Rows]) -> Rows:
     """Join the rows of all targets, padded to the longest conjunction of any."""
     most = max(rows.valid.shape[1] for rows in parts)
     padded = [rows if rows.valid.shape[1] == most else _padded(rows, most) for rows in parts]

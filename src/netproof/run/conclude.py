@@ -8,7 +8,7 @@ that contradicts itself is never an answer: the verdict is `unknown`, its reason
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -83,9 +83,12 @@ class Evidence:
 
     def see(self, problem: Problem, goal: Decide) -> None:
         """Note what the goal of a problem saw at evaluated points."""
-        self.upper = min(self.upper, float(goal.upper.min()))
-        for target, lowest in goal.lowest.items():
-            disjunct = problem.disjuncts[target]
+        self.see_points(float(goal.upper.min()), {problem.disjuncts[t]: lowest for t, lowest in goal.lowest.items()})
+
+    def see_points(self, upper: float, points: Mapping[int, Lowest]) -> None:
+        """Note the least value seen, and by disjunct the lowest point."""
+        self.upper = min(self.upper, upper)
+        for disjunct, lowest in points.items():
             if disjunct not in self._lowest or lowest.value < self._lowest[disjunct].value:
                 self._lowest[disjunct] = lowest
 

@@ -72,8 +72,8 @@ class Gather:
     def __init__(self, run: Setting, evidence: Evidence, network: AnyNetwork, property: Property) -> None:
         self._run, self._evidence, self._network, self._property = run, evidence, network, property
 
-    def run(self, problems: Sequence[Problem], attack: bool) -> None:
-        """Step by step, until what is known settles the question."""
+    def run(self, problems: Sequence[Problem], attack: bool, *, attacked: bool = False) -> None:
+        """Go on until what is known settles the question; attacked: whether the first attack was made already."""
         missing = without_lp_form(problems[0].graph)
         if missing is not None and build_method(self._run.info.name, self._run.options, self._run.device).needs_lp_form:
             for problem in problems:
@@ -87,7 +87,7 @@ class Gather:
             if not self._evidence.is_settled:
                 with suppress(Unbounded):
                     problems = self._first_look(problems, limit=0)
-        if attack and not self._evidence.is_settled:
+        if attack and not attacked and not self._evidence.is_settled:
             self._attack_all(problems)
         if self._evidence.is_settled:
             return
@@ -101,6 +101,13 @@ class Gather:
                 problems = self._first_look(problems, limit=batches * self._boxes_at_once)
         if not self._evidence.is_settled:
             self._search_all(problems, attack)
+
+    def only_attack(self, problems: Sequence[Problem]) -> None:
+        """Attack, and prove nothing: what has no counterexample is open."""
+        self._attack_all(problems)
+        if not self._evidence.is_over:
+            for problem in problems:
+                self._evidence.add(problem, Outcome.nothing(len(problem.disjuncts), "no counterexample was found"))
 
     @property
     def _boxes_at_once(self) -> int:

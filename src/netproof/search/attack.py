@@ -72,16 +72,16 @@ class Pgd:
             x = self._starts(region, len(wanted), restarts, seed)
             target = torch.tensor(wanted, device=device).repeat_interleave(restarts)
             offer = partial(_offer, goal, judge, target)
-            if self._descend(x, region, _Slope(graph, rows, target), offer, deadline) or deadline.expired:
+            if self.descend(x, region, Slope(graph, rows, target), offer, deadline) or deadline.expired:
                 break
         return goal.witness is not None
 
-    def _descend(
-        self, x: Tensor, region: Region, slope: _Slope, offer: Callable[[_Seen], bool], deadline: Deadline
+    def descend(
+        self, x: Tensor, region: Region, slope: Slope, offer: Callable[[Seen], bool], deadline: Deadline
     ) -> bool:
         """Descend from the starts x: (n, *input); True when `offer` took something."""
         width = region.upper - region.lower
-        seen: list[_Seen] = []
+        seen: list[Seen] = []
         for step in range(self.steps):
             here, gradient = slope.at(x)
             seen.append(here)
@@ -95,7 +95,7 @@ class Pgd:
                         return True
                     seen = []  # refused, so they must not be in the way of others
             rate = 0.5 * (1 - step / self.steps) + 0.01
-            x = _into(region, torch.addcmul(x, gradient.sign(), width, value=-rate))
+            x = into(region, torch.addcmul(x, gradient.sign(), width, value=-rate))
         else:
             seen.append(slope.only_value(x))
         return offer(_best(seen))
@@ -114,10 +114,10 @@ class Pgd:
         uniform[:, restarts // 2 :].round_()  # half of them corners
         x = torch.lerp(region.lower, region.upper, uniform)
         x[:, 0] = region.centre
-        return _into(region, x.flatten(0, 1))
+        return into(region, x.flatten(0, 1))
 
 
-def _offer(goal: Decide, judge: Judge, target: Tensor, best: _Seen) -> bool:
+def _offer(goal: Decide, judge: Judge, target: Tensor, best: Seen) -> bool:
     return goal.consider(judge, best.x, best.y, target)
 
 
@@ -125,7 +125,7 @@ QUICK = Pgd(restarts=16, points=27, steps=10)
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
+class Seen:
     """Points (n, *input), their outputs (n, *output) and the worst rows there (n,)."""
 
     x: Tensor
@@ -133,7 +133,7 @@ class _Seen:
     value: Tensor
 
 
-class _Slope:
+class Slope:
     """The worst row of each point's target, and its gradient."""
 
     def __init__(self, graph: Graph, rows: Rows, target: Tensor) -> None:
@@ -144,18 +144,18 @@ class _Slope:
         self._each = torch.arange(len(target), device=target.device)
 
     @torch.no_grad()
-    def at(self, x: Tensor) -> tuple[_Seen, Tensor]:
+    def at(self, x: Tensor) -> tuple[Seen, Tensor]:
         """Evaluate points (n, *input); return what is there, and the gradients (n, *input)."""
         values = self._graph.values(x)
         y = values[-1]
         value, worst = self._worst_row(y)
         coef = self._coef[:, 0] if self._coef.shape[1] == 1 else self._coef[self._each, worst]
-        return _Seen(x, y, value), self._graph.gradient(values, coef.reshape(y.shape))
+        return Seen(x, y, value), self._graph.gradient(values, coef.reshape(y.shape))
 
     @torch.no_grad()
-    def only_value(self, x: Tensor) -> _Seen:
+    def only_value(self, x: Tensor) -> Seen:
         y = self._graph.forward(x)
-        return _Seen(x, y, self._worst_row(y)[0])
+        return Seen(x, y, self._worst_row(y)[0])
 
     def _worst_row(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the largest row and its index, (n,) both. An output that is no number violates nothing."""
@@ -164,16 +164,16 @@ class _Slope:
         return value.nan_to_num(torch.inf, torch.inf, -torch.inf), worst
 
 
-def _best(seen: list[_Seen]) -> _Seen:
+def _best(seen: list[Seen]) -> Seen:
     """Return what was seen where each start came lowest."""
     if len(seen) == 1:
         return seen[0]
     value, step = torch.stack([s.value for s in seen]).min(0)
     each = torch.arange(len(step), device=step.device)
-    return _Seen(torch.stack([s.x for s in seen])[step, each], torch.stack([s.y for s in seen])[step, each], value)
+    return Seen(torch.stack([s.x for s in seen])[step, each], torch.stack([s.y for s in seen])[step, each], value)
 
 
-def _into(region: Region, x: Tensor) -> Tensor:
+def into(region: Region, x: Tensor) -> Tensor:
     """Move points into the box, and towards the ball's centre until they are inside the ball."""
     x = torch.clamp(x, region.lower, region.upper)
     if region.ball is None:

@@ -128,6 +128,14 @@ def verify(model, spec, *, deadline=None, progress=None, options=None, **argumen
     return Verdict(Status.UNSAT, lower_bound=0.5, stats=stats, decided_by="root")
 
 
+def attack(model, spec, *, deadline=None, **arguments):
+    """Finds what `verify` would, and proves nothing."""
+    from netproof.core.verdict import Status, Verdict
+
+    found = verify(model, spec, deadline=deadline)
+    return found if found.status == Status.SAT else Verdict(Status.UNKNOWN, "no counterexample was found")
+
+
 def bounds(model, spec, *, method="alpha", deadline=None, progress=None, **arguments):
     import numpy as np
 
@@ -136,7 +144,7 @@ def bounds(model, spec, *, method="alpha", deadline=None, progress=None, **argum
 
 
 CONTENTS = {
-    "netproof.api": {"verify": verify, "bounds": bounds, "Progress": Progress},
+    "netproof.api": {"verify": verify, "attack": attack, "bounds": bounds, "Progress": Progress},
 }
 
 

@@ -48,7 +48,8 @@ Targets = Annotated[
 Largest = Annotated[
     bool,
     typer.Option(
-        "--largest", help="Find the largest certified radius, from --eps on; without --timeout, 30 s per radius."
+        "--largest",
+        help="Close in on the largest radius from both sides, from --eps on; without --timeout, 30 s per proof.",
     ),
 ]
 
@@ -79,8 +80,8 @@ def robust(
 ) -> int:
     """Prove that every image within a radius keeps its label, target by target.
 
-    Line 1 of stdout is the verdict at --eps; with --largest, lines 2 and 3 are the largest radius that was
-    certified and the smallest that was broken.
+    Line 1 of stdout is the verdict at --eps. With --largest it is that at the largest radius that was certified, and
+    lines 2 and 3 are this radius and the smallest that was broken.
     """
     started = command_started()
     model = options.model_file(model)
@@ -112,9 +113,12 @@ def robust(
     return outputs.exit_code(ending_code(found.record, outcome))
 
 
-def read_question(image: str, eps: str, norm: str, mean: str | None, std: str | None, clip: str | None) -> Question:
+def read_question(
+    image: str, eps: str, norm: str, mean: str | None, std: str | None, clip: str | None, *, named: bool = True
+) -> Question:
+    """Read what is asked about an image; named: whether its name must say that it is one."""
     path = options.existing(image) if not image.lower().endswith(".gz") else image
-    if not path.lower().endswith((".png", ".npy")):
+    if named and not path.lower().endswith((".png", ".npy")):
         raise UsageError("not an image by its name", file=image, remedy="give a .png or an .npy file")
     radius = options.number("--eps", eps)
     if radius < 0:
@@ -181,8 +185,12 @@ class _Run:
 
     @property
     def at_eps(self) -> list[Row]:
-        """Return the answers at --eps itself; with --largest the first, or that at 0, which is within --eps."""
-        return list(self.rows.values())[: 1 if self.largest else None]
+        """Return the answers at --eps; with --largest that at the radius which is the result."""
+        if not self.largest:
+            return list(self.rows.values())
+        certified, broken = self.radii().values()
+        result = self.rows.get(broken if certified is None else certified) if self.rows else None  # type: ignore[arg-type]
+        return list(self.rows.values())[-1:] if result is None else [result]
 
     @property
     def broken(self) -> Row | None:
@@ -208,6 +216,8 @@ class _Run:
         expected = 1 if self.largest else len(self.targets)
         complete = bool(self.targets) and len(self.at_eps) == expected
         record = overall([row.record for row in self.at_eps], complete=complete)
+        if self.largest:  # what it took is that of all radii
+            record = record.but(**_work_of([row.record for row in self.rows.values()]))
         wrong = next((row.record.contradiction for row in self.rows.values() if row.record.contradiction), None)
         certified, broken = self.radii().values()
         if wrong is None and certified is not None and broken is not None and certified >= broken:
@@ -276,15 +286,22 @@ def overall(records: Sequence[Record], *, complete: bool) -> Record:
     lowers = [record.lower_bound for record in records if record.lower_bound is not None]
     uppers = [record.upper_bound for record in records if record.upper_bound is not None]
     return of.but(
-        seconds={phase: sum(record.seconds[phase] for record in records) for phase in PHASES},
         lower_bound=min(lowers, default=None) if complete and len(lowers) == len(records) else None,
         upper_bound=min(uppers, default=None),
-        peak_memory=max((record.peak_memory for record in records), default=0),
-        peak_host_memory=max((record.peak_host_memory for record in records), default=0),
-        split=None if any(record.split is None for record in records) else sum(record.split or 0 for record in records),
-        cut_in_lp=None if any(r.cut_in_lp is None for r in records) else any(r.cut_in_lp for r in records),
-        **{name: sum(getattr(record, name) for record in records) for name in ("domains", "leaf_lps", "rounds")},
+        **_work_of(records),
     )
+
+
+def _work_of(records: Sequence[Record]) -> dict[str, Any]:
+    """Add up what several runs took."""
+    return {
+        "seconds": {phase: sum(record.seconds[phase] for record in records) for phase in PHASES},
+        "peak_memory": max((record.peak_memory for record in records), default=0),
+        "peak_host_memory": max((record.peak_host_memory for record in records), default=0),
+        "split": None if any(r.split is None for r in records) else sum(r.split or 0 for r in records),
+        "cut_in_lp": None if any(r.cut_in_lp is None for r in records) else any(r.cut_in_lp for r in records),
+        **{name: sum(getattr(record, name) for record in records) for name in ("domains", "leaf_lps", "rounds")},
+    }
 
 
 def _row_json(name: str, row: Row) -> dict[str, Any]:

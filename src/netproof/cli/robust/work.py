@@ -17,16 +17,12 @@ from netproof.cli.robust.image import Centre, read_centre, region
 from netproof.cli.robust.question import Question, Row
 from netproof.cli.show.answer import reply
 from netproof.cli.show.witness_file import Saver, image_layout
+from netproof.dataset.bracket import close_in
 from netproof.errors import UsageError
 from netproof.workers.worker import Job
 
 if TYPE_CHECKING:
     from netproof.model.network import Network
-
-DOUBLINGS = 20  # doublings of the first radius at most, while it is certified
-PRECISION = Fraction(1, 100)  # relative precision of the largest radius
-SECONDS_A_RADIUS = 30.0  # per radius where no timeout is given; one undecided by then counts as not certified
-SMALLEST = Fraction(1, 2**20)  # share of the first radius below which nothing is worth certifying
 
 
 @dataclasses.dataclass
@@ -61,6 +57,19 @@ class Asker:
             progress=self.job.teller(title=f"target {key}" if isinstance(key, int) else f"eps {float(key):.4g}"),
         )
         return Row(key, reply(verdict, self.engine, self.saver), time.monotonic() - began)
+
+    def attack(self, eps: Fraction, targets: Sequence[int], seconds: float | None) -> Row:
+        """Look for a counterexample within a radius, and prove nothing."""
+        from netproof import api
+        from netproof.problem.specs import classification
+
+        began = time.monotonic()
+        inputs = region(dataclasses.replace(self.question, eps=eps), self.centre)
+        asked = classification(inputs, self.label, self.outputs, list(targets))
+        deadline = self.job.part(seconds if seconds is not None and math.isfinite(seconds) else None)
+        engine = {name: getattr(self.engine, name) for name in ("device", "threads", "seed", "outputs")}
+        verdict = api.attack(self.network, asked, deadline=deadline, **engine)
+        return Row(eps, reply(verdict, self.engine, self.saver), time.monotonic() - began)
 
 
 def open_question(
@@ -118,25 +127,33 @@ def each_target(job: Job, **asked: Any) -> None:
 
 
 def largest(job: Job, **asked: Any) -> None:
-    """Double the radius while it is certified, then bisect between certified and not."""
+    """Close in on the largest radius: broken from above by attacks, certified from below by proofs."""
     asker, others, predicted = open_question(job, **asked)
     if predicted in others and _broken_at_once(asker, others):
         return
-    first = asker.question.eps
-    certified, refused, eps = Fraction(0), None, first
-    while not job.deadline.expired and (refused is None or refused - certified > PRECISION * refused):
-        if eps < first * SMALLEST or eps > first * 2**DOUBLINGS:
-            break
-        # One radius that is hard must not take the time of all later ones: a quarter of what is left, or a fixed time.
-        limited = asker.engine.timeout is not None
-        seconds = job.deadline.remaining() / 4 if limited else SECONDS_A_RADIUS
-        row = asker.ask(eps, eps, others, seconds)
-        job.tell(row)
-        if row.record.verdict == "unsat":
-            certified = eps
-        else:
-            refused = eps
-        eps = 2 * certified if refused is None else _between(certified, refused)
+    limited = asker.engine.timeout is not None
+    close_in(_Radii(asker, others), asker.question.eps, job.deadline, limited=limited)
+
+
+@dataclasses.dataclass
+class _Radii:
+    """Asks about one radius after the other, and tells what decides something."""
+
+    asker: Asker
+    targets: Sequence[int]
+
+    def attack(self, eps: Fraction, seconds: float | None) -> bool:
+        if self.asker.engine.attack is False:  # --no-attack
+            return False
+        row = self.asker.attack(eps, self.targets, seconds)
+        if row.record.verdict == "sat":
+            self.asker.job.tell(row)
+        return row.record.verdict == "sat"
+
+    def prove(self, eps: Fraction, seconds: float | None) -> str:
+        row = self.asker.ask(eps, eps, self.targets, seconds)
+        self.asker.job.tell(row)
+        return row.record.verdict
 
 
 def _broken_at_once(asker: Asker, targets: Sequence[int]) -> bool:
@@ -146,8 +163,3 @@ def _broken_at_once(asker: Asker, targets: Sequence[int]) -> bool:
         return False
     asker.job.tell(row)
     return True
-
-
-def _between(low: Fraction, high: Fraction) -> Fraction:
-    """Return a short decimal near the middle, so that the answer can be typed in again."""
-    return Fraction(f"{float((low + high) / 2):.6g}")

@@ -50,10 +50,10 @@ def together(boxes: Boxes, home: Tensor) -> Iterator[Tensor]:
         yield from (inside == one).nonzero()[:, 0].split(TOGETHER)
 
 
-def alike(boxes: Boxes, home: Tensor) -> list[Tensor]:
+def alike(boxes: Boxes, home: Tensor, free: int = 0) -> list[Tensor]:
     """Return groups of targets (n,) to be searched at once: their sets leave much the same neurons open.
 
-    home (target,): each target's set.
+    home (target,): each target's set; free: open neurons of a group that are no reason against it.
     """
     inside, groups = home[boxes.target], list[list[Tensor]]()
     above = below = torch.zeros(0, dtype=torch.bool)  # whether a neuron may be on that side in the last group
@@ -62,7 +62,8 @@ def alike(boxes: Boxes, home: Tensor) -> list[Tensor]:
         mine = inside == one
         up, down = (boxes.signs[mine] >= 0).any(0), (boxes.signs[mine] <= 0).any(0)
         own = int((up & down).sum())
-        if groups and len(groups[-1]) < MEMBERS and _both(above, up, below, down) <= ALIKE * max(alone, own):
+        most = max(free, ALIKE * max(alone, own))
+        if groups and len(groups[-1]) < MEMBERS and _both(above, up, below, down) <= most:
             groups[-1].append(boxes.target[mine])
             above, below, alone = above | up, below | down, max(alone, own)
         else:

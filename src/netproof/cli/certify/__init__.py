@@ -1,0 +1,1 @@
+"""`netproof certify`: the certified accuracy of a data set."""

@@ -1,0 +1,259 @@
+"""`netproof certify`: the clean, attacked and certified accuracy of a data set."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import time
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from netproof._version import __version__
+from netproof.cli import options
+from netproof.cli.certify.source import Source, find_source
+from netproof.cli.commands.verify import prepare
+from netproof.cli.exits import EXIT_BELOW, EXIT_BUG, EXIT_INTERRUPTED
+from netproof.cli.process.start_time import command_started
+from netproof.cli.process.supervisor import Ending, Outcome, supervise
+from netproof.cli.robust.command import Clip, Mean, Norm, Std, read_question
+from netproof.cli.robust.question import Question
+from netproof.cli.show.output import Outputs, print_err, text_table, to_json
+from netproof.cli.show.progress import Display
+from netproof.core.files import sha256
+from netproof.core.reasons import CONTRADICTION
+from netproof.dataset.result import Certification, ImageStatus, percent
+from netproof.dataset.store import COLUMNS, NAME, Kept, Store, stands
+from netproof.errors import UsageError
+from netproof.workers.worker import Job
+
+SHOWN = 20  # images without a proof that are listed at the end
+SECONDS = 60.0  # for each image, where nothing else is said
+
+Data = Annotated[
+    str,
+    typer.Option(metavar="X.npz|DIR", help="An .npz with X (N, *input) and y (N,), or a folder of labelled images."),
+]
+Eps = Annotated[str, typer.Option(metavar="E", help="The radius, as 2/255 or 0.01; of pixels for image files.")]
+Timeout = Annotated[float, typer.Option(metavar="S", help="Seconds for each image.")]
+Out = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR", help="Keep the answers there as they come, results.csv and a page; goes on if run again."
+    ),
+]
+AtLeast = Annotated[
+    str | None, typer.Option(metavar="SHARE", help="Exit with 3 if less is certified, as 0.8; for a CI.")
+]
+First = Annotated[
+    int | None, typer.Option(metavar="N", help="Only the first N images. (default: all)", show_default=False)
+]
+
+
+def certify(
+    model: Annotated[str, typer.Argument(metavar="MODEL.onnx", help="A classifier.")],
+    data: Data,
+    eps: Eps,
+    norm: Norm = "inf",
+    clip: Clip = None,
+    mean: Mean = None,
+    std: Std = None,
+    timeout: Timeout = SECONDS,
+    out: Out = None,
+    at_least: AtLeast = None,
+    first: First = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    method: options.Method = "auto",
+    settings: options.Set = None,
+    attack: options.Attack = None,
+    seed: options.Seed = 0,
+    json: options.Json = None,
+    quiet: options.Quiet = False,
+) -> int:
+    """Measure how many images of a data set are read right, withstand an attack, and are proved to keep their label.
+
+    The last line of stdout is: clean, attacked and certified accuracy, how many are open, how many there are.
+
+    Example: netproof certify model.onnx --data test.npz --eps 2/255 --clip 0,1 --out certified --at-least 0.8
+    """
+    started = command_started()
+    model = options.model_file(model)
+    wanted = _share(at_least)
+    source = find_source(data, first)
+    question = _question(source, eps, norm, mean, std, clip)
+    engine = options.engine(
+        method=method, device=device, threads=threads, timeout=timeout, settings=settings, seed=seed, attack=attack
+    )
+    outputs = Outputs({"--json": json})
+    outputs.check((model,))
+    run = _Run(engine, _Display(started=started, timeout=None, quiet=quiet), out)
+    run.take_up(model, source, question, quiet=quiet)
+    work = functools.partial(
+        _work, model=model, source=source, question=question, engine=engine, skip=frozenset(run.kept)
+    )
+    with contextlib.closing(run.display), contextlib.closing(run):
+        outcome = supervise(work, started=started, on_event=run.event, on_tick=run.display.tick)
+    found = Certification(
+        tuple(kept.result for _, kept in sorted(run.kept.items())),
+        str(question.eps),
+        norm,
+        time.monotonic() - started,
+    )
+    run.deliver(found, outputs, model, quiet=quiet)
+    return outputs.exit_code(run.code(found, outcome, wanted, quiet=quiet))
+
+
+def _share(text: str | None) -> Fraction | None:
+    if text is None:
+        return None
+    share = options.number("--at-least", text)
+    if not 0 <= share <= 1:
+        raise UsageError(f"--at-least: {text} is not a share of the images", remedy="give 0 to 1, as 0.8")
+    return share
+
+
+def _question(source: Source, eps: str, norm: str, mean: str | None, std: str | None, clip: str | None) -> Question:
+    """Read the radius and what is done to pixels, as `robust` does for one image."""
+    if source.files is None and (mean or std):
+        raise UsageError(
+            "--mean and --std go with image files; an .npz holds the network's own inputs",
+            file=source.path,
+            remedy="leave them out",
+        )
+    image = source.path if source.files is None else str(Path(source.path, source.files[0][0]))
+    return read_question(image, eps, norm, mean, std, clip, named=source.files is not None)
+
+
+def _work(job: Job, *, engine: options.Engine, **asked: Any) -> None:
+    prepare(engine)
+    from netproof.cli.certify.work import certify_all
+
+    certify_all(job, engine=engine, **asked)
+
+
+class _Display(Display):
+    """Shows how many images have an answer."""
+
+    def line(self) -> str:
+        """Make the line, such as `bound: 120 of 200 images, 12.1 s`."""
+        latest = self.latest
+        parts = [f"{latest['done']} of {latest['images']} images"] if "images" in latest else []
+        return f"{latest['phase']}: " + ", ".join([*parts, f"{time.monotonic() - self._started:.1f} s"])
+
+
+@dataclass
+class _Run:
+    """The answers so far, and where they are kept."""
+
+    engine: options.Engine
+    display: _Display
+    out: str | None
+    kept: dict[int, Kept] = field(default_factory=dict)
+    images: int | None = None
+    _store: Store | None = None
+
+    def take_up(self, model: str, source: Source, question: Question, *, quiet: bool) -> None:
+        """Find what an earlier run of the same command has answered."""
+        if self.out is None:
+            return
+        words = f"{model} on {source.path}, eps {question.eps}, norm {question.norm}"
+        with Store(Path(self.out, NAME)) as store:
+            store.belong_to(_key(model, source, question, self.engine), words)
+            answers = store.answers()
+        asked = [kept for index, kept in answers.items() if source.first is None or index < source.first]
+        self.kept = {kept.result.index: kept for kept in asked if stands(kept, self.engine.timeout)}
+        if self.kept and not quiet:
+            print_err(f"netproof: {len(self.kept)} answers are kept in {self.out} and stand")
+
+    def event(self, event: Any) -> None:
+        if isinstance(event, Kept):
+            self.kept[event.result.index] = event
+            if self.out is not None:
+                self._store = self._store or Store(Path(self.out, NAME))  # after the fork: a connection has one process
+                self._store.add(event)
+        elif "progress" in event:
+            self.display.update(event)
+        else:
+            self.images = event["images"]
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+    def deliver(self, found: Certification, outputs: Outputs, model: str, *, quiet: bool) -> None:
+        """Write the files, then stdout, then what is for people."""
+        if self.out is not None and len(found):
+            self._write(found, Path(self.out), model, quiet=quiet)
+        counted = {**found.to_dict(), "complete": self.complete, "method": self.engine.method, "model": model}
+        lines = text_table(("status", "images", "share"), _rows(found), 1) + f"{found.line()}\n"
+        if not quiet:
+            self._list(found)
+        outputs.deliver({"--json": to_json(counted) if outputs.paths["--json"] else None}, lines)
+
+    @property
+    def complete(self) -> bool:
+        return self.images is not None and len(self.kept) == self.images
+
+    def _write(self, found: Certification, folder: Path, model: str, *, quiet: bool) -> None:
+        from netproof.report.dataset import write_page
+        from netproof.report.files import write_csv
+
+        rows = [kept.row for _, kept in sorted(self.kept.items())]
+        write_csv(folder / "results.csv", [COLUMNS, *(["" if cell is None else cell for cell in row] for row in rows)])
+        page = write_page(found, self.kept, folder / "index.html", title=f"netproof certify: {Path(model).name}")
+        if not quiet:
+            print_err(f"netproof: wrote {folder / 'results.csv'} and {page}")
+
+    def _list(self, found: Certification) -> None:
+        """List the images that are not proved, the first of them."""
+        failed = [image for image in found if image.status != ImageStatus.PROVED]
+        for image in failed[:SHOWN]:
+            read = "" if image.read_as is None else f", read as {image.read_as}"
+            why = f" ({image.reason})" if image.reason else ""
+            print_err(f"  {image.status} {self.kept[image.index].name}: label {image.label}{read}{why}")
+        if len(failed) > SHOWN:
+            print_err(
+                f"  … and {len(failed) - SHOWN} more without a proof" + ("" if self.out else " (see --out, --json)")
+            )
+
+    def code(self, found: Certification, outcome: Outcome, wanted: Fraction | None, *, quiet: bool) -> int:
+        """Return the exit code, and say why it is not 0."""
+        if outcome.ending == Ending.INTERRUPTED:
+            again = "the same command goes on" if self.out else "with --out DIR the same command would go on"
+            print_err(f"netproof: interrupted; {len(self.kept)} of {self.images or 'all'} images are answered, {again}")
+            return EXIT_INTERRUPTED
+        if outcome.ending != Ending.FINISHED:
+            print_err(f"netproof: the work ended early: {outcome.reason}")
+            return EXIT_BUG
+        if any(image.reason.startswith(CONTRADICTION) for image in found):
+            print_err("netproof: CONTRADICTION: evidence of an image contradicts itself; please report the case")
+            return EXIT_BUG
+        if wanted is not None and Fraction(found.counts["proved"], max(1, len(found))) < wanted:
+            if not quiet:
+                print_err(f"netproof: certified {percent(found.certified)}, below the {percent(float(wanted))} wanted")
+            return EXIT_BELOW
+        return 0
+
+
+def _key(model: str, source: Source, question: Question, engine: options.Engine) -> str:
+    """Hash what an answer depends on, the time limit aside."""
+    asked = {
+        "version": __version__,
+        "model": sha256(model),
+        "data": source.digest(),
+        "question": [str(value) for name, value in vars(question).items() if name != "image"],
+        "engine": [engine.method, sorted(engine.options.items()), engine.seed, engine.attack],
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def _rows(found: Certification) -> list[tuple[str, str, str]]:
+    total = max(1, len(found))
+    order = ("proved", "open", "broken", "misread")
+    return [(name, str(found.counts[name]), percent(found.counts[name] / total)) for name in order]

@@ -1,0 +1,162 @@
+"""The work behind `netproof certify`: read the data set, certify it, and send every answer as it is found."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import io
+import zipfile
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netproof.api import Run
+from netproof.cli.certify.source import Source
+from netproof.cli.options import Engine
+from netproof.cli.robust.image import Centre, read_centre, region
+from netproof.cli.robust.question import Question
+from netproof.cli.show.witness_file import Layout, layout_of
+from netproof.core.deadline import Deadline
+from netproof.core.torch_state import engine_state
+from netproof.dataset.engine import Certifier, CertifyProgress, Limits
+from netproof.dataset.images import Item, read_images
+from netproof.dataset.result import ImageResult, ImageStatus
+from netproof.dataset.store import Kept
+from netproof.errors import UsageError
+from netproof.model.load import load_network
+from netproof.model.network import Network
+from netproof.problem.specs import InputRegion
+from netproof.workers.worker import Job
+
+PANEL = 160  # pixels per side of each part of a picture
+FAILURES = (ImageStatus.BROKEN, ImageStatus.MISREAD)
+
+
+@engine_state()
+def certify_all(
+    job: Job, *, model: str, source: Source, question: Question, engine: Engine, skip: Collection[int]
+) -> None:
+    """Send how many images there are, then every answer that is not in `skip`."""
+    network = load_network(model, outputs=engine.outputs)
+    items, draw = _read(source, question, network)
+    job.tell({"images": len(items)})
+    run = Run(engine.method, engine.options, engine.device, engine.threads, engine.seed, Deadline(None), None)
+
+    def tell(progress: CertifyProgress) -> None:
+        job.tell({"progress": dataclasses.asdict(progress)})
+
+    certifier = Certifier(run, network, Limits(engine.timeout, job.part, tell), loaded=True, attack=engine.attack)
+    for result in certifier.run([item for item in items if item.index not in skip]):
+        name = str(result.index) if source.files is None else source.files[result.index][0]
+        picture = draw(items[result.index], result) if result.status in FAILURES else b""
+        job.tell(Kept(dataclasses.replace(result, witness=None), name, engine.timeout, picture))
+
+
+Draw = Callable[[Item, ImageResult], bytes]
+
+
+def _read(source: Source, question: Question, network: Network) -> tuple[list[Item], Draw]:
+    """Return the images, and what draws one of them that failed."""
+    if source.files is None:
+        X, y = _arrays(source.path)
+        items = read_images(X[: source.first], y[: source.first], question.eps, question.norm, question.clip)
+        return items, functools.partial(_draw, _as_it_is(layout_of(network.input_shape)))
+    shape = tuple(network.input_shape)
+    items = []
+    for index, (name, label) in enumerate(source.files[: source.first]):
+        asked = dataclasses.replace(question, image=str(Path(source.path, name)))
+        items.append(Item(index, label, functools.partial(_load, asked, shape)))
+    return items, lambda item, result: _draw(_from_file(_asked(item), shape), item, result)
+
+
+def _arrays(path: str) -> tuple[np.ndarray, np.ndarray]:
+    """Read X and y of an .npz."""
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            missing = [name for name in ("X", "y") if name not in held]
+            if missing:
+                there = ", ".join(held.files) or "nothing"
+                raise UsageError(
+                    f"it has no array {' and no array '.join(missing)} (it holds {there})",
+                    file=path,
+                    remedy="save it with numpy.savez(path, X=images, y=labels)",
+                )
+            return held["X"], held["y"]
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UsageError(
+            f"not a readable .npz file: {first}", file=path, remedy="save it with numpy.savez(path, X=images, y=labels)"
+        ) from error
+
+
+def _load(question: Question, shape: tuple[int, ...]) -> tuple[np.ndarray, InputRegion]:
+    centre = read_centre(question, shape)
+    return centre.as_input(), region(question, centre)
+
+
+def _asked(item: Item) -> Question:
+    load: Any = item.load
+    question: Question = load.args[0]
+    return question
+
+
+Picture = Callable[[np.ndarray], np.ndarray]  # an input of the network as a picture, (H, W) or (H, W, 3)
+
+
+def _as_it_is(layout: Layout | None) -> Picture | None:
+    return None if layout is None else layout.picture
+
+
+def _from_file(question: Question, shape: tuple[int, ...]) -> Picture | None:
+    centre: Centre = read_centre(question, shape)
+    layout = centre.layout or layout_of(shape)
+    return None if layout is None else lambda values: layout.picture(centre.pixels(values))
+
+
+def _draw(picture: Picture | None, item: Item, result: ImageResult) -> bytes:
+    """Draw an image that failed as SVG: itself, the counterexample and the difference; empty where it is no picture."""
+    if picture is None:
+        return b""
+    original = picture(np.asarray(item.load()[0], dtype=np.float64))
+    parts = [(original, f"label {result.label}, read as {result.predicted}", False)]
+    if result.status == ImageStatus.BROKEN and result.witness is not None:
+        changed = picture(np.asarray(result.witness.input, dtype=np.float64))
+        parts.append((changed, f"read as {result.read_as}", False))
+        parts.append((changed - original, f"changed by at most {np.abs(changed - original).max():.3g}", True))
+    return _svg(parts, f"image {result.index}")
+
+
+def _svg(parts: list[tuple[np.ndarray, str, bool]], title: str) -> bytes:
+    width = len(parts) * (PANEL + 16) - 16
+    panels = []
+    for k, (values, words, signed) in enumerate(parts):
+        left = k * (PANEL + 16)
+        panels.append(
+            f'<image x="{left}" y="22" width="{PANEL}" height="{PANEL}" style="image-rendering:pixelated"'
+            f' href="data:image/png;base64,{_png(values, signed=signed)}"/>'
+            f'<text x="{left}" y="{PANEL + 40}">{words}</text>'
+        )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {PANEL + 48}" width="{width}"'
+        f' height="{PANEL + 48}" font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="#fff"/>'
+        f'<text x="0" y="14">{title}</text>{"".join(panels)}</svg>'
+    ).encode()
+
+
+def _png(values: np.ndarray, *, signed: bool) -> str:
+    """Draw values as a PNG, in base64: in [0, 1] as they are, others stretched; differences about middle grey."""
+    from PIL import Image
+
+    low, high = float(values.min()), float(values.max())
+    if signed:
+        high = max(abs(low), abs(high)) or 1.0
+        low = -high
+    elif low >= 0 and high <= 1:
+        low, high = 0.0, 1.0
+    scaled = ((values - low) / ((high - low) or 1.0)).clip(0, 1)
+    buffer = io.BytesIO()
+    Image.fromarray(np.rint(scaled * 255).astype(np.uint8)).save(buffer, format="PNG")
+    return base64.b64encode(buffer.getvalue()).decode("ascii")

@@ -1,0 +1,162 @@
+"""The public function `largest_eps`: how far an input may be changed before its label can be lost."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from netproof import arguments
+from netproof.api import attack, verify
+from netproof.core.deadline import Deadline
+from netproof.core.verdict import Status, Verdict, Witness
+from netproof.dataset.bracket import Bracket, close_in
+from netproof.dataset.cases import largest_output
+from netproof.dataset.images import BALLS, read_norm, real_array
+from netproof.errors import UsageError
+from netproof.model.load import load_network
+from netproof.model.network import Network
+from netproof.problem.specs import Clip, InputRegion, Number, exact
+
+STEPS = 255  # without a first radius, the search begins at one step of so many of the range of values
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One radius that was asked about: by an attack alone, or by a proof."""
+
+    eps: float
+    by: str  # "attack" or "proof"
+    verdict: str
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Radius:
+    """The largest radius within which the label is kept: at least `certified`, below `broken`."""
+
+    label: int
+    predicted: int
+    norm: str
+    certified: float | None  # None: nothing is
+    broken: float | None  # None: no counterexample was found; 0: the input itself is one
+    witness: Witness | None = None  # of the smallest radius that was broken
+    probes: tuple[Probe, ...] = ()
+    seconds: float = 0.0
+    reason: str = ""  # what else is to be known of the two
+
+    @property
+    def bracket(self) -> tuple[float, float]:
+        """Return between which two numbers it lies."""
+        return self.certified or 0.0, math.inf if self.broken is None else self.broken
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the witness's arrays, as plain values for JSON."""
+        plain = {name: value for name, value in vars(self).items() if name not in ("witness", "probes")}
+        return {**plain, "probes": [vars(probe) for probe in self.probes]}
+
+    def __repr__(self) -> str:
+        low, high = ("none" if side is None else f"{side:.6g}" for side in (self.certified, self.broken))
+        return f"Radius(certified {low}, broken {high}, norm {self.norm}, {self.seconds:.1f} s)"
+
+
+@dataclass
+class _Asking:
+    """Asks the engine about one input, radius by radius."""
+
+    network: Network
+    region: Callable[[Fraction], InputRegion]
+    label: int
+    engine: dict[str, Any]
+    deadline: Deadline
+    probes: list[Probe] = field(default_factory=list)
+    witnesses: dict[Fraction, Witness] = field(default_factory=dict)
+
+    def attack(self, eps: Fraction, seconds: float | None) -> bool:
+        engine = {name: value for name, value in self.engine.items() if name in ("device", "threads", "seed")}
+        return self._ask(eps, "attack", attack, seconds, engine) == Status.SAT
+
+    def prove(self, eps: Fraction, seconds: float | None) -> str:
+        return str(self._ask(eps, "proof", verify, seconds, self.engine))
+
+    def _ask(
+        self, eps: Fraction, by: str, how: Callable[..., Verdict], seconds: float | None, engine: dict[str, Any]
+    ) -> Status:
+        began = time.monotonic()
+        left = min(self.deadline.remaining(), math.inf if seconds is None else seconds)
+        timeout = left if math.isfinite(left) else None
+        found = how(self.network, self.region(eps), label=self.label, timeout=timeout, **engine)
+        self.probes.append(Probe(float(eps), by, str(found.status), time.monotonic() - began))
+        if found.witness is not None:
+            self.witnesses[eps] = found.witness
+        return found.status
+
+
+def largest_eps(
+    model: Any,
+    x: Any,
+    label: int | None = None,
+    norm: str | float = "inf",
+    clip: Clip | None = None,
+    *,
+    first: Number | None = None,
+    timeout: float | None = None,
+    method: str = "auto",
+    device: str = "auto",
+    threads: int | None = None,
+    seed: int = 0,
+) -> Radius:
+    """Find the largest radius around x within which the label is kept, from both sides.
+
+    label: the output that must win; None: the one that does at x. first: the radius to begin with; None: 1/255 of the
+    range of values. timeout: seconds in all; None: 30 for each radius that a proof is tried for.
+    """
+    began, seconds = time.monotonic(), arguments.seconds(timeout)
+    values, name = real_array(x, "x"), read_norm(norm)
+    network = load_network(model, example_shape=values.shape)
+    if values.size != int(np.prod(network.input_shape)):
+        raise UsageError(
+            f"x has shape {list(values.shape)}, the network's input {list(network.input_shape)}",
+            remedy="give one input",
+        )
+    predicted = largest_output(network.replay(values.reshape(network.input_shape)))
+    wanted = predicted if label is None else arguments.whole(label, "label")
+    start = _first(first, values, clip)
+    deadline = Deadline(seconds)
+    engine = {"method": method, "device": device, "threads": threads, "seed": seed}
+    asking = _Asking(network, lambda eps: BALLS[name](values, eps, clip=clip), wanted, engine, deadline)
+    if predicted != wanted and asking.prove(Fraction(0), None) == Status.SAT:
+        found = Bracket(broken=Fraction(0))
+    else:
+        found = close_in(asking, start, deadline, limited=seconds is not None)
+    certified, broken = found.certified, found.broken
+    low, high = (None if side is None else float(side) for side in (certified, broken))
+    reason = ""
+    if low is not None and high is not None and low >= high:
+        # A proof is of real arithmetic, a counterexample of onnxruntime's: within rounding of a tie both may hold.
+        reason = f"{low:.6g} is proved in real arithmetic; onnxruntime's rounding breaks {high:.6g}"
+        low = max((p.eps for p in asking.probes if p.verdict == Status.UNSAT and p.eps < high), default=None)
+    witness = None if broken is None else asking.witnesses[broken]
+    probes = tuple(asking.probes)
+    return Radius(wanted, predicted, name, low, high, witness, probes, time.monotonic() - began, reason)
+
+
+def _first(given: Number | None, values: np.ndarray, clip: Clip | None) -> Fraction:
+    """Return the radius to begin with, a short decimal."""
+    if given is not None:
+        eps = exact(given, "first")
+        if eps <= 0:
+            raise UsageError(f"first is {given}", remedy="give a radius above 0, as 1/255")
+        return eps
+    low, high = (float(values.min()), float(values.max())) if clip is None else map(_number, clip)
+    span = high - low if high > low else max(1.0, abs(high))
+    return Fraction(f"{span / STEPS:.3g}")
+
+
+def _number(side: Any) -> float:
+    return float(np.max(np.abs(np.asarray(side, dtype=np.float64)))) if np.ndim(side) else float(exact(side, "clip"))
