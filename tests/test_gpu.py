@@ -169,4 +169,6 @@ def test_a_run_stays_within_its_cap(demo: dict[str, tuple[Path, Path, Instance]]
     assert verdict.status == "unsat"
     assert 0 < verdict.stats.peak_memory < 1 << 30
     assert verdict.stats.peak_host_memory > verdict.stats.peak_memory / 1024
-    assert len(torch.empty(1 << 31, dtype=torch.uint8, device=CUDA)) == 1 << 31  # what was capped is so no more
+    more = (1 << 30) + (1 << 26)  # than the cap, which is there no more
+    if torch.cuda.mem_get_info(CUDA)[0] > 2 * more:  # other processes may have the rest
+        assert len(torch.empty(more, dtype=torch.uint8, device=CUDA)) == more
