@@ -119,18 +119,19 @@ def test_targets_that_are_easy_are_dropped_first(always: None, monkeypatch: pyte
     found = rooted(problem)
     assert found is not None
     root, bounds = found
-    assert sorted(bounds.domains.target.tolist()) == list(range(len(problem.disjuncts)))
-    order = bounds.domains.target.argsort()
-    plain = Beta().whole(root, torch.zeros(len(order), dtype=torch.float64), Deadline(), Clock())
-    proved = bounds.domains.bound[order] > 0
-    assert bool((proved | (bounds.domains.bound[order] >= plain.domains.bound - 1e-6)).all())
+    # In the order of the targets: what is handed over with boxes looks a target's bound up by its number.
+    assert bounds.domains.target.tolist() == list(range(len(problem.disjuncts)))
+    plain = Beta().whole(root, torch.zeros(len(problem.disjuncts), dtype=torch.float64), Deadline(), Clock())
+    proved = bounds.domains.bound > 0
+    assert proved.tolist() != sorted(proved.tolist(), reverse=True)  # else any order would do
+    assert bool((proved | (bounds.domains.bound >= plain.domains.bound - 1e-6)).all())
 
 
 def _mixed(problem: Problem) -> bool:
     root = build_root(problem, CPU, roots.Schedule(0), Deadline())
     assert root is not None
     proved = Beta()._by_graph(root, Clock()).domains.bound > 0
-    return bool(proved.any()) and not bool(proved.all())
+    return proved.tolist() != sorted(proved.tolist(), reverse=True)  # an easy target behind one that is not
 
 
 def test_time_that_runs_out_leaves_what_forms_gave(always: None, monkeypatch: pytest.MonkeyPatch) -> None:

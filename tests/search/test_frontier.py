@@ -14,6 +14,7 @@ from torch import Tensor
 
 from netproof.bounds.domains import Domains, split
 from netproof.core.batch import concatenate
+from netproof.search import frontier as frontier_module
 from netproof.search.frontier import Frontier
 from netproof.search.lp_turns import is_below
 from support.problems import plain_domains as domains
@@ -185,14 +186,14 @@ def test_where_too_much_waits_it_takes_less_and_then_the_nearest_to_a_proof_go_f
 
 
 class Refusing:
-    """Lets the n-th call of a method of the frontier fail for want of memory, once."""
+    """Lets calls of a method of the frontier fail for want of memory: the n-th, and some after it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str, at: int = 1) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str, at: int = 1, times: int = 1) -> None:
         self.calls, real = 0, getattr(Frontier, name)
 
         def call(frontier: Frontier[Domains], *args: Any, **more: Any) -> Any:
             self.calls += 1
-            if self.calls == at:
+            if at <= self.calls < at + times:
                 raise torch.OutOfMemoryError("a full device")
             return real(frontier, *args, **more)
 
@@ -210,6 +211,24 @@ def test_memory_that_runs_out_loses_nothing(name: str, at: int, monkeypatch: pyt
     popped = []
     while len(frontier):
         popped.append(frontier.pop(40))
+    back = concatenate(popped)
+    assert refusing.calls > at
+    assert same(back.select(back.bound.argsort()), everything.select(everything.bound.argsort()))
+
+
+@pytest.mark.parametrize("at", [1, 3, 6])
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_memory_that_runs_out_in_the_middle_of_a_pop_loses_nothing(
+    at: int, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when it does so again: what is moved into the gaps is moved as a whole or not at all."""
+    everything = with_bounds([float(v) for v in torch.randperm(300, generator=torch.Generator().manual_seed(2))])
+    monkeypatch.setattr(frontier_module, "MOVED", 1)  # row by row
+    refusing = Refusing(monkeypatch, "_rooms", at, times)
+    frontier = Frontier(everything)
+    popped = []
+    while len(frontier):
+        popped.append(frontier.pop(30))
     back = concatenate(popped)
     assert refusing.calls > at
     assert same(back.select(back.bound.argsort()), everything.select(everything.bound.argsort()))

@@ -77,7 +77,7 @@ class Bounder(ABC):
 
     @abstractmethod
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        """Bound the whole input set under a root that is there already, one domain per target."""
+        """Bound the whole input set under a root that is there already, one domain per target, in their order."""
 
     def tighter(self, root: Root, deepen: Deepen | None, deadline: Deadline) -> Root | None:
         """Return a root with better bounds of the neurons, for more time; None where there is none to be had."""

@@ -57,7 +57,8 @@ class Beta(Bounder):
         rest = (~easy).nonzero()[:, 0]
         climb = Climb(Schedule(self.root_steps, self.rate), with_margin(threshold[rest]), deadline)
         hard = self._bound(root, first.domains.select(rest), climb, clock)
-        return root, Bounds.joined([first.select(easy.nonzero()[:, 0]), hard])
+        found = Bounds.joined([first.select(easy.nonzero()[:, 0]), hard])
+        return root, found.select(found.domains.target.argsort())  # others ask for a target's by its number
 
     def _by_graph(self, root: Root, clock: Clock) -> Bounds:
         """Bound every target with the slopes to start from, by the graph itself."""

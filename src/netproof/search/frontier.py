@@ -201,7 +201,7 @@ class Frontier(Generic[P]):
     def pop(self, n: int, *, best: bool = False) -> P:
         """Remove and return the n sub-domains with the least bounds; with `best`, those nearest to a proof.
 
-        Fewer, where the memory of the device does not do for so many.
+        Fewer, where the memory of the device is too small for so many.
         """
         while True:
             try:
@@ -232,9 +232,8 @@ class Frontier(Generic[P]):
 
     def take_out(self, which: Callable[[P], Tensor]) -> list[P]:
         """Remove every sub-domain that `which` names by a mask (domain,), wherever it is, and return them."""
-        mask = which(self.domains)
-        gone = [self.domains.select(mask)]
-        self.keep(~mask)
+        here = which(self.domains)
+        gone = [self.domains.select(here)]
         left: list[_Part] = []
         for held in self._waiting:
             part = self._keeper.bring_back(held.held)
@@ -245,6 +244,7 @@ class Frontier(Generic[P]):
             gone.append(part.select(mask))
             if not bool(mask.all()):
                 left.append(self._kept(part.select(~mask)))
+        self.keep(~here)
         self._waiting = left
         return gone
 
@@ -274,20 +274,25 @@ class Frontier(Generic[P]):
         self._store = self.domains.map(lambda t: torch.cat([t, t.new_empty(room, *t.shape[1:])]))
 
     def _remove(self, index: Tensor) -> None:
-        """Fill the places `index` (n,), all distinct, with the last sub-domains; done twice it is the same."""
+        """Fill the places `index` (n,), all distinct, with the last sub-domains.
+
+        All memory that this takes is there before anything is written: what stops in the middle would lose some.
+        """
         left = self._count - len(index)
         gone = torch.zeros(self._count, dtype=torch.bool, device=index.device)
         gone[index] = True
         holes, movers = gone[:left].nonzero()[:, 0], (~gone[left:]).nonzero()[:, 0] + left
         size = max(1, MOVED // max(1, self._store.bytes_each))
 
-        def move() -> None:
-            for to, by in zip(holes.split(size), movers.split(size), strict=True):
-                for t in self._store.tensors():
-                    t[to] = t[by]
-
-        self._retry(move)
+        rooms = self._retry(partial(self._rooms, min(size, len(holes))))
+        for to, by in zip(holes.split(size), movers.split(size), strict=True):
+            for t, room in zip(self._store.tensors(), rooms, strict=True):
+                t.index_copy_(0, to, torch.index_select(t, 0, by, out=room[: len(by)]))
         self._count = left
+
+    def _rooms(self, rows: int) -> list[Tensor]:
+        """Return room for so many sub-domains on their way from one place to another."""
+        return [t.new_empty(rows, *t.shape[1:]) for t in self._store.tensors()]
 
     def _retry(self, move: Callable[[], T]) -> T:
         """Do something that changes nothing if it fails; a second time with memory given back."""
@@ -315,8 +320,7 @@ class Frontier(Generic[P]):
     def _put_away(self, domains: P) -> None:
         """Let sub-domains wait that the device has no room for at all."""
         size = max(1, MOVED // max(1, domains.bytes_each))
-        for at in range(0, len(domains), size):
-            self._waiting.append(self._kept(domains.select(slice(at, at + size))))
+        self._waiting += [self._kept(domains.select(slice(at, at + size))) for at in range(0, len(domains), size)]
         self._watch()
 
     def _kept_of(self, index: Tensor) -> _Part:

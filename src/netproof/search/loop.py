@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,6 +42,14 @@ from netproof.search.rounds import Rounds
 SHARE = 8  # past n sub-domains, a round takes at most one in so many of the open ones
 GRAIN = 1e-2  # bounds in the same step of this size count as equal, and the deeper sub-domain goes first
 POINTS = 64  # minimisers tried per batch, those of the worst bounds: far cheaper than bounding it
+
+
+class _Moves(NamedTuple):
+    """What is open, ready to go under a new root."""
+
+    root: Root
+    whole: Bounds  # of the whole set, one for each target
+    carried: list[tuple[Domains, Domains]] | None  # what is open under it and what is dropped; None: from the start
 
 
 class Search(Rounds[Domains]):
@@ -132,38 +141,45 @@ class Search(Rounds[Domains]):
         bounder, account = self._method.bounder, self._effort.tightening
         account.pay(cost, self._effort.bounded)
         given = bounder, self._method.brancher, root, self._effort, self._deadline, self._clock
+        moves = None
         try:
             new = with_less(lambda: tighter_root(*given), self._device)
-            if new is not None:
-                self._carry_over(root, new, frontier)
-        except DeviceError:  # the search goes on under the root that it has
-            new = None
-        account.over = account.over or new is None
+            moves = None if new is None else self._prepared(root, new, frontier)
+        except DeviceError:  # nothing has changed yet: the search goes on under the root that it has
+            pass
+        if moves is not None:
+            self._carry_over(moves, frontier)
+        account.over = account.over or moves is None
         self._stats.seconds["root"] += time.monotonic() - began - (self._clock.confirm - confirmed)
 
-    def _carry_over(self, root: Root, new: Root, frontier: Frontier[Domains]) -> None:
-        """Go under a new root with what is open; nothing has changed where memory runs out before that."""
-        open_targets = torch.cat([part.target.to(self._device) for part in frontier.summaries()]).unique()
+    def _prepared(self, root: Root, new: Root, frontier: Frontier[Domains]) -> _Moves:
+        """Return what a new root says of the whole set, and what is open as it is under it; changes nothing."""
         bounder, given = self._method.bounder, (self._deadline, self._clock)
         whole = with_less(lambda: bounder.whole(new, self._thresholds(), *given), self._device)
         # A search of some sub-domains must not go beyond them: it carries over all that it has.
         few = self._start is not None or (len(frontier) <= self._method.batch and not frontier.waiting)
-        carried = (
-            with_less(lambda: [repack(part, root, new) for part in frontier.everything()], self._device) if few else []
-        )
+        if not few:
+            return _Moves(new, whole, None)
+        carried = with_less(lambda: [repack(part, root, new) for part in frontier.everything()], self._device)
+        return _Moves(new, whole, carried)
+
+    def _carry_over(self, moves: _Moves, frontier: Frontier[Domains]) -> None:
+        """Go under a new root with what is open."""
+        new, whole, carried = moves
+        open_targets = torch.cat([part.target.to(self._device) for part in frontier.summaries()]).unique()
         self._effort.under_new_root()
         before, searched, slopes = self._whole_bound, frontier.lower_bound, whole.domains.slopes
         whole = whole.select(open_targets)
         self._whole_bound, self._whole_slopes = float(whole.domains.bound.min()), slopes
         self._effort.tightening.judge(before, self._whole_bound, searched)
-        for _, covered in carried:
+        for _, covered in carried or []:
             self._ledger.drop(covered)
-        if not few:
+        if carried is None:
             self._ledger.restart(open_targets)
         self._go_under(new)
         none = whole.domains.select(slice(0, 0))
-        self._begin_with(none if few else with_less(lambda: self._filter(whole), self._device))
-        for moved, _ in carried:
+        self._begin_with(with_less(lambda: self._filter(whole), self._device) if carried is None else none)
+        for moved, _ in carried or []:
             self._bound_again(moved)
         frontier.discard()
 

@@ -38,7 +38,7 @@ class Rounds(ABC, Generic[P]):
         self._chunk = 1  # sub-domains bounded at once
         self._room: int | None = None  # sub-domains that the device may hold; None: as many as there are
         self._pace = Pace(work.deadline)  # of rounds, by what they pick
-        self._most: int | None = None  # sub-domains picked per round, where memory does not do for more
+        self._most: int | None = None  # sub-domains picked per round, where memory is too small for more
 
     # --- what a search says of itself ---
 
@@ -111,7 +111,7 @@ class Rounds(ABC, Generic[P]):
         self._after_round(frontier)
 
     def _children(self, picked: P, frontier: Frontier[P]) -> P | None:
-        """Split what was picked; where memory does not do for it, it is open again, and half as many are picked."""
+        """Split what was picked; where memory is too small for that, it is open again, and half as many are picked."""
         try:
             return self._split(picked, len(frontier))
         except Exception as error:

@@ -8,7 +8,7 @@ Which, is said by a bound of the whole set: one of the two is the line that it r
 So at every x there is an e at which the enveloped network, with s·h + e in place of g(h), has the values of the real
 one: what holds for all x and e of a box holds for the network. e is more input, and all that is left is affine or a
 hinge. What a search of it pays for, then, are the hinges, however many products and exponentials lie between them; and
-it has all that is there for such networks: the condensed form, LPs, tighter roots.
+it has the condensed form and the tighter roots of such networks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Enveloped:
     """The problem of the enveloped network, with every input first and then the e of all nodes, as one vector."""
 
     problem: Problem
-    known: Intervals  # bounds that hold of its nodes, float64, on the root's device
+    # Bounds of its nodes, float64, on the root's device: at every x with the e that makes it the network, which is all
+    # that a proof is about, and not at every e of the box.
+    known: Intervals
     inputs: tuple[int, ...]  # the shape of the network's own input
 
     def points(self, points: Tensor) -> Tensor:

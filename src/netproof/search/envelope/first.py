@@ -3,7 +3,7 @@
 Where most of what a bound loses is lost at hinges, these are what is worth splitting. Then the enveloped network
 (`bounds/neurons/envelope.py`) is searched first, for each target with the planes that its bound rests on: a sub-domain
 of it costs as much as one of a network of these hinges alone, a thousandth where they lie between products of matrices.
-That search ends by itself: in a proof, in leaves that an LP does not decide, or at a point where the enveloped network
+That search ends by itself: in a proof, with leaves that stay open (it has no LP), or at a point where the enveloped network
 breaks the property and the real one does not. What it did not prove is searched as always.
 """
 
@@ -24,6 +24,7 @@ from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.record import NOTHING
 from netproof.core.forms import Interval
 from netproof.core.verdict import Witness
+from netproof.errors import DeviceError
 from netproof.search.effort import ELSEWHERE
 from netproof.search.goals import Goal, Judge
 from netproof.search.loop import Search
@@ -45,8 +46,12 @@ class EnvelopeFirst(Search):
             found = enveloped(root, domain.slopes[0], bounds.coef[place])
             goal = _Beneath(self._goal, root, found, domain.target)
             search = _Enveloped(found.problem.select(domain.target.cpu()), self._method, goal, self._work)
-            proved[place] = max(float(proved[place]), search.run().bounds[0])
-            search.discard()
+            try:
+                proved[place] = max(float(proved[place]), search.run().bounds[0])
+            except DeviceError:  # it has no room: the network itself may have
+                break
+            finally:
+                search.discard()
         return replace(bounds, domains=replace(bounds.domains, bound=proved))
 
     def _is_due(self, root: Root, bounds: Bounds) -> bool:
