@@ -20,7 +20,7 @@ def without_ties(network: AnyNetwork, property: Property) -> Property:
     left = tuple(disjunct for disjunct in property.disjuncts if not _never(disjunct, same))
     if len(left) == len(property.disjuncts):
         return property
-    return replace(property, disjuncts=left, vacuous=property.vacuous or EQUAL)
+    return replace(property, disjuncts=left, vacuous=property.vacuous or ("" if left else EQUAL))
 
 
 def _never(disjunct: Disjunct, same: Sequence[int]) -> bool:

@@ -3,8 +3,8 @@
 Where most of what a bound loses is lost at hinges, these are what is worth splitting. Then the enveloped network
 (`bounds/neurons/envelope.py`) is searched first, for each target with the planes that its bound rests on: a sub-domain
 of it costs as much as one of a network of these hinges alone, a thousandth where they lie between products of matrices.
-That search ends by itself: in a proof, with leaves that stay open (it has no LP), or at a point where the enveloped network
-breaks the property and the real one does not. What it did not prove is searched as always.
+That search ends by itself: in a proof, with leaves that stay open (it has no LP), or at a point where the enveloped
+network breaks the property and the real one does not. What it did not prove is searched as always.
 """
 
 from __future__ import annotations
