@@ -52,7 +52,10 @@ def matrix_norm(matrix: Tensor) -> Tensor:
     most = float(matrix.abs().max())
     if most == 0.0:
         return matrix.new_zeros(())
-    scale = 2.0 ** math.frexp(most)[1]
+    exponent = math.frexp(most)[1]
+    if exponent > 1023 or not math.isfinite(most):
+        return matrix.new_full((), math.inf)
+    scale = 2.0**exponent
     matrix = matrix / scale
     # The norm of what `power` is off by is at most `missed`.
     power, missed = matrix @ matrix.mT, rounding(_sums(matrix.abs() @ matrix.abs().mT), matrix.shape[-1])

@@ -23,6 +23,8 @@ from netproof.numerics import enlarged, lowered
 
 Generators = Windowed | Dense
 
+# Squares of errors, and products with them, may vanish: all that is lost so is far below this.
+UNDERFLOW = 1e-100
 AT_ONCE = 1 << 26  # entries of windows of which something as large is computed: 512 MiB
 
 
@@ -39,7 +41,7 @@ class Zonotope:
     def of(cls, centre: Tensor, error: Tensor, length: Tensor | None, generators: Mapping[int, Generators]) -> Zonotope:
         """Make forms whose error is bounded entry by entry and, if it is known, by its length."""
         whole = enlarged(torch.linalg.vector_norm(error))
-        length = whole if length is None else torch.minimum(length, whole)
+        length = (whole if length is None else torch.minimum(length, whole)) + UNDERFLOW
         return cls(centre, torch.minimum(error, length), length, generators)
 
     @cached_property

@@ -10,8 +10,10 @@ from torch import Tensor
 
 def are_equal(one: Any, other: Any) -> bool:
     """Say whether two ops compute the same of the same inputs; an op without declared parts is like no other."""
-    if type(one) is not type(other):
-        return False
+    if one is other:
+        return True
+    if type(one) is not type(other) or getattr(one, "radius", None) is not None:
+        return False  # numbers with a radius stand for others near them, which may differ
     parts = [getattr(op, "__dataclass_fields__", None) for op in (one, other)]
     return parts[0] is not None and all(_equal(getattr(one, name), getattr(other, name)) for name in parts[0])
 

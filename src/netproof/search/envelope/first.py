@@ -47,7 +47,9 @@ class EnvelopeFirst(Search):
             goal = _Beneath(self._goal, root, found, domain.target)
             search = _Enveloped(found.problem.select(domain.target.cpu()), self._method, goal, self._work)
             try:
-                proved[place] = max(float(proved[place]), search.run().bounds[0])
+                outcome = search.run()
+                if outcome.proved[0] == 1:  # a bound counts only where all of the set is covered
+                    proved[place] = max(float(proved[place]), outcome.bounds[0])
             except DeviceError:  # it has no room: the network itself may have
                 break
             finally:
