@@ -89,8 +89,8 @@ MUTANTS = (
     Mutant(
         "remove-the-wrong-ones",
         "search/frontier.py",
-        "                    t[to] = t[by]\n",
-        "                    pass\n",
+        "                t.index_copy_(0, to, torch.index_select(t, 0, by, out=room[: len(by)]))\n",
+        "                pass\n",
         "only what was taken is removed",
         FRONTIER,
     ),

@@ -154,9 +154,9 @@ REFUSED: dict[str, tuple[Callable[[], Model], str]] = {
         lambda: Model((4,), 16).add("ScatterND", "x", np.asarray([[1]]), np.float32([5]), reduction="mul"),
         "its reduction 'mul'",
     ),
-    "condition": (
+    "integers from the input": (
         lambda: Model((4,), 13).add("Cast", "x", to=TensorProto.INT64, out="i").add("GatherElements", "x", "i"),
-        "Cast",
+        "GatherElements: it computes with integers that depend on the network's input",
     ),
     "einsum of three": (
         lambda: Model((2, 2), 13).add("Einsum", "x", "x", "x", equation="ij,jk,kl->il"),
