@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 import torch
 
+from netproof.core.machine.allowance import NO_CAPS, allowing
 from netproof.demo import Instance, copy_data
 from support import own_converters  # noqa: F401 (before a test module adds converters of its own)
 
@@ -31,6 +33,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(no_gpu)
         if item.get_closest_marker("benchmark") and not os.environ.get(BENCHMARKS):
             item.add_marker(no_benchmarks)
+
+
+@pytest.fixture(autouse=True)
+def _memory_of_its_own() -> Iterator[None]:
+    """Give each test a whole allowance: one that lets memory run out must not leave less to the next."""
+    with allowing(NO_CAPS):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -154,12 +154,7 @@ class LpTurns:
         return concatenate([self._bounded(part, deadline, clock) for part in parts])
 
     def _parents(self, domains: Domains) -> Domains:
-        """Return the distinct parents, with the root's bounds: a child's do not hold there.
-
-        None of those in boxes: a parent would have to keep its box, and `is_below` to compare it.
-        """
-        if domains.inside.shape[1]:
-            return domains.select(slice(0, 0))
+        """Return the distinct parents in their targets' boxes, with the root's bounds: a child's do not hold there."""
         inner = domains.select(domains.depth > 0)
         if len(inner) == 0:
             return inner
