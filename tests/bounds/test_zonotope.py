@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -24,6 +25,8 @@ from netproof.model.nonlinear.smooth import Sigmoid
 from netproof.model.ops import Input
 from netproof.problem.problem import InputSet
 from support.image_graphs import ImageGraph, image_graph
+from support.rational import exact as exact_numbers
+from support.rational import exact_values
 
 CPU = torch.device("cpu")
 SEEDS = range(40)
@@ -130,6 +133,42 @@ def test_rounding_is_charged(seed: int, radius: float) -> None:
             assert all(Fraction(low) <= v <= Fraction(high) for v, low, high in zip(values, *sides, strict=True))
 
 
+def within(truth: list[np.ndarray], found: list[Interval]) -> bool:
+    """Whether exact values of all nodes lie within their bounds."""
+    sides = ((values, *map(exact_numbers, bound)) for values, bound in zip(truth, found, strict=True))
+    return all(bool(((low <= values) & (values <= high)).all()) for values, low, high in sides)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("radius", [0.0, 1e-13])
+def test_rounding_of_convolutions_is_charged(seed: int, radius: float) -> None:
+    """Through a chain of them, by windows: what is exact lies within, of every node."""
+    graph = chain(seed, side=6, strides=(1, 2, 1))
+    region = box(graph, radius, seed)
+    _, found = bounded(graph, region)
+    for point in (region.lower, region.upper):
+        assert within(exact_values(graph, exact_numbers(point)), found)
+
+
+@pytest.mark.parametrize("small", [(1e-200, 1e-200), (1e-37,) * 10])
+def test_errors_never_vanish(small: tuple[float, ...]) -> None:
+    """What is 0 by underflow, its error's square too, is 3 again behind what makes it large."""
+    made = ImageGraph(0, side=3)
+    last = 0
+    for factor in (*small, *(1 / factor for factor in small)):
+        shape = made.nodes[last].shape
+        kernel = Kernel(
+            torch.full((1, shape[1], 1, 1), factor, dtype=torch.float64), (1, 1), (0, 0), (1, 1), 1, shape[1:]
+        )
+        last = made.add(Conv(kernel, None, shape, (1, *kernel.result)), last)
+    graph = Graph(tuple(made.nodes)).to(CPU, torch.float64)
+    point = torch.full(graph.input.shape, 1.5, dtype=torch.float64)
+    _, found = bounded(graph, Region.of(InputSet(point, point), CPU, torch.float64))
+    truth = exact_values(graph, exact_numbers(point))
+    assert float(truth[-1][0]) == pytest.approx(3.0)
+    assert within(truth, found)
+
+
 def test_what_a_layer_is_off_by_goes_through_the_next() -> None:
     """A layer that cancels to nothing but rounding, and one after it that rounds nothing."""
     made = torch.Generator().manual_seed(0)
@@ -211,11 +250,11 @@ def test_batches_are_few_in_a_chain() -> None:
     assert len(forms._forms[len(graph.nodes) - 1].generators) <= 2
 
 
-def chain(seed: int) -> Graph:
+def chain(seed: int, side: int = 14, strides: tuple[int, ...] = (1, 2, 1, 1)) -> Graph:
     """Convolutions and ReLUs in turn, one of them with a stride."""
-    made = ImageGraph(seed)
+    made = ImageGraph(seed, side)
     last = 0
-    for stride in (1, 2, 1, 1):
+    for stride in strides:
         shape = made.nodes[last].shape
         weight = made.normal(3, shape[1], 3, 3) / (9 * shape[1]) ** 0.5
         kernel = Kernel(weight, (stride, stride), (1, 1), (1, 1), 1, shape[1:])

@@ -96,4 +96,20 @@ MUTANTS = (
         "what is cut off the weights counts too",
         ("bounds/test_zonotope_errors.py",),
     ),
+    Mutant(
+        "forward-errors-vanish",
+        "bounds/zonotope/zonotope.py",
+        "torch.minimum(length, whole)) + UNDERFLOW\n",
+        "torch.minimum(length, whole))\n",
+        "the square of a small error is 0, and what multiplies that error later is not",
+        FORWARD,
+    ),
+    Mutant(
+        "forward-norm-vanishes",
+        "bounds/zonotope/norms.py",
+        "with_vanishing(enlarged(largest ** (0.5**SQUARINGS / 2.0) * scale))",
+        "enlarged(largest ** (0.5**SQUARINGS / 2.0) * scale)",
+        "below the normal numbers a norm is rounded by more than its share",
+        ("bounds/test_zonotope_errors.py",),
+    ),
 )

@@ -237,9 +237,29 @@ def test_what_holds_is_proved_by_the_envelope(seed: int, monkeypatch: pytest.Mon
 def test_what_is_broken_is_not_proved(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(seed, 0.1, room=-0.02)
     monkeypatch.setattr(first, "ELSEWHERE", 1.1)
-    outcome, _ = searched(problem, seconds=2.0)
+    made: list[Root] = []
+    monkeypatch.setattr(first, "enveloped", lambda root, *how: made.append(root) or enveloped(root, *how))
+    outcome, _ = searched(problem, seconds=1.0)
+    assert made
     assert outcome.status != "proved"
     assert outcome.bounds[0] <= float(values_at(problem, random_points(problem, 4000, seed)).min())
+
+
+@pytest.mark.usefixtures("graphs_only")
+def test_a_search_that_does_not_cover_the_set_proves_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However good the bounds are of what is left: here all children are lost on the way."""
+    asked: list[Outcome] = []
+    run = first._Enveloped.run
+    monkeypatch.setattr(first, "ELSEWHERE", 1.1)
+    monkeypatch.setattr(first._Enveloped, "_bound", lambda self, parts: parts.select(slice(0, 0)))
+    monkeypatch.setattr(first._Enveloped, "run", lambda self: asked.append(run(self)) or asked[-1])
+    monkeypatch.setattr(EnvelopeFirst, "_run_rounds", lambda self: None)  # what follows is the search as always
+    problem = problem_of(1, 0.5, room=0.08, sharp=0.1)
+    outcome, stats = searched(problem)
+    assert stats.rounds > 0
+    assert [(lost.proved, lost.bounds) for lost in asked] == [((0,), (float("inf"),))]
+    assert outcome.proved == (0,)
+    assert outcome.bounds[0] <= float(values_at(problem, random_points(problem, 4000, 1)).min())
 
 
 @pytest.mark.usefixtures("graphs_only")
