@@ -10,11 +10,11 @@ import torch
 
 import netproof
 from netproof.bounds import beta
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Bounds, Clock
 from netproof.bounds.beta import Beta
 from netproof.bounds.linear.graph_net import GraphNet
-from netproof.bounds.neurons import each
-from netproof.bounds.neurons import root as roots
+from netproof.bounds.neurons import each, worth
 from netproof.bounds.neurons.root import Root, build_root, forward_root
 from netproof.bounds.record import Source
 from netproof.core.deadline import Deadline
@@ -54,10 +54,9 @@ def problem_of(seed: int, eps: float) -> Problem:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every rung be worth it, however small the network."""
-    for name in ("FORWARD_WORTH", "FORWARD_FIRST", "CONDENSING_WORTH", "LITTLE"):
-        monkeypatch.setattr(roots, name, 0)
-    monkeypatch.setattr(roots, "OPEN", 1)
-    monkeypatch.setattr(each, "ONE_SIDE_WORTH", 0)
+    for name in ("FORWARD_WORTH", "FORWARD_FIRST", "CONDENSING_WORTH", "LITTLE", "ONE_SIDE_WORTH"):
+        monkeypatch.setattr(worth, name, 0)
+    monkeypatch.setattr(worth, "OPEN", 1)
 
 
 def rooted(problem: Problem, deadline: Deadline | None = None) -> tuple[Root, Bounds] | None:
@@ -71,7 +70,7 @@ def test_bounds_by_forms_hold(always: None, seed: int) -> None:
     problem = problem_of(seed, 0.05)
     cheap = forward_root(problem, CPU, Deadline())
     assert cheap is not None
-    full = build_root(problem, CPU, roots.Schedule(0), Deadline(), cheap.confirmed)
+    full = build_root(problem, CPU, Schedule(0), Deadline(), cheap.confirmed)
     assert full is not None
     assert any(bool((sources == Source.FORWARD).any()) for sources in cheap.sources)
     values = problem.graph.to(CPU, torch.float64).values(sample(problem, 300, seed).double())
@@ -85,7 +84,7 @@ def test_bounds_by_forms_hold(always: None, seed: int) -> None:
 def test_one_side_first_leaves_much_the_same_neurons_open(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """A settled neuron's other side stays looser, which later intervals may show; both roots hold."""
     problem = problem_of(seed, 0.05)
-    plain = build_root(problem, CPU, roots.Schedule(0), Deadline())
+    plain = build_root(problem, CPU, Schedule(0), Deadline())
     passes: list[int] = []
     bound = each.bound_places
 
@@ -94,8 +93,8 @@ def test_one_side_first_leaves_much_the_same_neurons_open(monkeypatch: pytest.Mo
         return bound(net, places, *rest)
 
     monkeypatch.setattr(each, "bound_places", counted)
-    monkeypatch.setattr(each, "ONE_SIDE_WORTH", 0)
-    sides = build_root(problem, CPU, roots.Schedule(0), Deadline())
+    monkeypatch.setattr(worth, "ONE_SIDE_WORTH", 0)
+    sides = build_root(problem, CPU, Schedule(0), Deadline())
     assert plain is not None
     assert sides is not None
     assert len(passes) > len(sides.layers)
@@ -128,7 +127,7 @@ def test_targets_that_are_easy_are_dropped_first(always: None, monkeypatch: pyte
 
 
 def _mixed(problem: Problem) -> bool:
-    root = build_root(problem, CPU, roots.Schedule(0), Deadline())
+    root = build_root(problem, CPU, Schedule(0), Deadline())
     assert root is not None
     proved = Beta()._by_graph(root, Clock()).domains.bound > 0
     return proved.tolist() != sorted(proved.tolist(), reverse=True)  # an easy target behind one that is not
@@ -150,8 +149,8 @@ def test_verdicts_are_those_without_rungs(
     net, x = network(seed), torch.rand(1, 2, 10, 10, generator=torch.Generator().manual_seed(seed))
     asked = {"spec": linf_ball(x, eps), "label": int(net(x).argmax())}
     with_rungs = netproof.verify(net, **asked, device="cpu", timeout=60)
-    monkeypatch.setattr(roots, "FORWARD_FIRST", 1 << 60)
-    monkeypatch.setattr(roots, "FORWARD_WORTH", 1 << 60)
-    monkeypatch.setattr(roots, "CONDENSING_WORTH", 1 << 60)
+    monkeypatch.setattr(worth, "FORWARD_FIRST", 1 << 60)
+    monkeypatch.setattr(worth, "FORWARD_WORTH", 1 << 60)
+    monkeypatch.setattr(worth, "CONDENSING_WORTH", 1 << 60)
     without = netproof.verify(net, **asked, device="cpu", timeout=60)
     assert with_rungs.status == without.status
