@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from netproof import arguments
+from netproof.bounds.linear.memory import said_plainly
 from netproof.core.cpu import available_cpus, look_around, threads_for
 from netproof.core.deadline import Deadline
 from netproof.core.machine import gpu, host
@@ -226,10 +227,11 @@ class Run:
         """Gather evidence the way the method does, or by an attack alone, and say what follows from it."""
         evidence = self.evidence = Evidence(network, property)
         gather = Gather(self, evidence, network, property)
-        if problems and only_attack:
-            gather.only_attack(problems)
-        elif problems:
-            gather.run(problems, attack)
+        with said_plainly():
+            if problems and only_attack:
+                gather.only_attack(problems)
+            elif problems:
+                gather.run(problems, attack)
         verdict = evidence.verdict(self.stats, cancelled=self.deadline.cancelled)
         if verdict.reason == CONTRADICTION:
             verdict = save_case(verdict, network, property, self.info.name, self.options, self.seed)
@@ -253,7 +255,8 @@ class Run:
         self.prepare(network, problems, loaded=isinstance(model, Network))
         search = build_method("auto", self.options, self.device)
         report = self.report(0, len(problems))
-        found = output_ranges(problems, method, search, self.device, self.threads, self.deadline, report)
+        with said_plainly():
+            found = output_ranges(problems, method, search, self.device, self.threads, self.deadline, report)
         if any(row.inputs and not row.coefs for disjunct in property.disjuncts for row in disjunct.rows):
             return replace(found, exact=False, reason=found.reason or "constraints among inputs play no part")
         return found

@@ -11,8 +11,11 @@ import torch
 import netproof
 from netproof.bounds import beta
 from netproof.bounds.ascent import Schedule
-from netproof.bounds.base import Bounds, Clock
+from netproof.bounds.base import Bounds, Clock, root_domains
 from netproof.bounds.beta import Beta
+from netproof.bounds.confirm import confirm
+from netproof.bounds.domains import Domains
+from netproof.bounds.dual import DualPoint
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.neurons import each, worth
 from netproof.bounds.neurons.root import Root, build_root, forward_root
@@ -129,8 +132,27 @@ def test_targets_that_are_easy_are_dropped_first(always: None, monkeypatch: pyte
 def _mixed(problem: Problem) -> bool:
     root = build_root(problem, CPU, Schedule(0), Deadline())
     assert root is not None
-    proved = Beta()._by_graph(root, Clock()).domains.bound > 0
+    first = Beta()._by_graph(root, Deadline(), Clock())
+    assert first is not None
+    proved = first.domains.bound > 0
     return proved.tolist() != sorted(proved.tolist(), reverse=True)  # an easy target behind one that is not
+
+
+def test_a_pass_of_the_graph_ends_at_the_deadline() -> None:
+    """Target by target here, with a look at the clock before each."""
+    problem = problem_of(0, 0.02)
+    root = build_root(problem, CPU, Schedule(0), Deadline())
+    assert root is not None
+    assert Beta()._by_graph(root, Deadline(0.0), Clock()) is None
+    asked: list[int] = []
+    parts = Domains.select
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Domains, "select", lambda self, index: asked.append(len(index)) or parts(self, index))
+        found = Beta()._by_graph(root, Deadline(), Clock())
+    assert asked == [1, 1, 1]
+    assert found is not None
+    whole = confirm(root.by_graph(), root_domains(root), DualPoint.of(root_domains(root)))
+    torch.testing.assert_close(found.domains.bound, whole.domains.bound, rtol=1e-12, atol=1e-12)
 
 
 def test_time_that_runs_out_leaves_what_forms_gave(always: None, monkeypatch: pytest.MonkeyPatch) -> None:

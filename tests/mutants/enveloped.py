@@ -59,8 +59,8 @@ MUTANTS = (
     Mutant(
         "envelope-half-covered",
         "search/envelope/first.py",
-        "                if outcome.proved[0] == 1:",
-        "                if True:",
+        "outcome.bounds[0] if outcome.proved[0] == 1 else -math.inf",
+        "outcome.bounds[0]",
         "the least bound of what a search has is one of the set only where it has all of it",
         ENVELOPE,
     ),

@@ -65,7 +65,7 @@ def refine(
     each = unstable if first is None else first[unstable].unique()
     lower, upper = found.lower.flatten().clone(), found.upper.flatten().clone()
     kept: list[Tensor] = []
-    for places in _in_time(each, bounder.chunk, deadline):
+    for places in in_time(each, bounder.chunk, deadline):
         value, by, slopes = bounder.bound(places)
         gained = torch.stack([value.lower > lower[places], value.upper < upper[places]])
         sources[:, places] = torch.where(gained, by, sources[:, places])
@@ -80,7 +80,7 @@ def refine(
     return Refined(sources) if deadline.expired or not kept else Refined(sources, each, torch.cat(kept, 1), first)
 
 
-def _in_time(places: Tensor, chunk: int, deadline: Deadline) -> Iterator[Tensor]:
+def in_time(places: Tensor, chunk: int, deadline: Deadline) -> Iterator[Tensor]:
     """Yield places (n,) chunk by chunk until the deadline; chunks that would last beyond it are smaller."""
     pace, done = Pace(deadline), 0
     while done < len(places) and not deadline.expired:

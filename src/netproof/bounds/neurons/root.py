@@ -204,6 +204,8 @@ def build_root(
     Of joined problems, on the box of each; what is linear on all of them stays unpacked. None when the deadline came
     first: from half a root nothing may be concluded.
     """
+    if deadline.expired:
+        return None
     members = []
     for i, part in enumerate([] if problem.own is None else problem.apart()):
         member = build_root(part, device, schedule, deadline, earlier[i : i + 1], deepen, parallel=parallel)
