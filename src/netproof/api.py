@@ -25,7 +25,7 @@ from netproof.core.machine import gpu, host
 from netproof.core.machine.allowance import allowance, allowing, read_caps
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.torch_state import engine_state
-from netproof.core.verdict import Stats, Verdict
+from netproof.core.verdict import Stats, Verdict, add_up
 from netproof.errors import UsageError
 from netproof.methods.build import build_method
 from netproof.methods.device import resolve_device
@@ -235,10 +235,7 @@ class Run:
         verdict = evidence.verdict(self.stats, cancelled=self.deadline.cancelled)
         if verdict.reason == CONTRADICTION:
             verdict = save_case(verdict, network, property, self.info.name, self.options, self.seed)
-        seconds = self.stats.seconds
-        seconds["total"] = self.elapsed()
-        known = sum(spent for phase, spent in seconds.items() if phase not in ("total", "other"))
-        seconds["other"] = max(0.0, seconds["total"] - known)
+        add_up(self.stats.seconds, self.elapsed())
         self.stats.peak_host_memory = host.peak()
         on_gpu = gpu.peak(self.device)
         self.stats.peak_memory = self.stats.peak_host_memory if on_gpu is None else on_gpu

@@ -272,7 +272,7 @@ def test_a_deadline_ends_a_step_in_the_middle_and_it_can_be_taken_again(
     graph = make()
     intervals, last = interval_bounds(graph, box(graph, 0.3, 0)), len(graph.nodes) - 1
     whole = Forward(intervals).bounds(last, Deadline())
-    monkeypatch.setitem(memory.A_SLICE, "cpu", 200)
+    monkeypatch.setitem(memory.A_SLICE, "cpu", 30)
     looks, forms = Looks(), Forward(intervals)
     sliced = forms.bounds(last, looks)
     assert looks.count > 4 * len(graph.nodes)

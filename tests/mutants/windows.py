@@ -58,9 +58,9 @@ MUTANTS = (
     ),
     Mutant(
         "forward-lines-taken-as-parallel",
-        "bounds/zonotope/steps.py",
-        "    bottom = torch.where(tilt > 0, down(bottom - up(tilt, 4)), bottom)\n",
-        "",
+        "relax/parallel.py",
+        "torch.where(tilt > 0, down(bottom - up(tilt, 4)), bottom)",
+        "bottom",
         "a lower line of another slope lies lower by the difference of the slopes",
         FORWARD,
     ),

@@ -21,6 +21,7 @@ AT_HAND = 0.4  # of the device's free memory, for sub-domains as they are search
 CPU_AT_HAND = 1 << 28  # bytes of these on a CPU, where those that wait are in the same memory
 A_SLICE = {"cpu": 1 << 20, "cuda": 1 << 26}  # numbers of many that are computed with one after the other: a tenth of a
 # second on a CPU core, so that the deadline is seen in time, and enough to keep a GPU busy
+A_CLIMB = 1 << 28  # entries of all nodes that are climbed at once, at most: more gains nothing and delays a deadline
 MOVED = 1 << 26  # bytes of sub-domains that are moved at a time
 WAITING = 0.4  # of the host's memory that is free or theirs, for sub-domains that wait
 SPARE, SPARE_PART = 1 << 29, 32  # bytes of the host's memory that stay free, or one in so many of all there are
@@ -71,6 +72,12 @@ def rows_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch.d
     sizes = [graph.nodes[i].size for i in graph.ancestors[start]]
     entries = 4 * sum(sizes) if grad else 8 * max(sizes)
     return max(1, budget(device) // (entries * dtype.itemsize))
+
+
+def graph_climbs_that_fit(graph: Graph, start: int, device: torch.device) -> int:
+    """Return how many bounds of node `start` may be climbed at once by the graph itself."""
+    entries = sum(graph.nodes[i].size for i in graph.ancestors[start])
+    return max(1, min(rows_that_fit(graph, start, device, torch.float32, grad=True), A_CLIMB // entries))
 
 
 def places_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch.dtype) -> int:

@@ -11,8 +11,9 @@ from netproof.bounds.linear.interval import Intervals
 from netproof.bounds.linear.memory import attempted, holds
 from netproof.bounds.windows.frame import Frame
 from netproof.bounds.windows.moves import image_sides, united
+from netproof.bounds.windows.onward import onward
 from netproof.bounds.zonotope.merge import merged
-from netproof.bounds.zonotope.steps import onward, through_affine, through_nonlinear
+from netproof.bounds.zonotope.steps import through_affine, through_nonlinear
 from netproof.bounds.zonotope.zonotope import Zonotope, generators_at
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.core.forms import Interval

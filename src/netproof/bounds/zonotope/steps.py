@@ -8,38 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from netproof.bounds.linear.coefficients import Dense
-from netproof.bounds.windows.frame import Frame, Places, correlated, transposed
-from netproof.bounds.windows.moves import (
-    HEIGHT,
-    WIDTH,
-    Move,
-    channels_among,
-    correlated_values,
-    image_sides,
-    negated,
-    same,
-    scaled,
-    transposed_values,
-)
+from netproof.bounds.windows.frame import Places
+from netproof.bounds.windows.moves import same, scaled
+from netproof.bounds.windows.onward import onward
 from netproof.bounds.windows.windowed import Windowed
 from netproof.bounds.zonotope.accurate import at_point
 from netproof.bounds.zonotope.norms import length_gain
 from netproof.bounds.zonotope.zonotope import Generators, Zonotope, generators_at, in_parts
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
-from netproof.model.affine import Scale, Sum
-from netproof.model.conv import Conv, ConvTranspose
 from netproof.model.graph import Node
-from netproof.model.moves import Concat, Index, Pad, Reshape
 from netproof.model.ops import Affine, Nonlinear
-from netproof.numerics import down, enlarged, few_roundings, rounding, up, with_vanishing
+from netproof.numerics import enlarged, few_roundings, rounding, up, with_vanishing
 from netproof.relax import relaxation_of
+from netproof.relax.parallel import parallel_lines
 
 
 def through_affine(node: Node, inputs: Sequence[Zonotope], deadline: Deadline) -> Zonotope:
@@ -74,12 +61,7 @@ def through_nonlinear(node: Node, x: Zonotope, h: Interval, deadline: Deadline) 
     """
     assert isinstance(node.op, Nonlinear)
     assert node.op.arity == 1
-    relaxation, flat = relaxation_of(node.op), h.flat
-    lines = relaxation.family(flat, proof=True).at(relaxation.parallel(flat))
-    slope, top = lines.upper_slope, lines.upper_intercept
-    bottom = torch.zeros_like(top) if lines.lower_intercept is None else lines.lower_intercept
-    tilt = (lines.lower_slope - slope).abs() * flat.magnitude  # where the lower line is not parallel after all
-    bottom = torch.where(tilt > 0, down(bottom - up(tilt, 4)), bottom)
+    slope, bottom, top = parallel_lines(relaxation_of(node.op), h.flat)
     middle = torch.where(top == bottom, top, top / 2 + bottom / 2)
     open_ = up(torch.maximum(top - middle, middle - bottom), 2)
     places = (top != bottom).nonzero()[:, 0]
@@ -159,47 +141,3 @@ def _by_windows(node: Node, place: int, some: Generators, deadline: Deadline) ->
 
     entries = move.frame.area * node.shape[1]
     return Windowed(in_parts(carried, some.values, entries, deadline), move.frame, some.places)
-
-
-def onward(node: Node, place: int, frame: Frame, channels: int) -> Move | None:
-    """Return what becomes of windows of the op's input number `place`; None where they would save nothing."""
-    move = _rule(node, place, frame, channels) if image_sides(node.shape) is not None else None
-    return None if move is None or move.frame.covers else move
-
-
-def _rule(node: Node, place: int, frame: Frame, channels: int) -> Move | None:
-    op = node.op
-    if isinstance(op, Conv) and len(op.kernel.window) == 2:
-        where = correlated(frame, op.kernel)
-        return None if where is None else Move(where.frame, partial(correlated_values, op.kernel, where), cut=True)
-    if isinstance(op, ConvTranspose) and len(op.kernel.window) == 2:
-        return Move(transposed(frame, op.kernel), partial(transposed_values, op.kernel), cut=True)
-    if isinstance(op, Sum):
-        return Move(frame, same if op.signs[place] > 0 else negated)
-    if isinstance(op, Scale):
-        return Move(frame, partial(scaled, op.mult))
-    if isinstance(op, Reshape) and op.in_shape == op.out_shape:
-        return Move(frame, same)
-    if isinstance(op, Index) and op.axis == 1:
-        return Move(frame, partial(_some_channels, op.index))
-    if isinstance(op, Pad) and not any((*op.before[:HEIGHT], *op.after[:HEIGHT])):
-        by = (op.before[HEIGHT], op.before[WIDTH])
-        return Move(frame.moved(by, (node.shape[HEIGHT], node.shape[WIDTH])), same, cut=True)
-    if isinstance(op, Concat):
-        return _joined(op, node, place, frame, channels)
-    return None
-
-
-def _joined(op: Concat, node: Node, place: int, frame: Frame, channels: int) -> Move | None:
-    branches = [i for i, part in enumerate(op.parts) if part is None]
-    start = sum(op.sizes[: branches[place]])
-    if op.axis == 1:
-        return Move(frame, partial(channels_among, start, node.shape[1] - start - channels))
-    if op.axis not in (HEIGHT, WIDTH):
-        return None
-    by = (start, 0) if op.axis == HEIGHT else (0, start)
-    return Move(frame.moved(by, (node.shape[HEIGHT], node.shape[WIDTH])), same)
-
-
-def _some_channels(index: Tensor, values: Tensor, places: Places, frame: Frame) -> Tensor:
-    return values[..., index]
