@@ -18,13 +18,14 @@ import numpy as np
 import torch
 
 from netproof import arguments
+from netproof.bounds.linear.memory import said_plainly
 from netproof.core.cpu import available_cpus, look_around, threads_for
 from netproof.core.deadline import Deadline
 from netproof.core.machine import gpu, host
 from netproof.core.machine.allowance import allowance, allowing, read_caps
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.torch_state import engine_state
-from netproof.core.verdict import Stats, Verdict
+from netproof.core.verdict import Stats, Verdict, add_up
 from netproof.errors import UsageError
 from netproof.methods.build import build_method
 from netproof.methods.device import resolve_device
@@ -226,17 +227,15 @@ class Run:
         """Gather evidence the way the method does, or by an attack alone, and say what follows from it."""
         evidence = self.evidence = Evidence(network, property)
         gather = Gather(self, evidence, network, property)
-        if problems and only_attack:
-            gather.only_attack(problems)
-        elif problems:
-            gather.run(problems, attack)
+        with said_plainly():
+            if problems and only_attack:
+                gather.only_attack(problems)
+            elif problems:
+                gather.run(problems, attack)
         verdict = evidence.verdict(self.stats, cancelled=self.deadline.cancelled)
         if verdict.reason == CONTRADICTION:
             verdict = save_case(verdict, network, property, self.info.name, self.options, self.seed)
-        seconds = self.stats.seconds
-        seconds["total"] = self.elapsed()
-        known = sum(spent for phase, spent in seconds.items() if phase not in ("total", "other"))
-        seconds["other"] = max(0.0, seconds["total"] - known)
+        add_up(self.stats.seconds, self.elapsed())
         self.stats.peak_host_memory = host.peak()
         on_gpu = gpu.peak(self.device)
         self.stats.peak_memory = self.stats.peak_host_memory if on_gpu is None else on_gpu
@@ -253,7 +252,8 @@ class Run:
         self.prepare(network, problems, loaded=isinstance(model, Network))
         search = build_method("auto", self.options, self.device)
         report = self.report(0, len(problems))
-        found = output_ranges(problems, method, search, self.device, self.threads, self.deadline, report)
+        with said_plainly():
+            found = output_ranges(problems, method, search, self.device, self.threads, self.deadline, report)
         if any(row.inputs and not row.coefs for disjunct in property.disjuncts for row in disjunct.rows):
             return replace(found, exact=False, reason=found.reason or "constraints among inputs play no part")
         return found

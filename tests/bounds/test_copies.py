@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from netproof.bounds.ascent import Schedule
 from netproof.bounds.linear.copies import first_copies
-from netproof.bounds.neurons import root as root_module
+from netproof.bounds.neurons.each import LayerNeurons
+from netproof.bounds.neurons.root import build_root
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.model.load import load_network
@@ -47,19 +48,19 @@ def test_copies_are_equal_and_others_are_not() -> None:
 @pytest.mark.parametrize("steps", [0, 3])
 def test_one_of_them_is_bounded_for_all(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
-    bound = root_module.LayerNeurons.bound
+    bound = LayerNeurons.bound
 
-    def counted(self: root_module.LayerNeurons, places: Tensor) -> tuple[Interval, Tensor, Tensor]:
+    def counted(self: LayerNeurons, places: Tensor) -> tuple[Interval, Tensor, Tensor]:
         counts.append(len(places))
         return bound(self, places)
 
-    monkeypatch.setattr(root_module.LayerNeurons, "bound", counted)
+    monkeypatch.setattr(LayerNeurons, "bound", counted)
     graph = load_network(Scores().eval(), example_shape=(1, 2)).graph
     one = torch.ones(1, 2, dtype=torch.float64)
     no, yes = torch.zeros(1, 1, dtype=torch.bool), torch.ones(1, 1, dtype=torch.bool)
     rows = Rows(torch.ones(1, 1, 1, dtype=torch.float64), torch.zeros(1, 1, dtype=torch.float64), no, yes)
     problem = Problem(graph, InputSet(-one, one), rows, (0,))
-    root = root_module.build_root(problem, torch.device("cpu"), Schedule(steps), Deadline())
+    root = build_root(problem, torch.device("cpu"), Schedule(steps), Deadline())
     assert root is not None
     assert counts[-1] == 12
     pre = root.layers[-1].pre

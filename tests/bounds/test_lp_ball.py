@@ -74,6 +74,20 @@ def test_a_ball_that_misses_the_rows_is_proved_empty(centre: list[float]) -> Non
     assert not decide(touching).infeasible
 
 
+@pytest.mark.parametrize("radius", [0.0, 5e-324, 1e-200])
+def test_a_ball_too_small_for_its_square_is_the_box_about_it(radius: float) -> None:
+    """A radius of 5e-324 is what is left where a ball touches the box that cuts it; the least is cost·centre then."""
+    centre, cost = np.array([0.25, -0.5]), np.array([3.0, 1.0])
+    near = np.maximum(radius, np.spacing(centre))
+    program = program_of(cost, np.ones((1, 2)), np.array([1.0]), centre, radius)
+    program = replace(program, lower=centre - near, upper=centre + near)
+    answer = decide(program)
+    assert answer.duals is not None
+    assert not answer.infeasible
+    assert lagrangian_bound(program, answer.duals) == pytest.approx(float(cost @ centre), abs=1e-12)
+    assert lagrangian_bound(program, answer.duals) <= cost @ centre
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_any_duals_prove_no_more_than_a_point_shows(seed: int) -> None:
     """Weak duality over ball and box together, at duals that solve nothing."""

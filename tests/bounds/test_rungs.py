@@ -10,11 +10,14 @@ import torch
 
 import netproof
 from netproof.bounds import beta
-from netproof.bounds.base import Bounds, Clock
+from netproof.bounds.ascent import Schedule
+from netproof.bounds.base import Bounds, Clock, root_domains
 from netproof.bounds.beta import Beta
+from netproof.bounds.confirm import confirm
+from netproof.bounds.domains import Domains
+from netproof.bounds.dual import DualPoint
 from netproof.bounds.linear.graph_net import GraphNet
-from netproof.bounds.neurons import each
-from netproof.bounds.neurons import root as roots
+from netproof.bounds.neurons import each, worth
 from netproof.bounds.neurons.root import Root, build_root, forward_root
 from netproof.bounds.record import Source
 from netproof.core.deadline import Deadline
@@ -54,10 +57,9 @@ def problem_of(seed: int, eps: float) -> Problem:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every rung be worth it, however small the network."""
-    for name in ("FORWARD_WORTH", "FORWARD_FIRST", "CONDENSING_WORTH", "LITTLE"):
-        monkeypatch.setattr(roots, name, 0)
-    monkeypatch.setattr(roots, "OPEN", 1)
-    monkeypatch.setattr(each, "ONE_SIDE_WORTH", 0)
+    for name in ("FORWARD_WORTH", "FORWARD_FIRST", "CONDENSING_WORTH", "LITTLE", "ONE_SIDE_WORTH"):
+        monkeypatch.setattr(worth, name, 0)
+    monkeypatch.setattr(worth, "OPEN", 1)
 
 
 def rooted(problem: Problem, deadline: Deadline | None = None) -> tuple[Root, Bounds] | None:
@@ -71,7 +73,7 @@ def test_bounds_by_forms_hold(always: None, seed: int) -> None:
     problem = problem_of(seed, 0.05)
     cheap = forward_root(problem, CPU, Deadline())
     assert cheap is not None
-    full = build_root(problem, CPU, roots.Schedule(0), Deadline(), cheap.confirmed)
+    full = build_root(problem, CPU, Schedule(0), Deadline(), cheap.confirmed)
     assert full is not None
     assert any(bool((sources == Source.FORWARD).any()) for sources in cheap.sources)
     values = problem.graph.to(CPU, torch.float64).values(sample(problem, 300, seed).double())
@@ -85,7 +87,7 @@ def test_bounds_by_forms_hold(always: None, seed: int) -> None:
 def test_one_side_first_leaves_much_the_same_neurons_open(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """A settled neuron's other side stays looser, which later intervals may show; both roots hold."""
     problem = problem_of(seed, 0.05)
-    plain = build_root(problem, CPU, roots.Schedule(0), Deadline())
+    plain = build_root(problem, CPU, Schedule(0), Deadline())
     passes: list[int] = []
     bound = each.bound_places
 
@@ -94,8 +96,8 @@ def test_one_side_first_leaves_much_the_same_neurons_open(monkeypatch: pytest.Mo
         return bound(net, places, *rest)
 
     monkeypatch.setattr(each, "bound_places", counted)
-    monkeypatch.setattr(each, "ONE_SIDE_WORTH", 0)
-    sides = build_root(problem, CPU, roots.Schedule(0), Deadline())
+    monkeypatch.setattr(worth, "ONE_SIDE_WORTH", 0)
+    sides = build_root(problem, CPU, Schedule(0), Deadline())
     assert plain is not None
     assert sides is not None
     assert len(passes) > len(sides.layers)
@@ -128,10 +130,29 @@ def test_targets_that_are_easy_are_dropped_first(always: None, monkeypatch: pyte
 
 
 def _mixed(problem: Problem) -> bool:
-    root = build_root(problem, CPU, roots.Schedule(0), Deadline())
+    root = build_root(problem, CPU, Schedule(0), Deadline())
     assert root is not None
-    proved = Beta()._by_graph(root, Clock()).domains.bound > 0
+    first = Beta()._by_graph(root, Deadline(), Clock())
+    assert first is not None
+    proved = first.domains.bound > 0
     return proved.tolist() != sorted(proved.tolist(), reverse=True)  # an easy target behind one that is not
+
+
+def test_a_pass_of_the_graph_ends_at_the_deadline() -> None:
+    """Target by target here, with a look at the clock before each."""
+    problem = problem_of(0, 0.02)
+    root = build_root(problem, CPU, Schedule(0), Deadline())
+    assert root is not None
+    assert Beta()._by_graph(root, Deadline(0.0), Clock()) is None
+    asked: list[int] = []
+    parts = Domains.select
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Domains, "select", lambda self, index: asked.append(len(index)) or parts(self, index))
+        found = Beta()._by_graph(root, Deadline(), Clock())
+    assert asked == [1, 1, 1]
+    assert found is not None
+    whole = confirm(root.by_graph(), root_domains(root), DualPoint.of(root_domains(root)))
+    torch.testing.assert_close(found.domains.bound, whole.domains.bound, rtol=1e-12, atol=1e-12)
 
 
 def test_time_that_runs_out_leaves_what_forms_gave(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +171,8 @@ def test_verdicts_are_those_without_rungs(
     net, x = network(seed), torch.rand(1, 2, 10, 10, generator=torch.Generator().manual_seed(seed))
     asked = {"spec": linf_ball(x, eps), "label": int(net(x).argmax())}
     with_rungs = netproof.verify(net, **asked, device="cpu", timeout=60)
-    monkeypatch.setattr(roots, "FORWARD_FIRST", 1 << 60)
-    monkeypatch.setattr(roots, "FORWARD_WORTH", 1 << 60)
-    monkeypatch.setattr(roots, "CONDENSING_WORTH", 1 << 60)
+    monkeypatch.setattr(worth, "FORWARD_FIRST", 1 << 60)
+    monkeypatch.setattr(worth, "FORWARD_WORTH", 1 << 60)
+    monkeypatch.setattr(worth, "CONDENSING_WORTH", 1 << 60)
     without = netproof.verify(net, **asked, device="cpu", timeout=60)
     assert with_rungs.status == without.status

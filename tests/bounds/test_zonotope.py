@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from netproof.bounds.linear import memory
 from netproof.bounds.linear.coefficients import Dense
 from netproof.bounds.linear.interval import Intervals, interval_bounds
 from netproof.bounds.linear.region import Region
@@ -24,6 +27,8 @@ from netproof.model.nonlinear.smooth import Sigmoid
 from netproof.model.ops import Input
 from netproof.problem.problem import InputSet
 from support.image_graphs import ImageGraph, image_graph
+from support.rational import exact as exact_numbers
+from support.rational import exact_values
 
 CPU = torch.device("cpu")
 SEEDS = range(40)
@@ -130,6 +135,42 @@ def test_rounding_is_charged(seed: int, radius: float) -> None:
             assert all(Fraction(low) <= v <= Fraction(high) for v, low, high in zip(values, *sides, strict=True))
 
 
+def within(truth: list[np.ndarray], found: list[Interval]) -> bool:
+    """Whether exact values of all nodes lie within their bounds."""
+    sides = ((values, *map(exact_numbers, bound)) for values, bound in zip(truth, found, strict=True))
+    return all(bool(((low <= values) & (values <= high)).all()) for values, low, high in sides)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("radius", [0.0, 1e-13])
+def test_rounding_of_convolutions_is_charged(seed: int, radius: float) -> None:
+    """Through a chain of them, by windows: what is exact lies within, of every node."""
+    graph = chain(seed, side=6, strides=(1, 2, 1))
+    region = box(graph, radius, seed)
+    _, found = bounded(graph, region)
+    for point in (region.lower, region.upper):
+        assert within(exact_values(graph, exact_numbers(point)), found)
+
+
+@pytest.mark.parametrize("small", [(1e-200, 1e-200), (1e-37,) * 10])
+def test_errors_never_vanish(small: tuple[float, ...]) -> None:
+    """What is 0 by underflow, its error's square too, is 3 again behind what makes it large."""
+    made = ImageGraph(0, side=3)
+    last = 0
+    for factor in (*small, *(1 / factor for factor in small)):
+        shape = made.nodes[last].shape
+        kernel = Kernel(
+            torch.full((1, shape[1], 1, 1), factor, dtype=torch.float64), (1, 1), (0, 0), (1, 1), 1, shape[1:]
+        )
+        last = made.add(Conv(kernel, None, shape, (1, *kernel.result)), last)
+    graph = Graph(tuple(made.nodes)).to(CPU, torch.float64)
+    point = torch.full(graph.input.shape, 1.5, dtype=torch.float64)
+    _, found = bounded(graph, Region.of(InputSet(point, point), CPU, torch.float64))
+    truth = exact_values(graph, exact_numbers(point))
+    assert float(truth[-1][0]) == pytest.approx(3.0)
+    assert within(truth, found)
+
+
 def test_what_a_layer_is_off_by_goes_through_the_next() -> None:
     """A layer that cancels to nothing but rounding, and one after it that rounds nothing."""
     made = torch.Generator().manual_seed(0)
@@ -156,7 +197,7 @@ def test_a_function_lies_between_its_parallel_lines(op: Sigmoid | Relu | LeakyRe
     intervals = interval_bounds(Graph(nodes), region)
     forms = Forward(intervals)
     forms.bounds(0, Deadline())
-    made = steps.through_nonlinear(nodes[1], forms._forms[0], intervals.of[0])
+    made = steps.through_nonlinear(nodes[1], forms._forms[0], intervals.of[0], Deadline())
     along = made.generators[0].dense().sum(0)  # each input moves one entry
     open_ = made.generators[1].dense().sum(0) if 1 in made.generators else torch.zeros_like(along)
     for at in torch.linspace(-1.0, 1.0, 201, dtype=torch.float64):
@@ -189,6 +230,79 @@ def test_a_deadline_ends_the_walk() -> None:
     assert not forms.given_up
 
 
+def chain(seed: int, side: int = 14, strides: tuple[int, ...] = (1, 2, 1, 1)) -> Graph:
+    """Convolutions and ReLUs in turn, one of them with a stride."""
+    made = ImageGraph(seed, side)
+    last = 0
+    for stride in strides:
+        shape = made.nodes[last].shape
+        weight = made.normal(3, shape[1], 3, 3) / (9 * shape[1]) ** 0.5
+        kernel = Kernel(weight, (stride, stride), (1, 1), (1, 1), 1, shape[1:])
+        last = made.add(Conv(kernel, made.normal(3) / 4, shape, (1, *kernel.result)), last)
+        last = made.add(Relu(), last)
+    return Graph(tuple(made.nodes)).to(CPU, torch.float64)
+
+
+def chain_of_images() -> Graph:
+    return chain(0, side=6, strides=(1, 2, 1))
+
+
+def chain_of_vectors() -> Graph:
+    return dense_graph(0, Relu, Relu)
+
+
+class Looks(Deadline):
+    """A deadline that comes at the n-th look."""
+
+    def __init__(self, most: float = float("inf")) -> None:
+        super().__init__()
+        self.count, self._most = 0, most
+
+    @property
+    def expired(self) -> bool:
+        self.count += 1
+        return self.count > self._most
+
+
+@pytest.mark.parametrize("make", [chain_of_images, chain_of_vectors])
+def test_a_deadline_ends_a_step_in_the_middle_and_it_can_be_taken_again(
+    make: Callable[[], Graph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large batches are carried in slices, with a look at the clock before each; what they say is the same."""
+    graph = make()
+    intervals, last = interval_bounds(graph, box(graph, 0.3, 0)), len(graph.nodes) - 1
+    whole = Forward(intervals).bounds(last, Deadline())
+    monkeypatch.setitem(memory.A_SLICE, "cpu", 30)
+    looks, forms = Looks(), Forward(intervals)
+    sliced = forms.bounds(last, looks)
+    assert looks.count > 4 * len(graph.nodes)
+    late = Forward(intervals)
+    for most in (2, 5, 9):
+        assert late.bounds(last, Looks(most)) is None
+        assert not late.given_up
+    for found in (sliced, late.bounds(last, Deadline())):
+        assert whole is not None
+        assert found is not None
+        torch.testing.assert_close(found.lower, whole.lower, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(found.upper, whole.upper, rtol=1e-9, atol=1e-9)
+
+
+FULL = [torch.OutOfMemoryError("full"), MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+
+
+@pytest.mark.parametrize("error", FULL)
+def test_forms_are_given_up_where_memory_runs_out(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = image_graph(3).to(CPU, torch.float64)
+    forms = Forward(interval_bounds(graph, box(graph, 0.1, 3)))
+
+    def full(*args: object) -> None:
+        raise error
+
+    monkeypatch.setattr(forward, "through_affine", full)
+    assert forms.bounds(len(graph.nodes) - 1, Deadline()) is None
+    assert forms.given_up
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_merged_generators_say_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a chain of convolutions, which nothing goes past, batches are put together; without that, bounds are equal."""
@@ -209,16 +323,3 @@ def test_batches_are_few_in_a_chain() -> None:
     forms = Forward(interval_bounds(graph, box(graph, 0.3, 0)))
     forms.bounds(len(graph.nodes) - 1, Deadline())
     assert len(forms._forms[len(graph.nodes) - 1].generators) <= 2
-
-
-def chain(seed: int) -> Graph:
-    """Convolutions and ReLUs in turn, one of them with a stride."""
-    made = ImageGraph(seed)
-    last = 0
-    for stride in (1, 2, 1, 1):
-        shape = made.nodes[last].shape
-        weight = made.normal(3, shape[1], 3, 3) / (9 * shape[1]) ** 0.5
-        kernel = Kernel(weight, (stride, stride), (1, 1), (1, 1), 1, shape[1:])
-        last = made.add(Conv(kernel, made.normal(3) / 4, shape, (1, *kernel.result)), last)
-        last = made.add(Relu(), last)
-    return Graph(tuple(made.nodes)).to(CPU, torch.float64)

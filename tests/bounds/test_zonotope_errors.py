@@ -27,6 +27,13 @@ def test_the_norm_of_nothing_is_nothing() -> None:
     assert float(matrix_norm(torch.zeros(3, 4, dtype=torch.float64))) == 0.0
 
 
+@pytest.mark.parametrize("entry", [2.0**-1074, 2.0**-1070, 2.0**-1030])
+def test_a_norm_below_the_normal_numbers_is_not_rounded_down(entry: float) -> None:
+    """√2·2^-1074 is no float64, and what it lengthens may be large."""
+    bound = Fraction(float(matrix_norm(torch.full((1, 2), entry, dtype=torch.float64))))
+    assert bound**2 >= 2 * Fraction(entry) ** 2
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_no_op_lengthens_a_vector_by_more(seed: int) -> None:
     """By its own matrix: the singular values of every affine op of random graphs, from each of its inputs."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from netproof.model.affine import Linear
+from netproof.model.affine import Linear, Scale
 from netproof.model.combined.alike import are_equal
 from netproof.model.conv import Conv, Kernel
 
@@ -29,3 +29,18 @@ def test_ops_of_different_kinds_are_not() -> None:
     weight = torch.ones(2, 2, dtype=torch.float64)
     assert not are_equal(conv(), Linear(weight))
     assert are_equal(Linear(weight), Linear(weight.clone()))
+
+
+def test_numbers_with_a_radius_are_like_no_others() -> None:
+    """They stand for others near them, which two networks may have folded from different constants."""
+    number = torch.full((2,), 1.5, dtype=torch.float64)
+
+    def folded() -> Scale:
+        return Scale(number, None, Scale(number * 2.0**-52))
+
+    one = folded()
+    assert are_equal(one, one)
+    assert not are_equal(one, folded())
+    assert are_equal(Scale(number), Scale(number.clone()))
+    near = replace(conv(), radius=conv())
+    assert not are_equal(near, replace(conv(), radius=near.radius))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from misreadings import points, read, refused, tampered
+from onnx import TensorProto
 from onnx_models import Model, ints
 from random_models import random_model, tent
 
@@ -39,6 +40,25 @@ def test_small_and_awkward_networks_are_accepted(seed: int) -> None:
     model.add("Gemm", "s", numbers(4, 4).astype(np.float32), out="b").add("Relu", "b", out="r")
     network = model.add("Sub", "r", "h").network()
     cross_check(network, points(network, 3.0, seed))
+
+
+def test_float16_that_is_rounded_only_where_it_is_told_is_accepted() -> None:
+    """onnxruntime multiplies by x + c as float32 has it, and tells of it what float16 has."""
+    rng = np.random.default_rng(0)
+    for seed in range(12):
+        model = Model((1, 3), opset=18, kind=TensorProto.FLOAT16)
+        model.add("Add", "x", (rng.integers(-12, 13, 3) / 4).astype(np.float16), out="a")
+        network = model.add("Mul", "a", "x").network()
+        cross_check(network, points(network, 1.0, seed))
+
+
+def test_a_wrong_number_of_float16_is_refused_still() -> None:
+    """By three roundings of float16, of which one is the product's and one that of what it is of."""
+    model = Model((1, 3), opset=18, kind=TensorProto.FLOAT16)
+    model.add("Add", "x", np.float16([0.25, 0.5, 0.75]), out="a").add("Mul", "a", np.float16([2.0, 3.0, 5.0]), out="m")
+    network = model.add("Mul", "m", "x").network()
+    cross_check(network, points(network))
+    refused(tampered(network, "m", lambda op: replace(op, mult=op.mult * (1.0 + 6 * 2.0**-11))))
 
 
 @pytest.mark.parametrize("slope", [1.0, 4096.0, 1e7])

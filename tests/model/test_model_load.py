@@ -46,6 +46,21 @@ def test_gz_is_found_under_its_plain_name(tmp_path: Path) -> None:
     assert load_network(packed) is packed
 
 
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_model_without_nodes_is_its_input_or_a_constant(constant: bool, tmp_path: Path) -> None:
+    numbers = np.float32([[1, 2, 3]])
+    x, w = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3]) for name in "xw")
+    kept = [onnx.numpy_helper.from_array(numbers, "w")] if constant else []
+    graph = helper.make_graph([], "none", [x], [w if constant else x], kept)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "m.onnx")
+    network = load_network(tmp_path / "m.onnx")
+    check_form(network.graph)
+    point = torch.full((1, 1, 3), 0.5, dtype=torch.float64)
+    found = network.graph.forward(point).numpy().reshape(1, 3)
+    assert np.array_equal(found, numbers if constant else np.full((1, 3), 0.5))
+    assert np.array_equal(found, network.replay(np.full((1, 3), 0.5)))
+
+
 def test_symbolic_batch_is_one_and_facts_are_kept(tmp_path: Path) -> None:
     model = small_net()
     model.shape = ("batch", 4)

@@ -56,4 +56,12 @@ MUTANTS = (
         "what is proved of a target is that target's",
         ENVELOPE,
     ),
+    Mutant(
+        "envelope-half-covered",
+        "search/envelope/first.py",
+        "outcome.bounds[0] if outcome.proved[0] == 1 else -math.inf",
+        "outcome.bounds[0]",
+        "the least bound of what a search has is one of the set only where it has all of it",
+        ENVELOPE,
+    ),
 )

@@ -217,7 +217,7 @@ MUTANTS = (
     ),
     Mutant(
         "prune-loses-what-waits",
-        "search/frontier.py",
+        "search/waiting/host.py",
         "            gone.append(part.select(mask))\n",
         "",
         "what is pruned on the host is told, too",

@@ -123,4 +123,12 @@ MUTANTS = (
         "a proof covers the x that is replayed",
         ("problem/test_linear_image.py",),
     ),
+    Mutant(
+        "alike-within-a-radius",
+        "model/combined/alike.py",
+        '    if type(one) is not type(other) or getattr(one, "radius", None) is not None:\n',
+        "    if type(one) is not type(other):\n",
+        "numbers with a radius stand for others near them, which may differ",
+        ("model/test_alike.py",),
+    ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 FRONTIER = ("search/test_frontier.py",)
-HELD = ("bounds/test_held.py",)
+HELD = ("search/test_held.py",)
 DOMAINS = ("search/test_domains.py",)
 BOX_FRONTIER = ("search/test_box_frontier.py",)
 BOX_SPLIT = ("search/test_box_frontier.py", "search/test_input_split.py")
@@ -34,7 +34,7 @@ MUTANTS = (
         "push-forgets-the-host",
         "search/frontier.py",
         "        if self._count == 0:\n            self._store",
-        "        if self._count == 0:\n            self._waiting = []\n            self._store",
+        "        if self._count == 0:\n            self._host.leave([])\n            self._store",
         "what waits on the host is open",
         FRONTIER,
     ),
@@ -57,7 +57,7 @@ MUTANTS = (
     Mutant(
         "pop-forgets-the-host",
         "search/frontier.py",
-        "        if self._waiting and (nearest or self._count < n):\n",
+        "        if self.waiting and (nearest or self._count < n):\n",
         "        if False:\n",
         "what waits on the host has its turn",
         ("search/test_frontier.py::test_what_waits_has_its_turn",),  # others would never end
@@ -73,7 +73,7 @@ MUTANTS = (
     Mutant(
         "bound-forgets-the-host",
         "search/frontier.py",
-        '        return min([*here, *(part.least for part in self._waiting)], default=float("inf"))\n',
+        '        return min([*here, *(part.least for part in self._host.parts)], default=float("inf"))\n',
         '        return min(here, default=float("inf"))\n',
         "the global bound is that of all open sub-domains",
         FRONTIER,
@@ -96,9 +96,9 @@ MUTANTS = (
     ),
     Mutant(
         "spill-drops",
-        "search/frontier.py",
-        "        self._waiting += pieces\n",
-        "        self._waiting = pieces\n",
+        "search/waiting/host.py",
+        "        self.parts += parts\n",
+        "        self.parts = parts\n",
         "what waits on the host is open",
         FRONTIER,
     ),
@@ -113,15 +113,15 @@ MUTANTS = (
     Mutant(
         "push-that-failed-drops",
         "search/frontier.py",
-        "                self._put_away(domains)\n                return\n",
-        "                return\n",
+        "                self._host.add(with_less(lambda: self._host.kept(domains), self._device))\n",
+        "",
         "what the device has no room for waits",
         FRONTIER,
     ),
     Mutant(
         "summary-of-one-target",
         "search/frontier.py",
-        "        return [Summary(here.target, here.bound), *(part.summary for part in self._waiting)]\n",
+        "        return [Summary(here.target, here.bound), *(part.summary for part in self._host.parts)]\n",
         "        return [Summary(here.target, here.bound)]\n",
         "what is proved of a target is the least bound of all its parts, those that wait too",
         FRONTIER,
@@ -129,7 +129,7 @@ MUTANTS = (
     # --- sub-domains that wait ---
     Mutant(
         "held-drops-bounds-of-its-own",
-        "bounds/held.py",
+        "search/waiting/held.py",
         "                differs |= own != base\n",
         "                differs |= (own != base) & (domains.splits != 0)\n",
         "a neuron that was bounded again keeps its bounds, as a proof may rest on them",
@@ -137,7 +137,7 @@ MUTANTS = (
     ),
     Mutant(
         "held-comes-back-elsewhere",
-        "bounds/held.py",
+        "search/waiting/held.py",
         "            own = [_spread(base, columns, some) for base, some in zip(whole, own, strict=True)]\n",
         "            own = [_spread(base, columns.roll(1, 0), some) for base, some in zip(whole, own, strict=True)]\n",
         "decisions and bounds come back at the neurons that they are of",
@@ -145,7 +145,7 @@ MUTANTS = (
     ),
     Mutant(
         "held-claims-its-evaluation",
-        "bounds/held.py",
+        "search/waiting/held.py",
         '        counts["evaluated"] = torch.zeros_like(counts["evaluated"])\n',
         "",
         "a bound is not said to come from slopes that were rounded since",

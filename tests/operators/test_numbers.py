@@ -138,6 +138,23 @@ def test_a_float_that_becomes_an_integer_is_cut_off_towards_0(kind: int, tmp_pat
         assert is_everywhere(value, path, low, high)
 
 
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "value"),
+    [
+        (onnx.TensorProto.UINT8, -0.18, 0.18, 0),
+        (onnx.TensorProto.UINT8, 51.02, 51.18, 255),
+        (onnx.TensorProto.INT8, 25.42, 25.58, 127),
+        (onnx.TensorProto.INT8, -25.78, -25.62, -128),
+    ],
+)
+def test_the_last_integer_of_a_type_reaches_to_the_one_that_it_lacks(
+    kind: int, low: float, high: float, value: int, tmp_path: Path
+) -> None:
+    path = cut(kind).save(tmp_path / "m.onnx")
+    load_network(path)
+    assert is_everywhere(value, path, low, high)
+
+
 def test_a_floor_that_becomes_an_integer_stays_as_it_is(tmp_path: Path) -> None:
     path = cut(onnx.TensorProto.INT32, floor=True).save(tmp_path / "m.onnx")
     load_network(path)
@@ -147,7 +164,13 @@ def test_a_floor_that_becomes_an_integer_stays_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "low", "high"),
-    [(onnx.TensorProto.UINT8, -1.0, 0.5), (onnx.TensorProto.INT8, 20.0, 30.0), (onnx.TensorProto.INT64, 1e9, 2e9)],
+    [
+        (onnx.TensorProto.UINT8, -1.0, 0.5),
+        (onnx.TensorProto.UINT8, -0.2, 0.5),
+        (onnx.TensorProto.UINT8, 50.0, 51.2),
+        (onnx.TensorProto.INT8, 20.0, 30.0),
+        (onnx.TensorProto.INT64, 1e9, 2e9),
+    ],
 )
 def test_nothing_is_proved_beyond_an_integer_type(kind: int, low: float, high: float, tmp_path: Path) -> None:
     path, spec = cut(kind).save(tmp_path / "m.onnx"), tmp_path / "p.vnnlib"

@@ -14,7 +14,7 @@ from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Clock
 from netproof.bounds.beta import Beta
 from netproof.bounds.condensed.condenser import Condenser
-from netproof.bounds.linear import graph_net
+from netproof.bounds.linear import memory
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.neurons import envelope
 from netproof.bounds.neurons.envelope import can_be_enveloped, enveloped, share_of_others
@@ -237,9 +237,30 @@ def test_what_holds_is_proved_by_the_envelope(seed: int, monkeypatch: pytest.Mon
 def test_what_is_broken_is_not_proved(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(seed, 0.1, room=-0.02)
     monkeypatch.setattr(first, "ELSEWHERE", 1.1)
-    outcome, _ = searched(problem, seconds=2.0)
+    made: list[Root] = []
+    monkeypatch.setattr(first, "enveloped", lambda root, *how: made.append(root) or enveloped(root, *how))
+    monkeypatch.setattr(EnvelopeFirst, "_run_rounds", lambda self: None)  # what follows is the search as always
+    outcome, _ = searched(problem, seconds=20.0)
+    assert made
     assert outcome.status != "proved"
     assert outcome.bounds[0] <= float(values_at(problem, random_points(problem, 4000, seed)).min())
+
+
+@pytest.mark.usefixtures("graphs_only")
+def test_a_search_that_does_not_cover_the_set_proves_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However good the bounds are of what is left: here all children are lost on the way."""
+    asked: list[Outcome] = []
+    run = first._Enveloped.run
+    monkeypatch.setattr(first, "ELSEWHERE", 1.1)
+    monkeypatch.setattr(first._Enveloped, "_bound", lambda self, parts: parts.select(slice(0, 0)))
+    monkeypatch.setattr(first._Enveloped, "run", lambda self: asked.append(run(self)) or asked[-1])
+    monkeypatch.setattr(EnvelopeFirst, "_run_rounds", lambda self: None)  # what follows is the search as always
+    problem = problem_of(1, 0.5, room=0.08, sharp=0.1)
+    outcome, stats = searched(problem)
+    assert stats.rounds > 0
+    assert [(lost.proved, lost.bounds) for lost in asked] == [((0,), (float("inf"),))]
+    assert outcome.proved == (0,)
+    assert outcome.bounds[0] <= float(values_at(problem, random_points(problem, 4000, 1)).min())
 
 
 @pytest.mark.usefixtures("graphs_only")
@@ -320,9 +341,9 @@ def test_a_graph_climbs_no_more_at_once_than_is_of_use(monkeypatch: pytest.Monke
     root = plain_root(problem_of(0))
     net = GraphNet.whole(root.graph32, root.rows)
     entries = sum(node.size for node in root.graph32.graph.nodes)
-    monkeypatch.setattr(graph_net, "A_CLIMB", 5 * entries)
+    monkeypatch.setattr(memory, "A_CLIMB", 5 * entries)
     assert net.climbs_that_fit() == 5
-    monkeypatch.setattr(graph_net, "A_CLIMB", 1)
+    monkeypatch.setattr(memory, "A_CLIMB", 1)
     assert net.climbs_that_fit() == 1
 
 

@@ -13,10 +13,13 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains, split
+from netproof.bounds.linear import memory
 from netproof.core.batch import concatenate
-from netproof.search import frontier as frontier_module
+from netproof.core.machine.allowance import NO_CAPS, allowing
+from netproof.errors import DeviceError
 from netproof.search.frontier import Frontier
 from netproof.search.lp_turns import is_below
+from netproof.search.waiting.host import AsTheyAre
 from support.problems import plain_domains as domains
 from support.problems import same_domains as same
 
@@ -169,7 +172,7 @@ def test_where_too_much_waits_it_takes_less_and_then_the_nearest_to_a_proof_go_f
             return held.kept
 
     everything = with_bounds([float(v) for v in range(40)])
-    frontier = Frontier(everything.select(slice(0, 4)), 4, keeper=Keeper(), may_wait=lambda held: held <= 20)
+    frontier = Frontier(everything.select(slice(0, 4)), 4, storage=Keeper(), may_wait=lambda held: held <= 20)
     frontier.push(everything.select(slice(4, 10)))
     assert (frontier.bytes_waiting, frontier.crowded) == (18, False)
     frontier.push(everything.select(slice(10, 20)))
@@ -223,7 +226,7 @@ def test_memory_that_runs_out_in_the_middle_of_a_pop_loses_nothing(
 ) -> None:
     """Also when it does so again: what is moved into the gaps is moved as a whole or not at all."""
     everything = with_bounds([float(v) for v in torch.randperm(300, generator=torch.Generator().manual_seed(2))])
-    monkeypatch.setattr(frontier_module, "MOVED", 1)  # row by row
+    monkeypatch.setattr(memory, "MOVED", 1)  # row by row
     refusing = Refusing(monkeypatch, "_rooms", at, times)
     frontier = Frontier(everything)
     popped = []
@@ -246,6 +249,53 @@ def test_a_device_that_takes_nothing_lets_all_wait(monkeypatch: pytest.MonkeyPat
     assert frontier.lower_bound == 0.0
 
 
+@pytest.mark.parametrize("name", ["put_away", "bring_back"])
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_host_that_is_full_for_a_while_loses_nothing(name: str, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nothing at all fits on the device, so that what is pushed goes to the host at once."""
+    everything = with_bounds([float(v) for v in torch.randperm(60, generator=torch.Generator().manual_seed(3))])
+    calls, real, push = [0], getattr(AsTheyAre, name), Frontier._push
+
+    def call(self: Any, given: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == at:
+            raise MemoryError
+        return real(self, given)
+
+    def full(self: Frontier[Domains], given: Domains) -> int:
+        if 20 < float(given.bound[0]) < 40:
+            raise torch.OutOfMemoryError("a full device")
+        return push(self, given)
+
+    monkeypatch.setattr(AsTheyAre, name, call)
+    monkeypatch.setattr(Frontier, "_push", full)
+    with allowing(NO_CAPS):
+        frontier = Frontier(everything.select(slice(0, 5)), room=8)
+        for start in range(5, 60, 5):
+            frontier.push(everything.select(slice(start, start + 5)))
+        assert len(frontier) == 60
+        popped = []
+        while len(frontier):
+            popped.append(frontier.pop(7))
+    assert calls[0] > at
+    back = concatenate(popped)
+    assert same(back.select(back.bound.argsort()), everything.select(everything.bound.argsort()))
+
+
+def test_a_device_without_room_for_a_number_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    frontier = Frontier(with_bounds([2.0, 1.0]))
+
+    def full(*args: Any, **more: Any) -> None:
+        raise torch.OutOfMemoryError("a full device")
+
+    monkeypatch.setattr(Frontier, "domains", property(full))
+    with allowing(NO_CAPS), pytest.raises(DeviceError, match="out of memory"):
+        _ = frontier.lower_bound
+    monkeypatch.setattr(Frontier, "_pop", full)
+    with pytest.raises(DeviceError, match="one sub-domain at a time"):
+        frontier.pop(2)
+
+
 def test_the_callers_tensors_are_left_alone() -> None:
     mine = with_bounds([3.0, 1.0, 2.0, 0.0])
     frontier = Frontier(mine)
@@ -258,7 +308,7 @@ def test_a_discarded_frontier_is_empty_and_holds_nothing() -> None:
     frontier = Frontier(everything.select(slice(0, 4)), room=8)
     for start in range(4, 40, 4):
         frontier.push(everything.select(slice(start, start + 4)))
-    held = [weakref.ref(part.held.bound) for part in frontier._waiting]
+    held = [weakref.ref(part.held.bound) for part in frontier._host.parts]
     assert held
     frontier.discard()
     assert len(frontier) == 0

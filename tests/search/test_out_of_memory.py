@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import netproof
+from netproof.bounds.linear.memory import attempted, said_plainly, with_less
+from netproof.core.machine.allowance import NO_CAPS, allowing
 from netproof.core.verdict import Verdict
 from netproof.demo import Instance
 from netproof.errors import DeviceError
@@ -24,11 +28,11 @@ Demo = dict[str, tuple[Path, Path, Instance]]
 
 
 class Device(TorchDispatchMode):
-    """A device that is full at its n-th operation, and for tensors of more than `most` bytes."""
+    """A device that is full at its n-th operation and so many after it, and for tensors of more than `most` bytes."""
 
-    def __init__(self, at: int = 0, most: float = math.inf) -> None:
+    def __init__(self, at: int = 0, most: float = math.inf, length: int = 1) -> None:
         super().__init__()
-        self.at, self.most, self.count, self.largest = at, most, 0, 0
+        self.at, self.length, self.most, self.count, self.largest = at, length, most, 0, 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
@@ -41,7 +45,7 @@ class Device(TorchDispatchMode):
         self.count += 1
         size = max(t.numel() * t.element_size() for t in tensors)
         self.largest = max(self.largest, size)
-        if self.count == self.at or size > self.most:
+        if self.at <= self.count < self.at + self.length or size > self.most:
             raise torch.OutOfMemoryError("a full device")
         return made
 
@@ -97,6 +101,36 @@ def test_memory_that_runs_out_anywhere_changes_no_answer(
     for _ in range(TRIES):
         at = rng.randrange(1, roomy.count)
         assert watched.verdict(Device(at), demo[name][:2], **asked).status == expected.status, at
+
+
+@pytest.mark.parametrize(("name", "asked"), QUESTIONS[2:3])
+def test_memory_that_is_gone_for_a_while_is_one_clear_error_at_most(
+    name: str, asked: dict[str, Any], demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No raw error of torch comes out, wherever it begins and however long it lasts."""
+    monkeypatch.setattr("netproof.search.rounds.domains_that_fit", lambda each, device: 3)
+    watched, roomy = Watched(monkeypatch), Device()
+    expected = watched.verdict(roomy, demo[name][:2], attack=False, **asked)
+    rng = random.Random(name)
+    for length in (4, 12, 60, 1000):
+        short = Device(rng.randrange(1, roomy.count), length=length)
+        with suppress(DeviceError):
+            assert watched.verdict(short, demo[name][:2], attack=False, **asked).status == expected.status
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("x"), MemoryError(), RuntimeError("can't allocate memory")])
+def test_every_error_of_memory_is_caught_by_one_rule(error: Exception) -> None:
+    def full() -> int:
+        raise error
+
+    assert attempted(full, torch.device("cpu")) is None
+    assert attempted(lambda: 0, torch.device("cpu")) == 0
+    with allowing(NO_CAPS), pytest.raises(DeviceError, match="out of memory"):
+        with_less(full, torch.device("cpu"))
+    with pytest.raises(DeviceError, match="out of memory"), said_plainly():
+        full()
+    with pytest.raises(ValueError, match="other"), said_plainly():
+        attempted(partial(int, "other"), torch.device("cpu"))
 
 
 @pytest.mark.parametrize(("name", "asked"), QUESTIONS[:3])

@@ -19,11 +19,14 @@ from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.neurons.each import Deepen
 from netproof.bounds.neurons.rebound import rebound
+from netproof.bounds.neurons.refine import in_time
 from netproof.bounds.neurons.root import Root, build_root, forward_root
 from netproof.bounds.scope import Scope
 from netproof.core.deadline import Deadline
 from netproof.numerics import with_margin
 from netproof.problem.problem import Problem
+
+GRAPH_PARTS = 8  # passes of the graph for all targets together: so often the deadline is looked at
 
 
 @dataclass(frozen=True)
@@ -42,15 +45,15 @@ class Beta(Bounder):
     ) -> tuple[Root, Bounds] | None:
         cheap, known = forward_root(problem, device, deadline), None
         if cheap is not None and cheap.fits:
-            known = self._by_graph(cheap, clock)
-            if bool((known.domains.bound > threshold).all()):
+            known = self._by_graph(cheap, deadline, clock)
+            if known is not None and bool((known.domains.bound > threshold).all()):
                 return cheap, known
         root = build_root(problem, device, Schedule(0), deadline, () if cheap is None else cheap.confirmed)
-        if root is None:  # what is known of the cheap one is better than nothing
-            return None if cheap is None or known is None else (cheap, known)
-        first = self._by_graph(root, clock) if root.graph_pays else None
-        if first is None:
+        if root is not None and not root.graph_pays:
             return root, self.whole(root, threshold, deadline, clock)
+        first = None if root is None else self._by_graph(root, deadline, clock)
+        if root is None or first is None:  # what is known of the cheap one is better than nothing
+            return None if cheap is None or known is None else (cheap, known)
         easy = first.domains.bound > threshold
         if bool(easy.all()) or deadline.expired:
             return root, first
@@ -60,13 +63,16 @@ class Beta(Bounder):
         found = Bounds.joined([first.select(easy.nonzero()[:, 0]), hard])
         return root, found.select(found.domains.target.argsort())  # others ask for a target's by its number
 
-    def _by_graph(self, root: Root, clock: Clock) -> Bounds:
-        """Bound every target with the slopes to start from, by the graph itself."""
-        began = time.monotonic()
-        domains = root_domains(root)
-        bounds = confirm(root.by_graph(), domains, DualPoint.of(domains))
+    def _by_graph(self, root: Root, deadline: Deadline, clock: Clock) -> Bounds | None:
+        """Bound every target with the slopes to start from, by the graph itself; None past the deadline."""
+        began, scope, domains = time.monotonic(), root.by_graph(), root_domains(root)
+        found, done, few = list[Bounds](), 0, -(-len(domains) // GRAPH_PARTS)
+        for some in in_time(torch.arange(len(domains), device=root.device), few, deadline):
+            part = domains.select(some)
+            found.append(confirm(scope, part, DualPoint.of(part)))
+            done += len(some)
         clock.confirm += time.monotonic() - began
-        return bounds
+        return Bounds.joined(found) if done == len(domains) else None
 
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Bound the whole input set, one domain per target."""

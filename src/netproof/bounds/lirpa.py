@@ -20,7 +20,7 @@ from netproof.bounds.domains import Domains
 from netproof.bounds.dual import DualPoint
 from netproof.bounds.joint import Joint
 from netproof.bounds.linear.layers import initial_slopes
-from netproof.bounds.linear.memory import more_than_a_pass
+from netproof.bounds.linear.memory import attempted, more_than_a_pass
 from netproof.bounds.neurons.affected import later_neurons, moved_neurons, some_of
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.neurons.transfer import intervals_with, repack
@@ -69,15 +69,17 @@ class Lirpa(Bounder):
         climb = Climb(Schedule(self.root_steps, self.rate, gain=self.root_gain), with_margin(threshold), deadline)
         domains = root_domains(root)
         most = 0 if self.own_slopes or self.root_steps == 0 else _most_again(root)
-        while True:
-            try:
-                moved = later_neurons(root, domains, most) if most else {}
-                return self._bound(root, domains, moved, climb, clock)
-            except torch.OutOfMemoryError:
-                if most == 0:
-                    raise
-                torch.cuda.empty_cache()
-                most //= 2
+
+        def bounded() -> Bounds:
+            moved = later_neurons(root, domains, most) if most else {}
+            return self._bound(root, domains, moved, climb, clock)
+
+        while most:
+            found = attempted(bounded, root.device)
+            if found is not None:
+                return found
+            most //= 2
+        return bounded()
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         most = _most_again(root) if self.rebound is None else self.rebound

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof.campaign.devices import Setup
-from netproof.core.versions import accelerator, versions
+from netproof.core.machine.versions import accelerator, versions
 from netproof.errors import UsageError
 from netproof.run.record import Record
 from netproof.workers.worker import Job

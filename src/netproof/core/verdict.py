@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 PHASES = ("load", "attack", "root", "search", "leaf", "confirm", "other", "total")
 
 
+def add_up(seconds: dict[str, float], total: float) -> None:
+    """Enter the seconds of all of it among those of phases; what is in none of them is "other"."""
+    known = sum(spent for phase, spent in seconds.items() if phase not in ("total", "other"))
+    seconds.update(other=max(0.0, total - known), total=total)
+
+
 def finite(value: float | None) -> float | None:
     """Return a bound as verdicts hold it: None where there is none, or an infinite one."""
     return float(value) if value is not None and math.isfinite(value) else None

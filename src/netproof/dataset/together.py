@@ -10,17 +10,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from netproof.bounds.boxes.bounder import BoxBounder, BoxBounds
 from netproof.bounds.domains import Domains
+from netproof.bounds.linear.memory import attempted, with_less
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.core.verdict import Stats
 from netproof.dataset.attack import Offers
 from netproof.dataset.cases import Case
-from netproof.errors import Unbounded
+from netproof.errors import DeviceError, Unbounded
 from netproof.problem.joined import join, joinable
 from netproof.problem.problem import Problem
 from netproof.search.boxes.parts import Boxes, alike
@@ -47,8 +49,8 @@ def bound_all(cases: Sequence[Case], device: torch.device, deadline: Deadline) -
     What is proved goes into the evidence of the cases. None where nothing could be bounded, or not in time.
     """
     joined = join([case.problem for case in cases])
-    with suppress(Unbounded, DeadlineExpired):
-        bounds, signs = _bounded(joined, device, deadline)
+    with suppress(Unbounded, DeadlineExpired, DeviceError):  # one at a time they may fit
+        bounds, signs = with_less(lambda: _bounded(joined, device, deadline), device)
         home = joined.boxes.home
         first = 0
         for case in cases:
@@ -75,16 +77,14 @@ def _bounded(joined: Problem, device: torch.device, deadline: Deadline) -> tuple
         target = ((own.home >= done) & (own.home < done + chunk)).nonzero()[:, 0]
         lower, upper = some.unbind(1)
         known = bounder.unknown(len(some))
-        try:
-            box = own.home[target] - done
-            parts.append(bounder.bound(lower, upper, target, known, deadline, box=box, blame=False))
-        except torch.OutOfMemoryError:
-            if chunk == 1:
-                raise
-            torch.cuda.empty_cache()
+        box = own.home[target] - done
+        bound = partial(bounder.bound, lower, upper, target, known, deadline, box=box, blame=False)
+        found = attempted(bound, device) if chunk > 1 else bound()
+        if found is None:
             bounder.shrink()
             chunk //= 2
             continue
+        parts.append(found)
         done += len(some)
     return torch.cat([part.bound.cpu() for part in parts]), torch.cat([part.signs.cpu() for part in parts])
 

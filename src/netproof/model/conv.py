@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from netproof.core.machine.allowance import allowance
 from netproof.model.affine import magnitude, moved
 from netproof.model.ops import Affine
 from netproof.model.phases import Phases
@@ -24,12 +25,16 @@ Shape = tuple[int, ...]
 
 # Entries of an unfolded chunk: 512 MiB in float64, and on a CPU what its caches hold, which halves the time.
 UNFOLD_LIMIT = {"cpu": 1 << 20, "cuda": 1 << 26}
+UNFOLD_SHARE = 16  # of the memory that a run may take, a chunk takes one part in so many at most
 
 
 def in_chunks(apply: Callable[[Tensor], Tensor], x: Tensor, entries: int) -> Tensor:
     """Apply a function to slices of a batch x whose unfolded form, of so many entries for each, is of bounded size."""
-    limit = UNFOLD_LIMIT.get(x.device.type, UNFOLD_LIMIT["cuda"])
-    size = max(1, limit // max(1, entries))
+    given, on_cpu = allowance(), x.device.type == "cpu"
+    cap = given.caps.host if on_cpu else given.caps.gpu
+    limit = UNFOLD_LIMIT["cpu" if on_cpu else "cuda"]
+    limit = limit if cap is None else min(limit, cap // (UNFOLD_SHARE * x.element_size()))
+    size = max(1, int(limit * given.share) // max(1, entries))
     if x.shape[0] <= size:
         return apply(x)
     first = apply(x[:size])

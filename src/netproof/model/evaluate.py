@@ -77,7 +77,7 @@ def evaluate_part(
 def values_of_part(nodes: Sequence[Node], given: Mapping[int, Tensor], output: int) -> dict[int, Tensor]:
     """Compute node `output`, and all that it needs, in float64: values (batch, *shape) by node, those given too."""
     values = dict(given)
-    for node in _between(nodes, given, output):
+    for node in between(nodes, given, output):
         values[node.index] = node.op.forward(*(values[i] for i in node.inputs))
     return values
 
@@ -88,19 +88,21 @@ def error_of_part(
     values: Mapping[int, Tensor],
     output: int,
     arithmetic: Arithmetic,
+    off: Mapping[int, Tensor] | None = None,
 ) -> Tensor:
     """Bound, entry by entry, how far node `output` computed in `arithmetic` may be from the exact one.
 
-    From the exact `given` and the `values_of_part`, for any order of summation in direct sums.
+    From the exact `given` and the `values_of_part`, for any order of summation in direct sums. off: by given node, how
+    far from these it may be what `arithmetic` computes with.
     """
-    errors = {index: torch.zeros_like(value) for index, value in given.items()}
-    for node in _between(nodes, given, output):
+    errors = {index: torch.zeros_like(value) for index, value in given.items()} | dict(off or {})
+    for node in between(nodes, given, output):
         xs, es = [values[i] for i in node.inputs], [errors[i] for i in node.inputs]
         errors[node.index] = _error(node, xs, es, arithmetic)
     return errors[output]
 
 
-def _between(nodes: Sequence[Node], given: Mapping[int, Tensor], output: int) -> list[Node]:
+def between(nodes: Sequence[Node], given: Mapping[int, Tensor], output: int) -> list[Node]:
     """Return the nodes to compute to reach `output` from what is given, in order; KeyError if an input is missing."""
     found: set[int] = set()
     stack = [output]

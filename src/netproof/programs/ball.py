@@ -27,6 +27,7 @@ PRICES = 24  # prices tried at most; six are common
 GAP = 1e-7  # relative gap between what is proved and what a point attains at which nothing is left to gain
 STRIDE = 10.0  # factor by which a price rises while its solution is outside
 FIRM = 1e-9  # what the solver adds to each column's square: its default 1e-7 makes what is proved visibly worse
+LEAST = 1e-150  # radii whose squares vanish: such a ball is as good as the box about it, in which the columns lie
 STEPS = 20  # steps of the solver per row and column, at most: three are common, and at times it runs in circles
 
 
@@ -39,6 +40,8 @@ def solve_in_ball(
     """
     ball = program.ball
     if ball is None or first.infeasible or first.duals is None or first.point is None:
+        return first
+    if ball.shape.radius < LEAST:
         return first
     prices = _Prices(program, ball, first)
     if prices.low.outside <= 1:
@@ -79,7 +82,7 @@ class _Prices:
     def __init__(self, program: LinearProgram, ball: RoundBall, first: Answer) -> None:
         assert first.duals is not None
         assert first.point is not None
-        self._cost, self._ball, self._radius = program.cost, ball, ball.shape.radius or 1.0
+        self._cost, self._ball, self._radius = program.cost, ball, ball.shape.radius
         self.low = self._tried(0.0, first.point)  # its solution is outside: to begin with the program without the ball
         self.high: _Tried | None = None  # inside
         self._higher: _Tried | None = None  # the one before that

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from netproof.core.forms import Interval
-from netproof.numerics import rounding, with_vanishing
+from netproof.numerics import down, rounding, up, with_vanishing
 from netproof.relax.relaxation import Relaxation
 
 
@@ -18,6 +18,15 @@ class Parallel(NamedTuple):
     slope: Tensor  # (arity·n,): by slots where g has several operands
     low: Tensor  # (n,)
     high: Tensor  # (n,)
+
+
+def parallel_lines(relaxation: Relaxation, h: Interval) -> Parallel:
+    """Return parallel lines about a g of one operand on bounds (n,) of h: those that leave little open between them."""
+    lines = relaxation.family(h, proof=True).at(relaxation.parallel(h))
+    slope, top = lines.upper_slope, lines.upper_intercept
+    bottom = torch.zeros_like(top) if lines.lower_intercept is None else lines.lower_intercept
+    tilt = (lines.lower_slope - slope).abs() * h.magnitude  # where the lower line is not parallel after all
+    return Parallel(slope, torch.where(tilt > 0, down(bottom - up(tilt, 4)), bottom), top)
 
 
 def parallel_planes(relaxation: Relaxation, h: Interval, t: Tensor, falls: Tensor) -> Parallel:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from netproof.core.verdict import PHASES
+from netproof.core.verdict import PHASES, add_up
 
 if TYPE_CHECKING:
     from netproof.core.verdict import Verdict
@@ -46,8 +46,7 @@ class Record:
 
     def lasted(self, total: float) -> None:
         """Note the seconds of all of it, start-up included; what is in no phase is in "other"."""
-        phases = (spent for phase, spent in self.seconds.items() if phase not in ("total", "other"))
-        self.seconds.update(other=max(0.0, total - sum(phases)), total=total)
+        add_up(self.seconds, total)
 
     def undecided(self, verdict: str, reason: str) -> Record:
         """Return it without its answer: how far it went, and why there is none."""

@@ -37,6 +37,10 @@ class LeafLP:
         self._lp: TriangleLP | None = None
 
     def decide(self, domains: Domains, deadline: Deadline) -> Outcomes:
+        """Solve the LPs of sub-domains; those for which there is no time have failed."""
+        return with_less(lambda: self._decide(domains, deadline), self.root.device)
+
+    def _decide(self, domains: Domains, deadline: Deadline) -> Outcomes:
         root = self.root
         lower, upper = domains.lower.cpu().double(), domains.upper.cpu().double()
         bounds = [self._bounds(*sides) for sides in zip(lower, upper, strict=True)]
@@ -48,7 +52,7 @@ class LeafLP:
             outcomes = solve_many(self._build(deadline), tasks, workers=self._workers, deadline=deadline)
         except DeadlineExpired:
             outcomes = [LPOutcome("failed")] * len(tasks)
-        return with_less(lambda: self._gather(outcomes), root.device)
+        return self._gather(outcomes)
 
     def _build(self, deadline: Deadline) -> TriangleLP:
         if self._lp is None:

@@ -17,7 +17,6 @@ from torch.nn.functional import pad
 
 from netproof.bounds.base import Bounds, Clock
 from netproof.bounds.domains import Domains
-from netproof.bounds.held import Keeper
 from netproof.bounds.linear.memory import with_less
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.neurons.transfer import repack
@@ -31,12 +30,13 @@ from netproof.search.effort import Effort, neurons_at_once
 from netproof.search.evidence import Cover, Outcome
 from netproof.search.frontier import Frontier
 from netproof.search.goals import Goal
-from netproof.search.leaf import LeafLP, with_bounds
+from netproof.search.leaf import LeafLP, Outcomes, with_bounds
 from netproof.search.ledger import Ledger
 from netproof.search.lp_turns import LpTurns, neurons_of
 from netproof.search.method import Method, SecondLook, Start, Work
 from netproof.search.root_tightening import tightening_cost, tighter_root
 from netproof.search.rounds import Rounds
+from netproof.search.waiting.held import Keeper
 
 # Sizes: they shape a round, and make nothing due.
 SHARE = 8  # past n sub-domains, a round takes at most one in so many of the open ones
@@ -129,10 +129,19 @@ class Search(Rounds[Domains]):
         self._effort.pay_attack()
         began = time.monotonic()
         self._tell("attack")
-        found = look(torch.cat([part.target.cpu() for part in frontier.summaries()]).unique().tolist())
+        found = look(self._open_targets(frontier).tolist())
         self._stats.seconds["attack"] += time.monotonic() - began
         self._found_by = "attack" if found else "search"
         return found
+
+    def _open_targets(self, frontier: Frontier[Domains]) -> Tensor:
+        """Return the targets that sub-domains are open of, in order, (n,)."""
+
+        def named() -> Tensor:
+            every: Tensor = torch.cat([part.target.to(self._device) for part in frontier.summaries()]).unique()
+            return every
+
+        return with_less(named, self._device)
 
     def _tighten(self, root: Root, frontier: Frontier[Domains], cost: int) -> None:
         """Make a tighter root and bound what is open again under it: sub-domain by sub-domain, or from the start."""
@@ -165,11 +174,11 @@ class Search(Rounds[Domains]):
 
     def _carry_over(self, moves: _Moves, frontier: Frontier[Domains]) -> None:
         """Go under a new root with what is open."""
-        new, whole, carried = moves
-        open_targets = torch.cat([part.target.to(self._device) for part in frontier.summaries()]).unique()
+        new, bounds, carried = moves
+        open_targets = self._open_targets(frontier)
         self._effort.under_new_root()
-        before, searched, slopes = self._whole_bound, frontier.lower_bound, whole.domains.slopes
-        whole = whole.select(open_targets)
+        before, searched, slopes = self._whole_bound, frontier.lower_bound, bounds.domains.slopes
+        whole = with_less(lambda: bounds.select(open_targets), self._device)
         self._whole_bound, self._whole_slopes = float(whole.domains.bound.min()), slopes
         self._effort.tightening.judge(before, self._whole_bound, searched)
         for _, covered in carried or []:
@@ -244,7 +253,7 @@ class Search(Rounds[Domains]):
         own = self._under.own
         return parts if own is None else replace(parts, inside=own.of(parts.target))
 
-    def _keeper(self) -> Keeper:
+    def _storage(self) -> Keeper:
         return Keeper.of(self._under, self._whole_slopes)
 
     def _go_under(self, root: Root) -> None:
@@ -299,7 +308,7 @@ class Search(Rounds[Domains]):
 
     def _after_round(self, frontier: Frontier[Domains]) -> None:
         if self._goal.moves:  # a smaller minimum seen proves more
-            frontier.keep(self._ledger.settle(frontier.domains))
+            frontier.keep(with_less(lambda: self._ledger.settle(frontier.domains), self._device))
 
     def _bound(self, parts: Domains) -> Domains:
         threshold = self._goal.thresholds(parts.target)
@@ -347,10 +356,16 @@ class Search(Rounds[Domains]):
         self._report("leaf", float(self.target_bounds().min()), len(leaves))
         outcomes = self._leaf.decide(leaves, self._deadline)
         self._stats.leaf_lps += len(leaves)
+        self._ledger.leave_undecided(with_less(lambda: self._settled(leaves, outcomes), self._device))
+        self._stats.seconds["leaf"] += time.monotonic() - began
+
+    def _settled(self, leaves: Domains, outcomes: Outcomes) -> Domains:
+        """Settle leaves by what LPs say of them; return those that stay open."""
         self._ledger.try_points(outcomes.point, leaves.target)
         leaves = with_bounds(leaves, outcomes.bound)
-        self._ledger.leave_undecided(leaves.select(self._ledger.settle(leaves, by="lp")))
-        self._stats.seconds["leaf"] += time.monotonic() - began
+        rest = leaves.select(self._ledger.is_open(leaves))
+        self._ledger.settle(leaves, by="lp")  # last: if memory runs out before, it is done again
+        return rest
 
     def _outcome(self, reason: str = "") -> Outcome:
         undecided, waiting = self._ledger.undecided, self._open_count

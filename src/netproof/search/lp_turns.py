@@ -16,12 +16,12 @@ from torch import Tensor
 
 from netproof.bounds.base import Bounder, Clock, root_domains
 from netproof.bounds.domains import Domains, names_of, parents
-from netproof.bounds.linear.memory import release
+from netproof.bounds.linear.memory import ROOM, attempted, with_less
 from netproof.bounds.neurons.root import Root
 from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
-from netproof.core.machine.allowance import is_out_of_memory
 from netproof.core.verdict import Stats
+from netproof.errors import DeviceError
 from netproof.search.effort import lps_a_turn
 from netproof.search.frontier import Frontier
 from netproof.search.leaf import LeafLP, with_bounds
@@ -77,19 +77,22 @@ class LpTurns:
         """Take so many of the worst, and put back those that an LP left open; fewer, where memory does not do."""
         while True:
             worst = frontier.pop(takes)
-            try:
-                tried = [hash(name) in self._left for name in names_of(worst)]
-                known = torch.tensor(tried, dtype=torch.bool, device=worst.target.device)
-                waiting, back = Frontier(worst.select(~known)), worst.select(known)
+            apart = attempted(partial(self._apart, worst), self._root.device)
+            if apart is not None:
                 break
-            except Exception as error:
-                if not is_out_of_memory(error):
-                    raise
-            release(self._root.device)
             frontier.push(worst)
+            if len(worst) <= 1:
+                raise DeviceError("out of memory with one sub-domain at a time", remedy=ROOM)
             takes = len(worst) // 2
+        waiting, back = apart
         frontier.push(back)
         return waiting
+
+    def _apart(self, worst: Domains) -> tuple[Frontier[Domains], Domains]:
+        """Return those that no LP has left open, and the others."""
+        tried = [hash(name) in self._left for name in names_of(worst)]
+        known = torch.tensor(tried, dtype=torch.bool, device=worst.target.device)
+        return Frontier(worst.select(~known)), worst.select(known)
 
     def _some(
         self,
@@ -105,10 +108,10 @@ class LpTurns:
         What lies below a parent that is proved leaves the frontier, and the others.
         """
         batch = self._decide(batch, deadline, stats)
-        still_open = self._ledger.settle(batch, by="lp")
-        left = batch.select(still_open)
+        device = self._root.device
+        still_open = with_less(lambda: self._ledger.settle(batch, by="lp"), device)
+        left, below = with_less(lambda: (batch.select(still_open), batch.select(~still_open)), device)
         frontier.push(left)
-        below = batch.select(~still_open)
         while len(below) and not self._ledger.done and not deadline.expired:
             below = self._ledger.settle_above(self._decide_parents(below, deadline, stats, clock))
             stats.lp_parents_proved += len(below)
@@ -122,8 +125,12 @@ class LpTurns:
     def _decide(self, domains: Domains, deadline: Deadline, stats: Stats) -> Domains:
         outcomes = self._leaf.decide(domains, deadline)
         stats.lps += len(domains)
-        self._ledger.try_points(outcomes.point, domains.target)
-        return with_bounds(domains, outcomes.bound)
+
+        def with_outcomes() -> Domains:
+            self._ledger.try_points(outcomes.point, domains.target)
+            return with_bounds(domains, outcomes.bound)
+
+        return with_less(with_outcomes, self._root.device)
 
     def _decide_parents(self, domains: Domains, deadline: Deadline, stats: Stats, clock: Clock) -> Domains:
         """Bounded first, for their intermediate bounds; by LP where that is not enough."""
@@ -140,13 +147,14 @@ class LpTurns:
 
     def _bounded(self, above: Domains, deadline: Deadline, clock: Clock) -> Domains:
         """Bound parents, fewer at a time where the device's memory is full; without one that alone is too much."""
-        threshold = self._ledger.goal.thresholds(above.target)
-        try:
+
+        def bounded() -> Domains:
+            threshold = self._ledger.goal.thresholds(above.target)
             return self._bounder.bound(self._root, above, threshold, deadline, clock).domains
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-        release(self._root.device)
+
+        found = attempted(bounded, self._root.device)
+        if found is not None:
+            return found
         if len(above) == 1:
             return above.select(slice(0, 0))  # not tried: it stays as open as it was
         half = len(above) // 2

@@ -9,18 +9,20 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Generic
 
 from torch import Tensor
 
-from netproof.bounds.linear.memory import ROOM, domains_that_fit, is_short, may_wait, release
+from netproof.bounds.linear.memory import ROOM, attempted, domains_that_fit, is_short, may_wait, with_less
 from netproof.core.batch import P
 from netproof.core.deadline import DeadlineExpired, Pace
-from netproof.core.machine.allowance import allowance, is_out_of_memory
+from netproof.core.machine.allowance import allowance
 from netproof.errors import DeviceError
-from netproof.search.frontier import Frontier, Keeper
+from netproof.search.frontier import Frontier
 from netproof.search.ledger import Tally
 from netproof.search.method import Work
+from netproof.search.waiting.host import Storage
 
 REPORT_EVERY = 0.05  # seconds between two reports of the search
 
@@ -112,12 +114,9 @@ class Rounds(ABC, Generic[P]):
 
     def _children(self, picked: P, frontier: Frontier[P]) -> P | None:
         """Split what was picked; where memory is too small for that, it is open again, and half as many are picked."""
-        try:
-            return self._split(picked, len(frontier))
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-        release(self._device)
+        children = attempted(lambda: self._split(picked, len(frontier)), self._device)
+        if children is not None:
+            return children
         frontier.push(picked)
         if len(picked) == 1 and not allowance().halve():
             raise DeviceError("out of memory with one sub-domain at a time", remedy=ROOM)
@@ -134,14 +133,10 @@ class Rounds(ABC, Generic[P]):
         while done < len(parts) and not self._ledger.done and not self._deadline.expired:
             some = parts.select(slice(done, done + self._chunk))
             try:
-                still_open = bound(some)
+                still_open = attempted(partial(bound, some), self._device)
             except DeadlineExpired:
                 break
-            except Exception as error:
-                if not is_out_of_memory(error):
-                    raise
-                still_open = None
-            if still_open is None:  # outside of the handler: an error holds what its frames held
+            if still_open is None:
                 self._halve()
                 continue
             frontier.push(still_open)
@@ -159,9 +154,10 @@ class Rounds(ABC, Generic[P]):
     def _begin_with(self, parts: P) -> None:
         """Open a frontier as large as the one before."""
         packing = self._packed, self._unpacked
-        self._frontier = Frontier(parts, self._room, self.grain, *packing, self._keeper(), may_wait)
+        given = parts, self._room, self.grain, *packing, self._storage(), may_wait
+        self._frontier = with_less(lambda: Frontier(*given), self._device)
 
-    def _keeper(self) -> Keeper[P] | None:
+    def _storage(self) -> Storage[P] | None:
         """Return what puts sub-domains away to wait; None: they wait as they are."""
         return None
 
@@ -196,12 +192,12 @@ class Rounds(ABC, Generic[P]):
         """Bound half as many sub-domains at a time once the device's memory is full; raises DeviceError at one."""
         if self._chunk == 1 and not allowance().halve():
             raise DeviceError("out of memory with one sub-domain at a time", remedy=ROOM)
-        release(self._device)
         self._chunk = max(1, self._chunk // 2)
 
     def target_bounds(self) -> Tensor:
         """Return what is proved of each target on the whole input set, (target,)."""
-        return self._ledger.target_bounds([] if self._frontier is None else self._frontier.summaries())
+        still_open = [] if self._frontier is None else self._frontier.summaries()
+        return with_less(lambda: self._ledger.target_bounds(still_open), self._device)
 
     def _tell(self, phase: str) -> None:
         self._report(phase, float(self.target_bounds().min()), self._open_count)

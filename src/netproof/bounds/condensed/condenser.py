@@ -40,8 +40,8 @@ class Condenser:
     @property
     def fits(self) -> bool:
         """Say whether the matrix of all packed neurons there are, in both precisions, leaves room for the search."""
-        count = self._proof.count
-        return holds(12 * count * (1 + len(self.places) + count), self.places.device)
+        each = torch.float32.itemsize + torch.float64.itemsize
+        return holds(each * self._proof.count * self._columns, self.places.device)
 
     @property
     def work(self) -> int:
@@ -51,8 +51,22 @@ class Condenser:
 
     def climbs_that_fit(self) -> int:
         """Return how many bounds of the condensed network may be climbed at once, before there is one."""
-        trunk, columns = Graph(self._proof.graph.nodes[: self._node + 1]), 1 + len(self.places) + self._proof.count
-        return climbs_that_fit(self._proof.count, columns, trunk.entries, self.places.device)
+        return climbs_that_fit(self._proof.count, self._columns, self._trunk.entries, self.places.device)
+
+    @property
+    def _base(self) -> int:
+        """Return how many columns come before those of neurons: 1, and the trunk's entries."""
+        return 1 + len(self.places)
+
+    @property
+    def _columns(self) -> int:
+        """Return how many columns a form has."""
+        return self._base + self._proof.count
+
+    @property
+    def _trunk(self) -> Graph:
+        """Return the graph up to the trunk's node."""
+        return Graph(self._proof.graph.nodes[: self._node + 1])
 
     @property
     def _direct(self) -> bool:
@@ -93,7 +107,7 @@ class Condenser:
         """Add the layers of `proof` that are not here yet."""
         for layer in self._proof.layers[len(self._forms) :]:
             if layer.start == 0 and self._direct:
-                forms = torch.zeros(layer.count, 1 + len(self.places), dtype=torch.float64, device=layer.index.device)
+                forms = torch.zeros(layer.count, self._base, dtype=torch.float64, device=layer.index.device)
                 forms[:, 1 : 1 + layer.count].fill_diagonal_(1.0)
                 self.add(forms, forms.new_zeros(layer.count))
             else:
@@ -103,14 +117,13 @@ class Condenser:
         """Return the proof's copy, of the layers there are; with all of them there, of the property's rows too."""
         self.catch_up()
         proof, device = self._proof, self.places.device
-        base, count = 1 + len(self.places), proof.count
-        matrix = torch.zeros(count, base + count, dtype=torch.float64, device=device)
+        base, columns = self._base, self._columns
+        matrix = torch.zeros(proof.count, columns, dtype=torch.float64, device=device)
         for layer, forms in zip(proof.layers, self._forms, strict=True):
             matrix[layer.packed, : base + layer.start] = forms[:, : base + layer.start]
-        none = matrix.new_zeros(0, 1, base + count), matrix.new_zeros(0, 1)
+        none = matrix.new_zeros(0, 1, columns), matrix.new_zeros(0, 1)
         out, error = none if rows is None else self._property(rows, intervals)
-        start = Graph(proof.graph.nodes[: self._node + 1])
-        at_centre = start.forward(proof.region.centre[None]).flatten()[self.places]
+        at_centre = self._trunk.forward(proof.region.centre[None]).flatten()[self.places]
         trunk = Trunk(_linear_trunk(proof.graph, self._node), self._node, self.places, self._node == 0, at_centre)
         direct = proof.layers[0].count if self._direct else 0
         charges = self._charges(matrix, intervals)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.lined_graph import LinedGraph, one_hot
-from netproof.bounds.linear.memory import rows_that_fit
+from netproof.bounds.linear.memory import graph_climbs_that_fit
 from netproof.bounds.linear.region import Region
 from netproof.bounds.net import Net, Pulled
 from netproof.bounds.packed import Lagrangian
@@ -20,8 +20,6 @@ from netproof.model.ops import Nonlinear
 from netproof.numerics import enlarged_rounding, rounding, vanishing
 from netproof.problem.problem import Rows
 from netproof.relax import Lines
-
-A_CLIMB = 1 << 28  # entries of all nodes that are climbed at once, at most: more gains nothing and delays a deadline
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +89,7 @@ class GraphNet(Net):
 
     def climbs_that_fit(self) -> int:
         """Return how many bounds may be climbed at once: coefficients and lines of every node of each."""
-        rows = rows_that_fit(self.graph, self.start, self.region.centre.device, torch.float32, grad=True)
-        entries = sum(self.graph.nodes[i].size for i in self.graph.ancestors[self.start])
-        return max(1, min(rows, A_CLIMB // entries))
+        return graph_climbs_that_fit(self.graph, self.start, self.region.centre.device)
 
     def backward(self, seed: Tensor, relaxed: Lagrangian) -> Pulled:
         """Bound each form of seed (domain, columns) from below, by the one engine of backward passes."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -18,6 +19,10 @@ GPU_SHARE = 0.4  # of the free memory, for one pass
 GPU_ENOUGH = 1 << 31  # bytes of a pass for many neurons that keep a GPU busy; more gains nothing
 AT_HAND = 0.4  # of the device's free memory, for sub-domains as they are searched
 CPU_AT_HAND = 1 << 28  # bytes of these on a CPU, where those that wait are in the same memory
+A_SLICE = {"cpu": 1 << 20, "cuda": 1 << 26}  # numbers of many that are computed with one after the other: a tenth of a
+# second on a CPU core, so that the deadline is seen in time, and enough to keep a GPU busy
+A_CLIMB = 1 << 28  # entries of all nodes that are climbed at once, at most: more gains nothing and delays a deadline
+MOVED = 1 << 26  # bytes of sub-domains that are moved at a time
 WAITING = 0.4  # of the host's memory that is free or theirs, for sub-domains that wait
 SPARE, SPARE_PART = 1 << 29, 32  # bytes of the host's memory that stay free, or one in so many of all there are
 ROOM = "use --device cpu, a larger GPU or a larger --memory"
@@ -32,6 +37,17 @@ def budget(device: torch.device) -> int:
         return int(gpu_memory(device) * GPU_SHARE * given.share)
     most = CPU_BUDGET if given.caps.host is None else min(CPU_BUDGET, given.caps.host // 8)
     return int(most * given.share)
+
+
+def entries_at_once(device: torch.device) -> int:
+    """Return how many float64 of a large batch to compute with at once, where several as large are held."""
+    return max(1, min(A_SLICE[device.type], budget(device) // (8 * torch.float64.itemsize)))
+
+
+def pieces(count: int, each: int, device: torch.device) -> list[slice]:
+    """Return slices of `count` things of `each` bytes, of so many as are moved at a time."""
+    size = max(1, min(MOVED, budget(device)) // max(1, each))
+    return [slice(begin, begin + size) for begin in range(0, count, size)]
 
 
 def gpu_memory(device: torch.device) -> int:
@@ -56,6 +72,12 @@ def rows_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch.d
     sizes = [graph.nodes[i].size for i in graph.ancestors[start]]
     entries = 4 * sum(sizes) if grad else 8 * max(sizes)
     return max(1, budget(device) // (entries * dtype.itemsize))
+
+
+def graph_climbs_that_fit(graph: Graph, start: int, device: torch.device) -> int:
+    """Return how many bounds of node `start` may be climbed at once by the graph itself."""
+    entries = sum(graph.nodes[i].size for i in graph.ancestors[start])
+    return max(1, min(rows_that_fit(graph, start, device, torch.float32, grad=True), A_CLIMB // entries))
 
 
 def places_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch.dtype) -> int:
@@ -122,20 +144,42 @@ def _spare() -> int:
     return min(SPARE, (host.most() if cap is None else min(cap, host.most())) // SPARE_PART)
 
 
+def attempted(attempt: Callable[[], T], device: torch.device) -> T | None:
+    """Do something that returns anything but None; None where memory ran out, and what was held is given back.
+
+    Every error of memory is caught here: outside of a handler, as an error holds what its frames held.
+    """
+    try:
+        return attempt()
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+    release(device)
+    return None
+
+
 def with_less(attempt: Callable[[], T], device: torch.device) -> T:
     """Do something; each time memory runs out once more, from the start, with half as much at once.
 
-    Raises DeviceError once halving is of no use. What the attempt holds must not outlive it.
+    Raises DeviceError once halving is of no use. What the attempt holds must not outlive it, nor anything that it did.
     """
     while True:
-        try:
-            return attempt()
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-        release(device)
+        done = attempted(lambda: (attempt(),), device)
+        if done is not None:
+            return done[0]
         if not allowance().halve():
             raise DeviceError("out of memory, with as little at once as there can be", remedy=ROOM)
+
+
+@contextmanager
+def said_plainly() -> Iterator[None]:
+    """Let an error of memory that nothing caught be one that names a remedy."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise DeviceError("out of memory", remedy=ROOM) from error
 
 
 def release(device: torch.device) -> None:

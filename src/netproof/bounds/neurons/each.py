@@ -15,6 +15,7 @@ from netproof.bounds.domains import Domains, Known
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.layers import initial_slopes, settled_at
 from netproof.bounds.linear.memory import places_that_fit, rows_that_fit
+from netproof.bounds.neurons import worth
 from netproof.bounds.neurons.forms import bound_forms, bound_places, fixed_lines
 from netproof.bounds.record import Source
 from netproof.bounds.scope import LayerScope
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 # Better bounds of a layer's neurons, given them as targets of sub-domains of what comes before.
 Deepen = Callable[[LayerScope, Domains], Tensor]
-
-# Numbers in backward passes for both sides of neurons from which on one side goes first: two passes have their price.
-ONE_SIDE_WORTH = 1 << 23
 
 
 def slopes_to_start(root: Root, count: int) -> Tensor:
@@ -84,7 +82,7 @@ class LayerNeurons:
         by = torch.full((2, count), Source.SLOPES, dtype=torch.int8, device=places.device)
         slopes = self._slopes.expand(2 * count, -1)
         ones = torch.ones(count, dtype=torch.float64, device=places.device)
-        if kink is None or 2 * count * walked(self._root.graph64.graph, self._pre) < ONE_SIDE_WORTH:
+        if kink is None or 2 * count * walked(self._root.graph64.graph, self._pre) < worth.ONE_SIDE_WORTH:
             value = bound_places(proof, places.repeat(2), torch.cat([ones, -ones]), self._fixed_lines)
             return Interval(value[:count], -value[count:]), by, slopes
         # The side that may tell where g is linear goes first; most neurons need no other.

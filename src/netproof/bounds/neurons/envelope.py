@@ -23,9 +23,9 @@ from netproof.bounds.linear.region import Region
 from netproof.bounds.neurons.root import Root
 from netproof.core.forms import Interval
 from netproof.model.affine import Scale, Sum
-from netproof.model.graph import Graph, Node
+from netproof.model.graph import Graph, Node, append
 from netproof.model.moves import Index, Reshape, SumAxes
-from netproof.model.ops import Input, Nonlinear, Op
+from netproof.model.ops import Input, Nonlinear
 from netproof.numerics import rounding, with_vanishing
 from netproof.problem.problem import InputSet, Problem
 from netproof.relax import Relaxation, relaxation_of
@@ -147,26 +147,24 @@ class _Builder:
     def take(self, node: Node, planes: Parallel | None) -> None:
         """Add a node as it is, or s·h where it has planes."""
         if planes is None:
-            self.now[node.index] = self._add(node.op, tuple(self.now[i] for i in node.inputs), node.shape, node.name)
+            self.now[node.index] = append(
+                self.nodes, node.op, tuple(self.now[i] for i in node.inputs), node.shape, node.name
+            )
             return
         assert isinstance(node.op, Nonlinear)
         read, shape = self.now[node.inputs[0]], tuple(planes.slope.shape)
-        at = self._add(Scale(planes.slope), (read,), shape, node.name)
+        at = append(self.nodes, Scale(planes.slope), (read,), shape, node.name)
         if node.op.arity > 1:
-            at = self._add(SumAxes(shape, (0,)), (at,), (1, *shape[1:]), node.name)
-            at = self._add(Reshape((1, *shape[1:]), node.shape), (at,), node.shape, node.name)
+            at = append(self.nodes, SumAxes(shape, (0,)), (at,), (1, *shape[1:]), node.name)
+            at = append(self.nodes, Reshape((1, *shape[1:]), node.shape), (at,), node.shape, node.name)
         self.now[node.index] = at
 
     def add_noise(self, node: Node, first: int, count: int) -> None:
         """Add `count` entries of e, from the `first` on, to what stands for a node."""
         noise = self._taken(self._first + first, count, node.shape, node.name)
-        self.now[node.index] = self._add(Sum((1, 1)), (self.now[node.index], noise), node.shape, node.name)
+        self.now[node.index] = append(self.nodes, Sum((1, 1)), (self.now[node.index], noise), node.shape, node.name)
 
     def _taken(self, first: int, count: int, shape: tuple[int, ...], name: str) -> int:
         """Add entries of the input, as a node of this shape."""
-        some = self._add(Index(0, torch.arange(first, first + count), self._entries), (0,), (count,), name)
-        return self._add(Reshape((count,), shape), (some,), shape, name)
-
-    def _add(self, op: Op, inputs: tuple[int, ...], shape: tuple[int, ...], name: str) -> int:
-        self.nodes.append(Node(len(self.nodes), op, inputs, shape, name))
-        return len(self.nodes) - 1
+        some = append(self.nodes, Index(0, torch.arange(first, first + count), self._entries), (0,), (count,), name)
+        return append(self.nodes, Reshape((count,), shape), (some,), shape, name)

@@ -7,18 +7,16 @@ gets, one layer after the other, loses nothing against doing all at once.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 
 import torch
 from torch import Tensor
 
-from netproof.bounds.ascent import Schedule, keep_up
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.condensed.condenser import Condenser, search_copy
 from netproof.bounds.condensed.network import Condensed
-from netproof.bounds.linear.copies import first_copies
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.interval import Intervals
 from netproof.bounds.linear.layers import Layer, split_at_zero
@@ -26,28 +24,19 @@ from netproof.bounds.linear.lined_graph import LinedGraph
 from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.linear.region import Region
 from netproof.bounds.net import Net
-from netproof.bounds.neurons.each import Deepen, LayerNeurons, slopes_to_start, unstable_in
+from netproof.bounds.neurons import worth
+from netproof.bounds.neurons.each import Deepen, slopes_to_start
+from netproof.bounds.neurons.refine import Refined, refine, tighten_by
 from netproof.bounds.record import Source
 from netproof.bounds.scope import LayerScope
 from netproof.bounds.windows.plan import walked
 from netproof.bounds.zonotope.forward import Forward
-from netproof.core.deadline import Deadline, Pace
+from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine, Nonlinear
 from netproof.numerics import float32_down, float32_up
 from netproof.problem.problem import Problem, Rows, TargetBoxes
-
-# Numbers in backward passes for a layer's neurons from which on affine forms of all nodes are worth their while, about
-# a second on a CPU core. On less, they would be one more pass for little.
-FORWARD_WORTH = 1 << 23
-
-# The same for the whole network, if one neuron in so many is open after intervals: from there on forms are tried alone.
-FORWARD_FIRST, OPEN = 1 << 26, 8
-
-# Numbers in the passes that condense a network from which on targets are bounded by the graph first, if theirs are
-# fewer by this factor: where that proves all of them, nothing is condensed.
-CONDENSING_WORTH, LITTLE = 1 << 25, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +147,8 @@ class Root:
         """Say whether one pass of the graph for all targets fits and is little beside condensing it."""
         if self.own is not None or not self.count:
             return False
-        little = LITTLE * len(self.valid) * self.graph64.graph.entries
-        return self.fits and self.condenser.work >= max(CONDENSING_WORTH, little)
+        little = worth.LITTLE * len(self.valid) * self.graph64.graph.entries
+        return self.fits and self.condenser.work >= max(worth.CONDENSING_WORTH, little)
 
     @property
     def fits(self) -> bool:
@@ -215,6 +204,8 @@ def build_root(
     Of joined problems, on the box of each; what is linear on all of them stays unpacked. None when the deadline came
     first: from half a root nothing may be concluded.
     """
+    if deadline.expired:
+        return None
     members = []
     for i, part in enumerate([] if problem.own is None else problem.apart()):
         member = build_root(part, device, schedule, deadline, earlier[i : i + 1], deepen, parallel=parallel)
@@ -223,10 +214,9 @@ def build_root(
         members.append(member.intervals)
     root = _begun(problem, device, tuple(members), parallel=parallel)
     forward = None if earlier else Forward(root.intervals)
-    refine = partial(_refine, root, schedule=schedule, deadline=deadline, earlier=earlier, deepen=deepen)
 
-    def refined(pre: int) -> _Refined:
-        return _joined(root, pre) if members else refine(pre, forward)
+    def refined(pre: int) -> Refined:
+        return _joined(root, pre) if members else refine(root, pre, forward, schedule, deadline, earlier, deepen)
 
     return _filled(root, refined, deadline)
 
@@ -240,23 +230,23 @@ def forward_root(problem: Problem, device: torch.device, deadline: Deadline) -> 
     graph = problem.graph
     pres = sorted({graph.nodes[i].inputs[0] for i in graph.nonlinear})
     neurons = sum(graph.nodes[pre].size for pre in pres)
-    if problem.own is not None or neurons * graph.entries // OPEN < FORWARD_FIRST or not pres:
+    if problem.own is not None or neurons * graph.entries // worth.OPEN < worth.FORWARD_FIRST or not pres:
         return None
-    backward = sum(graph.nodes[pre].size * walked(graph, pre) for pre in pres) // OPEN
-    if backward < FORWARD_FIRST:
+    backward = sum(graph.nodes[pre].size * walked(graph, pre) for pre in pres) // worth.OPEN
+    if backward < worth.FORWARD_FIRST:
         return None
     root = _begun(problem, device)
     forward = Forward(root.intervals)
     if forward.cost(pres[-1]) > backward or not all(forward.fits(i) for i in range(pres[-1] + 1)):
         return None
 
-    def refined(pre: int) -> _Refined | None:
+    def refined(pre: int) -> Refined | None:
         sources = torch.zeros(2, graph.nodes[pre].size, dtype=torch.int8, device=device)
         better = forward.bounds(pre, deadline)
         if better is None:
             return None
-        _by_forms(root.intervals, pre, better, sources)
-        return _Refined(sources)
+        tighten_by(root.intervals, pre, better, Source.FORWARD, sources)
+        return Refined(sources)
 
     return _filled(root, refined, deadline)
 
@@ -275,9 +265,9 @@ def _begun(
     return Root(problem, device, rows, search, proof, intervals, [], [], [], [], condenser, parallel, members)
 
 
-def _filled(root: Root, refined: Callable[[int], _Refined | None], deadline: Deadline) -> Root | None:
+def _filled(root: Root, refined: Callable[[int], Refined | None], deadline: Deadline) -> Root | None:
     """Bound node after node, refined where a nonlinear one reads it; None past the deadline, or where that has none."""
-    found: dict[int, _Refined] = {}  # by the node refined; two nonlinear nodes may read one
+    found: dict[int, Refined] = {}  # by the node refined; two nonlinear nodes may read one
     for node in root.graph64.graph.nodes:
         if isinstance(node.op, Nonlinear):
             (pre,) = node.inputs
@@ -297,17 +287,7 @@ def _filled(root: Root, refined: Callable[[int], _Refined | None], deadline: Dea
     return root
 
 
-@dataclass(frozen=True, eq=False)
-class _Refined:
-    """A node whose neurons were bounded: what gave each bound, and the slopes of those that slopes gave."""
-
-    sources: Tensor  # (2, size of the node) int8
-    places: Tensor | None = None  # (n,) in the flattened node; None: nothing was bounded by slopes
-    slopes: Tensor | None = None  # (2, n, U') of the lower and upper bounds
-    first: Tensor | None = None  # see `first_copies`: of those places alone there are slopes
-
-
-def _record(root: Root, pre: int, found: _Refined) -> None:
+def _record(root: Root, pre: int, found: Refined) -> None:
     """Pack the bounds of the layer just added, and the slopes that gave them."""
     layer = root.graph32.layers[-1]
     bounds = root.intervals.of[pre]
@@ -326,108 +306,18 @@ def _record(root: Root, pre: int, found: _Refined) -> None:
     root.take_in(layer)
 
 
-def _packed(bounds: Interval, layer: Layer) -> Interval:
-    """Return the bounds of a layer's neurons (U_k,) out of those of its node, rounded outward to what is kept."""
-    lower, upper = (side[layer.index] for side in bounds.flat)
-    return Interval(float32_down(lower), float32_up(upper))
-
-
-def _refine(
-    root: Root,
-    pre: int,
-    forward: Forward | None,
-    schedule: Schedule,
-    deadline: Deadline,
-    earlier: Sequence[Intervals],
-    deepen: Deepen | None,
-) -> _Refined:
-    """Tighten the interval of node `pre` by backward bounds of its unstable neurons."""
-    intervals = root.intervals
-    found = intervals.of[pre]
-    sources = torch.zeros(2, found.lower.numel(), dtype=torch.int8, device=root.device)
-    if earlier:
-        better = earlier[0].of[pre]
-        gained = torch.stack([(better.lower > found.lower).flatten(), (better.upper < found.upper).flatten()])
-        sources[gained] = Source.EARLIER
-        found = Interval(found.lower.maximum(better.lower), found.upper.minimum(better.upper))
-        intervals.tighten(pre, found)
-    unstable = unstable_in(root, pre, found).nonzero()[:, 0]
-    if len(unstable) == 0 or _intervals_are_tight(root, pre):
-        return _Refined(sources)
-    if forward is not None and _forward_pays(root, pre, forward, len(unstable)):
-        found = _by_forms(intervals, pre, forward.bounds(pre, deadline), sources)
-        unstable = unstable_in(root, pre, found).nonzero()[:, 0]
-        if len(unstable) == 0:
-            return _Refined(sources)
-    bounder = LayerNeurons(root, pre, schedule, deadline, deepen)
-    first = first_copies(root.problem.graph, pre)
-    first = None if first is None else first.to(root.device)
-    each = unstable if first is None else first[unstable].unique()
-    lower, upper = found.lower.flatten().clone(), found.upper.flatten().clone()
-    kept: list[Tensor] = []
-    for places in _in_time(each, bounder.chunk, deadline):
-        value, by, slopes = bounder.bound(places)
-        gained = torch.stack([value.lower > lower[places], value.upper < upper[places]])
-        sources[:, places] = torch.where(gained, by, sources[:, places])
-        lower[places] = lower[places].fmax(value.lower)
-        upper[places] = upper[places].fmin(value.upper)
-        kept += [slopes.view(2, len(places), -1).half()] if bounder.optimised else []
-    if first is not None:
-        sources = torch.where(torch.stack([lower[first] > lower, upper[first] < upper]), sources[:, first], sources)
-        lower, upper = lower.maximum(lower[first]), upper.minimum(upper[first])
-    intervals.tighten(pre, Interval(lower.view_as(found.lower), upper.view_as(found.upper)))
-    # Slopes that were not optimised are those to start from, for all neurons: they need not be kept.
-    return _Refined(sources) if deadline.expired or not kept else _Refined(sources, each, torch.cat(kept, 1), first)
-
-
-def _in_time(places: Tensor, chunk: int, deadline: Deadline) -> Iterator[Tensor]:
-    """Yield places (n,) chunk by chunk until the deadline; chunks that would last beyond it are smaller."""
-    pace, done = Pace(deadline), 0
-    while done < len(places) and not deadline.expired:
-        began, some = time.monotonic(), places[done : done + pace.fit(chunk)]
-        yield some
-        keep_up(places.device, deadline)
-        pace.took(len(some), time.monotonic() - began)
-        done += len(some)
-
-
-def _forward_pays(root: Root, pre: int, forward: Forward, unstable: int) -> bool:
-    """Say whether affine forms, which bound a layer at once, take less work than backward passes for its neurons."""
-    backward = 2 * unstable * walked(root.graph64.graph, pre)
-    return not forward.given_up and backward > FORWARD_WORTH and forward.cost(pre) < backward
-
-
-def _by_forms(intervals: Intervals, pre: int, better: Interval | None, sources: Tensor) -> Interval:
-    """Tighten the interval of node `pre` by what affine forms say of it, if anything; note what gained by it."""
-    found = intervals.of[pre]
-    if better is None:
-        return found
-    gained = torch.stack([(better.lower > found.lower).flatten(), (better.upper < found.upper).flatten()])
-    sources[gained] = Source.FORWARD
-    found = Interval(found.lower.fmax(better.lower), found.upper.fmin(better.upper))
-    intervals.tighten(pre, found)
-    return found
-
-
-def _joined(root: Root, pre: int) -> _Refined:
+def _joined(root: Root, pre: int) -> Refined:
     """Replace the interval of node `pre` by the smallest one that holds on the box of every member."""
     lower = torch.stack([member.of[pre].lower for member in root.members]).amin(0)
     upper = torch.stack([member.of[pre].upper for member in root.members]).amax(0)
     root.intervals.tighten(pre, Interval(lower, upper))
-    return _Refined(torch.full((2, lower.numel()), Source.EARLIER, dtype=torch.int8, device=root.device))
+    return Refined(torch.full((2, lower.numel()), Source.EARLIER, dtype=torch.int8, device=root.device))
 
 
-def _intervals_are_tight(root: Root, pre: int) -> bool:
-    """Say whether `pre` is at most one mixing affine op away from the input, so that intervals lose nothing.
-
-    Of a box, that is. A ball's intervals are not by boxes up to the first nonlinear node.
-    """
-    graph = root.graph64.graph
-    if root.graph64.region.ball is not None:
-        return root.intervals.linear_on_a_ball(pre)
-    ops = [graph.nodes[i].op for i in graph.ancestors[pre]]
-    mixing = sum(isinstance(op, Affine) and op.fan > 1 for op in ops)
-    return mixing <= 1 and not any(isinstance(op, Nonlinear) for op in ops)
+def _packed(bounds: Interval, layer: Layer) -> Interval:
+    """Return the bounds of a layer's neurons (U_k,) out of those of its node, rounded outward to what is kept."""
+    lower, upper = (side[layer.index] for side in bounds.flat)
+    return Interval(float32_down(lower), float32_up(upper))
 
 
 @lru_cache(maxsize=4)

@@ -8,13 +8,14 @@ from functools import cached_property
 import torch
 
 from netproof.bounds.linear.interval import Intervals
-from netproof.bounds.linear.memory import holds
+from netproof.bounds.linear.memory import attempted, holds
 from netproof.bounds.windows.frame import Frame
 from netproof.bounds.windows.moves import image_sides, united
+from netproof.bounds.windows.onward import onward
 from netproof.bounds.zonotope.merge import merged
-from netproof.bounds.zonotope.steps import onward, through_affine, through_nonlinear
+from netproof.bounds.zonotope.steps import through_affine, through_nonlinear
 from netproof.bounds.zonotope.zonotope import Zonotope, generators_at
-from netproof.core.deadline import Deadline
+from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.core.forms import Interval
 from netproof.model.ops import Affine, Input, Nonlinear
 from netproof.numerics import up
@@ -35,14 +36,14 @@ class Forward:
     @torch.no_grad()
     def bounds(self, index: int, deadline: Deadline) -> Interval | None:
         """Return bounds of a node by its forms, (*node); None where there are none any more, or not in time."""
+        device = self._intervals.region.centre.device
         while self._next <= index and not self.given_up:
-            if deadline.expired:
-                return None
             try:
-                self._step()
-            except torch.OutOfMemoryError:  # bounds can be had without forms
-                self._give_up()
-        return self._forms[index].bounds() if index in self._forms else None
+                if attempted(lambda: self._step(deadline), device) is None:  # bounds can be had without forms
+                    self._give_up()
+            except DeadlineExpired:  # nothing has changed since the step began
+                return None
+        return attempted(self._forms[index].bounds, device) if index in self._forms else None
 
     def fits(self, index: int) -> bool:
         """Say whether the forms of a node, and of those that are held with it, leave memory for the rest."""
@@ -50,18 +51,20 @@ class Forward:
         count = max([self._varying, *(sum(len(g.values) for g in forms.generators.values()) for forms in before)])
         return holds(LIVE * count * self._sizes[index] * torch.float64.itemsize, self._intervals.region.centre.device)
 
-    def _step(self) -> None:
+    def _step(self, deadline: Deadline) -> bool:
+        """Make the forms of the next node, or none any more; DeadlineExpired where there is no time for it."""
+        deadline.check()
         node = self._graph.nodes[self._next]
         if not self.fits(node.index):
             self._give_up()
-            return
+            return True
         if isinstance(node.op, Input):
             made = self._input()
         elif isinstance(node.op, Affine):
-            made = through_affine(node, [self._forms[i] for i in node.inputs])
+            made = through_affine(node, [self._forms[i] for i in node.inputs], deadline)
         elif isinstance(node.op, Nonlinear) and node.op.arity == 1:
             (pre,) = node.inputs
-            made = through_nonlinear(node, self._forms[pre], self._intervals.of[pre])
+            made = through_nonlinear(node, self._forms[pre], self._intervals.of[pre], deadline)
         else:
             made = _box(self._intervals.of[node.index])
         self._forms[node.index] = made
@@ -70,6 +73,7 @@ class Forward:
             del self._forms[index]
         if len(self._forms) == 1 and isinstance(node.op, Nonlinear):
             self._forms = {node.index: merged(made)}
+        return True
 
     def _give_up(self) -> None:
         self.given_up = True

@@ -15,7 +15,7 @@ from netproof.model.affine import Linear, Scale, Sum
 from netproof.model.conv import Conv, ConvTranspose, Kernel
 from netproof.model.moves import Concat, Index, Pad, Reshape, Transpose
 from netproof.model.ops import Affine
-from netproof.numerics import enlarged, rounding
+from netproof.numerics import enlarged, rounding, with_vanishing
 
 SQUARINGS = 3  # A^8: its row sums are at most √n times its norm, so that of A is found within the 8th root of √n
 
@@ -64,7 +64,7 @@ def matrix_norm(matrix: Tensor) -> Tensor:
         missed = missed * (2.0 * size + missed) + rounding(size * size, power.shape[-1] + 4)
         power = power @ power.mT
     largest = enlarged(_sums(power.abs()) + missed)
-    norm: Tensor = enlarged(largest ** (0.5**SQUARINGS / 2.0) * scale)
+    norm: Tensor = with_vanishing(enlarged(largest ** (0.5**SQUARINGS / 2.0) * scale))
     return norm
 
 

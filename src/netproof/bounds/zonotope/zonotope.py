@@ -7,17 +7,20 @@ are, as a window where that saves something: what lies behind an entry of an ima
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from netproof.bounds.ascent import keep_up
 from netproof.bounds.linear.coefficients import Dense
 from netproof.bounds.linear.lined_graph import one_hot
+from netproof.bounds.linear.memory import entries_at_once
 from netproof.bounds.windows.moves import image_sides
 from netproof.bounds.windows.windowed import Windowed
+from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.numerics import enlarged, lowered
 
@@ -25,7 +28,6 @@ Generators = Windowed | Dense
 
 # Squares of errors, and products with them, may vanish: all that is lost so is far below this.
 UNDERFLOW = 1e-100
-AT_ONCE = 1 << 26  # entries of windows of which something as large is computed: 512 MiB
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +68,26 @@ def generators_at(places: Tensor, sizes: Tensor, shape: tuple[int, ...]) -> Gene
     return Windowed.at(places, sizes, shape)
 
 
-def slices(some: Windowed) -> list[slice]:
-    """Return slices of a batch of windows, each of a bounded number of entries."""
-    size = max(1, AT_ONCE // max(1, some.values[0].numel()))
-    return [slice(begin, begin + size) for begin in range(0, len(some.values), size)]
+def slices(values: Tensor, made: int = 0) -> list[slice]:
+    """Return slices of a batch (n, ...), small enough for the deadline; made: entries that one becomes, if more."""
+    size = max(1, entries_at_once(values.device) // max(1, made, values[0].numel()))
+    return [slice(begin, begin + size) for begin in range(0, len(values), size)]
+
+
+def in_parts(make: Callable[[slice], Tensor], values: Tensor, entries: int, deadline: Deadline) -> Tensor:
+    """Return what is made of a batch (n, ...), of so many entries each, slice by slice; or raise DeadlineExpired."""
+    parts = slices(values, entries)
+    if len(parts) == 1:
+        return make(parts[0])
+    whole: Tensor | None = None
+    for part in parts:
+        deadline.check()
+        made = make(part)
+        whole = made.new_empty(len(values), *made.shape[1:]) if whole is None else whole
+        whole[part] = made
+        keep_up(values.device, deadline)
+    assert whole is not None
+    return whole
 
 
 def summed(some: Generators) -> Tensor:
@@ -82,7 +100,7 @@ def summed(some: Generators) -> Tensor:
     rows, columns = some.places.entries(some.frame)
     at = rows.clamp(0, height - 1)[:, :, None] * width + columns.clamp(0, width - 1)[:, None, :]
     image = some.values.new_zeros(height * width, channels)
-    for part in slices(some):
+    for part in slices(some.values):
         sizes = some.values[part].abs().reshape(len(at[part]) * high * wide, channels)
         image.index_add_(0, at[part].flatten(), sizes)
     return image.view(height, width, channels).permute(2, 0, 1)[None]

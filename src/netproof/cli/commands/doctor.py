@@ -16,7 +16,7 @@ from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, supervise
 from netproof.cli.show.output import print_out
 from netproof.core.cpu import affinity_cpus, available_cpus, cgroup_quota
-from netproof.core.versions import installed
+from netproof.core.machine.versions import installed
 from netproof.workers.worker import Job
 
 PACKAGES = ("torch", "numpy", "onnx", "onnxruntime", "highspy", "typer", "rich", "pillow", "matplotlib", "jinja2")

@@ -12,8 +12,8 @@ from netproof.cli.options import Engine
 from netproof.cli.process.supervisor import Ending, Outcome
 from netproof.cli.show.output import Hashes, Outputs, to_json
 from netproof.cli.show.witness_file import Saver, serialised
+from netproof.core.machine.versions import accelerator, versions
 from netproof.core.reasons import CONTRADICTION
-from netproof.core.versions import accelerator, versions
 from netproof.run.record import Record
 
 if TYPE_CHECKING:

@@ -77,7 +77,8 @@ def _find(path: Path) -> Path:
 def parse(data: bytes, path: str, sha256: str) -> OnnxFile:
     """Parse a serialised model; external data are sought beside `path`."""
     model = parse_proto(data, path)
-    if not model.graph.node or not model.opset_import:
+    # Without nodes, outputs are inputs or constants.
+    if not (model.graph.node or model.graph.output) or not model.opset_import:
         raise ModelError("not an ONNX model: it has no graph", file=path, remedy="export the model again")
     opset = _opset(model, path)
     whole, external = draw_in(model, path)

@@ -14,7 +14,9 @@ What a runtime may do within a step: add in any order, fuse products and sums, s
 before or after a sum, multiply by a rounded reciprocal. A sum of n products, bias included, rounds each term n times
 at most; `_EXTRA_ROUNDINGS` more pay for the factor and the reciprocal. Factors that are folded into weights, such as
 Gemm's alpha or all of a batch normalisation (scale / sqrt(variance + epsilon)), are charged through the slack of
-`model.origin.constant`. It holds for direct sums, which onnxruntime's CPU kernels are, not for Winograd or FFT.
+`model.origin.constant`. It holds for direct sums, which onnxruntime's CPU kernels are, not for Winograd or FFT. In
+float16 it computes in float32 and rounds what it tells, but hands on what it has: a step may take its inputs before
+they were rounded, whatever is told of them.
 
 The session that replays witnesses is not compared: it is onnxruntime with its default optimisations, `sat` means what
 that session answers, `unsat` never rests on it, and the comparison would say nothing about the reading.
@@ -24,7 +26,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
@@ -34,11 +36,12 @@ import torch
 from torch import Tensor
 
 from netproof.errors import ModelError
-from netproof.model.evaluate import AS_STORED, Arithmetic, error_of_part, evaluate_part, values_of_part
+from netproof.model.evaluate import AS_STORED, Arithmetic, between, error_of_part, evaluate_part, values_of_part
 from netproof.model.graph import Node
 from netproof.model.network import Network
+from netproof.model.ops import Affine
 from netproof.model.origin.trace import Step, Stored, digest
-from netproof.numerics import FLOATS, coarseness, generator, size_behind
+from netproof.numerics import FLOATS, coarseness, generator, rounding, size_behind, with_vanishing
 
 # Roundings of a term beyond those of its sum: a factor applied to it late, a rounded reciprocal for a quotient.
 _EXTRA_ROUNDINGS = 2
@@ -59,8 +62,9 @@ def cross_check(network: Network, points: Tensor) -> None:
             compare(network)
             network.agreed.add(part)
     done: set[Step] = set()
+    made = {tensor for step in network.trace.steps for tensor, _ in step.outputs}
     for answers, telling in _answers(network, points):
-        done.update(step for step in network.trace.steps if _agrees(network, step, answers, telling))
+        done.update(step for step in network.trace.steps if _agrees(network, step, answers, telling, made))
     for step in network.trace.steps:
         tensor, _ = step.outputs[0]
         if step not in done and f"tensor {tensor}" not in network.agreed:
@@ -304,17 +308,24 @@ def _answers(network: Network, points: Tensor) -> Iterator[tuple[Mapping[str, _A
         yield {name: _Answer.of(found) for name, found in zip(names, zip(*runs, strict=True), strict=True)}, which
 
 
-def _agrees(network: Network, step: Step, answers: Mapping[str, _Answer], telling: Tensor) -> bool:
-    """Compare one step; say whether it was compared at a telling point, with finite numbers throughout."""
+def _agrees(
+    network: Network, step: Step, answers: Mapping[str, _Answer], telling: Tensor, made: Set[str] = frozenset()
+) -> bool:
+    """Compare one step; say whether it was compared at a telling point, with finite numbers throughout.
+
+    made: tensors that onnxruntime may have handed on before they were rounded.
+    """
     rows: Tensor | slice = slice(None)
     if not all(answers[tensor].all_finite for tensor, _ in step.inputs):
         rows = torch.stack([answers[tensor].finite for tensor, _ in step.inputs]).all(0)
         if not bool(rows.any()):
             return False
     given = {index: answers[tensor].value[rows] for tensor, index in step.inputs}
+    narrow = {index for tensor, index in step.inputs if tensor in made and answers[tensor].dtype == torch.float16}
+    off = {index: _unrounded(given[index]) for index in narrow}
     known = telling[rows]
     for tensor, index in step.outputs:
-        known = known & _output(network, step, given, index, answers[tensor].at(rows))
+        known = known & _output(network, step, given, off, index, answers[tensor].at(rows))
     return bool(known.any())
 
 
@@ -335,8 +346,18 @@ def _alone(network: Network, step: Step) -> None:
     raise _hidden(network, f"node {step.name!r} ({step.op})", "onnxruntime overflows there whatever its input")
 
 
-def _output(network: Network, step: Step, given: Mapping[int, Tensor], index: int, theirs: _Answer) -> Tensor:
-    """Compare one output of a step with finite inputs; say at which points all of it could be compared: (batch,)."""
+def _unrounded(value: Tensor) -> Tensor:
+    """Return how far a float16 number may lie from what it was before it was rounded."""
+    return with_vanishing(rounding(value.abs(), 1, torch.float16), 1, torch.float16)
+
+
+def _output(
+    network: Network, step: Step, given: Mapping[int, Tensor], off: Mapping[int, Tensor], index: int, theirs: _Answer
+) -> Tensor:
+    """Compare one output of a step with finite inputs; say at which points all of it could be compared: (batch,).
+
+    off: by node, how far from what is given of it the runtime's own number may be.
+    """
     place, dtype = f"node {step.name!r} ({step.op})", theirs.dtype
     if dtype is None:
         _disagree(network, place, "on its type: onnxruntime's are not floats")
@@ -347,7 +368,8 @@ def _output(network: Network, step: Step, given: Mapping[int, Tensor], index: in
         if theirs.all_finite and torch.equal(ours.to(dtype).to(torch.float64), theirs.value):
             return theirs.finite  # ours, rounded once at most: never more than the step may round
         runtime = Arithmetic(dtype, lambda node: slack.get(node.index), _EXTRA_ROUNDINGS)
-        error = error_of_part(nodes, given, values, index, runtime)
+        moves_only = all(isinstance(node.op, Affine) and not node.op.fan for node in between(nodes, given, index))
+        error = error_of_part(nodes, given, values, index, runtime, None if moves_only else off)
     allowed = error * (1.0 + 1.0 / coarseness(dtype))  # ours is rounded too
     value = theirs.value
     # Outside what the function is defined on, or where it overflows float64 too, other points must tell. What

@@ -64,11 +64,11 @@ class InputSplit(Rounds[Boxes]):
         self._stats.seconds["root"] += time.monotonic() - began
         began = time.monotonic()
         if self._options.samples and self._may_go_on():
-            self._sample(self._opened.domains)
+            with_less(lambda: self._sample(self._opened.domains), self._device)
         self._stats.seconds["search"] += time.monotonic() - began
         self._run_rounds()
         self._ledger.tell_goal()
-        return self._result()
+        return with_less(self._result, self._device)
 
     def _may_go_on(self) -> bool:
         spent = self._options.limit is not None and self._bounded >= self._options.limit

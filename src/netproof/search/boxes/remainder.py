@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -19,10 +20,9 @@ from netproof.bounds.base import Clock
 from netproof.bounds.boxes.bounder import BoxBounder
 from netproof.bounds.domains import Domains
 from netproof.bounds.linear.layers import initial_slopes
-from netproof.bounds.linear.memory import release, with_less
+from netproof.bounds.linear.memory import attempted, with_less
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import DeadlineExpired
-from netproof.core.machine.allowance import is_out_of_memory
 from netproof.numerics import float32_down, float32_up
 from netproof.problem.problem import Problem, hull
 from netproof.search.boxes.parts import Boxes, SplitResult, together
@@ -136,14 +136,9 @@ def as_domains(root: Root, boxes: Boxes, bounder: BoxBounder, work: Work) -> Dom
     lower, upper, done, chunk = whole.lower, whole.upper, 0, bounder.boxes_that_fit()
     while done < len(here):
         some = slice(done, done + chunk)
-        try:
-            known = bounder.of_neurons(here.lower[some], here.upper[some], here.signs[some], work.deadline)
-        except Exception as error:
-            if chunk == 1 or not is_out_of_memory(error):
-                raise
-            known = None
+        bound = partial(bounder.of_neurons, here.lower[some], here.upper[some], here.signs[some], work.deadline)
+        known = attempted(bound, device) if chunk > 1 else bound()
         if known is None:
-            release(device)
             bounder.shrink()
             chunk //= 2
             continue

@@ -9,6 +9,7 @@ network breaks the property and the real one does not. What it did not prove is 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from torch import Tensor
@@ -19,6 +20,7 @@ from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.layers import lost
+from netproof.bounds.linear.memory import said_plainly, with_less
 from netproof.bounds.neurons.envelope import Enveloped, can_be_enveloped, enveloped, share_of_others
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.record import NOTHING
@@ -35,26 +37,44 @@ class EnvelopeFirst(Search):
 
     def _first_look(self, root: Root, bounds: Bounds) -> Bounds:
         """Return the bounds of the whole set (one for each target), those raised that an enveloped network proves."""
+        proved = bounds.domains.bound
+        try:
+            due = with_less(lambda: self._due(root, bounds), self._device)
+            proved = with_less(proved.clone, self._device)
+            for place in due:
+                if self._ledger.done or self._deadline.expired:
+                    break
+                proved[place] = max(float(proved[place]), self._by_envelope(root, bounds, place))
+        except DeviceError:  # it has no room: the network itself may have
+            pass
+        return replace(bounds, domains=replace(bounds.domains, bound=proved))
+
+    def _due(self, root: Root, bounds: Bounds) -> list[int]:
+        """Return the places of the targets whose enveloped networks are searched, the nearest to a proof first."""
         still_open = self._ledger.is_open(bounds.domains).nonzero()[:, 0]
         if len(still_open) == 0 or not self._is_due(root, bounds.select(still_open)):
-            return bounds
-        proved = bounds.domains.bound.clone()
-        for place in still_open[proved[still_open].argsort(descending=True)].tolist():  # the nearest to a proof first
-            if self._ledger.done or self._deadline.expired:
-                break
+            return []
+        nearest: list[int] = still_open[bounds.domains.bound[still_open].argsort(descending=True)].tolist()
+        return nearest
+
+    def _by_envelope(self, root: Root, bounds: Bounds, place: int) -> float:
+        """Return what an enveloped network proves of a target, −inf for nothing; DeviceError where it has no room."""
+
+        def made() -> tuple[Enveloped, _Beneath]:
             domain = bounds.domains.select(slice(place, place + 1))
             found = enveloped(root, domain.slopes[0], bounds.coef[place])
-            goal = _Beneath(self._goal, root, found, domain.target)
-            search = _Enveloped(found.problem.select(domain.target.cpu()), self._method, goal, self._work)
-            try:
+            return found, _Beneath(self._goal, root, found, domain.target)
+
+        found, goal = with_less(made, self._device)
+        target = bounds.domains.target[place : place + 1].cpu()
+        search = _Enveloped(found.problem.select(target), self._method, goal, self._work)
+        try:
+            with said_plainly():
                 outcome = search.run()
-                if outcome.proved[0] == 1:  # a bound counts only where all of the set is covered
-                    proved[place] = max(float(proved[place]), outcome.bounds[0])
-            except DeviceError:  # it has no room: the network itself may have
-                break
-            finally:
-                search.discard()
-        return replace(bounds, domains=replace(bounds.domains, bound=proved))
+        finally:
+            search.discard()
+        # A bound counts only where all of the set is covered.
+        return outcome.bounds[0] if outcome.proved[0] == 1 else -math.inf
 
     def _is_due(self, root: Root, bounds: Bounds) -> bool:
         """Say whether a sub-domain of the network costs much, and most of what is lost is lost at hinges."""

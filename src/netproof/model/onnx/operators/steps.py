@@ -21,6 +21,7 @@ from netproof.model.onnx.operators.arithmetic import added, broadcast, expand, s
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 
+NEXT = 1 - 2.0**-24  # times a power of 2, the float32 before it
 MOST_CUT = 2**24  # the largest integer that a float is cast to
 ONE, MINUS, HALF = (constant.constant(number) for number in (1.0, -1.0, 0.5))
 
@@ -191,12 +192,13 @@ def _cast(c: Context) -> Value:
 def _cut_off(c: Context, x: Ref, target: int) -> Ref:
     """Return x without what lies behind its point, for x within the type: floor(relu(x)) − floor(relu(−x)).
 
+    Within are 255.9 and −0.9 of uint8, whose integers are 255 and 0, and 256 and −1 are not: up to the float32 before.
     What a runtime does beyond is its own affair, so that there is no bound; nor is there one beyond 2^24, up to which
     every float type but float16 holds the result.
     """
     least, most = limits(target)
     least, most = max(least, -MOST_CUT), min(most, MOST_CUT)
-    inside = c.emit(Within(least - 0.5, most + 0.5), x)
+    inside = c.emit(Within((least - 1) * NEXT, (most + 1) * NEXT), x)
     if c.held(x).whole:
         found = inside
     else:

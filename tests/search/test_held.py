@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from netproof.bounds import held as held_by
 from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import root_domains
 from netproof.bounds.domains import Domains, split
-from netproof.bounds.held import STEPS, Held, Keeper
+from netproof.bounds.linear import memory
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.scope import split_on
 from netproof.core.deadline import Deadline
 from netproof.model.graph import Graph
 from netproof.model.nonlinear.smooth.powers import Power
+from netproof.search.waiting.held import STEPS, Held, Keeper
 from support.awkward import GraphBuilder
 from support.problems import box_problem, random_relus, targets_of
 
@@ -66,9 +66,9 @@ def check_exact(back: Domains, domains: Domains) -> None:
         assert mine.dtype == theirs.dtype, name
 
 
-@pytest.mark.parametrize("entries", [1 << 24, 1])
-def test_what_comes_back_is_what_was_put_away(entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_by, "ENTRIES", entries)  # also one sub-domain at a time
+@pytest.mark.parametrize("moved", [1 << 24, 1])
+def test_what_comes_back_is_what_was_put_away(moved: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "MOVED", moved)  # also one sub-domain at a time
     root = root_of(random_relus(3, (40, 30), 1))
     domains = some_domains(root)
     lower = domains.lower.clone()

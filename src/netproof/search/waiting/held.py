@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains
+from netproof.bounds.linear.memory import pieces
 from netproof.bounds.neurons.root import Root
 
 STEPS = 255  # of a slope's range
 OWN = ("splits", "lower", "upper", "points", "multipliers")  # what a sub-domain has by neuron, besides slopes
 COUNTS = ("evaluated", "candidates", "settled", "rebounded")  # int64 in a search, where they are few
+LOOKED_AT = 4  # bytes of a neuron as a sub-domain is compared with its whole set
 FEW = 0.5  # share of the neurons up to which it takes less to name them
-ENTRIES = 1 << 24  # neurons of all sub-domains that are looked at at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +80,12 @@ class Keeper:
     @torch.no_grad()
     def put_away(self, domains: Domains) -> Held:
         """Return what is kept of sub-domains, on the host."""
-        size = max(1, ENTRIES // max(1, self.root.count))
-        parts = [self._own(domains.select(slice(at, at + size))) for at in range(0, len(domains), size)]
+        cut = pieces(len(domains), LOOKED_AT * max(1, self.root.count), self.root.device)
+        parts = [self._own(domains.select(piece)) for piece in cut]
         wide = max((columns.shape[1] for columns, _ in parts), default=0)
         slopes = None
         if not self.coarse:
-            pieces = domains.slopes.split(size)
-            slopes = torch.cat([(piece * STEPS).round_().clamp_(0, STEPS).to(torch.uint8).cpu() for piece in pieces])
+            slopes = torch.cat([_in_steps(domains.slopes[piece]) for piece in cut])
         slim = _slim(domains)
         if wide > FEW * self.root.count:
             return Held(slim, None, tuple(getattr(domains, name).cpu().clone() for name in OWN), slopes)
@@ -133,6 +133,11 @@ class Keeper:
         columns[owner, rank] = column
         at = columns.clamp(max=max(0, neurons - 1))
         return columns.int(), [own.gather(1, at) if own.shape[1] else own for own in mine]
+
+
+def _in_steps(slopes: Tensor) -> Tensor:
+    """Return slopes as they wait, on the host."""
+    return (slopes * STEPS).round_().clamp_(0, STEPS).to(torch.uint8).cpu()
 
 
 def _slim(domains: Domains) -> Domains:
