@@ -33,9 +33,17 @@ def _sections(name: str, command: Any) -> Iterator[str]:
         yield f"```text\n{usage(name, command)}\n```\n"
     yield _options(command)
     if command.epilog:
-        yield f"{_prose(command.epilog)}\n"
+        yield f"{_examples(command.epilog)}\n"
     for sub, below in inner.items():
         yield from _sections(f"{name} {sub}", below)
+
+
+def _examples(text: str) -> str:
+    """Return the end of a help text, its commands as code."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    typed = [line for line in lines if line.startswith("netproof ")]
+    said = " ".join(line for line in lines if line not in typed)
+    return f"{said}\n\n" + ("```text\n" + "\n".join(typed) + "\n```\n" if typed else "")
 
 
 def usage(name: str, command: Any) -> str:
@@ -74,7 +82,12 @@ def _row(parameter: Any) -> str:
     text = _cell(parameter.help or "")
     if parameter.required and names:
         text += " *Required.*"
-    elif not flag and parameter.show_default is True and parameter.default is not None and not callable(parameter.default):
+    elif (
+        not flag
+        and parameter.show_default is True
+        and parameter.default is not None
+        and not callable(parameter.default)
+    ):
         text += f" *Default: {_cell(str(parameter.default))}.*"
     return f"| `{shown.replace('|', chr(92) + '|')}` | {text} |"
 
@@ -89,5 +102,7 @@ def _prose(text: str | None) -> str:
     for part in (text or "").replace("\x08\n", "\x08").split("\n\n"):
         kept = part.startswith("\x08")
         lines = [line for line in part.lstrip("\x08").splitlines() if line.strip()]
-        paragraphs.append("```text\n" + "\n".join(lines) + "\n```" if kept else " ".join(line.strip() for line in lines))
+        paragraphs.append(
+            "```text\n" + "\n".join(lines) + "\n```" if kept else " ".join(line.strip() for line in lines)
+        )
     return "\n\n".join(filter(None, paragraphs))

@@ -65,7 +65,9 @@ def relu(look: Look) -> Figure:
     axes = figure.subplots(1, 3, sharey=True)
     low, high = -1.5, 2.0
     h = np.linspace(low, high, 200)
-    for at, (title, ends) in enumerate((("before a split", (low, high)), ("h ≤ 0", (low, 0.0)), ("h ≥ 0", (0.0, high)))):
+    for at, (title, ends) in enumerate(
+        (("before a split", (low, high)), ("h ≤ 0", (low, 0.0)), ("h ≥ 0", (0.0, high)))
+    ):
         part = h[(h >= ends[0]) & (h <= ends[1])]
         if at == 0:
             chord = high * (part - low) / (high - low)
@@ -114,7 +116,9 @@ def boxes(look: Look) -> Figure:
                 bounded = [(low, high, _least(network, low, high)) for low, high in parts]
                 done += [(low, high) for low, high, bound in bounded if bound > 0]
                 open_boxes = [box for box in bounded if box[2] <= 0]
-        ax.contour(np.linspace(-1, 1, 201), np.linspace(-1, 1, 201), values, levels=8, colors=look.faint, linewidths=0.7)
+        ax.contour(
+            np.linspace(-1, 1, 201), np.linspace(-1, 1, 201), values, levels=8, colors=look.faint, linewidths=0.7
+        )
         for low, high in done:
             ax.add_patch(Rectangle(low, *(high - low), facecolor=look.good, alpha=0.35, edgecolor=look.good))
         for low, high, _ in open_boxes:
@@ -215,7 +219,9 @@ def flow(look: Look) -> Figure:
 def _box(ax: Any, place: tuple[float, float, float, float], text: str, colour: str) -> None:
     left, bottom, width, height = place
     style = "round,pad=0,rounding_size=1.5"
-    ax.add_patch(FancyBboxPatch((left, bottom), width, height, boxstyle=style, facecolor="none", edgecolor=colour, linewidth=1.4))
+    ax.add_patch(
+        FancyBboxPatch((left, bottom), width, height, boxstyle=style, facecolor="none", edgecolor=colour, linewidth=1.4)
+    )
     ax.annotate(text, (left + width / 2, bottom + height / 2), ha="center", va="center", fontsize=9, color=colour)
 
 
@@ -223,7 +229,11 @@ def rival(look: Look) -> Figure:
     """Draw mean seconds beside another tool."""
     figure = Figure(figsize=(8, 3.2), layout="constrained")
     ax = figure.add_subplot()
-    words = ("α,β-CROWN, Dec 2025", "netproof 0.1.0, same machine and instances", "netproof now, all instances of the set")
+    words = (
+        "α,β-CROWN, Dec 2025",
+        "netproof 0.1.0, same machine and instances",
+        "netproof now, all instances of the set",
+    )
     for at, (colour, word) in enumerate(zip((look.bad, look.good, look.cold), words, strict=True)):
         place = np.arange(len(RIVAL)) + 0.26 * (at - 1)
         seconds = [row[at] for row in RIVAL.values()]
