@@ -21,9 +21,9 @@ import netproof
 from netproof.demo import copy_data
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
-# Mean seconds on one H200, both tools one after the other on the same machine, the same instances, November 2026:
-# α,β-CROWN (release of December 2025, no commercial solver) and netproof 0.1.0, the first 6 of each set and 8 of ACAS Xu.
-# The third column is netproof at commit 34799e6 on an H200, all instances (docs/performance.md, 15 November 2026).
+# Mean seconds on one H200, both tools one after the other on the same machine and instances, November 2026: α,β-CROWN
+# (release of December 2025, no commercial solver) and netproof 0.1.0, the first 6 of each set and 8 of ACAS Xu.
+# The third column is a later netproof on another H200, all instances (docs/performance.md, 15 November 2026).
 RIVAL = {
     "OVAL base, easy": (4.65, 0.13, 0.15),
     "OVAL base, hard": (6.48, 0.31, 0.20),
@@ -229,11 +229,8 @@ def rival(look: Look) -> Figure:
     """Draw mean seconds beside another tool."""
     figure = Figure(figsize=(8, 3.2), layout="constrained")
     ax = figure.add_subplot()
-    words = (
-        "α,β-CROWN, Dec 2025",
-        "netproof 0.1.0, same machine and instances",
-        "netproof now, all instances of the set",
-    )
+    mine = ("netproof 0.1.0, same machine and instances", "netproof, 15 November 2026, all instances of the set")
+    words = ("α,β-CROWN, release of December 2025", *mine)
     for at, (colour, word) in enumerate(zip((look.bad, look.good, look.cold), words, strict=True)):
         place = np.arange(len(RIVAL)) + 0.26 * (at - 1)
         seconds = [row[at] for row in RIVAL.values()]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 HEAD = """# JSON
 
-`--json FILE` writes everything that is known about a run; `--json -` writes it to stdout, which then holds nothing else. In
-Python, `to_dict()` of a verdict or a certification has the same keys, without those about the command. Numbers that are not
-known are `null`; no number is infinite or NaN. Keys may be added; those on this page keep their meaning.
+`--json FILE` writes everything that is known about a run; `--json -` writes it to stdout, which then holds nothing
+else. In Python, `to_dict()` of a verdict or a certification has the same keys, without those about the command. Numbers
+that are not known are `null`; no number is infinite or NaN. Keys may be added; those on this page keep their meaning.
 """
 
 VERIFY = {
@@ -24,11 +24,11 @@ VERIFY = {
     "cut_in_lp": "Whether the time ended inside a turn of the LP; `null` as `split` is",
     "peak_memory": "Bytes, on the device of the search",
     "peak_host_memory": "Bytes that the process had of the host's memory",
-    "contradiction": "Only where the evidence contradicts itself, which is a bug: what is wrong, and the folder of the case",
+    "contradiction": "Only where the evidence contradicts itself, which is a bug: what is wrong, where the case is",
     "method": "The method that was asked for",
     "device": "The device that was used",
     "seed": "The seed of the attack",
-    "witness": "`null`, or the counterexample: `input` and `output` as nested lists, `note` if there is something to be "
+    "witness": "`null`, or the counterexample: `input` and `output` as nested lists, `note` if something is to be "
     "said, `tensors` by name for a VNN-LIB 2.0 query",
     "model": "Its `path` and `sha256`; `external`: the same of files that its weights lie in",
     "other_models": "Of further networks of a query, where there are any",
@@ -69,7 +69,7 @@ CERTIFY = {
     "clean": "Share of images that are read right",
     "attacked": "Share that is read right and was not broken",
     "certified": "Share that is proved",
-    "images": "For each image: the columns of [results.csv](csv.md#resultscsv-of-certify-a-row-for-each-image) and the bounds",
+    "images": "For each image, what [results.csv](csv.md#resultscsv-of-certify-a-row-for-each-image) has and more",
 }
 DOCUMENTS = (
     ("verify", "`netproof verify --json`", VERIFY),

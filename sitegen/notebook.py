@@ -1,7 +1,7 @@
 """The notebook in the documentation: run, stored with what it shows, and turned into a page.
 
-`python sitegen/notebook.py` runs every cell again and stores its outputs. No kernel is needed: cells run in this process,
-and what a notebook would show of the last expression of a cell is kept.
+`python sitegen/notebook.py` runs every cell again and stores its outputs. No kernel is needed: cells run in this
+process, and what a notebook would show of the last expression of a cell is kept.
 """
 
 from __future__ import annotations

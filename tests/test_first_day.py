@@ -1,7 +1,7 @@
 """A newcomer's first day: the tutorial as it stands, then every how-to page, with nothing written by hand.
 
-A small CNN with MaxPool is trained and exported, looked at, proved, broken and measured on 100 images, asked a question of
-its own, and the page of what failed is opened. One folder and one network serve all pages.
+A small CNN with MaxPool is trained and exported, looked at, proved, broken and measured on 100 images, asked a question
+of its own, and the page of what failed is opened. One folder and one network serve all pages.
 """
 
 from __future__ import annotations
