@@ -7,6 +7,8 @@ import inspect
 import re
 from typing import Any
 
+from fields import comments, sentence
+
 import netproof
 
 HEAD = """# Python
@@ -53,27 +55,53 @@ def _section(name: str, what: Any) -> str:
 def _signature(name: str, function: Any, *, method: bool = False) -> str:
     """Return `name(…) -> …`, one parameter a line where it is long."""
     signature = inspect.signature(function)
-    parameters = [p for p in signature.parameters.values() if not (method and p.name == "self")]
-    signature = signature.replace(parameters=parameters)
-    short = re.sub(r"(?:\w+\.)+(\w+)", r"\1", str(signature).replace("'", ""))
-    if len(name) + len(short) <= 100:
-        return f"{name}{short}"
     words = []
-    keyword_only = False
-    for parameter in parameters:
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not keyword_only:
+    for parameter in signature.parameters.values():
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not any(word.startswith("*") for word in words):
             words.append("*")
-            keyword_only = True
-        words.append(re.sub(r"(?:\w+\.)+(\w+)", r"\1", str(parameter).replace("'", "")))
-    returns = short.rpartition(" -> ")[2]
-    return f"{name}(\n" + "".join(f"    {word},\n" for word in words) + f") -> {returns}"
+        if not (method and parameter.name == "self"):
+            words.append(_parameter(parameter))
+    returns = (
+        "" if signature.return_annotation is inspect.Signature.empty else f" -> {_hint(signature.return_annotation)}"
+    )
+    short = f"{name}({', '.join(words)}){returns}"
+    return short if len(short) <= 100 else f"{name}(\n" + "".join(f"    {word},\n" for word in words) + f"){returns}"
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    known = parameter.annotation is not inspect.Parameter.empty
+    hint = f": {_hint(parameter.annotation)}" if known else ""
+    default = "" if parameter.default is inspect.Parameter.empty else f" = {parameter.default!r}"
+    return f"{stars}{parameter.name}{hint}{default if hint else default.replace(' ', '')}"
+
+
+def _hint(annotation: Any) -> str:
+    """Return a type as it is written, without the modules that it comes from."""
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    return re.sub(r"(?:\w+\.)+(\w+)", r"\1", text)
 
 
 def _text(what: Any) -> str:
-    """Return a docstring as Markdown: stars and underscores of prose are meant literally, code stays as it is."""
+    """Return a docstring as Markdown, what it says of each parameter as an item of a list."""
     text = inspect.getdoc(what) or ""
+    names = [] if inspect.isclass(what) else list(inspect.signature(what).parameters)
+    paragraphs = [_items(" ".join(part.split()), names) for part in text.split("\n\n")]
+    return "\n\n".join(paragraphs)
+
+
+def _items(text: str, names: list[str]) -> str:
+    """Return a paragraph, its sentences that begin with the name of a parameter and a colon as items."""
+    parts = re.split(rf"(?:^|(?<=[.;] ))({'|'.join(names)}): ", text) if names else [text]
+    first, rest = _plain(parts[0]), zip(parts[1::2], parts[2::2], strict=True)
+    items = [f"- `{name}`: {_plain(said.strip())}" for name, said in rest]
+    return "\n".join([first, "", *items] if first.strip() and items else [first, *items]).strip()
+
+
+def _plain(text: str) -> str:
+    """Mark stars, underscores and the like of prose as meant literally; code stays as it is."""
     parts = re.split(r"(`[^`]*`)", text)
-    return "".join(p if p.startswith("`") else re.sub(r"([*_|<])", r"\\\1", p) for p in parts)
+    return "".join(p if p.startswith("`") else re.sub(r"([*_])", r"\\\1", p).replace("<", "&lt;") for p in parts)
 
 
 def _class(name: str, what: type) -> str:
@@ -81,8 +109,10 @@ def _class(name: str, what: type) -> str:
     head = f"### {name}\n\n" + (f"*A kind of {', '.join(f'`{base}`' for base in bases)}.* " if bases else "")
     parts = [head + _own_text(what), ""]
     if dataclasses.is_dataclass(what):
-        rows = [f"| `{f.name}` | `{_type(f)}` |" for f in dataclasses.fields(what) if not f.name.startswith("_")]
-        parts += ["| field | type |", "|---|---|", *rows, ""] if rows else []
+        said = comments(what)
+        public = [f for f in dataclasses.fields(what) if not f.name.startswith("_")]
+        rows = [f"| `{f.name}` | `{_type(f)}` | {_plain(sentence(said.get(f.name, '')))} |" for f in public]
+        parts += ["| field | type | |", "|---|---|---|", *rows, ""] if rows else []
     elif hasattr(what, "__members__"):
         parts += ["Values: " + ", ".join(f'`"{member.value}"`' for member in what) + ".", ""]  # type: ignore[attr-defined]
     members = [row for key, value in vars(what).items() if (row := _member(key, value))]
@@ -97,8 +127,7 @@ def _own_text(what: type) -> str:
 
 
 def _type(field: dataclasses.Field[Any]) -> str:
-    shown = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
-    return shown.replace("|", "\\|")
+    return _hint(field.type).replace("|", "\\|")
 
 
 def _member(key: str, value: Any) -> str:
