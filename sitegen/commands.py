@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import typer
 
 from netproof.cli.app import app
 
+OPTION = re.compile(r"(?<![\w`-])(--[a-z][a-z-]*)(?![^`]*`)")
 HEAD = """# Commands
 
 Made from the program itself, so it says what `netproof COMMAND --help` says. Verdicts go to stdout, everything for
@@ -93,7 +95,12 @@ def _row(parameter: Any) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    return _marked(" ".join(text.split())).replace("|", "\\|")
+
+
+def _marked(text: str) -> str:
+    """Return prose with the options that it names as code."""
+    return OPTION.sub(r"`\1`", text)
 
 
 def _prose(text: str | None) -> str:
@@ -102,7 +109,6 @@ def _prose(text: str | None) -> str:
     for part in (text or "").replace("\x08\n", "\x08").split("\n\n"):
         kept = part.startswith("\x08")
         lines = [line for line in part.lstrip("\x08").splitlines() if line.strip()]
-        paragraphs.append(
-            "```text\n" + "\n".join(lines) + "\n```" if kept else " ".join(line.strip() for line in lines)
-        )
+        code = "```text\n" + "\n".join(lines) + "\n```"
+        paragraphs.append(code if kept else _marked(" ".join(line.strip() for line in lines)))
     return "\n\n".join(filter(None, paragraphs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import json_page
 import notebook
 import python_api
 
+CODE = re.compile(r"`[^`]*`")
 # By the path of the page, what makes its text.
 PAGES = {
     "reference/commands.md": commands.page,
@@ -33,3 +35,13 @@ def on_files(files: Files, config: Any) -> Files:
     for path, made in PAGES.items():
         files.append(File.generated(config, path, content=made()))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Take the backslash before a bar from code in tables: GitHub needs it there, Python-Markdown would show it."""
+    lines = markdown.split("\n")
+    return "\n".join(CODE.sub(_without, line) if line.startswith("|") else line for line in lines)
+
+
+def _without(code: re.Match[str]) -> str:
+    return code[0].replace("\\|", "|")
