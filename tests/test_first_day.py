@@ -14,7 +14,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from support.pages import ROOT, Reader, blocks, typed, unknown
@@ -46,48 +45,38 @@ class Page(HTMLParser):
         self.words += data.split()
 
 
-@pytest.fixture(scope="module")
-def day(tmp_path_factory: pytest.TempPathFactory) -> Reader:
-    """The tutorial, read to its end."""
-    reader = Reader(tmp_path_factory.mktemp("day"))
-    with pytest.warns(DeprecationWarning, match="ONNX"):
-        assert {"python", "sh", "text"} == set(reader.read(DOCS / "tutorial.md"))
-    return reader
+HOW_TO = sorted((DOCS / "howto").glob("*.md"))
 
 
-def test_the_first_day(day: Reader) -> None:
-    """It has used all that a newcomer needs, and what it leaves is what the page says."""
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's of its own exporter
+def test_the_first_day(tmp_path: Path) -> None:
+    """The tutorial, what it leaves behind, and then the pages that start from there, in the same folder."""
+    day = Reader(tmp_path)
+    assert set(day.read(DOCS / "tutorial.md")) == {"python", "sh", "text"}
     used = {words[1] for block in blocks(DOCS / "tutorial.md") if block.language == "sh" for words in typed(block.text)}
     assert used == {"inspect", "robust", "certify"}
     assert day.names["radius"].certified < day.names["radius"].broken
     assert day.names["verdict"].proved
-    with (day.folder / "certified" / "results.csv").open(encoding="utf-8") as file:
+    check_certified(tmp_path / "certified")
+    for page in HOW_TO:
+        Reader(tmp_path).read(page)
+    assert Reader(tmp_path, image=day.names["three"][None, None]).read(DOCS / "index.md") == ["python", "text"]
+
+
+def check_certified(folder: Path) -> None:
+    """Open what `certify` wrote: a row for each of 100 images, and a page that is whole by itself."""
+    with (folder / "results.csv").open(encoding="utf-8") as file:
         statuses = [row["status"] for row in csv.DictReader(file)]
     assert len(statuses) == 100
     assert statuses.count("proved") > 60
-    page = Page((day.folder / "certified" / "index.html").read_text(encoding="utf-8"))
+    page = Page((folder / "index.html").read_text(encoding="utf-8"))
     assert page.tags["table"] >= 1
     assert "broken" in page.words
-    outside = [lead for lead in page.leads if re.match(r"(https?:)?//", lead)]
-    assert not outside, "the page must be whole by itself"
+    assert not [lead for lead in page.leads if re.match(r"(https?:)?//", lead)]
 
 
-HOW_TO = sorted((DOCS / "howto").glob("*.md"))
-
-
-@pytest.mark.parametrize("page", [page for page in HOW_TO if blocks(page)], ids=lambda page: page.name)
-def test_how_to_pages_run(page: Path, day: Reader) -> None:
-    Reader(day.folder).read(page)
-
-
-def test_the_front_page_runs(day: Reader) -> None:
-    image = day.names["three"][None, None]
-    assert Reader(day.folder, image=image).read(DOCS / "index.md") == ["python", "text"]
-
-
-def test_the_readme_runs(day: Reader) -> None:
-    image = np.asarray(day.names["three"])[None, None]
-    assert "python" in Reader(day.folder, image=image).read(ROOT / "README.md")
+def test_the_readme_runs(tmp_path: Path) -> None:
+    assert Reader(tmp_path).read(ROOT / "README.md") == ["sh", "text", "python", "text"]
 
 
 def test_the_notebook_shows_what_its_cells_show_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

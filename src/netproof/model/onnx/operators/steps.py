@@ -171,7 +171,7 @@ def _number(value: Value) -> Value:
 
 @converts("Cast")
 def _cast(c: Context) -> Value:
-    """Keep a value that the new type can hold; truncate floats to integers, as stairs; write a cast to bool as x ≠ 0."""
+    """Keep a value that the new type holds; truncate floats to integers, as stairs; write a cast to bool as x ≠ 0."""
     x, target = c.node(0), c.attr("to")
     held = c.held(x)
     if held.fits(target):
