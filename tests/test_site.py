@@ -49,12 +49,11 @@ def test_the_site_is_whole(site: Path) -> None:
         assert "fonts.googleapis" not in head
 
 
-@pytest.mark.parametrize("page", ["certify.md", "howto/ci.md"])
-def test_workflows_run_commands_of_today(page: str) -> None:
+def test_the_workflow_runs_a_command_of_today() -> None:
     """The recipe is YAML, and its steps run a command that exists and can fail a build."""
     import yaml
 
-    (recipe,) = (block.text for block in blocks(ROOT / "docs" / page) if block.language == "yaml")
+    (recipe,) = (block.text for block in blocks(ROOT / "docs" / "howto" / "ci.md") if block.language == "yaml")
     steps = yaml.safe_load(recipe)["jobs"]["certify"]["steps"]
     lines = [words for step in steps for words in typed(step.get("run", ""))]
     (command,) = (words for words in lines if words[0] == "netproof")
