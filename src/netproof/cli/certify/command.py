@@ -21,7 +21,16 @@ from netproof.cli.commands.verify import prepare
 from netproof.cli.exits import EXIT_BELOW, EXIT_BUG, EXIT_INTERRUPTED
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
-from netproof.cli.robust.command import Clip, Mean, Norm, Std, read_question
+from netproof.cli.robust.command import Norm, read_question
+from netproof.cli.robust.preprocess import (
+    Clip,
+    Mean,
+    Preprocess,
+    Preprocessing,
+    Resize,
+    Std,
+    read_preprocessing,
+)
 from netproof.cli.robust.question import Question
 from netproof.cli.show.output import Outputs, print_err, text_table, to_json
 from netproof.cli.show.progress import Display
@@ -61,8 +70,10 @@ def certify(
     eps: Eps,
     norm: Norm = "inf",
     clip: Clip = None,
+    preprocess: Preprocess = None,
     mean: Mean = None,
     std: Std = None,
+    resize: Resize = False,
     timeout: Timeout = SECONDS,
     out: Out = None,
     at_least: AtLeast = None,
@@ -79,14 +90,12 @@ def certify(
     """Measure how many images of a data set are read right, withstand an attack, and are proved to keep their label.
 
     The last line of stdout is: clean, attacked and certified accuracy, how many are open, how many there are.
-
-    Example: netproof certify model.onnx --data test.npz --eps 2/255 --clip 0,1 --out certified --at-least 0.8
     """
     started = command_started()
     model = options.model_file(model)
     wanted = _share(at_least)
     source = find_source(data, first)
-    question = _question(source, eps, norm, mean, std, clip)
+    question = _question(source, eps, norm, clip, read_preprocessing(preprocess, mean, std, resize=resize))
     engine = options.engine(
         method=method, device=device, threads=threads, timeout=timeout, settings=settings, seed=seed, attack=attack
     )
@@ -118,16 +127,16 @@ def _share(text: str | None) -> Fraction | None:
     return share
 
 
-def _question(source: Source, eps: str, norm: str, mean: str | None, std: str | None, clip: str | None) -> Question:
+def _question(source: Source, eps: str, norm: str, clip: str | None, pixels: Preprocessing) -> Question:
     """Read the radius and what is done to pixels, as `robust` does for one image."""
-    if source.files is None and (mean or std):
+    if source.files is None and pixels.is_given:
         raise UsageError(
-            "--mean and --std go with image files; an .npz holds the network's own inputs",
+            "--preprocess, --mean, --std and --resize go with image files; an .npz holds the network's own inputs",
             file=source.path,
             remedy="leave them out",
         )
     image = source.path if source.files is None else str(Path(source.path, source.files[0][0]))
-    return read_question(image, eps, norm, mean, std, clip, named=source.files is not None)
+    return read_question(image, eps, norm, clip, pixels, named=source.files is not None)
 
 
 def _work(job: Job, *, engine: options.Engine, **asked: Any) -> None:

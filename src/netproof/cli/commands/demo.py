@@ -127,8 +127,7 @@ def draw(instance: Instance, network: Network, witness: Witness, folder: Path) -
     with Image.open(folder / instance.image) as file:
         pixels = np.asarray(file.convert("L")).astype(np.float32) / np.float32(255)
     name = f"pictures/{instance.name}.png"
-    draw_counterexample(
-        folder / name,
+    drawn = draw_counterexample(
         title=f"{instance.name}: broken within eps = {instance.eps:g}",
         original=pixels,
         broken=witness.input.reshape(pixels.shape),
@@ -136,6 +135,7 @@ def draw(instance: Instance, network: Network, witness: Witness, folder: Path) -
         broken_scores=witness.output.reshape(-1),
         label=instance.label,
     )
+    (folder / name).write_bytes(drawn)
     return name
 
 
