@@ -185,11 +185,7 @@ def read_settings(method: str, settings: Iterable[str]) -> dict[str, str]:
     """Read FIELD=VALUE pairs; UsageError for an unknown method or field, a field given twice, or a wrong value."""
     from netproof.methods.registry import METHODS
 
-    if method not in METHODS:
-        raise UsageError(
-            f"--method: unknown method {method!r}{_nearest(method, METHODS)}",
-            remedy="see `netproof methods`; known: " + ", ".join(METHODS),
-        )
+    check_method(method, "--method: ")
     known = [field.name for field in METHODS[method].fields]
     chosen: dict[str, str] = {}
     for setting in settings:
@@ -210,6 +206,17 @@ def read_settings(method: str, settings: Iterable[str]) -> dict[str, str]:
     except UsageError as error:
         raise UsageError(f"--set {error.message}", remedy=error.remedy) from None
     return chosen
+
+
+def check_method(name: str, option: str = "") -> None:
+    """Raise UsageError unless there is such a method."""
+    from netproof.methods.registry import METHODS
+
+    if name not in METHODS:
+        raise UsageError(
+            f"{option}unknown method {name!r}{_nearest(name, METHODS)}",
+            remedy="see `netproof methods`; known: " + ", ".join(METHODS),
+        )
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:

@@ -39,6 +39,7 @@ from netproof.core.reasons import CONTRADICTION
 from netproof.dataset.result import Certification, ImageStatus, percent
 from netproof.dataset.store import COLUMNS, NAME, Kept, Store, stands
 from netproof.errors import UsageError
+from netproof.run.schema import VERSION
 from netproof.workers.worker import Job
 
 SHOWN = 20  # images without a proof that are listed at the end
@@ -101,7 +102,7 @@ def certify(
     )
     outputs = Outputs({"--json": json})
     outputs.check((model,))
-    run = _Run(engine, _Display(started=started, timeout=None, quiet=quiet), out)
+    run = _Run(engine, Display(started=started, timeout=None, quiet=quiet), out)
     run.take_up(model, source, question, quiet=quiet)
     work = functools.partial(
         _work, model=model, source=source, question=question, engine=engine, skip=frozenset(run.kept)
@@ -146,22 +147,12 @@ def _work(job: Job, *, engine: options.Engine, **asked: Any) -> None:
     certify_all(job, engine=engine, **asked)
 
 
-class _Display(Display):
-    """Shows how many images have an answer."""
-
-    def line(self) -> str:
-        """Make the line, such as `bound: 120 of 200 images, 12.1 s`."""
-        latest = self.latest
-        parts = [f"{latest['done']} of {latest['images']} images"] if "images" in latest else []
-        return f"{latest['phase']}: " + ", ".join([*parts, f"{time.monotonic() - self._started:.1f} s"])
-
-
 @dataclass
 class _Run:
     """The answers so far, and where they are kept."""
 
     engine: options.Engine
-    display: _Display
+    display: Display
     out: str | None
     kept: dict[int, Kept] = field(default_factory=dict)
     images: int | None = None
@@ -199,7 +190,13 @@ class _Run:
         """Write the files, then stdout, then what is for people."""
         if self.out is not None and len(found):
             self._write(found, Path(self.out), model, quiet=quiet)
-        counted = {**found.to_dict(), "complete": self.complete, "method": self.engine.method, "model": model}
+        counted = {
+            "schema": VERSION,
+            **found.to_dict(),
+            "complete": self.complete,
+            "method": self.engine.method,
+            "model": model,
+        }
         lines = text_table(("status", "images", "share"), _rows(found), 1) + f"{found.line()}\n"
         if not quiet:
             self._list(found)

@@ -28,6 +28,7 @@ from netproof.cli.robust.preprocess import (
 )
 from netproof.cli.robust.question import PICTURES, Question, Row
 from netproof.cli.show.answer import Answer, deliver, ending_code
+from netproof.cli.show.layout import Column, fitting_table
 from netproof.cli.show.output import Outputs, print_err
 from netproof.cli.show.progress import Display
 from netproof.cli.show.seen import check_picture
@@ -341,20 +342,24 @@ def _decimal(eps: int | Fraction | None) -> str:
 
 
 def _table(rows: Iterable[Row], largest: bool) -> None:
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in ("eps" if largest else "target", "verdict", "lower bound", "domains", "seconds"):
-        table.add_column(name, justify="left" if name == "verdict" else "right")
-    for row in rows:
-        lower, (word, colour) = row.record.lower_bound, SHORT[row.record.verdict]
-        table.add_row(
+    columns = [
+        Column("eps" if largest else "target", right=True),
+        Column("verdict"),
+        Column("lower bound", 1, right=True),
+        Column("domains", 2, right=True),
+        Column("seconds", 3, right=True),
+    ]
+    cells = [
+        (
             _decimal(row.key),
-            f"[{colour}]{word}[/]",
-            "" if lower is None else f"{lower:.5g}",
+            "[{1}]{0}[/]".format(*SHORT[row.record.verdict]),
+            "" if row.record.lower_bound is None else f"{row.record.lower_bound:.5g}",
             str(row.record.domains),
             f"{row.seconds:.2f}",
         )
-    Console(stderr=True).print(table)
+        for row in rows
+    ]
+    console = Console(stderr=True)
+    console.print(fitting_table(columns, cells, console.width))

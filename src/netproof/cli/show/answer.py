@@ -16,6 +16,7 @@ from netproof.cli.show.witness_file import Saver, serialised
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.versions import accelerator, versions
 from netproof.run.record import Record
+from netproof.run.schema import VERSION
 
 if TYPE_CHECKING:
     from netproof.core.verdict import Verdict
@@ -97,6 +98,7 @@ def document(found: Answer, engine: Engine, asked: tuple[str, ...], hashes: Hash
     del plain["text"]
     model, spec, *others = asked
     return {
+        "schema": VERSION,
         **plain,
         **({CONTRADICTION: wrong} if wrong else {}),
         "method": engine.method,

@@ -55,7 +55,7 @@ def figures(record: Record, *, method: str, device: str) -> str:
 def advice(record: Record, method: str, device: str) -> str:
     """Say what to try next."""
     if record.reason == INTERRUPTED:
-        return "run it again to go on to an answer"
+        return "run it again, from the start, for an answer"
     tries = []
     if "memory" in record.reason:
         tries.append("a smaller batch (--set batch=N) or more memory")
