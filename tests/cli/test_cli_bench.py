@@ -185,7 +185,7 @@ def test_the_live_table(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [" ".join(line.split()) for line in console.export_text().splitlines()]
     assert "1 starting 0" in lines
     assert "2 lirpa m.onnx [p].vnnlib search, 400 domains 0 of 60" in lines
-    assert "1 of 3 runs, 2 to go, 0 s" in lines
+    assert "██████░░░░░░░░░░░░░░ · 1 of 3 runs · 0 s" in lines
     assert "auto 1 1 0 0 0 0 1" in lines, "solved, then by verdict, then wrong"
     assert "lirpa 0 0 0 0 0 0 0" in lines
 

@@ -76,7 +76,8 @@ def _find(name: str, home: str | None) -> list[Path]:
             return found
     tried = f", nor in {HOME}={home}" if home else ""
     what = "no instances.csv in this folder" if Path(name).is_dir() else "no such folder"
-    raise UsageError(f"{what}{tried}", file=name, remedy="give a folder of VNN-COMP instances")
+    by_name = "" if home else f", or set {HOME} to the folder in which it is"
+    raise UsageError(f"{what}{tried}", file=name, remedy=f"give a folder of VNN-COMP instances{by_name}")
 
 
 def read_folders(names: Iterable[str | Path], first: int | None = None) -> list[Instance]:

@@ -8,6 +8,8 @@ from fractions import Fraction
 from netproof.cli.show.answer import Answer
 from netproof.run.record import Record
 
+PICTURES = (".png", ".jpg", ".jpeg")  # how names of picture files end
+
 
 @dataclass(frozen=True)
 class Question:
@@ -19,6 +21,7 @@ class Question:
     mean: tuple[Fraction, ...] | None = None
     std: tuple[Fraction, ...] | None = None
     clip: tuple[Fraction, Fraction] | None = None
+    resize: bool = False
 
     @property
     def is_array(self) -> bool:

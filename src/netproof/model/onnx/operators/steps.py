@@ -14,7 +14,7 @@ from onnx import TensorProto
 from netproof.model.affine import Sum
 from netproof.model.nonlinear import Relu
 from netproof.model.nonlinear.steps import Floor, Round, Step, Within
-from netproof.model.onnx.context import Context, Ref, Value, converts
+from netproof.model.onnx.context import Context, Ref, Value, as_number, converts
 from netproof.model.onnx.elements import limits, spanned
 from netproof.model.onnx.file import FLOATS
 from netproof.model.onnx.operators.arithmetic import added, broadcast, expand, scale
@@ -128,7 +128,7 @@ def _beyond(c: Context, x: Ref, at: Constant, height: Constant) -> Ref:
 @converts("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal")
 def _compare(c: Context) -> Value:
     """Write it with [a >= b], a step that is sound at the jump; equal is both ways."""
-    a, b = _number(c.value(0)), _number(c.value(1))
+    a, b = as_number(c.value(0)), as_number(c.value(1))
     if c.op in ("Greater", "Less"):
         found = opposite(c, at_least(c, b, a) if c.op == "Greater" else at_least(c, a, b))
     elif c.op == "Equal":
@@ -148,7 +148,7 @@ def _not(c: Context) -> Value:
 @converts("And", "Or", "Xor")
 def _logic(c: Context) -> Value:
     """Write p and q as relu(p + q − 1), p or q as p + q less that, either alone as p + q less twice that."""
-    p, q = _number(c.value(0)), _number(c.value(1))
+    p, q = as_number(c.value(0)), as_number(c.value(1))
     p, q = (q, p) if isinstance(p, Constant) else (p, q)
     assert isinstance(p, Ref)
     total = added(c, p, q)
@@ -157,13 +157,6 @@ def _logic(c: Context) -> Value:
         return both
     less = both if c.op == "Or" else scale(c, both, constant.constant(2.0))
     return c.emit(Sum((1, -1)), total, less)
-
-
-def _number(value: Value) -> Value:
-    """Return a truth value as a number."""
-    if isinstance(value, Constant) and not value.is_float:
-        return constant.constant(value.value.astype(np.float64))
-    return value
 
 
 # --- types -------------------------------------------------------------------------------------------------
