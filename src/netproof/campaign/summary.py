@@ -22,6 +22,7 @@ class Run:
 
     label: str
     result: Result
+    rival: bool = False  # of another verifier, read from a file
 
 
 def latest(results: Iterable[Result]) -> list[Run]:

@@ -1,0 +1,37 @@
+"""The machine in words, for those who read a measurement later: processor, cores, memory and system."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from pathlib import Path
+
+from netproof.core.cpu import available_cpus
+from netproof.core.machine.control_groups import PROC, read
+from netproof.core.machine.host import most
+
+MODEL = ("model name", "Hardware", "cpu model")  # what /proc/cpuinfo calls a processor's name, by architecture
+
+
+@functools.cache
+def describe(proc: Path = PROC) -> dict[str, str]:
+    """Say what this process runs on; a container's share of it where there is one."""
+    logical = os.cpu_count() or 1
+    usable = available_cpus()
+    cores = f"{usable}" if usable == logical else f"{usable} of {logical}"
+    return {
+        "cpu": processor(read(proc / "cpuinfo")) or platform.processor() or platform.machine(),
+        "cores": cores,
+        "memory": f"{most(proc) / (1 << 30):.1f} GiB",
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }
+
+
+def processor(cpuinfo: str) -> str:
+    """Find the processor's name in the text of /proc/cpuinfo; "" where it has none."""
+    for line in cpuinfo.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in MODEL and value.strip():
+            return " ".join(value.split())
+    return ""
