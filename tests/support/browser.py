@@ -83,7 +83,9 @@ class Browser:
         elif kind == "Runtime.consoleAPICalled" and said["type"] in ("error", "warning", "assert"):
             self.errors.append(str(said["args"]))
         elif kind == "Network.requestWillBeSent":
-            self.requests.append(said["request"]["url"][:200])
+            url = said["request"]["url"]
+            if not url.startswith("data:"):
+                self.requests.append(url)
 
     def open(self, path: Path, anchor: str = "") -> None:
         """Load a page and wait until it is there."""

@@ -10,6 +10,7 @@ from netproof.campaign.rivals import Rival
 from netproof.campaign.scores import duels, scores
 from netproof.campaign.store import Result
 from netproof.campaign.summary import VERDICTS, Run, Summary, contradictions, latest
+from netproof.core.machine.describe import in_words
 from netproof.errors import UsageError
 from netproof.report import files
 from netproof.report.drawings import write_plots
@@ -82,9 +83,9 @@ def sections(runs: Sequence[Run], rivals: Sequence[Rival], made: Sequence[tuple[
 def _overview(runs: Sequence[Run]) -> Section:
     text = (
         "unsat: the property holds for every input; sat: a counterexample was found and replayed. Points are those of"
-        " VNN-COMP, 10 for an answer and −150 for a wrong one; the score is their share of the best method's, added up over"
-        " benchmarks. PAR-2 is the mean time where what is not solved counts twice its limit. Other means are over all"
-        " runs without error, a timeout at the seconds that it took."
+        " VNN-COMP, 10 for an answer and −150 for a wrong one; the score is their share of the best method's, added up"
+        " over benchmarks. PAR-2 is the mean time where what is not solved counts twice its limit. Other means are over"
+        " all runs without error, a timeout at the seconds that it took."
     )
     wrong = [f"Contradiction: {line}" for line in contradictions(runs)]
     return Section("Results", text, warnings=wrong, tables=[score_table(scores(runs))])
@@ -103,7 +104,7 @@ def _about(runs: Sequence[Run]) -> str:
 def _facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """Return what stands at the top: the machine, the versions, the limits and the commands."""
     results = [run.result for run in runs]
-    machines = _distinct(machine_words(result.machine) for result in results if result.machine)
+    machines = _distinct(in_words(result.machine) for result in results if result.machine)
     versions = _distinct(
         ", ".join(f"{name} {version}" for name, version in result.versions.items() if version and name != "gpu")
         for result in results
@@ -111,15 +112,6 @@ def _facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
     commands = _distinct(f"`{result.command}`" for result in results if result.command)
     facts = [("Machine", machines), ("Versions", versions), ("Time limit for each run", [limits(results)])]
     return [(name, "; ".join(found)) for name, found in [*facts, ("Command", commands)] if found]
-
-
-def machine_words(machine: object) -> str:
-    """Say a machine in one line: the GPU where one was used, the processor, cores, memory and system."""
-    assert isinstance(machine, dict)
-    parts = [machine.get("gpu"), machine.get("cpu")]
-    cores, memory = machine.get("cores"), machine.get("memory")
-    parts += [f"{cores} core{'s' * (cores != '1')}" if cores else None, f"{memory} of memory" if memory else None]
-    return ", ".join(part for part in (*parts, machine.get("system")) if part)
 
 
 def _distinct(words: Iterable[str], most: int = 4) -> list[str]:

@@ -20,7 +20,9 @@ from netproof.cli.robust.image import Centre, read_centre, region
 from netproof.cli.robust.question import Question
 from netproof.cli.show.witness_file import Layout, layout_of
 from netproof.core.deadline import Deadline
+from netproof.core.files import write_whole
 from netproof.core.torch_state import engine_state
+from netproof.core.versions import accelerator
 from netproof.dataset.engine import Certifier, CertifyProgress, Limits
 from netproof.dataset.images import Item, read_images
 from netproof.dataset.result import ImageResult, ImageStatus
@@ -37,13 +39,20 @@ FAILURES = (ImageStatus.BROKEN, ImageStatus.MISREAD)
 
 @engine_state()
 def certify_all(
-    job: Job, *, model: str, source: Source, question: Question, engine: Engine, skip: Collection[int]
+    job: Job,
+    *,
+    model: str,
+    source: Source,
+    question: Question,
+    engine: Engine,
+    skip: Collection[int],
+    out: str | None = None,
 ) -> None:
-    """Send how many images there are, then every answer that is not in `skip`."""
+    """Send how many images there are, then every answer that is not in `skip`; counterexamples go to `out` as files."""
     network = load_network(model, outputs=engine.outputs)
     items, draw = _read(source, question, network)
-    job.tell({"images": len(items)})
     run = Run(engine.method, engine.options, engine.device, engine.threads, engine.seed, Deadline(None), None)
+    job.tell({"images": len(items), "gpu": accelerator(str(run.device))["gpu"]})
 
     def tell(progress: CertifyProgress) -> None:
         job.tell({"progress": dataclasses.asdict(progress)})
@@ -52,7 +61,21 @@ def certify_all(
     for result in certifier.run([item for item in items if item.index not in skip]):
         name = str(result.index) if source.files is None else source.files[result.index][0]
         picture = draw(items[result.index], result) if result.status in FAILURES else b""
+        if out is not None and result.status == ImageStatus.BROKEN and result.witness is not None:
+            _keep(result.witness.given, Path(out), result.index)
         job.tell(Kept(dataclasses.replace(result, witness=None), name, engine.timeout, picture))
+
+
+def _keep(point: np.ndarray, folder: Path, index: int) -> None:
+    """Write a counterexample as NumPy's .npy, in the shape that the network takes."""
+    buffer = io.BytesIO()
+    np.save(buffer, point)
+    try:
+        (folder / "counterexamples").mkdir(parents=True, exist_ok=True)
+        write_whole(folder / "counterexamples" / f"{index:05d}.npy", buffer.getvalue())
+    except OSError as error:
+        remedy = "give another folder with --out, or free the disk"
+        raise UsageError(f"cannot be written: {error.strerror}", file=str(folder), remedy=remedy) from error
 
 
 Draw = Callable[[Item, ImageResult], bytes]

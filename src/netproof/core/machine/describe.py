@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 
 from netproof.core.cpu import available_cpus
@@ -26,6 +27,15 @@ def describe(proc: Path = PROC) -> dict[str, str]:
         "memory": f"{most(proc) / (1 << 30):.1f} GiB",
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
     }
+
+
+def in_words(machine: Mapping[str, str | None]) -> str:
+    """Say a machine in one line: the GPU where one was used, the processor, cores, memory and system."""
+    cores, memory = machine.get("cores"), machine.get("memory")
+    counted = f"{cores} core{'s' * (cores != '1')}" if cores else None
+    sized = f"{memory} of memory" if memory else None
+    parts = (machine.get("gpu"), machine.get("cpu"), counted, sized, machine.get("system"))
+    return ", ".join(part for part in parts if part)
 
 
 def processor(cpuinfo: str) -> str:

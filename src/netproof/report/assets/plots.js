@@ -1,6 +1,7 @@
 // Cactus and scatter plots of the rows that match, drawn as SVG; the point nearest to the pointer says which run it is.
 
-const [WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM] = [560, 400, 58, 18, 14, 46];
+const [HIGH, LEFT, RIGHT, TOP, BOTTOM] = [400, 58, 18, 14, 46];
+let WIDE = 560; // of the plot that is being drawn: as wide as there is room, so that letters keep their size
 const LEAST_SECONDS = 0.001;
 const DASHES = ["", "9 4", "9 3 2 3", "2 3", "12 3 2 3 2 3", "14 5", "2 5", "6 2 2 2"];
 const colour = (place) => `var(--c${place % 8})`;
@@ -52,6 +53,12 @@ class Plot {
     this.canvas.addEventListener("blur", () => this.point(null));
   }
 
+  /** Take the width that there is for this plot. */
+  measure() {
+    this.wide = Math.round(Math.min(720, Math.max(300, this.canvas.clientWidth || 560)));
+    WIDE = this.wide;
+  }
+
   /** Show markup, and series of points {x, y, row, words} that can be pointed at. */
   show(markup, words, series, legend) {
     this.canvas.innerHTML = `<svg viewBox="0 0 ${WIDE} ${HIGH}" role="img" aria-label="${esc(words)}">${markup}<circle class="mark" r="7" visibility="hidden"></circle></svg>`;
@@ -62,7 +69,7 @@ class Plot {
 
   nearest(event) {
     const box = this.canvas.firstChild.getBoundingClientRect();
-    const [x, y] = [((event.clientX - box.left) * WIDE) / box.width, ((event.clientY - box.top) * HIGH) / box.height];
+    const [x, y] = [((event.clientX - box.left) * this.wide) / box.width, ((event.clientY - box.top) * HIGH) / box.height];
     let [best, least] = [null, 40 ** 2];
     this.series.forEach((points, line) =>
       points.forEach((point, place) => {
@@ -83,7 +90,7 @@ class Plot {
     mark.setAttribute("cy", found.y);
     this.tip.textContent = found.words();
     const [box, outer] = [this.canvas.firstChild.getBoundingClientRect(), this.figure.getBoundingClientRect()];
-    const left = box.left - outer.left + (found.x * box.width) / WIDE;
+    const left = box.left - outer.left + (found.x * box.width) / this.wide;
     const room = outer.width - this.tip.offsetWidth;
     this.tip.style.left = `${Math.max(0, Math.min(left + 12, room))}px`;
     const top = box.top - outer.top + (found.y * box.height) / HIGH;
@@ -141,6 +148,7 @@ class Cactus {
 
   update(kept) {
     const { rows } = this;
+    this.plot.measure();
     const { method, verdict, instance } = rows.byKey;
     const curves = new Map();
     const instances = new Set();
@@ -220,6 +228,7 @@ class Scatter {
 
   draw() {
     const { rows } = this;
+    this.plot.measure();
     const [across, up] = this.choices.map((select) => Number(select.value));
     const names = [across, up].map((place) => rows.byKey.method.values[place]);
     const time = (row) => (SOLVED.includes(rows.cell("verdict", row)) ? Math.max(rows.cell("seconds", row), LEAST_SECONDS) : null);
@@ -230,23 +239,26 @@ class Scatter {
     }
     const known = pairs.flatMap(([, , a, b]) => [a, b]).filter((value) => value !== null);
     const [low, high] = extent(known, null);
-    const border = high * 1.9;
+    const unsolved = known.length < 2 * pairs.length;
+    const border = unsolved ? high * 1.9 : high;
     const x = new LogAxis(low, border * 1.12, LEFT, WIDE - RIGHT);
     const y = new LogAxis(low, border * 1.12, HIGH - BOTTOM, TOP);
-    this.plot.show(this.frame(x, y, low, border, names) + this.marks(pairs, x, y, border), `Scatter plot of ${pairs.length} instances: seconds of ${names[0]} across, of ${names[1]} up`, this.points(pairs, x, y, border), this.keys(pairs));
+    this.plot.show(this.frame(x, y, low, border, names, unsolved) + this.marks(pairs, x, y, border), `Scatter plot of ${pairs.length} instances: seconds of ${names[0]} across, of ${names[1]} up`, this.points(pairs, x, y, border), this.keys(pairs));
   }
 
-  frame(x, y, low, border, names) {
-    let markup = secondsBelow({ place: (v) => x.place(v), ticks: () => x.ticks().filter((v) => v < border / 1.5) }, `${names[0]}, seconds`);
-    for (const value of y.ticks().filter((tick) => tick < border / 1.5)) markup += line(LEFT, y.place(value), WIDE - RIGHT, y.place(value), "grid") + label(LEFT - 8, y.place(value) + 4, value, "end");
+  frame(x, y, low, border, names, unsolved) {
+    let markup = secondsBelow({ place: (v) => x.place(v), ticks: () => x.ticks().filter((v) => !unsolved || v < border / 3) }, `${names[0]}, seconds`);
+    for (const value of y.ticks().filter((tick) => !unsolved || tick < border / 1.5)) markup += line(LEFT, y.place(value), WIDE - RIGHT, y.place(value), "grid") + label(LEFT - 8, y.place(value) + 4, value, "end");
     for (const times of [1, 10]) {
       const kind = times === 1 ? "axis" : "guide";
       markup += line(x.place(low * times), y.place(low), x.place(border), y.place(border / times), kind);
       if (times > 1) markup += line(x.place(low), y.place(low * times), x.place(border / times), y.place(border), kind);
     }
-    markup += line(x.place(border), y.place(low), x.place(border), TOP, "guide") + line(LEFT, y.place(border), WIDE - RIGHT, y.place(border), "guide");
     markup += line(LEFT, TOP, LEFT, HIGH - BOTTOM, "axis") + line(LEFT, HIGH - BOTTOM, WIDE - RIGHT, HIGH - BOTTOM, "axis");
-    markup += label(WIDE - RIGHT, HIGH - BOTTOM + 18, "not solved", "end") + label(LEFT + 6, y.place(border) + 16, "not solved", "start");
+    if (unsolved) {
+      markup += line(x.place(border), y.place(low), x.place(border), TOP, "guide") + line(LEFT, y.place(border), WIDE - RIGHT, y.place(border), "guide");
+      markup += label(WIDE - RIGHT, HIGH - BOTTOM + 18, "not solved", "end") + label(LEFT + 6, y.place(border) + 16, "not solved", "start");
+    }
     return markup + label(14, (TOP + HIGH - BOTTOM) / 2, `${names[1]}, seconds`, "middle", ` transform="rotate(-90 14 ${(TOP + HIGH - BOTTOM) / 2})"`);
   }
 

@@ -13,6 +13,12 @@ if (byId("data")) {
     const parts = [new Cactus(above.firstChild, rows, open)];
     if (rows.byKey.method.values.length > 1) parts.push(new Scatter(above.firstChild, rows, open));
     parts.forEach((part) => explorer.onChange((kept) => part.update(kept)));
+    let width = innerWidth;
+    addEventListener("resize", () => {
+      if (innerWidth === width) return; // a phone's address bar changes the height alone
+      width = innerWidth;
+      parts.forEach((part) => part.update(explorer.kept));
+    });
   }
   if (rows.data.gallery) {
     const gallery = new Gallery(above, rows, open);
