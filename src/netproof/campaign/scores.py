@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from netproof.campaign.store import Result
-from netproof.campaign.summary import Run, Summary, summaries
+from netproof.campaign.summary import Run, Summary, summaries, summarise
 
 RIGHT, WRONG = 10, -150  # VNN-COMP's points for an answer
 LATE = 2.0  # PAR-2: what was not solved counts this many times its limit
@@ -88,11 +88,10 @@ def _totals(
     for run in shown:
         by[run.label].append(run.result)
     labels = [label for label in by if label != VIRTUAL] + [VIRTUAL] * (VIRTUAL in by)
-    together = [Run(label, dataclasses.replace(result, benchmark=ALL)) for label in labels for result in by[label]]
     totals = []
-    for one in summaries(together):
-        score = _score(one, by[one.method], truth, limits)
-        shares = [s.share for s in found if s.summary.method == one.method and s.share is not None]
+    for label in labels:
+        score = _score(summarise(ALL, label, by[label]), by[label], truth, limits)
+        shares = [s.share for s in found if s.summary.method == label and s.share is not None]
         totals.append(dataclasses.replace(score, share=sum(shares) if shares else None))
     return totals
 

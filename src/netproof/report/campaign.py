@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from netproof._version import __version__
 from netproof.campaign.rivals import Rival
-from netproof.campaign.scores import duels, scores
+from netproof.campaign.scores import Duel, Score, duels, scores
 from netproof.campaign.store import Result
 from netproof.campaign.summary import VERDICTS, Run, Summary, contradictions, latest
 from netproof.core.machine.describe import in_words
@@ -39,56 +40,66 @@ def write_report(
     shown = [*runs, *(run for rival in rivals for run in rival.runs)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        made = _write_tables(shown, folder) + write_plots(shown, folder)
-        text = page(title, sections(shown, rivals, made), text=_about(runs), facts=_facts(runs))
+        found = Found(shown, scores(shown), duels(shown), rivals)
+        made = _write_tables(found, folder) + write_plots(shown, folder)
+        text = page(title, sections(found, made), text=_about(runs), facts=_facts(runs))
         return files.write_text(folder / "index.html", text)
     except OSError as error:
         remedy = "choose a writable place, or free the disk"
         raise UsageError(f"cannot be written: {error.strerror}", file=str(folder), remedy=remedy) from error
 
 
-def _write_tables(runs: Sequence[Run], folder: Path) -> list[tuple[str, str]]:
+@dataclass(frozen=True)
+class Found:
+    """What the report shows: the runs, those of rivals too, and what follows from them."""
+
+    runs: Sequence[Run]
+    scores: Sequence[Score]
+    duels: Sequence[Duel]
+    rivals: Sequence[Rival]
+
+
+def _write_tables(found: Found, folder: Path) -> list[tuple[str, str]]:
     """Write the tables beside the page; return their names, and what each is."""
-    found, against = scores(runs), duels(runs)
-    files.write_runs(runs, folder / "runs.csv")
-    files.write_scores(found, folder / "summary.csv")
-    files.write_text(folder / "summary.tex", latex(score_table(found)))
+    files.write_runs(found.runs, folder / "runs.csv")
+    files.write_scores(found.scores, folder / "summary.csv")
+    files.write_text(folder / "summary.tex", latex(score_table(found.scores)))
     for name in ("speedups.csv", "speedups.tex"):
         (folder / name).unlink(missing_ok=True)
-    if not against:
+    if not found.duels:
         return [(name, what) for name, what in FILES if not name.startswith("speedups")]
-    files.write_duels(against, folder / "speedups.csv")
-    files.write_text(folder / "speedups.tex", latex(duel_table(against)))
+    files.write_duels(found.duels, folder / "speedups.csv")
+    files.write_text(folder / "speedups.tex", latex(duel_table(found.duels)))
     return list(FILES)
 
 
-def sections(runs: Sequence[Run], rivals: Sequence[Rival], made: Sequence[tuple[str, str]]) -> list[Section]:
+def sections(found: Found, made: Sequence[tuple[str, str]]) -> list[Section]:
     """Make all parts of the page; made: the files beside it, and what each is."""
-    found = [_overview(runs)]
-    against = duels(runs)
-    if against:
+    parts = [_overview(found)]
+    if found.duels:
         text = (
             "Only instances count that both solved with the same answer. The speed-up is the geometric mean of how many"
             " times longer the other took; above 1× the first is the faster one."
         )
-        found.append(Section("Speed-ups", text, items=[rival.said for rival in rivals], tables=[duel_table(against)]))
-    found.append(Section("Runs", explorer=explorer(runs)))
-    errors = error_table(runs)
+        said = [rival.said for rival in found.rivals]
+        parts.append(Section("Speed-ups", text, items=said, tables=[duel_table(found.duels)]))
+    parts.append(Section("Runs", explorer=explorer(found.runs)))
+    errors = error_table(found.runs)
     if errors is not None:
         text = "They count as not solved. The next run tries them again, but for operators that are not supported."
-        found.append(Section("Errors", text, items=errors_said(runs), tables=[errors]))
-    return [*found, _how(runs), Section("Files", "Beside this page lie:", links=made)]
+        parts.append(Section("Errors", text, items=errors_said(found.runs), tables=[errors]))
+    return [*parts, _how(found.runs), Section("Files", "Beside this page lie:", links=made)]
 
 
-def _overview(runs: Sequence[Run]) -> Section:
+def _overview(found: Found) -> Section:
     text = (
         "unsat: the property holds for every input; sat: a counterexample was found and replayed. Points are those of"
         " VNN-COMP, 10 for an answer and −150 for a wrong one; the score is their share of the best method's, added up"
         " over benchmarks. PAR-2 is the mean time where what is not solved counts twice its limit. Other means are over"
         " all runs without error, a timeout at the seconds that it took."
     )
-    wrong = [f"Contradiction: {line}" for line in contradictions(runs)]
-    return Section("Results", text, warnings=wrong, tables=[score_table(scores(runs))])
+    wrong = [f"Contradiction: {line}" for line in contradictions(found.runs)]
+    return Section("Results", text, warnings=wrong, tables=[score_table(found.scores)])
 
 
 def _about(runs: Sequence[Run]) -> str:

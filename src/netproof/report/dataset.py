@@ -91,7 +91,7 @@ def _explorer(found: Certification, kept: Mapping[int, Kept]) -> Explorer:
             {"key": "label", "title": "Label"},
             {"key": "read_as", "title": "Read as"},
         ],
-        "title": ["name", "label_words"],
+        "title": ["name_words", "label_words"],
         "pictures": pictures,
         "drawn": "Images that failed",
         "gallery": bool(pictures),
@@ -101,11 +101,12 @@ def _explorer(found: Certification, kept: Mapping[int, Kept]) -> Explorer:
 
 def _columns(shown: Sequence[Kept]) -> list[dict[str, Any]]:
     results = [one.result for one in shown]
-    numbers = (("image", "image", [r.index for r in results], 2),)
+    named = any(one.name != str(one.result.index) for one in shown)
+    image = {"key": "image", "title": "number" if named else "", "kind": "number", "hidden": not named, "level": 2}
     seconds = {"key": "seconds", "title": "seconds", "kind": "seconds", "data": [short(r.seconds) for r in results]}
     return [
-        *({"key": k, "title": t, "kind": "number", "level": level, "data": data} for k, t, data, level in numbers),
-        _coded("name", "name", [one.name for one in shown], link=True),
+        {**image, "data": [result.index for result in results]},
+        _coded("name", "image", [one.name for one in shown], link=True),
         _coded("label", "label", [str(r.label) for r in results]),
         _coded("verdict", "status", [str(r.status) for r in results], kind="verdict"),
         _coded("read_as", "read as", [str(r.predicted if r.read_as is None else r.read_as) for r in results]),
@@ -114,6 +115,7 @@ def _columns(shown: Sequence[Kept]) -> list[dict[str, Any]]:
         {"key": "margin", "title": "margin", "kind": "number", "level": 3, "data": [short(r.margin) for r in results]},
         _coded("decided", "decided by", [r.decided_by for r in results], level=3),
         _coded("reason", "reason", [r.reason for r in results], level=3),
+        _coded("name_words", "", [f"image {one.name}" for one in shown], hidden=True),
         _coded("label_words", "", [f"label {r.label}" for r in results], hidden=True),
     ]
 

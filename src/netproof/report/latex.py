@@ -9,6 +9,8 @@ SPECIAL = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "–": "--",
+    "\u2011": "-",
+    "\u00a0": "~",
     "×": r"$\times$",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }

@@ -11,8 +11,11 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 # Colours that colour-blind readers tell apart, each with a dash pattern and a marker so that grey print works too.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9", "#8c6d31")
@@ -20,6 +23,8 @@ LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 3))
 MARKERS = ("o", "s", "^", "D", "v", "x", "P", "*")
 KINDS = {"unsat": ("o", "#0072b2", "unsat"), "sat": ("^", "#d55e00", "sat"), "": ("x", "#555555", "solved by none")}
 LEAST = 0.001  # seconds: what is faster is drawn here, because a logarithm needs more than 0
+DPI = 150  # of PNG files
+MANY = 500  # points from which on they are drawn smaller
 SHOWN = 12  # markers on a line at most
 Style = tuple[str, str | tuple[int, tuple[int, ...]], str]  # colour, dashes, marker
 SETTINGS: dict[Any, Any] = {"font.size": 10, "svg.fonttype": "path", "svg.hashsalt": "netproof", "axes.axisbelow": True}
@@ -103,7 +108,7 @@ def scatter(
                 marker=marker,
                 color=colour,
                 alpha=0.7,
-                markersize=5,
+                markersize=5 if len(pairs) <= MANY else 3,
                 label=f"{label} ({len(points)})",
                 clip_on=False,
             )
@@ -128,7 +133,7 @@ def _ticks(axis: Axis) -> None:
     few = math.log10(high / low) < 1.7 if low > 0 else False
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
     axis.set_major_formatter(FuncFormatter(_seconds))
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_locator(NullLocator())
 
 
 def _legend_below(figure: Figure, entries: int) -> None:
@@ -174,6 +179,9 @@ def _seconds(value: float, _: object) -> str:
 def save(figure: Figure, path_without_suffix: str | Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
     """Write the figure in each format; return the paths, in the same order."""
     paths = []
+    with mpl.rc_context(SETTINGS):
+        figure.draw_without_rendering()  # its parts find their places once, not for every format
+    figure.set_layout_engine("none")
     for suffix in formats:
         path = Path(f"{path_without_suffix}.{suffix}")
         path.write_bytes(render(figure, suffix))
@@ -183,8 +191,15 @@ def save(figure: Figure, path_without_suffix: str | Path, formats: Sequence[str]
 
 def render(figure: Figure, suffix: str) -> bytes:
     """Render the figure as a file's content, the same bytes for the same figure: no dates."""
-    dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    buffer = io.BytesIO()
+    buffer, before = io.BytesIO(), figure.dpi
+    # Each canvas draws once by itself; `savefig` draws twice, and drawing is most of the time of a report.
     with mpl.rc_context(SETTINGS):
-        figure.savefig(buffer, format=suffix, dpi=150, metadata=dated.get(suffix))
+        if suffix == "png":
+            figure.set_dpi(DPI)
+            FigureCanvasAgg(figure).print_png(buffer)
+        elif suffix == "pdf":
+            FigureCanvasPdf(figure).print_pdf(buffer, metadata={"CreationDate": None})
+        else:
+            FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
+    figure.set_dpi(before)
     return buffer.getvalue()

@@ -118,12 +118,9 @@ def _phases(result: Result) -> list[float | None] | None:
 
 
 def _memory(result: Result) -> str:
-    parts = [
-        f"{size / (1 << 20):.0f} MiB {where}"
-        for size, where in ((result.peak_memory, "of the device"), (result.peak_host_memory, "of the host"))
-        if size
-    ]
-    return ", ".join(parts)
+    on_gpu = result.peak_memory if result.device.startswith("cuda") else 0
+    of = ((on_gpu, "of the GPU"), (result.peak_host_memory or (0 if on_gpu else result.peak_memory), "of the host"))
+    return ", ".join(f"{size / (1 << 20):.0f} MiB {where}" for size, where in of if size)
 
 
 def _where(run: Run) -> str:

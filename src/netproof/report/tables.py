@@ -14,7 +14,7 @@ from netproof.report.page import Table
 
 SCORES = (
     *("benchmark", "method", "instances", "solved", *VERDICTS, "wrong"),
-    *("points", "score %", "PAR-2 s", "mean s", "median s", "mean domains"),
+    *("points", "score %", "PAR\u20112\u00a0s", "mean s", "median s", "mean domains"),
 )
 DUELS = (
     *("method", "against", "both solved", "speed-up", "median", "of total time"),

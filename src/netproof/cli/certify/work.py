@@ -33,7 +33,8 @@ from netproof.model.network import Network
 from netproof.problem.specs import InputRegion
 from netproof.workers.worker import Job
 
-PANEL = 160  # pixels per side of each part of a picture
+PANEL, GAP = 160, 16  # pixels per side of each part of a picture, and between two
+THEME = "text{fill:#1b1f24}@media(prefers-color-scheme:dark){text{fill:#e6eaef}}"  # it lies on the page's own ground
 FAILURES = (ImageStatus.BROKEN, ImageStatus.MISREAD)
 
 
@@ -148,24 +149,24 @@ def _draw(picture: Picture | None, item: Item, result: ImageResult) -> bytes:
     if result.status == ImageStatus.BROKEN and result.witness is not None:
         changed = picture(np.asarray(result.witness.input, dtype=np.float64))
         parts.append((changed, f"read as {result.read_as}", False))
-        parts.append((changed - original, f"changed by at most {np.abs(changed - original).max():.3g}", True))
+        parts.append((changed - original, f"change ≤ {np.abs(changed - original).max():.3g}", True))
     return _svg(parts, f"image {result.index}")
 
 
 def _svg(parts: list[tuple[np.ndarray, str, bool]], title: str) -> bytes:
-    width = len(parts) * (PANEL + 16) - 16
+    width = len(parts) * (PANEL + GAP) - GAP
     panels = []
     for k, (values, words, signed) in enumerate(parts):
-        left = k * (PANEL + 16)
+        left = k * (PANEL + GAP)
         panels.append(
-            f'<image x="{left}" y="22" width="{PANEL}" height="{PANEL}" style="image-rendering:pixelated"'
+            f'<image x="{left}" y="0" width="{PANEL}" height="{PANEL}" style="image-rendering:pixelated"'
             f' href="data:image/png;base64,{_png(values, signed=signed)}"/>'
-            f'<text x="{left}" y="{PANEL + 40}">{words}</text>'
+            f'<text x="{left}" y="{PANEL + 20}">{words}</text>'
         )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {PANEL + 48}" width="{width}"'
-        f' height="{PANEL + 48}" font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="#fff"/>'
-        f'<text x="0" y="14">{title}</text>{"".join(panels)}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {PANEL + 28}" width="{width}"'
+        f' height="{PANEL + 28}" font-family="sans-serif" font-size="17"><title>{title}</title><style>{THEME}</style>'
+        f"{''.join(panels)}</svg>"
     ).encode()
 
 

@@ -183,7 +183,9 @@ def stop_on_signals() -> Iterator[threading.Event]:
 
 
 def _interrupted(store: Store, done: int, total: int) -> int:
-    write_results(store.path.parent, store.results())
+    from netproof.campaign.summary import latest
+
+    write_results(store.path.parent, latest(store.results()))
     kept = f"{done} of {total} runs are kept in {store.path}"
     print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
     return EXIT_INTERRUPTED
@@ -206,7 +208,7 @@ def _conclude(store: Store, results: list[Result], asked: _Shown) -> int:
         if not asked.quiet:
             print_err(f"netproof: report: {page}")
     else:
-        write_results(store.path.parent, stored)
+        write_results(store.path.parent, latest(stored))
     for line in said:  # also where a rival says otherwise, which is no proof of anything
         print_err(f"netproof: contradiction: {line}")
     return EXIT_WRONG if wrong else 0

@@ -13,6 +13,7 @@ from netproof.cli.show.output import print_err, print_out
 
 if TYPE_CHECKING:
     from netproof.campaign.store import Result
+    from netproof.campaign.summary import Run
 
 Rivals = Annotated[
     list[str] | None,
@@ -62,20 +63,19 @@ def write_all(folder: Path, results: list[Result], rivals: Sequence[str] = ()) -
     others = read_rivals(rivals, runs)
     title = f"netproof bench: {folder.resolve().name}"
     page = write_report(results, folder / "report", title=title, rivals=others)
-    write_results(folder, results)
+    write_results(folder, runs)
     return page, contradictions([*runs, *(run for other in others for run in other.runs)])
 
 
-def write_results(folder: Path, results: list[Result]) -> None:
+def write_results(folder: Path, runs: Sequence[Run]) -> None:
     """Write VNN-COMP's results.csv and the counterexamples."""
-    from netproof.campaign.summary import latest
     from netproof.errors import UsageError
     from netproof.report.counterexamples import write_counterexamples
     from netproof.report.files import write_vnncomp
 
     try:
-        write_vnncomp(latest(results), folder)
-        write_counterexamples(latest(results), folder)
+        write_vnncomp(runs, folder)
+        write_counterexamples(runs, folder)
     except OSError as error:
         remedy = "choose a writable place, or free the disk"
         raise UsageError(f"cannot be written: {error.strerror}", file=str(folder), remedy=remedy) from error
