@@ -9,6 +9,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,6 +17,11 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+# The browser reads file 3 and writes file 4: put the pipes there and become it.
+AS_3_AND_4 = (
+    "import fcntl, os, sys; r, w = (fcntl.fcntl(int(n), fcntl.F_DUPFD, 10) for n in sys.argv[1:3]);"
+    "os.dup2(r, 3); os.dup2(w, 4); os.execv(sys.argv[3], sys.argv[3:])"
+)
 PATIENCE = 30.0  # seconds for one answer
 
 
@@ -29,11 +35,10 @@ class Browser:
     def __init__(self, program: str, profile: str) -> None:
         to_read, self._to = os.pipe()
         self._from, to_write = os.pipe()
-        options = "--headless=new --no-sandbox --disable-gpu --remote-debugging-pipe --disable-dev-shm-usage"
-        more = f"--hide-scrollbars --no-first-run --disable-extensions --user-data-dir={profile}"
-        command = f'exec "$0" {options} {more} about:blank 3<&{to_read} 4>&{to_write}'
+        options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
+        more = ("--no-first-run", "--disable-extensions", "--remote-debugging-pipe", f"--user-data-dir={profile}")
         self._process = subprocess.Popen(
-            ["sh", "-c", command, program],
+            [sys.executable, "-c", AS_3_AND_4, str(to_read), str(to_write), program, *options, *more, "about:blank"],
             pass_fds=(to_read, to_write),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -88,10 +88,7 @@ def bench(
         made = make_jobs(instances, chosen, timeout, device, threads, seed, attack)
         command = shlex.join(["netproof", *sys.argv[1:]])
         jobs = [dataclasses.replace(job, memory=memory, command=command) for job in made]
-        if workers is None:
-            from netproof.campaign.devices import default_workers
-
-            workers = default_workers(jobs[0].device, threads)
+        workers = _workers(jobs, threads) if workers is None else workers
         shown = _Shown(not no_report, quiet, tuple(rival or ()))
         return _campaign(jobs, store, workers, methods, shown, rerun=rerun)
 
@@ -103,6 +100,12 @@ class _Shown:
     report: bool
     quiet: bool
     rivals: tuple[str, ...]
+
+
+def _workers(jobs: Sequence[Job], threads: int | None) -> int:
+    from netproof.campaign.devices import default_workers
+
+    return default_workers(jobs[0].device, threads)
 
 
 def read_options(methods: Sequence[str], settings: Sequence[str]) -> dict[str, tuple[tuple[str, str], ...]]:

@@ -319,7 +319,7 @@ class RunDialog {
   constructor(rows) {
     this.rows = rows;
     this.dialog = document.createElement("dialog");
-    this.dialog.setAttribute("aria-labelledby", "run-title");
+    this.dialog.setAttribute("aria-label", "One row");
     document.body.append(this.dialog);
     this.dialog.addEventListener("click", (event) => {
       if (event.target === this.dialog) this.dialog.close();
@@ -362,6 +362,7 @@ class RunDialog {
       getSelection().selectAllChildren(byId("again"));
       navigator.clipboard?.writeText(command).then(() => (byId("copy").textContent = "Copied"), () => undefined);
     });
+    this.dialog.setAttribute("aria-labelledby", "run-title");
     if (!this.dialog.open) this.dialog.showModal();
     this.dialog.scrollTop = 0;
     history.replaceState(null, "", `#row-${row}`);
