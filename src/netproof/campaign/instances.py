@@ -109,7 +109,7 @@ def read_folder(folder: str | Path) -> list[Instance]:
     known, benchmark = _read_known(folder / KNOWN), benchmark_name(folder)
     columns: dict[str, int] = {"onnx": 0, "vnnlib": 1, "timeout": 2}
     instances: list[Instance] = []
-    for line, row in _rows(file):
+    for line, row in read_rows(file):
         cells = [cell.strip() for cell in row]
         if not instances and {"onnx", "vnnlib"} <= set(cells):
             columns = {name: place for place, name in enumerate(cells)}
@@ -186,7 +186,7 @@ def _read_known(file: Path) -> dict[tuple[str, str], set[str]]:
     known: dict[tuple[str, str], set[str]] = defaultdict(set)
     if not find_file(file):
         return known
-    rows = _rows(file)
+    rows = read_rows(file)
     header = [cell.strip() for cell in rows[0][1]] if rows else []
     if not {"onnx", "vnnlib", "truth"} <= set(header):
         raise UsageError("no columns onnx, vnnlib and truth", file=str(file), remedy="name them in its first line")
@@ -197,7 +197,7 @@ def _read_known(file: Path) -> dict[tuple[str, str], set[str]]:
     return known
 
 
-def _rows(file: Path) -> list[tuple[int, list[str]]]:
+def read_rows(file: Path) -> list[tuple[int, list[str]]]:
     """Read (line, cells) of every line that is not empty."""
     try:
         reader = csv.reader(io.StringIO(read_bytes(file).decode("utf-8-sig"), newline=""), strict=True)

@@ -6,6 +6,8 @@ import contextlib
 import functools
 import hashlib
 import json
+import shlex
+import sys
 import time
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -35,7 +37,9 @@ from netproof.cli.robust.question import Question
 from netproof.cli.show.output import Outputs, print_err, text_table, to_json
 from netproof.cli.show.progress import Display
 from netproof.core.files import sha256
+from netproof.core.machine.describe import describe, in_words
 from netproof.core.reasons import CONTRADICTION
+from netproof.core.versions import versions
 from netproof.dataset.result import Certification, ImageStatus, percent
 from netproof.dataset.store import COLUMNS, NAME, Kept, Store, stands
 from netproof.errors import UsageError
@@ -105,7 +109,7 @@ def certify(
     run = _Run(engine, Display(started=started, timeout=None, quiet=quiet), out)
     run.take_up(model, source, question, quiet=quiet)
     work = functools.partial(
-        _work, model=model, source=source, question=question, engine=engine, skip=frozenset(run.kept)
+        _work, model=model, source=source, question=question, engine=engine, skip=frozenset(run.kept), out=out
     )
     with contextlib.closing(run.display), contextlib.closing(run):
         outcome = supervise(work, started=started, on_event=run.event, on_tick=run.display.tick)
@@ -156,6 +160,7 @@ class _Run:
     out: str | None
     kept: dict[int, Kept] = field(default_factory=dict)
     images: int | None = None
+    gpu: str | None = None  # its name, where one was used
     _store: Store | None = None
 
     def take_up(self, model: str, source: Source, question: Question, *, quiet: bool) -> None:
@@ -180,7 +185,7 @@ class _Run:
         elif "progress" in event:
             self.display.update(event)
         else:
-            self.images = event["images"]
+            self.images, self.gpu = event["images"], event["gpu"]
 
     def close(self) -> None:
         if self._store is not None:
@@ -212,9 +217,21 @@ class _Run:
 
         rows = [kept.row for _, kept in sorted(self.kept.items())]
         write_csv(folder / "results.csv", [COLUMNS, *(["" if cell is None else cell for cell in row] for row in rows)])
-        page = write_page(found, self.kept, folder / "index.html", title=f"netproof certify: {Path(model).name}")
+        title = f"netproof certify: {Path(model).name}"
+        page = write_page(found, self.kept, folder / "index.html", title=title, facts=self._facts())
         if not quiet:
             print_err(f"netproof: wrote {folder / 'results.csv'} and {page}")
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """Return what a reader of the page must know of the run."""
+        said = ", ".join(f"{name} {version}" for name, version in versions().items() if version)
+        limit = "none" if self.engine.timeout is None else f"{self.engine.timeout:g} s"
+        return [
+            ("Machine", in_words({**describe(), "gpu": self.gpu})),
+            ("Versions", said),
+            ("Method, time limit for each image", f"{self.engine.method}, {limit}"),
+            ("Command", f"`{shlex.join(['netproof', *sys.argv[1:]])}`"),
+        ]
 
     def _list(self, found: Certification) -> None:
         """List the images that are not proved, the first of them."""
