@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from fields import comments, sentence
 
+from netproof.campaign.scores import Duel
 from netproof.campaign.store import Result
 from netproof.dataset.store import COLUMNS as IMAGE_COLUMNS
-from netproof.report.files import COLUMNS, FIGURES, RUN_COLUMNS
+from netproof.report.files import COLUMNS, DUEL_COLUMNS, FIGURES, POINTS, RUN_COLUMNS
 
 # What the source does not say behind a field.
 RUNS = {
@@ -55,6 +56,9 @@ SUMMARY = {
     "median_s": "Median seconds",
     "longest_s": "Most seconds",
     "mean_domains": "Mean number of sub-domains",
+    "points": "VNN-COMP's points",
+    "score_percent": "Points in per cent of the best configuration's, as VNN-COMP ranks; of all benchmarks, their sum",
+    "par2_s": "PAR-2: mean seconds, where an instance that was not solved counts twice its limit",
 }
 IMAGES = {
     "image": "Its place in the data set, from 0",
@@ -67,6 +71,14 @@ IMAGES = {
     "read_as": "What its counterexample is read as",
     "decided_by": "`attack`, `root`, `search`, `leaf` or `input set`",
     "reason": "Why it is open, or what is to be said of the answer",
+}
+DUELS = {
+    "first": "A configuration",
+    "second": "Another one",
+    "both": "Instances that both solved",
+    "only_first": "Instances that only the first solved",
+    "only_second": "Instances that only the second solved",
+    "median": "The median of these quotients",
 }
 VNNCOMP = (
     ("1", "Category: the folder's name"),
@@ -89,9 +101,12 @@ def page() -> str:
         "same columns in its table `runs`, and two more: `witness`, and `log`, a crashed worker's last words.\n",
         _table(("configuration", *RUN_COLUMNS), {**said, **RUNS}),
         "## summary.csv: a row for each benchmark and method\n",
-        _table((*COLUMNS, *FIGURES), SUMMARY),
+        _table((*COLUMNS, *FIGURES, *POINTS), SUMMARY),
+        "## speedups.csv: each configuration against another\n",
+        "Times count only where both solved an instance with the same answer.\n",
+        _table(DUEL_COLUMNS, {**{name: sentence(text) for name, text in comments(Duel).items()}, **DUELS}),
         "## results.csv: VNN-COMP's format\n",
-        "No header. One file if there is one method, else a `results-METHOD.csv` for each.\n",
+        "No header. A `results-CONFIGURATION.csv` for each configuration, and `results.csv` for the first one.\n",
         "\n".join(["| column | |", "|---|---|", *(f"| {place} | {text} |" for place, text in VNNCOMP), ""]),
         "## results.csv of certify: a row for each image\n",
         "`netproof certify --out DIR` writes it to `DIR`.\n",

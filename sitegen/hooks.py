@@ -26,6 +26,7 @@ PAGES = {
     "reference/python.md": python_api.page,
     "reference/json.md": json_page.page,
     "reference/csv.md": columns.page,
+    "reference/schema.json": json_page.schema,
     "notebook.md": notebook.page,
 }
 

@@ -1,105 +1,53 @@
-"""The page of the documents that `--json` writes: their keys, what each is, and who writes it."""
+"""The page of the documents that `--json` writes, from their schemas."""
 
 from __future__ import annotations
 
-HEAD = """# JSON
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from netproof.run.schema import VERSION, schemas
+
+HEAD = f"""# JSON
 
 `--json FILE` writes everything that is known about a run; `--json -` writes it to stdout, which then holds nothing
-else. In Python, `to_dict()` of a verdict or a certification has the same keys, without those about the command. Numbers
-that are not known are `null`; no number is infinite or NaN. Keys may be added; those on this page keep their meaning.
-"""
+else. In Python, `to_dict()` of a verdict or a certification has the same keys, without those about the command.
 
-VERIFY = {
-    "verdict": "`unsat`, `sat`, `timeout` or `unknown`",
-    "reason": "Why there is no answer, or what is to be said of it; else empty",
-    "decided_by": "`attack`, `root`, `search`, `leaf` or `input set`; empty while undecided",
-    "arithmetic": "`real`: a proof is about real numbers",
-    "seconds": "By phase: `load`, `attack`, `root`, `search`, `leaf`, `confirm`, `other`; these add up to `total`",
-    "lower_bound": "The proved lower bound of the margin; the property holds where it is positive",
-    "upper_bound": "The least margin at any point that was evaluated",
-    "domains": "Sub-domains bounded below the root",
-    "split": "Sub-domains that were split; `null` for a run that was ended from outside",
-    "rounds": "Rounds of the search",
-    "leaf_lps": "LPs on sub-domains with nothing left to split",
-    "cut_in_lp": "Whether the time ended inside a turn of the LP; `null` as `split` is",
-    "peak_memory": "Bytes, on the device of the search",
-    "peak_host_memory": "Bytes that the process had of the host's memory",
-    "contradiction": "Only where the evidence contradicts itself, which is a bug: what is wrong, where the case is",
-    "method": "The method that was asked for",
-    "device": "The device that was used",
-    "seed": "The seed of the attack",
-    "witness": "`null`, or the counterexample: `input` and `output` as nested lists, `note` if something is to be "
-    "said, `tensors` by name for a VNN-LIB 2.0 query",
-    "model": "Its `path` and `sha256`; `external`: the same of files that its weights lie in",
-    "other_models": "Of further networks of a query, where there are any",
-    "property": "`path` and `sha256` of the specification, or of the image",
-    "versions": "Of netproof and of the libraries and devices that the answer rests on",
-}
-ROBUSTNESS = {
-    "label": "The label that must win",
-    "predicted": "What onnxruntime reads the image as",
-    "norm": "`inf`, `2` or `1`",
-    "eps": "The radius, as an exact fraction",
-    "targets": "For each rival: `target`, `verdict`, `reason`, `lower_bound`, `upper_bound`, `domains`, `seconds`",
-    "probes": "With `--largest`: the same for each radius that was tried, by `eps`",
-    "certified": "With `--largest`: the largest radius that was certified",
-    "broken": "With `--largest`: the smallest radius that was broken",
-    "counterexample": "`null`, or what the counterexample is read as, and how far it is from the image",
-}
-BOUNDS = {
-    "lower": "The proved lower bound of each output",
-    "upper": "The proved upper bound of each output",
-    "exact": "Whether these are the true minimum and maximum",
-    "reason": "Why they are not, where `--method exact` was asked for",
-    "method": "`ibp`, `crown`, `alpha`, `lp` or `exact`",
-    "seconds": "Wall-clock seconds",
-    "model": "The model's path",
-    "property": "The path of the specification",
-}
-INSPECT = {
-    "path": "The file",
-    "sha256": "Its hash",
-    "opset": "Its ONNX opset",
-    "operators": "How often each ONNX operator occurs",
-    "input_shape": "The shape of the input, or of all inputs as one",
-    "output_shape": "The shape of the output, or of all outputs as one",
-    "inputs": "Each input: `name`, `shape`, `dtype`",
-    "outputs": "Each output, likewise",
-    "weight_dtypes": "The types of the weights",
-    "layers": "netproof's own graph: `index`, `name`, `op`, `inputs`, `shape`, `parameters`",
-    "neurons": "The number of nonlinear neurons of each node that has any",
-    "parameters": "The number of weights",
-    "notes": "What else is to be said of the file",
-    "supported": "Whether all of it can be verified",
-    "unsupported": "Every node that cannot be, with the reason and a hint",
-}
-CERTIFY = {
-    "eps": "The radius",
-    "norm": "`inf`, `2` or `1`",
-    "images": "How many images there are",
-    "clean": "Share of images that are read right",
-    "attacked": "Share that is read right and was not broken",
-    "certified": "Share that is proved",
-    "counts": "How many images are `proved`, `broken`, `open` and `misread`",
-    "seconds": "Wall-clock seconds",
-    "results": "For each image, what [results.csv](csv.md#resultscsv-of-certify-a-row-for-each-image) has",
-    "complete": "Whether every image was looked at; `false` after Ctrl-C",
-    "method": "The method that was asked for",
-    "model": "The model's path",
-}
-DOCUMENTS = (
-    ("verify", "`netproof verify --json`", VERIFY),
-    ("robust", "`netproof robust --json` has the keys of `verify`, of the worst rival, and `robustness`:", ROBUSTNESS),
-    ("bounds", "`netproof bounds --json`", BOUNDS),
-    ("inspect", "`netproof inspect --json`", INSPECT),
-    ("certify", "`netproof certify --json`", CERTIFY),
-)
+A document says its version under `schema`, now {VERSION}. It grows when a key goes or changes its meaning; new keys
+leave it. Numbers that are not known are `null`; none is infinite or NaN. The tables are made from
+[JSON Schema](schema.json), by which documents can be checked.
+"""
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page: a table for each command, keys of objects inside others with a dot."""
     parts = [HEAD]
-    for name, text, keys in DOCUMENTS:
-        rows = [f"| `{key}` | {meaning.replace('|', chr(92) + '|')} |" for key, meaning in keys.items()]
-        parts += [f"## {name}\n", f"{text}\n", "| key | |", "|---|---|", *rows, ""]
+    for name, schema in schemas().items():
+        rows = [f"| `{key}` | {kind} | {about} |" for key, kind, about in _rows(schema, "")]
+        parts += [f"## {name}\n", "| key | type | |", "|---|---|---|", *rows, ""]
     return "\n".join(parts)
+
+
+def schema() -> str:
+    """Return all schemas as one document, by command."""
+    return json.dumps(schemas(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _rows(node: dict[str, Any], prefix: str) -> Iterator[tuple[str, str, str]]:
+    for key, inner in node.get("properties", {}).items():
+        optional = key not in node.get("required", ())
+        about = inner.get("description", "")
+        values = inner.get("enum", ())
+        said = about + (" (" + ", ".join(f"`{value}`" for value in values if value is not None) + ")" if values else "")
+        yield prefix + key, _kind(inner), _cell(("Only where there is one: " if optional else "") + said)
+        yield from _rows(inner, f"{prefix}{key}.")
+        yield from _rows(inner.get("items", {}), f"{prefix}{key}[].")
+
+
+def _kind(node: dict[str, Any]) -> str:
+    kinds = node.get("type", [])
+    return " or ".join([kinds] if isinstance(kinds, str) else kinds)
+
+
+def _cell(text: str) -> str:
+    return (text[:1].upper() + text[1:]).replace("|", "\\|")

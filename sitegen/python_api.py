@@ -30,7 +30,7 @@ GROUPS = {
         *("Verdict", "Status", "Witness", "TensorValue", "Stats", "OutputBounds"),
         *("Certification", "ImageResult", "ImageStatus", "Radius"),
     ),
-    "Watching and stopping": ("Deadline", "Progress", "CertifyProgress"),
+    "Watching and stopping": ("Deadline", "Progress", "CertifyProgress", "progress_bar"),
     "Errors": ("NetproofError", "UsageError", "ModelError", "UnsupportedOp", "SpecError", "DeviceError"),
 }
 

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from netproof.demo import copy_data
-from support.pages import REAL, ROOT, Reader, blocks, options, run, typed, unknown
+from support.pages import ROOT, Reader, blocks, typed, unknown
 
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(ROOT / "sitegen"))
@@ -78,30 +77,6 @@ def check_certified(folder: Path) -> None:
 
 def test_the_readme_runs(tmp_path: Path) -> None:
     assert Reader(tmp_path).read(ROOT / "README.md") == ["sh", "text", "python", "text"]
-
-
-def test_every_json_key_is_on_the_page(tmp_path: Path) -> None:
-    """Each command's document, and what `robust` adds."""
-    import json_page
-
-    digits = {instance.name: instance for instance in copy_data(tmp_path)}
-    breaks = digits["fc-5-breaks"]
-    image = ("--image", breaks.image, "--label", str(breaks.label), "--eps", "0.1")
-    asked = {
-        "verify": (breaks.onnx, breaks.vnnlib),
-        "robust": (breaks.onnx, *image),
-        "bounds": (breaks.onnx, breaks.vnnlib, "--method", "ibp"),
-        "inspect": (breaks.onnx,),
-    }
-    pages = {name: keys for name, _, keys in json_page.DOCUMENTS}
-    for name, arguments in asked.items():
-        threads = ("--threads", "1") if "--threads" in options()[name] else ()
-        said = run(name, *arguments, "--json", "-", *threads, engine=REAL, cwd=tmp_path)
-        document = json.loads(said.stdout)
-        if name == "robust":
-            assert set(document.pop("robustness")) <= set(pages["robust"])
-        known = {*pages["verify" if name == "robust" else name], "certificate"}  # which is always null
-        assert set(document) <= known, (name, set(document) - known)
 
 
 def test_the_notebook_shows_what_its_cells_show_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
