@@ -12,6 +12,7 @@ import pytest
 import netproof
 from netproof.campaign.store import Result
 from netproof.cli import exits
+from netproof.run.schema import schemas
 from support.pages import ROOT, blocks, options, typed, unknown
 
 if not os.environ.get("CI"):
@@ -22,6 +23,7 @@ sys.path.insert(0, str(ROOT / "sitegen"))
 import columns
 import commands
 import exit_codes
+import json_page
 import python_api
 
 
@@ -85,6 +87,13 @@ def test_everything_exported_is_on_the_page_in_a_group() -> None:
     page = python_api.page()
     assert all(f"### {name}\n" in page for name in netproof.__all__ if not name.startswith("__"))
     assert "## Others" not in page
+
+
+def test_every_json_key_is_on_the_page() -> None:
+    page = json_page.page()
+    for name, schema in schemas().items():
+        section = page.partition(f"## {name}\n")[2].partition("\n## ")[0]
+        assert all(f"| `{key}` |" in section for key in schema["properties"]), name
 
 
 def test_every_exit_code_is_on_the_page() -> None:
