@@ -39,7 +39,7 @@ def _rows(node: dict[str, Any], prefix: str) -> Iterator[tuple[str, str, str]]:
         about = inner.get("description", "")
         values = inner.get("enum", ())
         said = about + (" (" + ", ".join(f"`{value}`" for value in values if value is not None) + ")" if values else "")
-        yield prefix + key, _kind(inner), _cell(("Only where there is one: " if optional else "") + said)
+        yield prefix + key, _kind(inner), _cell(("only where there is one: " if optional else "") + said)
         yield from _rows(inner, f"{prefix}{key}.")
         yield from _rows(inner.get("items", {}), f"{prefix}{key}[].")
 
@@ -50,4 +50,4 @@ def _kind(node: dict[str, Any]) -> str:
 
 
 def _cell(text: str) -> str:
-    return (text[:1].upper() + text[1:]).replace("|", "\\|")
+    return text.replace("|", "\\|")
