@@ -112,10 +112,9 @@ def robust(
         raise UsageError(f"--label: {label} is not an output", remedy="outputs count from 0")
     outputs = Outputs({"--json": json, "--witness": witness, "--picture": check_picture(picture)})
     outputs.check((model, question.image))
-    chosen, form = read_targets(targets), form_of(witness)
-    forms = (form, "picture") if picture is not None else (form,)
-    asked: dict[str, Any] = {"model": model, "question": question, "label": label, "targets": chosen, "forms": forms}
-    work = functools.partial(_work, largest=largest, engine=engine, **asked)
+    forms = (form_of(witness), *(["picture"] if picture is not None else []))
+    asked: dict[str, Any] = {"model": model, "question": question, "label": label, "forms": forms}
+    work = functools.partial(_work, largest=largest, engine=engine, targets=read_targets(targets), **asked)
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
     with contextlib.closing(run.display):
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
