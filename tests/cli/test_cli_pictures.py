@@ -74,6 +74,12 @@ def test_a_jpeg_lies_as_its_camera_was_held(tmp_path: Path) -> None:
     assert found.pixels[:, -4:].min() > 200 > 50 > found.pixels[:, :4].max()
 
 
+def test_transparency_of_many_bits_is_refused(tmp_path: Path) -> None:
+    Image.fromarray(np.zeros((2, 2), dtype=np.uint16)).save(tmp_path / "x.png", transparency=7)
+    with pytest.raises(UsageError, match="transparency of colour mode I;16"):
+        read_picture(str(tmp_path / "x.png"), GREY, resize=False)
+
+
 def test_what_is_no_image_is_not_scaled(tmp_path: Path) -> None:
     Image.fromarray(PIXELS).save(tmp_path / "x.png")
     with pytest.raises(UsageError, match="is no image"):
@@ -203,6 +209,16 @@ def test_an_image_that_is_misread_asks_for_its_preprocessing(asked: Path) -> Non
     assert "reads x.png as 1, not 0; was it trained on pixels that were normalised? (--preprocess" in done.stderr
     done = run(*robust, "--preprocess", "mnist", "--device", "cpu", engine=REAL, cwd=asked)
     assert "reads x.png as 1, not 0\n" in done.stderr
+
+
+def test_a_data_set_that_is_misread_asks_for_it_too(asked: Path) -> None:
+    (asked / "images" / "0").mkdir(parents=True)
+    Image.open(asked / "x.png").convert("RGB").save(asked / "images" / "0" / "x.jpg", quality=100)
+    certify = ("certify", "m.onnx", "--data", "images", "--eps", "0.01", "--device", "cpu")
+    done = run(*certify, engine=REAL, cwd=asked)
+    assert done.stdout.splitlines()[-1].startswith("clean 0.0000")
+    assert "1 of 1 images are misread; was it trained on pixels that were normalised?" in done.stderr
+    assert "warning" not in run(*certify, "--preprocess", "mnist", engine=REAL, cwd=asked).stderr
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from netproof.cli.commands.verify import prepare
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
 from netproof.cli.robust.preprocess import (
+    NORMALISED,
     Clip,
     Mean,
     Preprocess,
@@ -275,7 +276,7 @@ class _Run:
             print_err(f"note: {note}")
         if self.predicted is not None and self.predicted != self.label:
             missing = self.question.mean is None and self.question.std is None and not self.question.is_array
-            hint = "; was it trained on pixels that were normalised? (--preprocess, --mean, --std)" if missing else ""
+            hint = f"; {NORMALISED}" if missing else ""
             print_err(f"warning: the network reads {self.question.image} as {self.predicted}, not {self.label}{hint}")
         if self.rows:
             _table(self.rows.values(), self.largest)
