@@ -34,6 +34,10 @@ def test_help_has_no_types_of_flags_and_files(
             assert option in text
 
 
+def test_commands_from_elsewhere_look_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "<" not in shown(capsys, "reproduce", "table1")
+
+
 def test_options_stand_in_groups(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     text = shown(capsys, "robust")

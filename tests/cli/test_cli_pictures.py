@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import shlex
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +21,7 @@ from netproof.cli.robust.preprocess import read_preprocessing
 from netproof.cli.show.picture import FRAME, GAP, HEAD, MARGIN, PANEL, draw_counterexample
 from netproof.cli.show.seen import Seen
 from netproof.cli.show.summary import summary
+from netproof.demo import copy_data
 from netproof.errors import UsageError
 from netproof.run.record import Record
 
@@ -69,6 +72,12 @@ def test_a_jpeg_lies_as_its_camera_was_held(tmp_path: Path) -> None:
     found = read_picture(str(tmp_path / "x.jpg"), (1, 3, 16, 32), resize=False)
     assert found.pixels.shape == (16, 32, 3)
     assert found.pixels[:, -4:].min() > 200 > 50 > found.pixels[:, :4].max()
+
+
+def test_transparency_of_many_bits_is_refused(tmp_path: Path) -> None:
+    Image.fromarray(np.zeros((2, 2), dtype=np.uint16)).save(tmp_path / "x.png", transparency=7)
+    with pytest.raises(UsageError, match="transparency of colour mode I;16"):
+        read_picture(str(tmp_path / "x.png"), GREY, resize=False)
 
 
 def test_what_is_no_image_is_not_scaled(tmp_path: Path) -> None:
@@ -202,6 +211,16 @@ def test_an_image_that_is_misread_asks_for_its_preprocessing(asked: Path) -> Non
     assert "reads x.png as 1, not 0\n" in done.stderr
 
 
+def test_a_data_set_that_is_misread_asks_for_it_too(asked: Path) -> None:
+    (asked / "images" / "0").mkdir(parents=True)
+    Image.open(asked / "x.png").convert("RGB").save(asked / "images" / "0" / "x.jpg", quality=100)
+    certify = ("certify", "m.onnx", "--data", "images", "--eps", "0.01", "--device", "cpu")
+    done = run(*certify, engine=REAL, cwd=asked)
+    assert done.stdout.splitlines()[-1].startswith("clean 0.0000")
+    assert "1 of 1 images are misread; was it trained on pixels that were normalised?" in done.stderr
+    assert "warning" not in run(*certify, "--preprocess", "mnist", engine=REAL, cwd=asked).stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -219,3 +238,16 @@ def test_what_cannot_be_drawn_is_refused(arguments: tuple[str, ...], message: st
     done = run("robust", model, "--eps", "0.1", *image, *arguments, engine=REAL, cwd=asked)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
+
+
+def test_the_page_about_one_image_shows_what_happens(tmp_path: Path) -> None:
+    """Its commands run, and say what the page says that they do."""
+    text = (Path(__file__).parents[2] / "docs" / "robust.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    copy_data(tmp_path / "digits")  # what the first of them does, without its answers
+    command = shlex.split(block.splitlines()[1])[1:]
+    done = run(*command, "--device", "cpu", "--targets", "3", engine=REAL, cwd=tmp_path)
+    shown = re.findall(r"^```text\n(BROKEN.*?)^```", text, re.DOTALL | re.MULTILINE)[0]
+    assert shown in done.stderr
+    with Image.open(tmp_path / "broken.png") as file:
+        assert file.size == (2 * MARGIN + 3 * PANEL + 2 * GAP, HEAD + PANEL + 74)

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from netproof._version import __version__
 from netproof.cli.certify import command as certify
@@ -86,6 +86,8 @@ def _plug_in(point: EntryPoint) -> None:
 
         app.command(name=point.name, help="(cannot be loaded)")(broken)
     else:
+        for one in commands.registered_commands:
+            one.cls = Command if one.cls in (None, TyperCommand) else one.cls
         app.add_typer(commands, name=point.name)
 
 

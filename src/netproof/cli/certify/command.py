@@ -25,6 +25,7 @@ from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
 from netproof.cli.robust.command import Norm, read_question
 from netproof.cli.robust.preprocess import (
+    NORMALISED,
     Clip,
     Mean,
     Preprocess,
@@ -106,7 +107,8 @@ def certify(
     )
     outputs = Outputs({"--json": json})
     outputs.check((model,))
-    run = _Run(engine, Display(started=started, timeout=None, quiet=quiet), out)
+    plain = source.files is not None and question.mean is None and question.std is None and not question.is_array
+    run = _Run(engine, Display(started=started, timeout=None, quiet=quiet), out, hint=plain)
     run.take_up(model, source, question, quiet=quiet)
     work = functools.partial(
         _work, model=model, source=source, question=question, engine=engine, skip=frozenset(run.kept), out=out
@@ -161,6 +163,7 @@ class _Run:
     kept: dict[int, Kept] = field(default_factory=dict)
     images: int | None = None
     gpu: str | None = None  # its name, where one was used
+    hint: bool = False  # whether pictures are taken without any preprocessing
     _store: Store | None = None
 
     def take_up(self, model: str, source: Source, question: Question, *, quiet: bool) -> None:
@@ -205,6 +208,10 @@ class _Run:
         lines = text_table(("status", "images", "share"), _rows(found), 1) + f"{found.line()}\n"
         if not quiet:
             self._list(found)
+            if self.hint and 2 * found.counts["misread"] > len(found):
+                print_err(
+                    f"netproof: warning: {found.counts['misread']} of {len(found)} images are misread; {NORMALISED}"
+                )
         outputs.deliver({"--json": to_json(counted) if outputs.paths["--json"] else None}, lines)
 
     @property

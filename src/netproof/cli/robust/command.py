@@ -18,6 +18,7 @@ from netproof.cli.commands.verify import prepare
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
 from netproof.cli.robust.preprocess import (
+    NORMALISED,
     Clip,
     Mean,
     Preprocess,
@@ -26,7 +27,7 @@ from netproof.cli.robust.preprocess import (
     Std,
     read_preprocessing,
 )
-from netproof.cli.robust.question import PICTURES, Question, Row
+from netproof.cli.robust.question import PICTURES, Question, Row, shown_radius
 from netproof.cli.show.answer import Answer, deliver, ending_code
 from netproof.cli.show.layout import Column, fitting_table
 from netproof.cli.show.output import Outputs, print_err
@@ -112,10 +113,9 @@ def robust(
         raise UsageError(f"--label: {label} is not an output", remedy="outputs count from 0")
     outputs = Outputs({"--json": json, "--witness": witness, "--picture": check_picture(picture)})
     outputs.check((model, question.image))
-    chosen, form = read_targets(targets), form_of(witness)
-    forms = (form, "picture") if picture is not None else (form,)
-    asked: dict[str, Any] = {"model": model, "question": question, "label": label, "targets": chosen, "forms": forms}
-    work = functools.partial(_work, largest=largest, engine=engine, **asked)
+    forms = (form_of(witness), *(["picture"] if picture is not None else []))
+    asked: dict[str, Any] = {"model": model, "question": question, "label": label, "forms": forms}
+    work = functools.partial(_work, largest=largest, engine=engine, targets=read_targets(targets), **asked)
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
     with contextlib.closing(run.display):
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
@@ -232,7 +232,7 @@ class _Run:
         wrong = next((row.record.contradiction for row in self.rows.values() if row.record.contradiction), None)
         certified, broken = self.radii().values()
         if wrong is None and certified is not None and broken is not None and certified >= broken:
-            what = f"certified up to eps = {_decimal(certified)}, yet broken at {_decimal(broken)}"
+            what = f"certified up to eps = {shown_radius(certified)}, yet broken at {shown_radius(broken)}"
             wrong = {"what": what, "saved": ""}
         if wrong is not None:
             return record.undecided("unknown", CONTRADICTION).but(contradiction=wrong)
@@ -260,7 +260,9 @@ class _Run:
 
     def machine_lines(self, record: Record) -> str:
         if self.largest:
-            return "\n".join([record.verdict, *(f"{key} {_decimal(eps)}" for key, eps in self.radii().items())]) + "\n"
+            return (
+                "\n".join([record.verdict, *(f"{key} {shown_radius(eps)}" for key, eps in self.radii().items())]) + "\n"
+            )
         broken = self.broken
         return f"{record.verdict}\n" + (broken.record.text if broken and record.verdict == "sat" else "")
 
@@ -276,7 +278,7 @@ class _Run:
             print_err(f"note: {note}")
         if self.predicted is not None and self.predicted != self.label:
             missing = self.question.mean is None and self.question.std is None and not self.question.is_array
-            hint = "; was it trained on pixels that were normalised? (--preprocess, --mean, --std)" if missing else ""
+            hint = f"; {NORMALISED}" if missing else ""
             print_err(f"warning: the network reads {self.question.image} as {self.predicted}, not {self.label}{hint}")
         if self.rows:
             _table(self.rows.values(), self.largest)
@@ -287,7 +289,7 @@ class _Run:
             if note:
                 print_err(f"  note: {note}")
             return
-        certified, broken = map(_decimal, self.radii().values())
+        certified, broken = map(shown_radius, self.radii().values())
         print_err(f"LARGEST: certified up to eps = {certified}; smallest broken: {broken}")
         if found.seen is not None:
             print_err(f"  there it is {found.seen.words}")
@@ -333,14 +335,6 @@ def _row_json(name: str, row: Row) -> dict[str, Any]:
     }
 
 
-def _decimal(eps: int | Fraction | None) -> str:
-    """Write a radius as a decimal where that is exact, else as a fraction; "none" for None."""
-    if eps is None:
-        return "none"
-    text = f"{float(eps):.10g}"
-    return text if Fraction(text) == eps else str(eps)
-
-
 def _table(rows: Iterable[Row], largest: bool) -> None:
     from rich.console import Console
 
@@ -353,7 +347,7 @@ def _table(rows: Iterable[Row], largest: bool) -> None:
     ]
     cells = [
         (
-            _decimal(row.key),
+            shown_radius(row.key),
             "[{1}]{0}[/]".format(*SHORT[row.record.verdict]),
             "" if row.record.lower_bound is None else f"{row.record.lower_bound:.5g}",
             str(row.record.domains),

@@ -45,7 +45,7 @@ def read_picture(path: str, shape: tuple[int, ...], *, resize: bool) -> Picture:
             f"not a readable picture: {first}", file=path, remedy="save it again as PNG or JPEG"
         ) from error
     notes: list[str] = []
-    plain = _opaque(image, notes) if transparent else _plain(path, image)
+    plain = _opaque(path, image, notes) if transparent else _plain(path, image)
     layout = layout_of(shape)
     if resize:
         plain = _resized(path, plain, layout, shape, notes)
@@ -61,11 +61,15 @@ def _plain(path: str, image: Image) -> Image:
     return image if image.mode == "RGB" else image.convert("RGB")
 
 
-def _opaque(image: Image, notes: list[str]) -> Image:
+def _opaque(path: str, image: Image, notes: list[str]) -> Image:
     """Leave out a channel of transparency; what is transparent shows white."""
     from PIL import Image as Module
 
-    grey = image.mode in ("LA", "L", "1", "I;16")
+    if image.mode not in (*GREY, *COLOURED, "LA", "PA", "RGBA") or image.mode == "I;16":
+        raise UsageError(
+            f"transparency of colour mode {image.mode} is not supported", file=path, remedy="save it as RGBA"
+        )
+    grey = image.mode in ("LA", "L", "1")
     full = image.convert("RGBA")
     if full.getchannel("A").getextrema()[0] != 255:
         white = Module.new("RGBA", full.size, "white")

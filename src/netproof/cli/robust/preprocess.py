@@ -52,6 +52,7 @@ KNOWN = {
     "imagenet": (("0.485", "0.456", "0.406"), ("0.229", "0.224", "0.225")),
     "mnist": (("0.1307",), ("0.3081",)),
 }
+NORMALISED = "was it trained on pixels that were normalised? (--preprocess, --mean, --std)"
 REMEDY = 'write {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]}'
 
 

@@ -39,3 +39,11 @@ class Row:
     @property
     def record(self) -> Record:
         return self.answer.record
+
+
+def shown_radius(eps: int | Fraction | None) -> str:
+    """Write a radius as a decimal where that is exact, else as a fraction; "none" for None."""
+    if eps is None:
+        return "none"
+    text = f"{float(eps):.10g}"
+    return text if Fraction(text) == eps else str(eps)

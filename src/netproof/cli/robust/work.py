@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from netproof.cli.options import Engine
 from netproof.cli.robust.image import Centre, read_centre, region
-from netproof.cli.robust.question import Question, Row
+from netproof.cli.robust.question import Question, Row, shown_radius
 from netproof.cli.show.answer import reply
 from netproof.cli.show.seen import Viewer
 from netproof.cli.show.witness_file import Saver, image_layout
@@ -47,8 +47,7 @@ class Asker:
         return math.prod(self.network.output_shape)
 
     def _viewer(self, eps: Fraction) -> Viewer:
-        within = str(eps) if len(str(eps)) < 12 else f"{float(eps):.4g}"
-        title = f"{os.path.basename(self.question.image)}: broken within eps = {within}"
+        title = f"{os.path.basename(self.question.image)}: broken within eps = {shown_radius(eps)}"
         return dataclasses.replace(self.viewer, title=title, label=self.label)
 
     def ask(self, key: int | Fraction, eps: Fraction, targets: Sequence[int], seconds: float | None) -> Row:

@@ -65,7 +65,7 @@ def _about(change: np.ndarray, low: float, high: float) -> tuple[tuple[str, tupl
     """Say how much is changed, and what the colours mean."""
     largest = float(np.abs(change).max(initial=0.0))
     colours = "grey where nothing changed" if change.ndim == 3 else "red brighter, blue darker"
-    stretched = "" if (low, high) == (0.0, 1.0) else f"; black {low:.3g}, white {high:.3g}"
+    stretched = "" if (low, high) == (0.0, 1.0) else f"; {low:.3g} to {high:.3g}"
     return (f"at most {largest:.3g} per pixel", INK), colours + stretched
 
 
