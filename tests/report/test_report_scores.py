@@ -20,7 +20,7 @@ from netproof.report.counterexamples import picture_of, write_counterexamples
 from netproof.report.latex import latex
 from netproof.report.page import Table
 from netproof.report.rows import asked, explorer
-from netproof.report.tables import errors_said, score_table
+from netproof.report.tables import errors_said, score_tables
 from support.campaign import a_result
 
 
@@ -62,13 +62,19 @@ def test_points_and_par2() -> None:
     assert found["all", "lirpa"].points == 40
     assert found["all", "lirpa"].share == 200.0
     assert found["all", "virtual best"].par2 == (1.0 + 3.0 + 18.0 + 40.0 + 0.25) / 5
+    over, by = score_tables(scores(runs))
+    assert over.header[:4] == ("method", "instances", "solved", "wrong")
+    assert [row[:5] for row in over.rows][:2] == [("auto", "5", "3", "1", "-130"), ("lirpa", "5", "4", "0", "40")]
+    assert over.marked == {(0, 3)}
+    assert len(by.rows) == 6
     assert list(found)[-3:] == [("all", "auto"), ("all", "lirpa"), ("all", "virtual best")]
 
 
 def test_one_configuration_has_no_virtual_best_and_no_limit_no_par2() -> None:
     (only,) = scores(latest([a_result("1", "unknown", timeout=None), a_result("2", timeout=None)]))
     assert (only.points, only.par2, only.share) == (10, None, 100.0)
-    assert score_table([only]).rows[0][-6:] == ("10", "100.0", "–", "1.00", "1.00", "10")
+    (table,) = score_tables([only])
+    assert table.rows[0][2:10] == ("2", "1", "0", "10", "100.0", "–", "1.00", "1.00")
 
 
 def test_speed_ups_are_of_what_both_solved_alike() -> None:
