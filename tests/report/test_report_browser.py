@@ -252,7 +252,7 @@ def test_ten_thousand_rows_are_sorted_in_a_moment(tab: Browser, tmp_path: Path) 
         "((began) => { document.querySelectorAll('.explored th button')[PLACE].click(); document.body.offsetHeight;"
         " return performance.now() - began; })(performance.now())"
     )
-    took = [min(tab.js(timed.replace("PLACE", str(i))) for _ in range(3)) for i in (2, 5)]
+    took = [min(tab.js(timed.replace("PLACE", str(i))) for _ in range(5)) for i in (2, 5)]
     assert max(took) < 200.0
     assert column(tab, 5)[:2] == ["0.0000", "0.0000"]
     assert len(column(tab, 0)) == 100

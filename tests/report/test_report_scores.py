@@ -228,6 +228,13 @@ def test_the_command_that_asks_again() -> None:
     )
 
 
+def test_several_networks_have_all_their_names() -> None:
+    two = dataclasses.replace(a_result(), onnx="f=onnx/a.onnx g=onnx/b.onnx", lower_bound=float("inf"))
+    columns = {column["key"]: column for column in explorer([Run("auto", two)]).data["columns"]}
+    assert columns["model"]["values"] == ["f=a.onnx g=b.onnx"]
+    assert columns["lower"]["data"] == [None], "JSON has no infinity"
+
+
 def test_the_machine_in_words() -> None:
     assert processor("processor : 0\nmodel name\t: A  Chip @ 2 GHz\nmodel name\t: Another\n") == "A Chip @ 2 GHz"
     assert processor("") == ""
