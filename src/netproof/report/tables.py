@@ -80,10 +80,10 @@ def _times(ratio: float | None) -> str:
 
 
 def error_table(runs: Sequence[Run]) -> Table | None:
-    """Make a line per benchmark and kind of error, the most frequent first; None where there are none."""
+    """Make a line per benchmark and kind of error of our own runs, the most frequent first; None without any."""
     groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in runs:
-        if run.result.verdict == "error":
+        if run.result.verdict == "error" and not run.rival:
             groups[run.result.benchmark, kind_of(run.result)].append(run)
     rows = []
     for (benchmark, kind), group in sorted(groups.items(), key=lambda item: -len(item[1])):
