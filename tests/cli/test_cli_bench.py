@@ -257,6 +257,9 @@ def test_two_campaigns_do_not_share_a_folder(tmp_path: Path) -> None:
         (["bench", "set", "--out", "done", "--memory", "much"], "--memory"),
         (["bench", "set", "--out", "done", "--device", "tpu"], "unknown device 'tpu'"),
         (["report", "nowhere"], "nowhere/results.sqlite: no results there"),
+        (["bench", "set", "--out", "x", "--rival", "other"], "--rival other: no name or no file"),
+        (["bench", "set", "--out", "x", "--rival", "a=b.csv", "--no-report"], "there is no report to show it in"),
+        (["bench", "set", "--out", "x", "--rival", "a=b.csv"], "b.csv: cannot be read"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -72,7 +72,8 @@
     }
     for (const row of table.tBodies[0]?.rows ?? []) {
       const cells = [...row.cells].reduce((sum, cell) => sum + cell.colSpan, 0);
-      if (cells !== heads.length) fail("td-headers", row, `${cells} cells under ${heads.length} headings`);
+      const columns = table.tHead?.rows[0].cells.length;
+      if (cells !== columns) fail("td-headers", row, `${cells} cells under ${columns} headings`);
     }
     if (!table.caption && !table.closest("[role=region]")) fail("table-name", table);
   }

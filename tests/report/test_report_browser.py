@@ -50,7 +50,7 @@ def certified(folder: Path) -> Path:
 def reproduced(folder: Path) -> Path:
     """A page as `netproof reproduce` makes them: tables and pictures, nothing to search."""
     table = Table(("name", "seconds"), [("b", "2.5"), ("a", "10"), ("c", "–"), ("all", "12.5")], totals=frozenset({3}))
-    folded = Table(("x",), [("1",), ("2",)], caption="more", folded=True)
+    folded = Table(("", "x"), [("a", "1"), ("b", "2")], caption="more", folded=True)
     parts = [
         Section("One", "by `netproof.relax`", tables=[table, folded]),
         Section("Two", pictures=[Picture(SVG, "a")]),
@@ -140,7 +140,7 @@ def test_the_keyboard_sorts_and_opens_a_run(bench: Browser) -> None:
     assert "(X_3 0.1875)" in text
     bench.key("Escape")
     assert bench.js("document.querySelector('dialog[open]')") is None
-    assert bench.js("location.hash") == ""
+    assert bench.js("new Promise((done) => setTimeout(() => done(location.hash), 50))") == ""
     assert bench.js("document.activeElement.className") == "open-run", "back to where it was opened"
 
 
@@ -252,7 +252,7 @@ def test_ten_thousand_rows_are_sorted_in_a_moment(tab: Browser, tmp_path: Path) 
         "((began) => { document.querySelectorAll('.explored th button')[PLACE].click(); document.body.offsetHeight;"
         " return performance.now() - began; })(performance.now())"
     )
-    took = [min(tab.js(timed.replace("PLACE", str(i))) for _ in range(3)) for i in (2, 5)]
+    took = [min(tab.js(timed.replace("PLACE", str(i))) for _ in range(5)) for i in (2, 5)]
     assert max(took) < 200.0
     assert column(tab, 5)[:2] == ["0.0000", "0.0000"]
     assert len(column(tab, 0)) == 100

@@ -20,7 +20,7 @@ from netproof.report.counterexamples import picture_of, write_counterexamples
 from netproof.report.latex import latex
 from netproof.report.page import Table
 from netproof.report.rows import asked, explorer
-from netproof.report.tables import errors_said, score_table
+from netproof.report.tables import errors_said, score_tables
 from support.campaign import a_result
 
 
@@ -62,13 +62,19 @@ def test_points_and_par2() -> None:
     assert found["all", "lirpa"].points == 40
     assert found["all", "lirpa"].share == 200.0
     assert found["all", "virtual best"].par2 == (1.0 + 3.0 + 18.0 + 40.0 + 0.25) / 5
+    over, by = score_tables(scores(runs))
+    assert over.header[:4] == ("method", "instances", "solved", "wrong")
+    assert [row[:5] for row in over.rows][:2] == [("auto", "5", "3", "1", "-130"), ("lirpa", "5", "4", "0", "40")]
+    assert over.marked == {(0, 3)}
+    assert len(by.rows) == 6
     assert list(found)[-3:] == [("all", "auto"), ("all", "lirpa"), ("all", "virtual best")]
 
 
 def test_one_configuration_has_no_virtual_best_and_no_limit_no_par2() -> None:
     (only,) = scores(latest([a_result("1", "unknown", timeout=None), a_result("2", timeout=None)]))
     assert (only.points, only.par2, only.share) == (10, None, 100.0)
-    assert score_table([only]).rows[0][-6:] == ("10", "100.0", "–", "1.00", "1.00", "10")
+    (table,) = score_tables([only])
+    assert table.rows[0][2:10] == ("2", "1", "0", "10", "100.0", "–", "1.00", "1.00")
 
 
 def test_speed_ups_are_of_what_both_solved_alike() -> None:
@@ -169,6 +175,7 @@ def test_errors_are_grouped() -> None:
             a_result("8", "error", error="/a/b/onnx/m.onnx: no such file (check the path)"),
         ]
     )
+    runs.append(Run("rival", a_result("9", "error"), rival=True))  # nobody here can mend it
     assert errors_said(runs) == ["set: unsupported operator Sigmoid, 6 runs", "set: no such file, 2 runs"]
 
 
@@ -220,6 +227,13 @@ def test_the_command_that_asks_again() -> None:
         "--method auto --set steps=9 --set lp_batch=none --timeout 20 --device cpu --threads 1 --seed 3 --no-attack"
         " --memory 8G"
     )
+
+
+def test_several_networks_have_all_their_names() -> None:
+    two = dataclasses.replace(a_result(), onnx="f=onnx/a.onnx g=onnx/b.onnx", lower_bound=float("inf"))
+    columns = {column["key"]: column for column in explorer([Run("auto", two)]).data["columns"]}
+    assert columns["model"]["values"] == ["f=a.onnx g=b.onnx"]
+    assert columns["lower"]["data"] == [None], "JSON has no infinity"
 
 
 def test_the_machine_in_words() -> None:

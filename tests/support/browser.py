@@ -22,7 +22,7 @@ AS_3_AND_4 = (
     "import fcntl, os, sys; r, w = (fcntl.fcntl(int(n), fcntl.F_DUPFD, 10) for n in sys.argv[1:3]);"
     "os.dup2(r, 3); os.dup2(w, 4); os.execv(sys.argv[3], sys.argv[3:])"
 )
-PATIENCE = 30.0  # seconds for one answer
+PATIENCE = 60.0  # seconds for one answer
 
 
 def find_browser() -> str | None:

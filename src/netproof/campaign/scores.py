@@ -72,7 +72,15 @@ def scores(runs: Sequence[Run]) -> list[Score]:
     for score in found:
         best[score.summary.benchmark] = max(best[score.summary.benchmark], score.points)
     found = [dataclasses.replace(score, share=_share(score, best)) for score in found]
-    return [*found, *_totals(shown, found, truth, limits)] if len(best) > 1 else found
+    if len(best) > 1:
+        found += _totals(shown, found, truth, limits)
+    uncounted = {VIRTUAL, *(run.label for run in runs if run.rival)}
+    return [_without_domains(score) if score.summary.method in uncounted else score for score in found]
+
+
+def _without_domains(score: Score) -> Score:
+    """Leave out sub-domains, which nobody counted."""
+    return dataclasses.replace(score, summary=dataclasses.replace(score.summary, domains=None))
 
 
 def _share(score: Score, best: Mapping[str, int]) -> float | None:

@@ -18,7 +18,15 @@ from netproof.report.drawings import write_plots
 from netproof.report.latex import latex
 from netproof.report.page import Section, page
 from netproof.report.rows import explorer
-from netproof.report.tables import configurations, duel_table, error_table, errors_said, limits, score_table
+from netproof.report.tables import (
+    configurations,
+    duel_table,
+    error_table,
+    errors_said,
+    limits,
+    score_table,
+    score_tables,
+)
 
 HEADINGS = ("benchmark", "method", "instances", "solved", *VERDICTS, "wrong", "mean s", "median s", "mean domains")
 FILES = (
@@ -99,7 +107,7 @@ def _overview(found: Found) -> Section:
         " all runs without error, a timeout at the seconds that it took."
     )
     wrong = [f"Contradiction: {line}" for line in contradictions(found.runs)]
-    return Section("Results", text, warnings=wrong, tables=[score_table(found.scores)])
+    return Section("Results", text, warnings=wrong, tables=score_tables(found.scores))
 
 
 def _about(runs: Sequence[Run]) -> str:

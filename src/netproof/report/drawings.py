@@ -13,6 +13,7 @@ from netproof.campaign.scores import pairs_of
 from netproof.campaign.summary import Run
 
 FORMATS = ("png", "pdf")
+OF_EACH = ("pdf",)  # of every benchmark: for a paper, since the page shows them by its filters
 
 
 def write_plots(runs: Sequence[Run], folder: Path) -> list[tuple[str, str]]:
@@ -26,14 +27,14 @@ def write_plots(runs: Sequence[Run], folder: Path) -> list[tuple[str, str]]:
     if len(benchmarks) > 1:
         for benchmark in benchmarks:
             some = [run for run in runs if run.result.benchmark == benchmark]
-            made += _cactus(some, benchmark, folder / f"cactus-{file_name(benchmark)}")
+            made += _cactus(some, benchmark, folder / f"cactus-{file_name(benchmark)}", OF_EACH)
     names = {run.label: file_name(run.label) if run.rival else stable_name(run.result) for run in runs}
     for first, second in pairs_of(list(names)):
         made += _scatter(runs, first, second, folder / f"scatter-{names[first]}-{names[second]}")
     return made
 
 
-def _cactus(runs: Sequence[Run], title: str, path: Path) -> list[tuple[str, str]]:
+def _cactus(runs: Sequence[Run], title: str, path: Path, formats: Sequence[str] = FORMATS) -> list[tuple[str, str]]:
     from netproof.report.plots import cactus, save
 
     series: dict[str, list[float]] = {run.label: [] for run in runs}
@@ -41,7 +42,7 @@ def _cactus(runs: Sequence[Run], title: str, path: Path) -> list[tuple[str, str]
         if run.result.solved and not run.result.wrong:
             series[run.label].append(run.result.total)
     total = len({run.result.instance for run in runs})
-    saved = save(cactus(series, total, title=title, limit=_limit(runs)), path, FORMATS)
+    saved = save(cactus(series, total, title=title, limit=_limit(runs)), path, formats)
     return [(file.name, f"solved within a time, {title}") for file in saved]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import html
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import jinja2
-    from markupsafe import Markup
 
-SCRIPTS = ("tables.js", "explore.js", "plots.js", "start.js")  # in this order, in one scope
+SCRIPTS = ("tables.js",)  # of every page
+EXPLORING = ("explore.js", "plots.js", "start.js")  # of one with an explorer: after the others, in one scope with them
 VERDICTS = ("unsat", "sat", "timeout", "unknown", "error", "proved", "broken", "open", "misread")  # shown in colour
 
 
@@ -63,12 +64,10 @@ class Explorer:
     plain: Table
 
     @property
-    def json(self) -> Markup:
+    def json(self) -> str:
         """Return the data as JSON that cannot end the element it stands in."""
-        from markupsafe import Markup
-
         text = json.dumps(self.data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        return Markup(text.replace("<", "\\u003c"))
+        return text.replace("<", "\\u003c")
 
 
 @dataclass(frozen=True)
@@ -87,17 +86,16 @@ class Section:
 
 def page(title: str, sections: Sequence[Section], *, text: str = "", facts: Sequence[tuple[str, str]] = ()) -> str:
     """Make the page, with everything that it shows inside; facts: what stands at its top, each under a name."""
-    from markupsafe import Markup
-
-    script = "\n".join(_asset(name) for name in SCRIPTS)
+    explored = any(section.explorer is not None for section in sections)
+    script = "\n".join(_asset(name) for name in (*SCRIPTS, *(EXPLORING if explored else ())))
     return _template().render(
         title=title,
         text=text,
         facts=facts,
         sections=sections,
         verdicts=VERDICTS,
-        style=Markup(_asset("page.css").rstrip()),
-        script=Markup(script.rstrip()),
+        style=_asset("page.css").rstrip(),
+        script=script.rstrip(),
     )
 
 
@@ -117,8 +115,6 @@ def _asset(name: str) -> str:
     return (files("netproof.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def words(text: str) -> Markup:
-    """Make prose safe to show, with what stands between backticks as code."""
-    from markupsafe import Markup, escape
-
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+def words(text: str) -> str:
+    """Turn prose into markup that is safe to show, with what stands between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))

@@ -24,6 +24,7 @@ MARKERS = ("o", "s", "^", "D", "v", "x", "P", "*")
 KINDS = {"unsat": ("o", "#0072b2", "unsat"), "sat": ("^", "#d55e00", "sat"), "": ("x", "#555555", "solved by none")}
 LEAST = 0.001  # seconds: what is faster is drawn here, because a logarithm needs more than 0
 DPI = 150  # of PNG files
+LETTERS_PER_INCH = 14.0  # of a legend
 MANY = 500  # points from which on they are drawn smaller
 SHOWN = 12  # markers on a line at most
 Style = tuple[str, str | tuple[int, tuple[int, ...]], str]  # colour, dashes, marker
@@ -137,8 +138,11 @@ def _ticks(axis: Axis) -> None:
 
 
 def _legend_below(figure: Figure, entries: int) -> None:
-    """Put the legend under the axes, where it covers nothing."""
-    figure.legend(loc="outside lower center", ncols=min(3, entries), fontsize=9, frameon=False)
+    """Put the legend under the axes, where it covers nothing, in as many columns as its words leave room for."""
+    _, labels = figure.axes[0].get_legend_handles_labels()
+    room = int(LETTERS_PER_INCH * figure.get_figwidth()) // (6 + max(map(len, labels), default=1))
+    columns = max(1, min(3, entries, room))
+    figure.legend(loc="outside lower center", ncols=columns, fontsize=9, frameon=False)
 
 
 def _mark_border(axes: Axes, border: float, middle: float) -> None:
@@ -179,9 +183,10 @@ def _seconds(value: float, _: object) -> str:
 def save(figure: Figure, path_without_suffix: str | Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
     """Write the figure in each format; return the paths, in the same order."""
     paths = []
-    with mpl.rc_context(SETTINGS):
-        figure.draw_without_rendering()  # its parts find their places once, not for every format
-    figure.set_layout_engine("none")
+    if len(formats) > 1:  # its parts find their places once, not for every format
+        with mpl.rc_context(SETTINGS):
+            figure.draw_without_rendering()
+        figure.set_layout_engine("none")
     for suffix in formats:
         path = Path(f"{path_without_suffix}.{suffix}")
         path.write_bytes(render(figure, suffix))

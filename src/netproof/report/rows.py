@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,7 +57,7 @@ def _columns(runs: Sequence[Run]) -> list[dict[str, Any]]:
     make = _Maker(runs)
     return [
         make.text("benchmark", "benchmark", lambda run: run.result.benchmark, level=2),
-        make.text("model", "model", lambda run: Path(run.result.onnx).name, level=2),
+        make.text("model", "model", lambda run: model_name(run.result), level=2),
         make.text("property", "property", lambda run: Path(run.result.vnnlib).name, link=True),
         make.text("method", "method", lambda run: run.label),
         make.text("verdict", "verdict", lambda run: run.result.verdict, kind="verdict"),
@@ -107,9 +108,19 @@ class _Maker:
         return {"key": key, "title": "", "kind": key, "hidden": True, "data": [get(run) for run in self._runs]}
 
 
+def model_name(result: Result) -> str:
+    """Return the file's name; of several networks each as NAME=FILE."""
+    pairs = [part.partition("=") for part in result.onnx.split(" ")]
+    if not all(equals for _, equals, _ in pairs):
+        return Path(result.onnx).name
+    return " ".join(f"{name}={Path(path).name}" for name, _, path in pairs)
+
+
 def short(value: float | None) -> float | None:
-    """Round to the digits that the page needs."""
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+    """Round to the digits that the page needs; JSON has no word for what is not finite."""
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
 
 
 def _phases(result: Result) -> list[float | None] | None:
@@ -182,7 +193,7 @@ def _plain(runs: Sequence[Run]) -> Table:
         result = run.result
         if result.solved and truth.get(result.instance, result.verdict) != result.verdict:
             marked.add((place, 5))
-        names = (result.benchmark, Path(result.onnx).name, Path(result.vnnlib).name, run.label, result.truth or "")
+        names = (result.benchmark, model_name(result), Path(result.vnnlib).name, run.label, result.truth or "")
         rows.append((*names, result.verdict, result.error or result.reason, f"{result.total:.2f}"))
     header = ("benchmark", "model", "property", "method", "known", "verdict", "reason", "seconds")
     more = f"the first {PLAIN} of {len(runs)} runs; runs.csv has all" if len(runs) > PLAIN else f"{len(runs)} runs"

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from netproof.campaign.scores import ALL, VIRTUAL, Duel, Score
+from netproof.campaign.scores import ALL, Duel, Score
 from netproof.campaign.store import UNSUPPORTED, Result
 from netproof.campaign.summary import VERDICTS, Run
 from netproof.report.page import Table
 
 SCORES = (
-    *("benchmark", "method", "instances", "solved", *VERDICTS, "wrong"),
-    *("points", "score %", "PAR\u20112\u00a0s", "mean s", "median s", "mean domains"),
+    *("benchmark", "method", "instances", "solved", "wrong", "points", "score\u00a0%"),
+    *("PAR\u20112\u00a0s", "mean\u00a0s", "median\u00a0s", *VERDICTS, "mean domains"),
 )
 DUELS = (
     *("method", "against", "both solved", "speed-up", "median", "of total time"),
     *("faster on", "only it", "only the other"),
 )
+SHOWN = 16  # rows of a table that is shown without being asked for
 REFUSED = re.compile(rf"{UNSUPPORTED} ([\w.]+)")
 
 
@@ -31,13 +33,29 @@ def score_table(scores: Sequence[Score]) -> Table:
     return Table(SCORES, [score_cells(score) for score in scores], names=2, marked=marked, totals=totals)
 
 
+def score_tables(scores: Sequence[Score]) -> list[Table]:
+    """Make the tables of the page: of several benchmarks, first over all of them, then by benchmark."""
+    totals = [score for score in scores if score.summary.benchmark == ALL]
+    single = [score for score in scores if score.summary.benchmark != ALL]
+    by = score_table(single)
+    if not totals:
+        return [by]
+    whole = score_table(totals)
+    rows = [row[1:] for row in whole.rows]
+    marked = frozenset((row, column - 1) for row, column in whole.marked)
+    count = len({score.summary.benchmark for score in single})
+    over = Table(SCORES[1:], rows, caption=f"Over all {count} benchmarks", marked=marked)
+    return [over, dataclasses.replace(by, caption=f"By benchmark: {len(by.rows)} rows", folded=len(by.rows) > SHOWN)]
+
+
 def score_cells(score: Score) -> tuple[str, ...]:
     """Make a line of the table, under SCORES."""
     one = score.summary
-    counts = (one.instances, one.solved, *(one.counts[verdict] for verdict in VERDICTS), one.wrong, score.points)
+    counts = (one.instances, one.solved, one.wrong, score.points)
     times = (_figure(value) for value in (score.par2, one.mean, one.median))
-    domains = None if one.method == VIRTUAL else one.domains
-    return (one.benchmark, one.method, *map(str, counts), _figure(score.share, 1), *times, _figure(domains, 0))
+    verdicts = (str(one.counts[verdict]) for verdict in VERDICTS)
+    shown = (*map(str, counts), _figure(score.share, 1), *times, *verdicts, _figure(one.domains, 0))
+    return (one.benchmark, one.method, *shown)
 
 
 def _figure(value: float | None, digits: int = 2) -> str:
@@ -62,10 +80,10 @@ def _times(ratio: float | None) -> str:
 
 
 def error_table(runs: Sequence[Run]) -> Table | None:
-    """Make a line per benchmark and kind of error, the most frequent first; None where there are none."""
+    """Make a line per benchmark and kind of error of our own runs, the most frequent first; None without any."""
     groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in runs:
-        if run.result.verdict == "error":
+        if run.result.verdict == "error" and not run.rival:
             groups[run.result.benchmark, kind_of(run.result)].append(run)
     rows = []
     for (benchmark, kind), group in sorted(groups.items(), key=lambda item: -len(item[1])):

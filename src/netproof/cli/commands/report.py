@@ -81,10 +81,13 @@ def write_results(folder: Path, runs: Sequence[Run]) -> None:
         raise UsageError(f"cannot be written: {error.strerror}", file=str(folder), remedy=remedy) from error
 
 
-def check_rivals(given: Sequence[str]) -> None:
-    """Refuse a rival that could not be read in the end, before anything runs."""
+def check_rivals(given: Sequence[str], *, report: bool) -> None:
+    """Refuse a rival that could not be read in the end, before anything runs; report: whether one is made at all."""
     from netproof.campaign.instances import read_rows
     from netproof.campaign.rivals import split_rival
+    from netproof.errors import UsageError
 
+    if given and not report:
+        raise UsageError("--rival: there is no report to show it in", remedy="leave out --no-report")
     for text in given:
         read_rows(split_rival(text)[1])

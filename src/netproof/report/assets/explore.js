@@ -73,7 +73,10 @@ class RunView {
 
   sort(items, place, sign) {
     const ranks = this.rows.ranks(this.columns[place].key);
-    return items.sort((a, b) => compare(ranks[a], ranks[b], sign) || a - b);
+    const known = items.filter((row) => ranks[row] !== null);
+    const rest = items.filter((row) => ranks[row] === null);
+    known.sort((a, b) => sign * (ranks[a] - ranks[b]) || a - b);
+    return known.concat(rest.sort((a, b) => a - b));
   }
 
   cells(row) {

@@ -247,7 +247,7 @@ class Scatter {
   }
 
   frame(x, y, low, border, names, unsolved) {
-    let markup = secondsBelow({ place: (v) => x.place(v), ticks: () => x.ticks().filter((v) => !unsolved || v < border / 3) }, `${names[0]}, seconds`);
+    let markup = secondsBelow({ place: (v) => x.place(v), ticks: () => x.ticks().filter((v) => !unsolved || x.place(v) < WIDE - RIGHT - 85) }, `${names[0]}, seconds`);
     for (const value of y.ticks().filter((tick) => !unsolved || tick < border / 1.5)) markup += line(LEFT, y.place(value), WIDE - RIGHT, y.place(value), "grid") + label(LEFT - 8, y.place(value) + 4, value, "end");
     for (const times of [1, 10]) {
       const kind = times === 1 ? "axis" : "guide";

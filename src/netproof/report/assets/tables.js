@@ -41,10 +41,11 @@ function markSorted(headings, chosen, sign) {
 
 /** Turn the headings of a table into buttons that sort it; rows that are totals stay where they are: last. */
 function makeSortable(table) {
-  const headings = [...table.querySelectorAll("thead th")];
+  const headings = [...table.tHead.rows[0].cells];
   const body = table.tBodies[0];
   if (!body || body.rows.length < 2) return;
   headings.forEach((heading, place) => {
+    if (heading.tagName !== "TH") return; // a column without a name
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = heading.textContent;
