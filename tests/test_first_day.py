@@ -21,7 +21,8 @@ from support.pages import ROOT, Reader, blocks, typed, unknown
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(ROOT / "sitegen"))
 
-# Pages whose blocks other tests run (test_docs.py, test_docs_certify.py, test_cli_pictures.py), each with what it has to know.
+# Pages whose blocks other tests run, each with what it has to know: test_docs.py, test_docs_certify.py,
+# test_cli_pictures.py.
 ELSEWHERE = {"python.md", "torch-export.md", "benchmarking.md", "certify.md", "properties.md", "robust.md"}
 # Blocks of these languages are not code that runs; each is looked at below, or shows what a block before it says.
 SHOWN = {"text", "yaml", ""}
