@@ -10,16 +10,17 @@ HUNT ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-SOURCES := src tests examples benchmarks vnncomp
+SOURCES := src tests examples benchmarks vnncomp sitegen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint hunt mutants clean
+.PHONY: help demo test lint docs hunt mutants clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    set up .venv, then prove and break the bundled networks"
 	@echo "make test    set up .venv, then lint and run every test"
 	@echo "make lint    ruff and mypy only"
+	@echo "make docs    set up .venv, then build the documentation into build/site"
 	@echo "make hunt    look for wrong verdicts for SECONDS=600, on WORKERS=2 cores"
 	@echo "make mutants [ONLY=name]  take away each term that a proof rests on, and show the test that notices"
 	@echo "make clean   remove .venv and everything that was built"
@@ -35,6 +36,11 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
+
+# Strict: a link that leads nowhere is an error. The tests build it too.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "open build/site/index.html"
 
 # Exact answers against every method. Other arguments through HUNT, such as HUNT="--seed 5" or HUNT="--first 100000".
 hunt: $(VENV)/.installed-dev
@@ -63,5 +69,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP_INSTALL) --no-build-isolation --editable '.[dev]'
+	$(PIP_INSTALL) --no-build-isolation --editable '.[dev,docs]'
+	@touch $@ $(VENV)/.installed-docs
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP_INSTALL) --no-build-isolation --editable '.[docs]'
 	@touch $@

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import runpy
 import shlex
 import subprocess
@@ -45,16 +44,6 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = runpy.run_path("page.py")
     (said,) = (line.partition("#")[2].strip() for line in "\n".join(others).splitlines() if "print(found)" in line)
     assert repr(names["found"]) == said
-
-
-def test_the_recipe_is_a_command_of_today() -> None:
-    """It runs the command, folded over lines, with options that exist."""
-    (text,) = blocks(PAGE, "yaml")
-    folded = re.search(r"- run: >-\n((?: {10}.*\n)+)", text)
-    assert folded is not None
-    typed = shlex.split(folded.group(1))
-    assert typed[:2] == ["netproof", "certify"]
-    assert {"--at-least"} <= {word for word in typed if word.startswith("--")} <= options_of_certify()
 
 
 def test_the_table_has_options_that_exist() -> None:

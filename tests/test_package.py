@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from netproof.report.page import EXPLORING, SCRIPTS
+
 ROOT = Path(__file__).resolve().parents[1]
 # Where the import name is not the name of the distribution.
 DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf"}
@@ -72,7 +74,8 @@ def test_wheel_holds_what_it_should(wheel: Path) -> None:
         f"netproof/{path.relative_to(package)}" for path in (package / "demo" / "data").rglob("*") if path.is_file()
     }
     assert data, "the demo's data is missing from the checkout"
-    assert code | data | {"netproof/py.typed", "netproof/report/page.html"} <= names
+    page = {f"netproof/report/assets/{name}" for name in ("page.html", "page.css", *SCRIPTS, *EXPLORING)}
+    assert code | data | {"netproof/py.typed", *page} <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 

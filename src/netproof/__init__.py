@@ -22,6 +22,7 @@ from netproof._version import __version__
 if TYPE_CHECKING:
     from netproof.api import Progress, bounds, verify
     from netproof.core.deadline import Deadline
+    from netproof.core.shown.progress_bar import progress_bar
     from netproof.core.verdict import Stats, Status, TensorValue, Verdict, Witness
     from netproof.dataset.certify import certify
     from netproof.dataset.engine import CertifyProgress
@@ -80,6 +81,7 @@ __all__ = [
     "load_property",
     "maximum",
     "minimum",
+    "progress_bar",
     "runs",
     "some",
     "variables",
@@ -126,6 +128,7 @@ _HOMES = {
     "load_property": "problem.vnnlib.reader",
     "maximum": "problem.ask.expressions",
     "minimum": "problem.ask.expressions",
+    "progress_bar": "core.shown.progress_bar",
     "runs": "problem.ask.variables",
     "some": "problem.ask.conditions",
     "variables": "problem.ask.variables",

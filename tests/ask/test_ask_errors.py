@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -56,6 +58,17 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a word": (lambda: y[0] > "low", "cannot be 'low'"),
     "none": (lambda: y[0] == None, "cannot be None"),  # noqa: E711
     "a list": (lambda: y[0] + [1, 2], "do not go together"),
+    "a function of numpy": (lambda: np.maximum(y[0], 1), r"numpy.maximum.*netproof.maximum\(a, b\)"),
+    "a sum of numpy": (lambda: np.sum(y), r"numpy.sum.*y.sum\(\)"),
+    "a function that is none of a condition": (lambda: np.exp(y), "or compute it in the network"),
+    "numpy's and": (lambda: np.logical_and(y[0] > 0, y[1] > 0), r"\(a\) & \(b\)"),
+    "a reduction of numpy": (lambda: np.add.reduce(y), "numpy.add.reduce"),
+    "a function of math": (lambda: math.exp(y[0]), "math's functions"),
+    "an array that takes a vector in": (lambda: operator.iadd(np.zeros(3), y), "numpy.add"),
+    "a text of digits": (lambda: netproof.maximum("12"), "maximum cannot take '12' alone"),
+    "the largest of nothing": (lambda: y[0:0].argmax(), "argmax of nothing"),
+    "a vector as a divisor": (lambda: 2 / y, "divided by numbers only"),
+    "an element as a divisor": (lambda: y / y[0], "divided by numbers only"),
     "a condition in a sum": (lambda: y[0] + (y[1] > 0), "is no number"),
     "a number and a condition": (lambda: (y[0] > 0) & True, "not True"),
     "a condition and a number": (lambda: 1 & (y[0] > 0), "not 1"),
@@ -131,6 +144,14 @@ def test_several_runs_need_boxes() -> None:
     (_, y1), (_, y2) = netproof.runs(NET)
     with pytest.raises(UsageError, match="boxes"):
         netproof.verify(NET, netproof.l2_ball([[0, 0]], 1), y1[0] < y2[0] + 100)
+
+
+def test_vectors_are_divided_and_raised() -> None:
+    assert repr((y / 2).sum()) == "0.5*y[0] + 0.5*y[1] + 0.5*y[2]"
+    assert repr((y / np.array([1, 2, 4]))[2]) == "0.25*y[2]"
+    assert repr((y**2)[1]) == "y[1]**2"
+    assert repr(np.abs(y)[0]) == "abs(y[0])"
+    assert repr(np.float64(2) * y[0] + np.array(1)) == "2*y[0] + 1"
 
 
 def test_tensors_on_the_left_are_understood() -> None:

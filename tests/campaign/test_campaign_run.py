@@ -80,6 +80,19 @@ def test_an_error_is_recorded_and_the_rest_goes_on(fake: Path, word: str, said: 
     assert [e.kind for e in events].count("ready") == (1 if word == "refuse" else 2)
 
 
+def test_an_unsupported_operator_is_not_run_again(fake: Path) -> None:
+    folder = make_set(fake / "set", "operator", "refuse", "sat")
+    first, _ = run_all(fake, jobs_of(folder, command="netproof bench set"))
+    assert [(r.verdict, r.reason) for r in first[:2]] == [("error", "unsupported operator Celu"), ("error", "")]
+    assert "node 'n': unsupported operator Celu: no bounds" in first[0].error
+    assert first[2].machine["cores"]
+    assert (first[2].command, first[2].input_shape) == ("netproof bench set", "1,2")
+    (fake / "calls.txt").unlink()
+    second, _ = run_all(fake, jobs_of(folder))
+    assert calls(fake) == ["1-refuse.vnnlib"]
+    assert second[0] == first[0]
+
+
 def test_a_missing_model_is_that_instance_s_error(fake: Path) -> None:
     folder = make_set(fake / "set", "unsat", "unsat", models=2)
     (folder / "b.onnx").unlink()

@@ -41,6 +41,16 @@ def test_the_latest_answer_counts_and_an_error_is_none(tmp_path: Path) -> None:
         assert len(store.results()) == 4
 
 
+def test_an_operator_that_is_not_supported_stays_so(tmp_path: Path) -> None:
+    job = Job(read_folder(make_set(tmp_path, "unsat"))[0], "auto")
+    refused = dataclasses.replace(a_result(verdict="error"), key=job.key, reason="unsupported operator Sigmoid")
+    with Store(tmp_path / "results.sqlite") as store:
+        store.add(dataclasses.replace(refused, reason="it was unsupported"))
+        assert store.done(job) is None
+        store.add(refused)
+        assert store.done(job) == refused
+
+
 def test_a_file_that_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("not a database, but long enough to look at\n" * 20)
     with pytest.raises(UsageError, match="cannot be kept"):
@@ -75,7 +85,11 @@ FORM_1 = {
 }
 
 
-FORM_3 = {**FORM_1, "INTEGER": "id threads split cut_in_lp peak_host_memory", "TEXT": "truth memory"}
+FORM_4 = {
+    **FORM_1,
+    "INTEGER": "id threads split cut_in_lp peak_host_memory",
+    "TEXT": "truth memory machine command input_shape",
+}
 
 
 def columns_of(path: Path) -> dict[str, str]:
@@ -89,9 +103,9 @@ def by_name(form: dict[str, str]) -> dict[str, str]:
 
 def test_the_columns_of_this_form(tmp_path: Path) -> None:
     """Another column is another form: stores that people have must stay readable."""
-    assert SCHEMA == 3
+    assert SCHEMA == 4
     Store(tmp_path / "results.sqlite").close()
-    assert columns_of(tmp_path / "results.sqlite") == by_name(FORM_3)
+    assert columns_of(tmp_path / "results.sqlite") == by_name(FORM_4)
 
 
 # --- what version 0.1.0 left ---
@@ -108,7 +122,7 @@ def test_a_store_of_form_1_is_opened_and_keeps_its_rows(tmp_path: Path) -> None:
         new = dataclasses.replace(a_result("r.vnnlib"), split=3, cut_in_lp=True)
         store.add(new)
         assert store.results()[-1] == new
-    assert columns_of(path) == by_name(FORM_3)
+    assert columns_of(path) == by_name(FORM_4)
     with Store(path, create=False) as again:
         assert len(again.results()) == 3
         with Store(path, create=False) as beside:
@@ -120,7 +134,7 @@ def test_two_that_open_an_old_store_at_once_bring_it_up_once(tmp_path: Path) -> 
     path = old_store(tmp_path / "results.sqlite", a_result())
     first = Store(path)
     first._bring_up()
-    assert columns_of(path) == by_name(FORM_3)
+    assert columns_of(path) == by_name(FORM_4)
     assert len(first.results()) == 1
     first.close()
 

@@ -52,7 +52,7 @@ BAD = {
     "unknown bound": (("bounds", "m.onnx", "p.vnnlib", "--method", "zonotope"), "'zonotope'"),
     "no image": (("robust", "m.onnx", "--label", "1", "--eps", "0.1"), "--image"),
     "missing image": ((*ROBUST, "--image", "gone.png"), "gone.png: no such file"),
-    "image of another kind": ((*ROBUST, "--image", "x.jpg"), "x.jpg"),
+    "image of another kind": ((*ROBUST, "--image", "x.gif"), "x.gif"),
     "eps in words": ((*ROBUST, "--eps", "small"), "'small'"),
     "eps over zero": ((*ROBUST, "--eps", "1/0"), "'1/0'"),
     "eps negative": ((*ROBUST, "--eps", "-0.1"), "negative"),
@@ -72,7 +72,7 @@ BAD = {
 
 @pytest.fixture
 def full_folder(folder: Path) -> Path:
-    for name in ("n.onnx", "m.pt", "x.npy", "x.png", "x.jpg"):
+    for name in ("n.onnx", "m.pt", "x.npy", "x.png", "x.gif"):
         (folder / name).write_bytes(b"")
     for name in ("d", "d.onnx"):
         (folder / name).mkdir()

@@ -72,8 +72,32 @@ def test_a_campaign(tmp_path: Path) -> None:
             ["set", "a.onnx", "2-kill.vnnlib", "0.0", "error"],
         ]
         assert all(float(row[5]) > 0 for row in cells)
+    assert (tmp_path / "done" / "results.csv").read_text() == (tmp_path / "done" / "results-auto.csv").read_text()
     made = {path.name for path in (tmp_path / "done" / "report").iterdir()}
-    assert made == {"index.html", "cactus.png", "scatter-auto-lirpa.png", "runs.csv", "summary.csv"}
+    plots = {f"{name}.{suffix}" for name in ("cactus", "scatter-auto-lirpa") for suffix in ("png", "pdf")}
+    tables = {f"{name}.{suffix}" for name in ("summary", "speedups") for suffix in ("csv", "tex")}
+    assert made == {"index.html", "runs.csv"} | plots | tables
+    found = {path.name: path.read_text() for path in (tmp_path / "done" / "counterexamples" / "set").iterdir()}
+    assert set(found) == {f"a__1-sat__{method}.counterexample" for method in ("auto", "lirpa")}
+    assert set(found.values()) == {"((X_0 0.5))\n((X_1 0.25))\n"}
+    page = (tmp_path / "done" / "report" / "index.html").read_text()
+    assert f"<code>netproof bench set --out done {' '.join((*methods, *CPU))}</code>" in page
+    (tmp_path / "rival.csv").write_text(
+        "set,onnx/a.onnx,0-unsat.vnnlib,0,holds,3.5\nset,a.onnx,1-sat.vnnlib,0,unsat,2\n"
+    )
+    code, out, err = run("report", "done", "--rival", "other=rival.csv", cwd=tmp_path)
+    assert (code, out) == (0, "done/report/index.html\n")
+    assert "contradiction: set: a.onnx 1-sat.vnnlib: sat by auto, lirpa, but unsat by other" in err
+    rows = list(csv.DictReader((tmp_path / "done" / "report" / "summary.csv").open()))
+    assert [(row["method"], row["points"]) for row in rows] == [
+        ("auto", "20"),
+        ("lirpa", "20"),
+        ("other", "-140"),
+        ("virtual best", "20"),
+    ]
+    code, out, err = run("report", "done", "--rival", "auto=rival.csv", cwd=tmp_path)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
 
 
 def test_one_method_has_vnncomp_s_own_file_name(tmp_path: Path) -> None:
@@ -142,7 +166,7 @@ def test_results_of_another_version_are_shown_and_not_resumed(tmp_path: Path) ->
     page = (tmp_path / "done" / "report" / "index.html").read_text()
     assert f"Run by netproof 0.1.0, {__version__}; this page: netproof {__version__}." in page
     rows = list(csv.DictReader((tmp_path / "done" / "report" / "summary.csv").open()))
-    assert [(row["mean_s"] == "7", row["solved"]) for row in rows] == [(True, "2"), (False, "2")]
+    assert [(row["mean_s"] == "7", row["solved"]) for row in rows] == [(True, "2"), (False, "2"), (False, "2")]
 
 
 def test_contradictions_are_shown(tmp_path: Path) -> None:
@@ -161,7 +185,7 @@ def test_contradictions_are_shown(tmp_path: Path) -> None:
     page = (tmp_path / "done" / "report" / "index.html").read_text()
     assert f'<div class="warning" role="alert">Contradiction: {against}</div>' in page
     assert f'<div class="warning" role="alert">Contradiction: {between}</div>' in page
-    assert '<td class="bad">unsat' in page
+    assert '<td class="name bad"><span class="verdict unsat">unsat' in page
 
 
 def test_the_live_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +209,7 @@ def test_the_live_table(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [" ".join(line.split()) for line in console.export_text().splitlines()]
     assert "1 starting 0" in lines
     assert "2 lirpa m.onnx [p].vnnlib search, 400 domains 0 of 60" in lines
-    assert "1 of 3 runs, 2 to go, 0 s" in lines
+    assert "██████░░░░░░░░░░░░░░ · 1 of 3 runs · 0 s" in lines
     assert "auto 1 1 0 0 0 0 1" in lines, "solved, then by verdict, then wrong"
     assert "lirpa 0 0 0 0 0 0 0" in lines
 
@@ -233,6 +257,9 @@ def test_two_campaigns_do_not_share_a_folder(tmp_path: Path) -> None:
         (["bench", "set", "--out", "done", "--memory", "much"], "--memory"),
         (["bench", "set", "--out", "done", "--device", "tpu"], "unknown device 'tpu'"),
         (["report", "nowhere"], "nowhere/results.sqlite: no results there"),
+        (["bench", "set", "--out", "x", "--rival", "other"], "--rival other: no name or no file"),
+        (["bench", "set", "--out", "x", "--rival", "a=b.csv", "--no-report"], "there is no report to show it in"),
+        (["bench", "set", "--out", "x", "--rival", "a=b.csv"], "b.csv: cannot be read"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -20,6 +20,7 @@ from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.dataset.store import Kept, Store, stands
 from support.api import module
 
+FAILED = ("misread", "broken")
 COUNT = 12
 
 
@@ -108,7 +109,10 @@ def test_everything_is_kept_and_the_same_command_goes_on(data: Path) -> None:
     assert rows[0]["status"] == "misread"
     assert rows[0]["name"] == "00.png"
     page = (data / "out" / "index.html").read_text()
-    assert page.count("<figure>") == sum(row["status"] in ("misread", "broken") for row in rows) > 0
+    assert page.count('"source":"data:image/svg+xml') == sum(row["status"] in FAILED for row in rows) > 0
+    kept = {path.name for path in (data / "out" / "counterexamples").iterdir()}
+    assert kept == {f"{int(row['image']):05d}.npy" for row in rows if row["status"] == "broken"}
+    assert "<dt>Machine</dt>" in page
     again = run(*command, "--first", "5", engine=REAL, cwd=data)
     assert last(again.stdout)["images"] == 5
 
@@ -191,7 +195,7 @@ BAD = {
     "an empty folder": (("--data", "empty"), "empty: no images with labels there"),
     "a bad line": (("--data", "line"), "line 2 is not FILE,LABEL"),
     "a file that is not there": (("--data", "missing"), "names gone.png, which is not there"),
-    "means of arrays": (("--data", "d.npz", "--mean", "0.5"), "--mean and --std go with image files"),
+    "means of arrays": (("--data", "d.npz", "--mean", "0.5"), "--std and --resize go with image files"),
     "no share": (("--data", "d.npz", "--at-least", "80"), "--at-least: 80 is not a share"),
     "no images": (("--data", "d.npz", "--first", "0"), "--first: 0"),
     "outside of the range": (("--data", "wide.npz"), "outside of clip"),
@@ -256,4 +260,4 @@ def test_what_is_open_is_asked_again_with_more_time(
 def test_pictures_undo_the_preprocessing(data: Path) -> None:
     done = run(*ASKED, "--data", "listed", "--mean", "0.5", "--std", "0.5", "--out", "out", engine=REAL, cwd=data)
     assert done.returncode == 0, done.stderr
-    assert "<figure>" in (data / "out" / "index.html").read_text()
+    assert '"source":"data:image/svg+xml' in (data / "out" / "index.html").read_text()

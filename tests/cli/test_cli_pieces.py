@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import gc
+import io
 import json
 import time
 from fractions import Fraction
@@ -248,8 +249,7 @@ def test_plain_words(changes: dict[str, str], start: str) -> None:
 def test_a_picture_shows_both_images_enlarged(tmp_path: Path) -> None:
     original = np.array([[0.0, 1.0], [0.2, 0.4]])
     broken = np.array([[0.1, 1.0], [0.2, 0.2]])
-    draw_counterexample(
-        tmp_path / "p.png",
+    drawn = draw_counterexample(
         title="t",
         original=original,
         broken=broken,
@@ -257,7 +257,7 @@ def test_a_picture_shows_both_images_enlarged(tmp_path: Path) -> None:
         broken_scores=np.array([0.0, 1.0]),
         label=0,
     )
-    with Image.open(tmp_path / "p.png") as file:
+    with Image.open(io.BytesIO(drawn)) as file:
         pixels = np.asarray(file)
     whites = [tuple(pixel) for pixel in pixels[120, :, :]]
     assert (0, 0, 0) in whites  # the dark corner of the original

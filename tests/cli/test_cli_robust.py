@@ -195,10 +195,10 @@ BAD = {
     "target beyond the outputs": (("--targets", "7"), {}, "--targets"),
     "target is the label": (("--targets", "1"), {}, "--targets"),
     "too many means": (("--mean", "1,2,3"), {}, "--mean"),
-    "not a picture": ((), {"--image": "bad.png"}, "bad.png: not a readable PNG"),
-    "transparent": ((), {"--image": "rgba.png"}, "rgba.png: transparency"),
+    "not a picture": ((), {"--image": "bad.png"}, "bad.png: not a readable picture"),
+    "of another kind": ((), {"--image": "deep.png"}, "deep.png: colour mode F is not supported"),
     "of another size": ((), {"--image": "big.png"}, "big.png: a grey image of 3x3"),
-    "in colour": ((), {"--image": "rgb.png"}, "rgb.png: an RGB image"),
+    "in colour and of another size": ((), {"--image": "rgb.png"}, "rgb.png: an RGB image"),
     "not an array": ((), {"--image": "bad.npy"}, "bad.npy: not a readable .npy"),
     "array of another shape": ((), {"--image": "big.npy"}, "big.npy: has shape [3, 3]"),
     "array with NaN": ((), {"--image": "nan.npy"}, "nan.npy: holds NaN"),
@@ -208,8 +208,9 @@ BAD = {
 
 @pytest.mark.parametrize("kind", BAD)
 def test_what_does_not_fit_the_network(kind: str, grey: Path) -> None:
-    for name, size, mode in (("rgba", (2, 2), "RGBA"), ("big", (3, 3), "L"), ("rgb", (2, 2), "RGB")):
-        Image.new(mode, size).save(grey / f"{name}.png")
+    for name, mode in (("big", "L"), ("rgb", "RGB")):
+        Image.new(mode, (3, 3)).save(grey / f"{name}.png")
+    Image.new("F", (2, 2)).save(grey / "deep.png", format="TIFF")
     (grey / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     (grey / "bad.npy").write_bytes(b"nonsense")
     np.save(grey / "big.npy", np.zeros((3, 3)))

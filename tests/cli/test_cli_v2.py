@@ -117,7 +117,7 @@ def test_the_standard_says_timed_out(folder: Path) -> None:
         (("holds.vnnlib", "--network", "f=f.onnx"), "no model was given for network g"),
         (("holds.vnnlib", *NETWORKS, "--network", "h=f.onnx"), "no model is needed for network h"),
         (("holds.vnnlib", "f.onnx"), "the query declares 2 networks with a model each: f, g"),
-        (("holds.vnnlib", *NETWORKS, "--witness", "w.png"), "the query declares 2 input tensors, so --witness can"),
+        (("holds.vnnlib", *NETWORKS, "--witness", "w.png"), "the query declares 2 input tensors, so there is no"),
         (("holds.vnnlib", *NETWORKS, "--witness", "w.npy"), "(use .txt, or --serialise-assignments FOLDER"),
     ],
 )

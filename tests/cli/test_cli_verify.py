@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 from netproof.methods.registry import METHODS
 
 KEYS = [
+    "schema",
     *("verdict", "reason", "decided_by", "arithmetic", "seconds", "lower_bound", "upper_bound", "domains"),
     *(
         "peak_memory",
@@ -28,7 +29,6 @@ KEYS = [
         "device",
         "seed",
         "witness",
-        "certificate",
     ),
     *("model", "property", "versions"),
 ]
@@ -92,7 +92,7 @@ def test_json_has_the_keys_of_the_contract(folder: Path) -> None:
     assert found["model"] == {"path": "m.onnx", "sha256": hashlib.sha256(b"model").hexdigest(), "external": []}
     assert found["property"]["sha256"] == hashlib.sha256(b"; spec").hexdigest()
     assert (found["verdict"], found["seed"], found["method"]) == ("unsat", 7, "lirpa")
-    assert (found["lower_bound"], found["witness"], found["certificate"]) == (0.5, None, None)
+    assert (found["lower_bound"], found["witness"]) == (0.5, None)
     assert found["seconds"]["total"] > 0
 
 
@@ -172,8 +172,20 @@ def test_bounds_print_both_sides_with_every_digit(folder: Path) -> None:
     assert (found["lower"], found["exact"], found["method"]) == ([-1.0, 0.1], True, "exact")
 
 
-def test_methods_lists_typed_fields(folder: Path) -> None:
+def test_methods_are_listed_and_one_is_shown(folder: Path) -> None:
     done = run("methods", cwd=folder)
+    listed = [line.split("  ", 1) for line in done.stdout.splitlines()]
+    assert [(name, summary.strip()) for name, summary in listed] == [(m.name, m.summary) for m in METHODS.values()]
+    done = run("methods", "lirpa", cwd=folder)
+    assert done.stdout.splitlines()[0] == f"lirpa  {METHODS['lirpa'].summary}"
+    assert len(done.stdout.splitlines()) == 1 + len(METHODS["lirpa"].fields)
+    done = run("methods", "lipra", cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "unknown method 'lipra'; did you mean 'lirpa'?" in done.stderr
+
+
+def test_methods_lists_typed_fields(folder: Path) -> None:
+    done = run("methods", "--all", cwd=folder)
     assert done.returncode == 0
     for method in METHODS.values():
         assert f"{method.name}  {method.summary}" in done.stdout

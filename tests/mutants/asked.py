@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 AGREES = ("ask/test_ask_agrees.py",)
+MARGIN = ("ask/test_ask_margin.py",)
 VERIFIED = ("ask/test_ask_verify.py",)
 
 MUTANTS = (
@@ -87,5 +88,37 @@ MUTANTS = (
         "limit.value",
         "both sides of a row have the scale that was written",
         AGREES,
+    ),
+    Mutant(
+        "asked-dropped-cases-have-no-margin",
+        "problem/formulas/normal.py",
+        "spare = least([facts.spare, spare, spare_of(formula)])",
+        "spare = None",
+        "a case that no input can be counts in the margin",
+        MARGIN,
+    ),
+    Mutant(
+        "asked-any-scale-of-equal-cases",
+        "problem/formulas/normal.py",
+        "(mine.scale is None or other.scale < mine.scale)",
+        "False",
+        "of equal comparisons in several units the smallest margin counts",
+        MARGIN,
+    ),
+    Mutant(
+        "asked-contradicting-limits-far-apart",
+        "problem/formulas/normal.py",
+        "distance / sum(1 / scale for scale in scales)",
+        "distance * sum(scales)",
+        "at some point both of two limits fail by less than their distance",
+        MARGIN,
+    ),
+    Mutant(
+        "asked-choices-in-other-units",
+        "problem/formulas/choices.py",
+        "scale = abs(factor) * min(_scales(formula))",
+        "scale = abs(factor) * max(_scales(formula))",
+        "the margin of a choice is none that one of its comparisons lacks",
+        MARGIN,
     ),
 )

@@ -54,8 +54,8 @@ MUTANTS = (
     Mutant(
         "query-supersets-the-wrong-way",
         "problem/formulas/normal.py",
-        "any(other < own for other, _ in unique)",
-        "any(own < other for other, _ in unique)",
+        "next((other for other in unique if other < own), None)",
+        "next((other for other in unique if own < other), None)",
         "the option that says less holds the other's violations, and not the reverse",
         NORMAL,
     ),

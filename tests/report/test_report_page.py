@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from netproof.campaign.names import file_name, stable_name
 from netproof.campaign.store import Result
-from netproof.campaign.summary import latest
+from netproof.campaign.summary import Run, latest
 from netproof.errors import UsageError
+from netproof.methods.registry import method_info
 from netproof.report.campaign import write_report
-from netproof.report.files import file_name, write_vnncomp
+from netproof.report.files import write_vnncomp
 from netproof.report.page import Picture, Section, Table, page
 from support.campaign import a_result
 
@@ -55,7 +58,7 @@ def test_page_is_whole_and_safe() -> None:
         ],
         pictures=[Picture(b"<svg/>", 'says "hello"')],
     )
-    text = page("Report", [section], text="about")
+    text = page("Report", [section], text="about `code` & all", facts=[("Machine", "a & b")])
     seen = Balanced(text)
     assert "A <b>title</b>" in seen.text
     assert "1 < 2" in seen.text
@@ -66,7 +69,9 @@ def test_page_is_whole_and_safe() -> None:
     assert "overflow-x: auto" in text
     assert seen.links
     assert all(link.startswith("data:image/svg+xml;base64,") for link in seen.links)
-    assert "http" not in text
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "<code>code</code> & all" in text.replace("&amp;", "&")
 
 
 def some_results() -> list[Result]:
@@ -83,13 +88,20 @@ def test_report(tmp_path: Path) -> None:
     path = write_report(some_results(), tmp_path / "report", title="a campaign")
     seen = Balanced(path.read_text())
     names = {file.name for file in path.parent.iterdir()}
-    plots = {"cactus.png", "cactus-set.png", "cactus-other_set.png", "scatter-auto-lirpa.png"}
-    assert names == plots | {"index.html", "runs.csv", "summary.csv"}
+    drawn = (
+        "cactus",
+        "cactus-set",
+        "cactus-other_set",
+        "scatter-auto_netproof=0.1.0-lirpa_steps=5_attack=True_netproof=0.1.0",
+    )
+    plots = {f"{name}.{suffix}" for name in drawn for suffix in ("png", "pdf")}
+    plots -= {"cactus-set.png", "cactus-other_set.png"}
+    tables = {f"{name}.{suffix}" for name in ("summary", "speedups") for suffix in ("csv", "tex")}
+    assert names == plots | tables | {"index.html", "runs.csv"}
     assert "3 instances, 5 runs, from 2026-01-01T10:00 to 2026-01-01T10:00 UTC." in " ".join(seen.text)
     assert "the worker was <killed>" in seen.text
     assert "Contradiction: set: onnx/m.onnx q.vnnlib: known to be unsat, but sat by auto" in seen.text
-    assert "timeout 20.00 s" in seen.text
-    assert len(seen.links) == len(plots)
+    assert {link for link in seen.links if not link.startswith("#")} == plots | tables | {"runs.csv"}
 
 
 def test_csv_files(tmp_path: Path) -> None:
@@ -98,7 +110,7 @@ def test_csv_files(tmp_path: Path) -> None:
     assert [run["verdict"] for run in runs] == ["unsat", "timeout", "sat", "error", "unsat"]
     assert runs[0]["onnx_sha256"] == "1"
     assert runs[0]["versions"] == '{"netproof": "0.1.0"}'
-    one, two, three = csv.DictReader((tmp_path / "summary.csv").open())
+    one, two, _, three, *_ = csv.DictReader((tmp_path / "summary.csv").open())
     assert (one["benchmark"], one["method"], one["solved"], one["wrong"], one["mean_s"]) == (
         "set",
         "auto",
@@ -110,21 +122,40 @@ def test_csv_files(tmp_path: Path) -> None:
     assert three["benchmark"] == "other/set"
 
 
+def plain(label: str, result: Result) -> Run:
+    """A run as this version makes it, with the method's defaults."""
+    options = method_info(result.method).options()
+    attacks = method_info(result.method).attacks
+    return Run(label, dataclasses.replace(result, options=options, attack=attacks, versions={}))
+
+
 def test_vnncomp(tmp_path: Path) -> None:
-    paths = write_vnncomp(latest(some_results()), tmp_path)
-    assert [path.name for path in paths] == ["results-auto.csv", "results-lirpa.csv"]
-    assert paths[1].read_text() == (
+    runs = [plain(run.label, run.result) for run in latest(some_results())]
+    paths = write_vnncomp(runs, tmp_path)
+    assert [path.name for path in paths] == ["results-auto.csv", "results.csv", "results-lirpa.csv"]
+    assert paths[2].read_text() == (
         "set,onnx/m.onnx,p.vnnlib,0.0,timeout,20.000000\nset,onnx/m.onnx,q.vnnlib,0.0,error,1.000000\n"
     )
+    assert paths[0].read_text() == paths[1].read_text()
 
 
-def test_vnncomp_leaves_no_file_of_a_name_that_no_longer_fits(tmp_path: Path) -> None:
-    (only,) = write_vnncomp(latest(some_results()[:1]), tmp_path)
-    assert only.name == "results.csv"
-    write_vnncomp(latest(some_results()), tmp_path)
-    two = write_vnncomp(latest([*some_results(), a_result(seed=1)]), tmp_path)
-    assert len(two) == 3
-    assert set(tmp_path.iterdir()) == set(two)
+def test_names_of_files_stay_when_configurations_join(tmp_path: Path) -> None:
+    one = plain("auto", a_result())
+    steps = Run("auto (steps=9)", dataclasses.replace(one.result, options={**one.result.options, "steps": 9}))
+    seed = Run("auto (seed=1)", dataclasses.replace(one.result, seed=1, attack=False, device="cuda"))
+    alien = Run("auto (netproof=0.1.0)", dataclasses.replace(one.result, versions={"netproof": "0.1.0"}))
+    for count in range(1, 5):
+        some = [one, steps, seed, alien][:count]
+        names = [path.name for path in write_vnncomp(some, tmp_path)]
+        assert (
+            names
+            == [
+                *("results-auto.csv", "results.csv", "results-auto_steps=9.csv"),
+                *("results-auto_attack=False_seed=1_device=cuda.csv", "results-auto_netproof=0.1.0.csv"),
+            ][: count + 1]
+        )
+    unknown = dataclasses.replace(one.result, method="gone", options={"x": 1})
+    assert stable_name(unknown) == "gone_x=1"
 
 
 def test_names_of_files_are_plain() -> None:

@@ -25,7 +25,7 @@ def test_cactus_counts_what_is_solved_by_then() -> None:
     axes = figure.axes[0]
     assert axes.get_xscale() == "log"
     assert axes.get_ylabel() == "solved, of 4"
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["auto (3)", "lirpa (1)", "none (0)"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["auto (3)", "lirpa (1)", "none (0)"]
 
 
 def test_cactus_in_percent() -> None:

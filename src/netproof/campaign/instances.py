@@ -76,7 +76,8 @@ def _find(name: str, home: str | None) -> list[Path]:
             return found
     tried = f", nor in {HOME}={home}" if home else ""
     what = "no instances.csv in this folder" if Path(name).is_dir() else "no such folder"
-    raise UsageError(f"{what}{tried}", file=name, remedy="give a folder of VNN-COMP instances")
+    by_name = "" if home else f", or set {HOME} to the folder in which it is"
+    raise UsageError(f"{what}{tried}", file=name, remedy=f"give a folder of VNN-COMP instances{by_name}")
 
 
 def read_folders(names: Iterable[str | Path], first: int | None = None) -> list[Instance]:
@@ -108,7 +109,7 @@ def read_folder(folder: str | Path) -> list[Instance]:
     known, benchmark = _read_known(folder / KNOWN), benchmark_name(folder)
     columns: dict[str, int] = {"onnx": 0, "vnnlib": 1, "timeout": 2}
     instances: list[Instance] = []
-    for line, row in _rows(file):
+    for line, row in read_rows(file):
         cells = [cell.strip() for cell in row]
         if not instances and {"onnx", "vnnlib"} <= set(cells):
             columns = {name: place for place, name in enumerate(cells)}
@@ -185,7 +186,7 @@ def _read_known(file: Path) -> dict[tuple[str, str], set[str]]:
     known: dict[tuple[str, str], set[str]] = defaultdict(set)
     if not find_file(file):
         return known
-    rows = _rows(file)
+    rows = read_rows(file)
     header = [cell.strip() for cell in rows[0][1]] if rows else []
     if not {"onnx", "vnnlib", "truth"} <= set(header):
         raise UsageError("no columns onnx, vnnlib and truth", file=str(file), remedy="name them in its first line")
@@ -196,7 +197,7 @@ def _read_known(file: Path) -> dict[tuple[str, str], set[str]]:
     return known
 
 
-def _rows(file: Path) -> list[tuple[int, list[str]]]:
+def read_rows(file: Path) -> list[tuple[int, list[str]]]:
     """Read (line, cells) of every line that is not empty."""
     try:
         reader = csv.reader(io.StringIO(read_bytes(file).decode("utf-8-sig"), newline=""), strict=True)

@@ -34,6 +34,7 @@ class Job:
     seed: int = 0
     attack: bool = True
     memory: str | None = None  # caps on the memory of a run, as `verify` takes them; None: what is free
+    command: str | None = None  # the command line that asked for it, for the report
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:

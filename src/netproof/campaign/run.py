@@ -21,6 +21,7 @@ from netproof.campaign import worker
 from netproof.campaign.devices import Setup, setups
 from netproof.campaign.jobs import Job
 from netproof.campaign.store import Result, Store
+from netproof.core.machine.describe import describe
 from netproof.core.reasons import CONTRADICTION
 from netproof.errors import NetproofError, UsageError
 from netproof.run.record import Record, known_so_far
@@ -141,6 +142,9 @@ class Run:
             witness=record.text,
             error=error,
             log=log,
+            machine={**describe(), "gpu": self.versions.get("gpu")},
+            command=job.command,
+            input_shape=_shape(record.witness),
             **_names(job),
             **{**job.asked, "threads": job.threads or self.setup.threads},
             **{name: getattr(record, name) for name in ANSWER},
@@ -240,8 +244,8 @@ class _Campaign:
             place.progress = payload["progress"]
             self._tell(Event("progress", place.number, place.job, progress=place.progress))
         elif kind == "result" and place.job is not None:
-            record, total = payload
-            self._finish(place, record, total=total)
+            record, total, error = payload
+            self._finish(place, record, total=total, error=error)
         elif kind == "result":
             place.ready, place.failures, place.ends_at = True, 0, math.inf
             place.versions = payload
@@ -305,6 +309,15 @@ def question(job: Job, setup: Setup) -> Work:
     if job.instance.networks:
         asked["networks"] = {name: str(path) for name, path in job.instance.networks}
     return functools.partial(worker.answer, onnx=onnx, sha256=job.hashes[0], vnnlib=vnnlib, **asked)
+
+
+def _shape(witness: Mapping[str, Any] | None) -> str | None:
+    """Return the shape of a witness's input, which is nested lists."""
+    sizes, inner = [], None if witness is None else witness["input"]
+    while isinstance(inner, list) and inner:
+        sizes.append(len(inner))
+        inner = inner[0]
+    return ",".join(map(str, sizes)) or None
 
 
 def _now() -> str:

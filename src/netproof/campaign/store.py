@@ -23,12 +23,13 @@ from netproof.campaign.jobs import Job
 from netproof.errors import UsageError
 
 NAME = "results.sqlite"  # in the folder of a campaign
-SCHEMA = 3  # PRAGMA user_version; raise it with every change of the columns
+SCHEMA = 4  # PRAGMA user_version; raise it with every change of the columns
 # By form, the columns that it has and the one before has not; they may be empty.
-ADDED = {2: ("split", "cut_in_lp"), 3: ("peak_host_memory", "memory")}
+ADDED = {2: ("split", "cut_in_lp"), 3: ("peak_host_memory", "memory"), 4: ("machine", "command", "input_shape")}
 APPLICATION = 0x6E707266  # "nprf": tells our files from other SQLite ones
 WAIT = 30.0  # seconds for another writer's lock
-DONE = ("sat", "unsat", "unknown", "timeout")  # an error is run again
+DONE = ("sat", "unsat", "unknown", "timeout")  # an error is run again, but for one that stays as long as the files do
+UNSUPPORTED = "unsupported operator"  # how the reason of such an error begins; the operator's name follows
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,9 @@ class Result:
     peak_memory: int = 0
     peak_host_memory: int | None = None  # None: before form 3
     memory: str | None = None  # the caps that were given; None: none
+    machine: Mapping[str, str | None] | None = None  # what it ran on, in words; None: before form 4
+    command: str | None = None  # the command line that asked for it
+    input_shape: str | None = None  # of a witness, as "1,3,32,32"
     witness: str = ""  # as text, in the property's own form
     versions: Mapping[str, str | None] = field(default_factory=dict)
     started: str = ""  # ISO 8601, UTC
@@ -172,14 +176,15 @@ class Store:
         return self._select("ORDER BY id")
 
     def done(self, job: Job) -> Result | None:
-        """Return the latest answer to this very job, if it has one; an error is none.
+        """Return the latest answer to this very job, if it has one; an error is none, unless no run can change it.
 
         The same files may be in several benchmarks: an answer for this instance's own comes first.
         """
-        wanted = f"key = ? AND verdict IN ({', '.join('?' * len(DONE))})"
+        lasting = "verdict = 'error' AND reason LIKE ?"
+        wanted = f"key = ? AND (verdict IN ({', '.join('?' * len(DONE))}) OR {lasting})"
         order = "benchmark = ? AND onnx = ? AND vnnlib = ? DESC, id DESC"
         names = (job.instance.benchmark, *job.instance.names)
-        found = self._select(f"WHERE {wanted} ORDER BY {order} LIMIT 1", job.key, *DONE, *names)
+        found = self._select(f"WHERE {wanted} ORDER BY {order} LIMIT 1", job.key, *DONE, f"{UNSUPPORTED} %", *names)
         return found[0] if found else None
 
     def _select(self, rest: str, *values: str) -> list[Result]:
@@ -204,6 +209,6 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _result(row: sqlite3.Row) -> Result:
-    values = {name: json.loads(row[name]) if name in _JSON else row[name] for name in _NAMES}
+    values = {name: json.loads(row[name]) if name in _JSON and row[name] else row[name] for name in _NAMES}
     cut = None if row["cut_in_lp"] is None else bool(row["cut_in_lp"])
     return Result(**{**values, "attack": bool(row["attack"]), "cut_in_lp": cut})

@@ -22,15 +22,16 @@ class Run:
 
     label: str
     result: Result
+    rival: bool = False  # of another verifier, read from a file
 
 
 def latest(results: Iterable[Result]) -> list[Run]:
     """Return the last result of each instance in each configuration, in the order in which both first came."""
-    results = list(results)
-    labels = _labels(results)
+    keyed = [(_configuration(result), result) for result in results]
+    labels = _labels(keyed)
     kept: dict[tuple[str, tuple[str, str, str]], Result] = {}
-    for result in results:
-        kept[labels[_configuration(result)], result.instance] = result
+    for key, result in keyed:
+        kept[labels[key], result.instance] = result
     return [Run(label, result) for (label, _), result in kept.items()]
 
 
@@ -64,15 +65,16 @@ def _configuration(result: Result) -> str:
     return json.dumps([result.method, _settings(result)], sort_keys=True)
 
 
-def _labels(results: Sequence[Result]) -> dict[str, str]:
+def _labels(results: Sequence[tuple[str, Result]]) -> dict[str, str]:
     """Name each configuration: by its method, and the settings in which those of that method differ.
 
     With results of several versions every name has the version, so that none is taken for another's. Settings are
     compared within a version: what fields a method has may change from one to the next.
     """
     found: dict[tuple[str, str | None], dict[str, Mapping[str, Any]]] = defaultdict(dict)
-    for result in results:
-        found[result.method, result.version][_configuration(result)] = _settings(result)
+    for key, result in results:
+        if key not in found[result.method, result.version]:
+            found[result.method, result.version][key] = _settings(result)
     mixed = len({version for _, version in found}) > 1
     labels = {}
     for (method, _), configurations in found.items():
@@ -107,10 +109,11 @@ def summaries(runs: Iterable[Run]) -> list[Summary]:
     for run in runs:
         groups[run.result.benchmark, run.label].append(run.result)
     order = {benchmark: place for place, benchmark in enumerate(dict.fromkeys(b for b, _ in groups))}
-    return [_summary(*key, groups[key]) for key in sorted(groups, key=lambda key: order[key[0]])]
+    return [summarise(*key, groups[key]) for key in sorted(groups, key=lambda key: order[key[0]])]
 
 
-def _summary(benchmark: str, label: str, group: Sequence[Result]) -> Summary:
+def summarise(benchmark: str, label: str, group: Sequence[Result]) -> Summary:
+    """Summarise some runs of one configuration, under a name for where they are from."""
     counts = Counter(result.verdict for result in group)
     seconds = [result.total for result in group if result.verdict != "error"]
     domains = [result.domains for result in group if result.verdict != "error"]

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof.campaign.devices import Setup
+from netproof.campaign.store import UNSUPPORTED
 from netproof.core.machine.versions import accelerator, versions
-from netproof.errors import UsageError
+from netproof.errors import UnsupportedOp, UsageError
 from netproof.run.record import Record
 from netproof.workers.worker import Job
 
@@ -63,16 +64,23 @@ _loaded = Loaded()
 
 def answer(
     job: Job, *, onnx: str, sha256: str, vnnlib: str, networks: dict[str, str] | None = None, **arguments: Any
-) -> tuple[Record, float]:
-    """Answer a question, about one network or several by name; return the record, and the seconds that it took."""
+) -> tuple[Record, float, str]:
+    """Answer a question, about one network or several by name; return the record, the seconds that it took, and why
+
+    it is an error, where it is one that no other run would change: an operator that netproof does not know.
+    """
     from netproof import api
 
     _forget_peak_memory()
-    network = networks or _loaded.network(onnx, sha256)
-    loaded = job.deadline.elapsed()
-    verdict = api.verify(network, vnnlib, **arguments, deadline=job.deadline, progress=job.teller())
+    try:
+        network = networks or _loaded.network(onnx, sha256)
+        loaded = job.deadline.elapsed()
+        verdict = api.verify(network, vnnlib, **arguments, deadline=job.deadline, progress=job.teller())
+    except UnsupportedOp as error:
+        refused = Record("error", f"{UNSUPPORTED} {error.op}", seconds={})
+        return refused, job.deadline.elapsed(), str(error)
     record = Record.of(verdict)
-    return record.but(seconds={"network": loaded, **record.seconds}), job.deadline.elapsed()
+    return record.but(seconds={"network": loaded, **record.seconds}), job.deadline.elapsed(), ""
 
 
 def _forget_peak_memory() -> None:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from netproof._version import __version__
 from netproof.cli.certify import command as certify
@@ -23,6 +23,7 @@ from netproof.cli.commands import bench, bounds, demo, doctor, inspect, methods,
 from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.supervisor import WorkerBug
 from netproof.cli.robust import command as robust
+from netproof.cli.show.help import Command, epilogue, untyped
 from netproof.cli.show.output import print_err, print_out
 from netproof.core.plug_ins import load, points
 from netproof.errors import NetproofError, UsageError
@@ -32,6 +33,14 @@ CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 class _Commands(TyperGroup):
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return --help itself, without its type."""
+        return untyped(super().get_help_option(ctx))
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the options, flags without their type."""
+        return [untyped(parameter) for parameter in super().get_params(ctx)]
+
     def invoke(self, context: Any) -> Any:
         """Run a command; where it does not handle Ctrl-C itself, say so: typer alone would end it silently."""
         try:
@@ -45,7 +54,6 @@ app = typer.Typer(
     name="netproof",
     cls=_Commands,
     help="Does this network satisfy this property on a whole input set? A proof, or a counterexample.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -61,9 +69,9 @@ for command in (
     doctor.doctor,
     demo.demo,
 ):
-    app.command()(command)
+    app.command(cls=Command, epilog=epilogue(command.__name__))(command)
 # What is asked of it looks like an option.
-app.command(context_settings={"ignore_unknown_options": True})(supports.supports)
+app.command(cls=Command, context_settings={"ignore_unknown_options": True})(supports.supports)
 
 
 def _plug_in(point: EntryPoint) -> None:
@@ -78,6 +86,8 @@ def _plug_in(point: EntryPoint) -> None:
 
         app.command(name=point.name, help="(cannot be loaded)")(broken)
     else:
+        for one in commands.registered_commands:
+            one.cls = Command if one.cls in (None, TyperCommand) else one.cls
         app.add_typer(commands, name=point.name)
 
 
@@ -105,7 +115,7 @@ def root(
     ] = False,
     version: Annotated[
         bool,
-        typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),
+        typer.Option("--version", "-V", help="Show the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> int:
     if context.invoked_subcommand is None:

@@ -17,17 +17,53 @@ from netproof.core.machine.allowance import read_caps
 from netproof.errors import UsageError
 from netproof.problem.decimal import LIMITS, decimal
 
+# Groups of options in --help.
+SEARCH, OUTPUTS = "Search", "Output"
+
 DEVICES = ("auto", "cpu", "cuda")
 SUFFIXES = {".onnx": "model", ".vnnlib": "spec"}
 
-Timeout = Annotated[float | None, typer.Option(metavar="S", help="Seconds in all, start-up counted. (default: none)")]
-Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")]
-Threads = Annotated[
-    int | None, typer.Option(metavar="N", help="CPU threads. (default: what the container grants)", show_default=False)
+
+def known_methods(incomplete: str) -> list[str]:
+    """Return the methods whose names begin so, for the shell to complete."""
+    from netproof.methods.registry import METHODS
+
+    return [name for name in METHODS if name.startswith(incomplete)]
+
+
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout", "-t", metavar="S", help="Seconds in all, start-up counted. (default: none)", rich_help_panel=SEARCH
+    ),
 ]
-Method = Annotated[str, typer.Option(metavar="auto|NAME", help="See `netproof methods`.")]
+Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.", rich_help_panel=SEARCH)]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="CPU threads. (default: what the container grants)",
+        show_default=False,
+        rich_help_panel=SEARCH,
+    ),
+]
+Method = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|NAME",
+        help="See `netproof methods`.",
+        autocompletion=known_methods,
+        rich_help_panel=SEARCH,
+    ),
+]
 Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="A field of the method; repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="A field of the method, as `netproof methods NAME` lists them; repeatable.",
+        rich_help_panel=SEARCH,
+    ),
 ]
 Attack = Annotated[
     bool | None,
@@ -35,21 +71,28 @@ Attack = Annotated[
         "--attack/--no-attack",
         help="Look for counterexamples first. (default: yes; no with lirpa and the rivals)",
         show_default=False,
+        rich_help_panel=SEARCH,
     ),
 ]
-Seed = Annotated[int, typer.Option(metavar="N", help="The same seed gives the same run on one device.")]
+Seed = Annotated[
+    int, typer.Option(metavar="N", help="The same seed gives the same run on one device.", rich_help_panel=SEARCH)
+]
 Memory = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
         help="Memory to stay within, GPU and host each, as 8G; or gpu=16G,host=8G. (default: what is free)",
         show_default=False,
+        rich_help_panel=SEARCH,
     ),
 ]
 Json = Annotated[
     str | None,
     typer.Option(
-        "--json", metavar="FILE", help="Write everything known as JSON; - for stdout, which then holds nothing else."
+        "--json",
+        metavar="FILE",
+        help="Write everything known as JSON; - for stdout, which then holds nothing else.",
+        rich_help_panel=OUTPUTS,
     ),
 ]
 Network = Annotated[
@@ -63,7 +106,19 @@ Network = Annotated[
 WitnessFile = Annotated[
     str | None,
     typer.Option(
-        "--witness", metavar="FILE", help="Save a counterexample: .npy the array, .png a picture of it, else text."
+        "--witness",
+        metavar="FILE",
+        help="Save a counterexample: .npy the array, .png the image itself, else text.",
+        rich_help_panel=OUTPUTS,
+    ),
+]
+PictureFile = Annotated[
+    str | None,
+    typer.Option(
+        "--picture",
+        metavar="FILE.png",
+        help="Draw a counterexample of an image beside the original and the difference.",
+        rich_help_panel=OUTPUTS,
     ),
 ]
 Output = Annotated[
@@ -75,7 +130,7 @@ Output = Annotated[
         show_default=False,
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Nothing on stderr but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on stderr but errors.", rich_help_panel=OUTPUTS)]
 
 
 @dataclass(frozen=True)
@@ -130,11 +185,7 @@ def read_settings(method: str, settings: Iterable[str]) -> dict[str, str]:
     """Read FIELD=VALUE pairs; UsageError for an unknown method or field, a field given twice, or a wrong value."""
     from netproof.methods.registry import METHODS
 
-    if method not in METHODS:
-        raise UsageError(
-            f"--method: unknown method {method!r}{_nearest(method, METHODS)}",
-            remedy="see `netproof methods`; known: " + ", ".join(METHODS),
-        )
+    check_method(method, "--method: ")
     known = [field.name for field in METHODS[method].fields]
     chosen: dict[str, str] = {}
     for setting in settings:
@@ -155,6 +206,17 @@ def read_settings(method: str, settings: Iterable[str]) -> dict[str, str]:
     except UsageError as error:
         raise UsageError(f"--set {error.message}", remedy=error.remedy) from None
     return chosen
+
+
+def check_method(name: str, option: str = "") -> None:
+    """Raise UsageError unless there is such a method."""
+    from netproof.methods.registry import METHODS
+
+    if name not in METHODS:
+        raise UsageError(
+            f"{option}unknown method {name!r}{_nearest(name, METHODS)}",
+            remedy="see `netproof methods`; known: " + ", ".join(METHODS),
+        )
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:

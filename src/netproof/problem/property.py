@@ -187,6 +187,7 @@ class Property:
     interface: Interface | None = None  # of VNN-LIB 2.0: the networks it declares, whose inputs and outputs these are
     map: LinearMap | None = None  # of inputs that are x = c + E ξ: then the boxes and rows are of ξ
     vacuous: str = ""  # why nothing is a violation, where the assertions alone say so
+    spare: Fraction | None = None  # the margin of cases that are no disjunct, as no input can be one; None: not counted
 
     def __repr__(self) -> str:
         """Say how large it is and where it is from, without its numbers."""

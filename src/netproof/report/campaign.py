@@ -1,63 +1,113 @@
-"""The report of a campaign: a page, its plots as PNG, its tables as CSV."""
+"""The report of a campaign: a page, its plots as PNG and PDF, its tables as CSV and LaTeX."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from netproof._version import __version__
+from netproof.campaign.rivals import Rival
+from netproof.campaign.scores import Duel, Score, duels, scores
 from netproof.campaign.store import Result
-from netproof.campaign.summary import VERDICTS, Run, Summary, contradictions, latest, summaries
+from netproof.campaign.summary import VERDICTS, Run, Summary, contradictions, latest
+from netproof.core.machine.describe import in_words
 from netproof.errors import UsageError
 from netproof.report import files
-from netproof.report.page import Picture, Section, Table, page
+from netproof.report.drawings import write_plots
+from netproof.report.latex import latex
+from netproof.report.page import Section, page
+from netproof.report.rows import explorer
+from netproof.report.tables import (
+    configurations,
+    duel_table,
+    error_table,
+    errors_said,
+    limits,
+    score_table,
+    score_tables,
+)
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-MOST_PAIRS = 10  # scatter plots; with more pairs, only those of the first method with the others
 HEADINGS = ("benchmark", "method", "instances", "solved", *VERDICTS, "wrong", "mean s", "median s", "mean domains")
+FILES = (
+    ("runs.csv", "every run with all that is known of it"),
+    ("summary.csv", "the table of results"),
+    ("summary.tex", "the same for LaTeX"),
+    ("speedups.csv", "how much faster each is than another"),
+    ("speedups.tex", "the same for LaTeX"),
+)
 
 
-def write_report(results: Sequence[Result], folder: Path, *, title: str = "netproof bench") -> Path:
-    """Write index.html, *.png and *.csv into `folder`; return the path of the page."""
+def write_report(
+    results: Sequence[Result], folder: Path, *, title: str = "netproof bench", rivals: Sequence[Rival] = ()
+) -> Path:
+    """Write index.html, plots (PNG and PDF) and tables (CSV and LaTeX) into `folder`; return the path of the page."""
     runs = latest(results)
     if not runs:
         raise UsageError("no results yet", file=str(folder.parent), remedy="run `netproof bench` first")
+    shown = [*runs, *(run for rival in rivals for run in rival.runs)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for old in (*folder.glob("cactus*.png"), *folder.glob("scatter-*.png")):
-            old.unlink()
-        files.write_runs(runs, folder / "runs.csv")
-        files.write_summary(summaries(runs), folder / "summary.csv")
-        return files.write_text(folder / "index.html", page(title, sections(runs, folder), text=_about(runs)))
+        found = Found(shown, scores(shown), duels(shown), rivals)
+        made = _write_tables(found, folder) + write_plots(shown, folder)
+        text = page(title, sections(found, made), text=_about(runs), facts=_facts(runs))
+        return files.write_text(folder / "index.html", text)
     except OSError as error:
         remedy = "choose a writable place, or free the disk"
         raise UsageError(f"cannot be written: {error.strerror}", file=str(folder), remedy=remedy) from error
 
 
-def sections(runs: Sequence[Run], folder: Path) -> list[Section]:
-    """Make all parts of the page; the plots are also saved in `folder`."""
-    wrong = contradictions(runs)
-    found = [_overview(runs, wrong), Section("Solved against time", pictures=_cactuses(runs, folder))]
-    scatters = _scatters(runs, folder)
-    if scatters:
-        found.append(
-            Section(
-                "Method against method",
-                "Below the diagonal, the method on the vertical axis is the faster one.",
-                pictures=scatters,
-            )
+@dataclass(frozen=True)
+class Found:
+    """What the report shows: the runs, those of rivals too, and what follows from them."""
+
+    runs: Sequence[Run]
+    scores: Sequence[Score]
+    duels: Sequence[Duel]
+    rivals: Sequence[Rival]
+
+
+def _write_tables(found: Found, folder: Path) -> list[tuple[str, str]]:
+    """Write the tables beside the page; return their names, and what each is."""
+    files.write_runs(found.runs, folder / "runs.csv")
+    files.write_scores(found.scores, folder / "summary.csv")
+    files.write_text(folder / "summary.tex", latex(score_table(found.scores)))
+    for name in ("speedups.csv", "speedups.tex"):
+        (folder / name).unlink(missing_ok=True)
+    if not found.duels:
+        return [(name, what) for name, what in FILES if not name.startswith("speedups")]
+    files.write_duels(found.duels, folder / "speedups.csv")
+    files.write_text(folder / "speedups.tex", latex(duel_table(found.duels)))
+    return list(FILES)
+
+
+def sections(found: Found, made: Sequence[tuple[str, str]]) -> list[Section]:
+    """Make all parts of the page; made: the files beside it, and what each is."""
+    parts = [_overview(found)]
+    if found.duels:
+        text = (
+            "Only instances count that both solved with the same answer. The speed-up is the geometric mean of how many"
+            " times longer the other took; above 1× the first is the faster one."
         )
-    found.append(Section("Every instance", tables=[_instances(runs)]))
-    errors = [run for run in runs if run.result.verdict == "error"]
-    if errors:
-        rows = [(run.result.benchmark, _question(run.result), run.label, run.result.error) for run in errors]
-        table = Table(("benchmark", "instance", "method", "error"), rows, names=4)
-        found.append(Section("Errors", "These count as not solved, and the next run tries them again.", tables=[table]))
-    return [*found, _how(runs)]
+        said = [rival.said for rival in found.rivals]
+        parts.append(Section("Speed-ups", text, items=said, tables=[duel_table(found.duels)]))
+    parts.append(Section("Runs", explorer=explorer(found.runs)))
+    errors = error_table(found.runs)
+    if errors is not None:
+        text = "They count as not solved. The next run tries them again, but for operators that are not supported."
+        parts.append(Section("Errors", text, items=errors_said(found.runs), tables=[errors]))
+    return [*parts, _how(found.runs), Section("Files", "Beside this page lie:", links=made)]
+
+
+def _overview(found: Found) -> Section:
+    text = (
+        "unsat: the property holds for every input; sat: a counterexample was found and replayed. Points are those of"
+        " VNN-COMP, 10 for an answer and −150 for a wrong one; the score is their share of the best method's, added up"
+        " over benchmarks. PAR-2 is the mean time where what is not solved counts twice its limit. Other means are over"
+        " all runs without error, a timeout at the seconds that it took."
+    )
+    wrong = [f"Contradiction: {line}" for line in contradictions(found.runs)]
+    return Section("Results", text, warnings=wrong, tables=score_tables(found.scores))
 
 
 def _about(runs: Sequence[Run]) -> str:
@@ -70,130 +120,33 @@ def _about(runs: Sequence[Run]) -> str:
     return f"{span}{by} netproof {__version__}."
 
 
-def _overview(runs: Sequence[Run], wrong: Sequence[str]) -> Section:
-    text = (
-        "unsat: the property holds for every input; sat: a counterexample was found and replayed. Means are over all"
-        " runs without error, a timeout at the seconds that it took."
+def _facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """Return what stands at the top: the machine, the versions, the limits and the commands."""
+    results = [run.result for run in runs]
+    machines = _distinct(in_words(result.machine) for result in results if result.machine)
+    versions = _distinct(
+        ", ".join(f"{name} {version}" for name, version in result.versions.items() if version and name != "gpu")
+        for result in results
     )
-    return Section("Results", text, warnings=[f"Contradiction: {line}" for line in wrong], tables=[_totals(runs)])
+    commands = _distinct(f"`{result.command}`" for result in results if result.command)
+    facts = [("Machine", machines), ("Versions", versions), ("Time limit for each run", [limits(results)])]
+    return [(name, "; ".join(found)) for name, found in [*facts, ("Command", commands)] if found]
 
 
-def _totals(runs: Sequence[Run]) -> Table:
-    found = summaries(runs)
-    column = HEADINGS.index("wrong")
-    marked = frozenset((place, column) for place, summary in enumerate(found) if summary.wrong)
-    return Table(HEADINGS, [summary_cells(summary) for summary in found], names=2, marked=marked)
-
-
-def summary_cells(summary: Summary) -> tuple[str, ...]:
-    """Make a line of the table, under HEADINGS."""
-    counts = (summary.instances, summary.solved, *(summary.counts[verdict] for verdict in VERDICTS), summary.wrong)
-    times = ("-" if seconds is None else f"{seconds:.2f}" for seconds in (summary.mean, summary.median))
-    domains = "-" if summary.domains is None else f"{summary.domains:.0f}"
-    return (summary.benchmark, summary.method, *map(str, counts), *times, domains)
-
-
-def _cactuses(runs: Sequence[Run], folder: Path) -> list[Picture]:
-    """Draw a cactus plot of everything, and of each benchmark where there are several."""
-    benchmarks = list(dict.fromkeys(run.result.benchmark for run in runs))
-    pictures = [_cactus(runs, "all instances" if len(benchmarks) > 1 else benchmarks[0], folder / "cactus")]
-    if len(benchmarks) > 1:
-        for benchmark in benchmarks:
-            some = [run for run in runs if run.result.benchmark == benchmark]
-            pictures.append(_cactus(some, benchmark, folder / f"cactus-{files.file_name(benchmark)}"))
-    return pictures
-
-
-def _cactus(runs: Sequence[Run], title: str, path: Path) -> Picture:
-    from netproof.report.plots import cactus
-
-    labels = dict.fromkeys(run.label for run in runs)
-    series = {label: [r.result.total for r in runs if r.label == label and r.result.solved] for label in labels}
-    total = len({run.result.instance for run in runs})
-    solved = ", ".join(f"{label} {len(times)}" for label, times in series.items())
-    words = f"Cactus plot, {title}: solved of {total}: {solved}"
-    return _saved(cactus(series, total, title=title, limit=_limit(runs)), path, words)
-
-
-def _scatters(runs: Sequence[Run], folder: Path) -> list[Picture]:
-    labels = list(dict.fromkeys(run.label for run in runs))
-    pairs = list(itertools.combinations(labels, 2))
-    if len(pairs) > MOST_PAIRS:
-        pairs = [(labels[0], other) for other in labels[1:]]
-    drawn = (_scatter(runs, first, second, folder) for first, second in pairs)
-    return [picture for picture in drawn if picture is not None]
-
-
-def _scatter(runs: Sequence[Run], first: str, second: str, folder: Path) -> Picture | None:
-    from netproof.report.plots import scatter
-
-    of = {label: {run.result.instance: run.result for run in runs if run.label == label} for label in (first, second)}
-    both = [(of[first][instance], of[second][instance]) for instance in of[first] if instance in of[second]]
-    if not both:
-        return None
-    pairs = [
-        (x.total if x.solved else None, y.total if y.solved else None, x.verdict if x.solved else y.verdict * y.solved)
-        for x, y in both
-    ]
-    name = f"scatter-{files.file_name(first)}-{files.file_name(second)}"
-    words = f"Scatter plot of {len(pairs)} instances: seconds of {first} against {second}"
-    return _saved(scatter(pairs, (first, second), limit=_limit(runs)), folder / name, words)
-
-
-def _saved(figure: Figure, path: Path, words: str) -> Picture:
-    from netproof.report.plots import render, save
-
-    save(figure, path, ("png",))
-    return Picture(render(figure, "svg"), words)
-
-
-def _limit(runs: Sequence[Run]) -> float | None:
-    """Return the longest time limit; None unless all runs had one."""
-    limits = [run.result.timeout for run in runs]
-    return max((limit for limit in limits if limit is not None), default=None) if None not in limits else None
-
-
-def _question(result: Result) -> str:
-    return f"{Path(result.onnx).name} {Path(result.vnnlib).name}"
-
-
-def _instances(runs: Sequence[Run]) -> Table:
-    """Make a table with one line per instance and one column per method."""
-    labels = list(dict.fromkeys(run.label for run in runs))
-    of: dict[tuple[str, str, str], dict[str, Result]] = {}
-    for run in runs:
-        of.setdefault(run.result.instance, {})[run.label] = run.result
-    rows, marked = [], set()
-    for place, results in enumerate(of.values()):
-        one = next(iter(results.values()))
-        verdicts = {result.verdict for result in results.values() if result.solved}
-        for column, label in enumerate(labels, 3):
-            if label in results and (results[label].wrong or (results[label].solved and len(verdicts) > 1)):
-                marked.add((place, column))
-        cells = (f"{r.verdict} {r.total:.2f} s" if (r := results.get(label)) else "" for label in labels)
-        rows.append((one.benchmark, _question(one), one.truth or "", *cells))
-    header = ("benchmark", "instance", "known", *labels)
-    return Table(
-        header, rows, names=3, caption=f"{len(rows)} instances", folded=len(rows) > 40, marked=frozenset(marked)
-    )
+def _distinct(words: Iterable[str], most: int = 4) -> list[str]:
+    found = [word for word in dict.fromkeys(words) if word]
+    return found if len(found) <= most else [*found[:most], f"and {len(found) - most} more"]
 
 
 def _how(runs: Sequence[Run]) -> Section:
     """Say what somebody else needs to run it again."""
-    items = []
-    for label in dict.fromkeys(run.label for run in runs):
-        some = [run.result for run in runs if run.label == label]
-        one = some[0]
-        options = ", ".join(f"{name}={value}" for name, value in one.options.items())
-        limits = sorted({"none" if r.timeout is None else f"{r.timeout:g} s" for r in some})
-        threads = ", ".join(sorted({str(result.threads) for result in some}))
-        attack = "with attack" if one.attack else "without attack"
-        items.append(
-            f"{label}: method {one.method} ({options}), {one.device}, threads {threads}, seed {one.seed}, {attack}, "
-            f"time limit {', '.join(limits[:4])}{', …' if len(limits) > 4 else ''}"
-        )
-    versions = dict.fromkeys(
-        ", ".join(f"{name} {version}" for name, version in run.result.versions.items() if version) for run in runs
-    )
     text = "Hashes of all files, options and versions stand beside each run in runs.csv."
-    return Section("How it was run", text, items=[*items, *(f"versions: {line}" for line in versions if line)])
+    return Section("How it was run", text, items=configurations(runs))
+
+
+def summary_cells(summary: Summary) -> tuple[str, ...]:
+    """Make a line of the table on stdout, under HEADINGS."""
+    counts = (summary.instances, summary.solved, *(summary.counts[verdict] for verdict in VERDICTS), summary.wrong)
+    times = ("-" if seconds is None else f"{seconds:.2f}" for seconds in (summary.mean, summary.median))
+    domains = "-" if summary.domains is None else f"{summary.domains:.0f}"
+    return (summary.benchmark, summary.method, *map(str, counts), *times, domains)

@@ -6,37 +6,37 @@ import csv
 import dataclasses
 import io
 import json
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from netproof.campaign.names import stable_name
+from netproof.campaign.scores import Duel, Score
 from netproof.campaign.store import Result
-from netproof.campaign.summary import VERDICTS, Run, Summary
+from netproof.campaign.summary import VERDICTS, Run
 from netproof.core.files import write_whole
 
 RUN_COLUMNS = tuple(field.name for field in dataclasses.fields(Result) if field.name not in ("witness", "log"))
 COLUMNS = ("benchmark", "method", "instances", "solved", *VERDICTS, "checked", "wrong")
 FIGURES = ("mean_s", "median_s", "longest_s", "mean_domains")
+POINTS = ("points", "score_percent", "par2_s")
+DUEL_COLUMNS = tuple(field.name for field in dataclasses.fields(Duel))
 
 
 def write_vnncomp(runs: Iterable[Run], folder: Path) -> list[Path]:
-    """Write `results.csv`, or with several methods a `results-METHOD.csv` each, as VNN-COMP's scoring reads them.
+    """Write a `results-CONFIGURATION.csv` for each configuration, and `results.csv` for the first that there was.
 
-    Columns, without a header: category, onnx, vnnlib, seconds of preparation (there is none), result, seconds.
-    A `results.csv` or `results-METHOD.csv` of an earlier call that is not written now is removed.
+    Columns, as VNN-COMP's scoring reads them, without a header: category, onnx, vnnlib, seconds of preparation (there
+    is none), result, seconds. What a configuration is called depends on nothing but itself.
     """
-    groups: dict[str, list[Result]] = {}
+    groups: dict[str, dict[tuple[str, str, str], Result]] = {}
     for run in runs:
-        groups.setdefault(run.label, []).append(run.result)
+        groups.setdefault(stable_name(run.result), {})[run.result.instance] = run.result
     paths = []
-    for label, results in groups.items():
-        path = folder / ("results.csv" if len(groups) == 1 else f"results-{file_name(label)}.csv")
-        rows = [(r.benchmark, r.onnx, r.vnnlib, "0.0", r.verdict, f"{r.total:.6f}") for r in results]
-        paths.append(write_csv(path, rows))
-    methods = {result.method for results in groups.values() for result in results}
-    for stale in {folder / "results.csv", *(folder / f"results-{method}.csv" for method in methods)} - set(paths):
-        stale.unlink(missing_ok=True)
+    for place, (name, results) in enumerate(groups.items()):
+        rows = [(r.benchmark, r.onnx, r.vnnlib, "0.0", r.verdict, f"{r.total:.6f}") for r in results.values()]
+        names = (f"results-{name}.csv", *["results.csv"] * (place == 0))
+        paths += [write_csv(folder / file, rows) for file in names]
     return paths
 
 
@@ -46,15 +46,21 @@ def write_runs(runs: Iterable[Run], path: Path) -> Path:
     return write_csv(path, [("configuration", *RUN_COLUMNS), *rows])
 
 
-def write_summary(summaries: Iterable[Summary], path: Path) -> Path:
-    return write_csv(path, [(*COLUMNS, *FIGURES), *(summary_row(summary) for summary in summaries)])
+def write_scores(scores: Iterable[Score], path: Path) -> Path:
+    return write_csv(path, [(*COLUMNS, *FIGURES, *POINTS), *(score_row(score) for score in scores)])
 
 
-def summary_row(summary: Summary) -> list[Any]:
+def score_row(score: Score) -> list[Any]:
+    summary = score.summary
     counts = [summary.counts[verdict] for verdict in VERDICTS]
-    figures = (summary.mean, summary.median, summary.longest, summary.domains)
+    figures = (summary.mean, summary.median, summary.longest, summary.domains, score.points, score.share, score.par2)
     named = [summary.benchmark, summary.method, summary.instances, summary.solved, *counts]
     return [*named, summary.checked, summary.wrong, *(_cell(figure) for figure in figures)]
+
+
+def write_duels(duels: Iterable[Duel], path: Path) -> Path:
+    rows = [[_cell(getattr(duel, name)) for name in DUEL_COLUMNS] for duel in duels]
+    return write_csv(path, [DUEL_COLUMNS, *rows])
 
 
 def _cell(value: Any) -> Any:
@@ -73,8 +79,3 @@ def write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> Path:
 def write_text(path: Path, text: str) -> Path:
     write_whole(path, text.encode())
     return path
-
-
-def file_name(label: str) -> str:
-    """Turn a label into a part of a file's name."""
-    return re.sub(r"[^A-Za-z0-9._=-]+", "_", label).strip("_")

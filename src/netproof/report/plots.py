@@ -10,8 +10,12 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 # Colours that colour-blind readers tell apart, each with a dash pattern and a marker so that grey print works too.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9", "#8c6d31")
@@ -19,6 +23,9 @@ LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 3))
 MARKERS = ("o", "s", "^", "D", "v", "x", "P", "*")
 KINDS = {"unsat": ("o", "#0072b2", "unsat"), "sat": ("^", "#d55e00", "sat"), "": ("x", "#555555", "solved by none")}
 LEAST = 0.001  # seconds: what is faster is drawn here, because a logarithm needs more than 0
+DPI = 150  # of PNG files
+LETTERS_PER_INCH = 14.0  # of a legend
+MANY = 500  # points from which on they are drawn smaller
 SHOWN = 12  # markers on a line at most
 Style = tuple[str, str | tuple[int, tuple[int, ...]], str]  # colour, dashes, marker
 SETTINGS: dict[Any, Any] = {"font.size": 10, "svg.fonttype": "path", "svg.hashsalt": "netproof", "axes.axisbelow": True}
@@ -57,18 +64,21 @@ def cactus(
             linestyle=line,
             marker=marker,
             markersize=5,
-            markevery=max(1, math.ceil(len(x) / SHOWN)),
+            # None at the end of the line: nothing was solved there.
+            markevery=list(range(0, len(ordered), max(1, math.ceil(len(x) / SHOWN)))),
             label=f"{name} ({len(ordered)})",
         )
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(FuncFormatter(_seconds))
+    _ticks(axes.xaxis)
+    if not any(series.values()):
+        axes.text(0.5, 0.5, "nothing was solved", transform=axes.transAxes, ha="center", va="center", color="#666666")
     axes.axhline(scale * total, color="#999999", linewidth=0.8)
     axes.set_ylim(0, scale * max(total, 1) * 1.05)
     if not percent:
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(x_label)
     axes.set_ylabel("solved, % of instances" if percent else f"solved, of {total}")
-    axes.legend(loc="best", fontsize=9, framealpha=0.9)
+    _legend_below(figure, len(series))
     return figure
 
 
@@ -99,20 +109,40 @@ def scatter(
                 marker=marker,
                 color=colour,
                 alpha=0.7,
-                markersize=5,
+                markersize=5 if len(pairs) <= MANY else 3,
                 label=f"{label} ({len(points)})",
                 clip_on=False,
             )
     axes.plot([low, border], [low, border], color="#999999", linewidth=0.8)
     axes.set(xscale="log", yscale="log", xlim=(low, border * 1.15), ylim=(low, border * 1.15), aspect="equal")
+    for times in (2.0, 10.0):
+        for x, y in (([low * times, border], [low, border / times]), ([low, border / times], [low * times, border])):
+            axes.plot(x, y, color="#bbbbbb", linewidth=0.6, linestyle="--", zorder=0.5)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(_seconds))
+        _ticks(axis)
     if unsolved:
         _mark_border(axes, border, math.sqrt(low * border))
     axes.set_xlabel(f"{names[0]}, seconds")
     axes.set_ylabel(f"{names[1]}, seconds")
-    axes.legend(loc="best", fontsize=9, framealpha=0.9)
+    _legend_below(figure, len(KINDS))
     return figure
+
+
+def _ticks(axis: Axis) -> None:
+    """Put labels at decades, and at 2 and 5 where those are few; no others, which would run into each other."""
+    low, high = sorted(axis.get_view_interval())
+    few = math.log10(high / low) < 1.7 if low > 0 else False
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(_seconds))
+    axis.set_minor_locator(NullLocator())
+
+
+def _legend_below(figure: Figure, entries: int) -> None:
+    """Put the legend under the axes, where it covers nothing, in as many columns as its words leave room for."""
+    _, labels = figure.axes[0].get_legend_handles_labels()
+    room = int(LETTERS_PER_INCH * figure.get_figwidth()) // (6 + max(map(len, labels), default=1))
+    columns = max(1, min(3, entries, room))
+    figure.legend(loc="outside lower center", ncols=columns, fontsize=9, frameon=False)
 
 
 def _mark_border(axes: Axes, border: float, middle: float) -> None:
@@ -153,6 +183,10 @@ def _seconds(value: float, _: object) -> str:
 def save(figure: Figure, path_without_suffix: str | Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
     """Write the figure in each format; return the paths, in the same order."""
     paths = []
+    if len(formats) > 1:  # its parts find their places once, not for every format
+        with mpl.rc_context(SETTINGS):
+            figure.draw_without_rendering()
+        figure.set_layout_engine("none")
     for suffix in formats:
         path = Path(f"{path_without_suffix}.{suffix}")
         path.write_bytes(render(figure, suffix))
@@ -162,8 +196,15 @@ def save(figure: Figure, path_without_suffix: str | Path, formats: Sequence[str]
 
 def render(figure: Figure, suffix: str) -> bytes:
     """Render the figure as a file's content, the same bytes for the same figure: no dates."""
-    dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    buffer = io.BytesIO()
+    buffer, before = io.BytesIO(), figure.dpi
+    # Each canvas draws once by itself; `savefig` draws twice, and drawing is most of the time of a report.
     with mpl.rc_context(SETTINGS):
-        figure.savefig(buffer, format=suffix, dpi=150, metadata=dated.get(suffix))
+        if suffix == "png":
+            figure.set_dpi(DPI)
+            FigureCanvasAgg(figure).print_png(buffer)
+        elif suffix == "pdf":
+            FigureCanvasPdf(figure).print_pdf(buffer, metadata={"CreationDate": None})
+        else:
+            FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
+    figure.set_dpi(before)
     return buffer.getvalue()

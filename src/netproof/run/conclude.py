@@ -20,7 +20,7 @@ from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, NOTHING, RO
 from netproof.core.verdict import Stats, Status, Verdict, Witness, finite
 from netproof.model.combined import AnyNetwork
 from netproof.model.graph import Graph
-from netproof.numerics import few_roundings
+from netproof.numerics import few_roundings, float_down
 from netproof.problem.last.order import before_last_map
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
@@ -127,6 +127,16 @@ class Evidence:
         """Return the bound that is proved of every disjunct."""
         return min(self._bounds, default=math.inf)
 
+    @property
+    def margin(self) -> float:
+        """Return the bound that is proved of every case of a violation, those included that no input can be."""
+        spare = self._property.spare
+        if spare is None or not math.isfinite(self.lower):
+            return self.lower
+        if self._asked[0] is not self._network.graph:  # bounds are of what the last map reads, `spare` is of outputs
+            return math.nan
+        return min(self.lower, float_down(spare))
+
     def verdict(self, stats: Stats, *, cancelled: bool) -> Verdict:
         """Return what follows from the evidence: `sat`, a contradiction, `unsat`, or why nothing is decided."""
         if self._witness is not None:
@@ -137,7 +147,7 @@ class Evidence:
             return self._contradicted(wrong, seen, stats)
         upper = finite(min((point.upper for point in seen), default=math.inf))
         status, reason, decided_by = self._answer(cancelled)
-        return Verdict(status, reason, None, finite(self.lower), upper, stats, decided_by)
+        return Verdict(status, reason, None, finite(self.margin), upper, stats, decided_by)
 
     def _answer(self, cancelled: bool) -> tuple[Status, str, str]:
         """Return the status, its reason and what decided, where there is no witness and no contradiction."""

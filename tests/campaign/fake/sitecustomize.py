@@ -82,6 +82,10 @@ def verify(model, spec, *, method="auto", deadline=None, progress=None, options=
     progress(types.SimpleNamespace(phase="search", domains=7, lower_bound=-0.75 if word == "deaf" else float("nan")))
     if word == "refuse":
         raise SpecError("no such variable X_9", file=str(spec), line=3, column=7, remedy="declare it")
+    if word == "operator":
+        from netproof.errors import UnsupportedOp
+
+        raise UnsupportedOp("Celu", node="n", why="no bounds", file=str(spec))
     misbehave(word, deadline)
     stats = Stats(domains=40, rounds=3, split=18, cut_in_lp=word == "slow")
     stats.seconds["search"] = 0.25

@@ -6,6 +6,8 @@ import contextlib
 import functools
 import hashlib
 import json
+import shlex
+import sys
 import time
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -21,15 +23,28 @@ from netproof.cli.commands.verify import prepare
 from netproof.cli.exits import EXIT_BELOW, EXIT_BUG, EXIT_INTERRUPTED
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
-from netproof.cli.robust.command import Clip, Mean, Norm, Std, read_question
+from netproof.cli.robust.command import Norm, read_question
+from netproof.cli.robust.preprocess import (
+    NORMALISED,
+    Clip,
+    Mean,
+    Preprocess,
+    Preprocessing,
+    Resize,
+    Std,
+    read_preprocessing,
+)
 from netproof.cli.robust.question import Question
 from netproof.cli.show.output import Outputs, print_err, text_table, to_json
 from netproof.cli.show.progress import Display
 from netproof.core.files import sha256
+from netproof.core.machine.describe import describe, in_words
+from netproof.core.machine.versions import versions
 from netproof.core.reasons import CONTRADICTION
 from netproof.dataset.result import Certification, ImageStatus, percent
 from netproof.dataset.store import COLUMNS, NAME, Kept, Store, stands
 from netproof.errors import UsageError
+from netproof.run.schema import VERSION
 from netproof.workers.worker import Job
 
 SHOWN = 20  # images without a proof that are listed at the end
@@ -61,8 +76,10 @@ def certify(
     eps: Eps,
     norm: Norm = "inf",
     clip: Clip = None,
+    preprocess: Preprocess = None,
     mean: Mean = None,
     std: Std = None,
+    resize: Resize = False,
     timeout: Timeout = SECONDS,
     out: Out = None,
     at_least: AtLeast = None,
@@ -79,23 +96,22 @@ def certify(
     """Measure how many images of a data set are read right, withstand an attack, and are proved to keep their label.
 
     The last line of stdout is: clean, attacked and certified accuracy, how many are open, how many there are.
-
-    Example: netproof certify model.onnx --data test.npz --eps 2/255 --clip 0,1 --out certified --at-least 0.8
     """
     started = command_started()
     model = options.model_file(model)
     wanted = _share(at_least)
     source = find_source(data, first)
-    question = _question(source, eps, norm, mean, std, clip)
+    question = _question(source, eps, norm, clip, read_preprocessing(preprocess, mean, std, resize=resize))
     engine = options.engine(
         method=method, device=device, threads=threads, timeout=timeout, settings=settings, seed=seed, attack=attack
     )
     outputs = Outputs({"--json": json})
     outputs.check((model,))
-    run = _Run(engine, _Display(started=started, timeout=None, quiet=quiet), out)
+    plain = source.files is not None and question.mean is None and question.std is None and not question.is_array
+    run = _Run(engine, Display(started=started, timeout=None, quiet=quiet), out, hint=plain)
     run.take_up(model, source, question, quiet=quiet)
     work = functools.partial(
-        _work, model=model, source=source, question=question, engine=engine, skip=frozenset(run.kept)
+        _work, model=model, source=source, question=question, engine=engine, skip=frozenset(run.kept), out=out
     )
     with contextlib.closing(run.display), contextlib.closing(run):
         outcome = supervise(work, started=started, on_event=run.event, on_tick=run.display.tick)
@@ -118,16 +134,16 @@ def _share(text: str | None) -> Fraction | None:
     return share
 
 
-def _question(source: Source, eps: str, norm: str, mean: str | None, std: str | None, clip: str | None) -> Question:
+def _question(source: Source, eps: str, norm: str, clip: str | None, pixels: Preprocessing) -> Question:
     """Read the radius and what is done to pixels, as `robust` does for one image."""
-    if source.files is None and (mean or std):
+    if source.files is None and pixels.is_given:
         raise UsageError(
-            "--mean and --std go with image files; an .npz holds the network's own inputs",
+            "--preprocess, --mean, --std and --resize go with image files; an .npz holds the network's own inputs",
             file=source.path,
             remedy="leave them out",
         )
     image = source.path if source.files is None else str(Path(source.path, source.files[0][0]))
-    return read_question(image, eps, norm, mean, std, clip, named=source.files is not None)
+    return read_question(image, eps, norm, clip, pixels, named=source.files is not None)
 
 
 def _work(job: Job, *, engine: options.Engine, **asked: Any) -> None:
@@ -137,25 +153,17 @@ def _work(job: Job, *, engine: options.Engine, **asked: Any) -> None:
     certify_all(job, engine=engine, **asked)
 
 
-class _Display(Display):
-    """Shows how many images have an answer."""
-
-    def line(self) -> str:
-        """Make the line, such as `bound: 120 of 200 images, 12.1 s`."""
-        latest = self.latest
-        parts = [f"{latest['done']} of {latest['images']} images"] if "images" in latest else []
-        return f"{latest['phase']}: " + ", ".join([*parts, f"{time.monotonic() - self._started:.1f} s"])
-
-
 @dataclass
 class _Run:
     """The answers so far, and where they are kept."""
 
     engine: options.Engine
-    display: _Display
+    display: Display
     out: str | None
     kept: dict[int, Kept] = field(default_factory=dict)
     images: int | None = None
+    gpu: str | None = None  # its name, where one was used
+    hint: bool = False  # whether pictures are taken without any preprocessing
     _store: Store | None = None
 
     def take_up(self, model: str, source: Source, question: Question, *, quiet: bool) -> None:
@@ -180,7 +188,7 @@ class _Run:
         elif "progress" in event:
             self.display.update(event)
         else:
-            self.images = event["images"]
+            self.images, self.gpu = event["images"], event["gpu"]
 
     def close(self) -> None:
         if self._store is not None:
@@ -190,10 +198,20 @@ class _Run:
         """Write the files, then stdout, then what is for people."""
         if self.out is not None and len(found):
             self._write(found, Path(self.out), model, quiet=quiet)
-        counted = {**found.to_dict(), "complete": self.complete, "method": self.engine.method, "model": model}
+        counted = {
+            "schema": VERSION,
+            **found.to_dict(),
+            "complete": self.complete,
+            "method": self.engine.method,
+            "model": model,
+        }
         lines = text_table(("status", "images", "share"), _rows(found), 1) + f"{found.line()}\n"
         if not quiet:
             self._list(found)
+            if self.hint and 2 * found.counts["misread"] > len(found):
+                print_err(
+                    f"netproof: warning: {found.counts['misread']} of {len(found)} images are misread; {NORMALISED}"
+                )
         outputs.deliver({"--json": to_json(counted) if outputs.paths["--json"] else None}, lines)
 
     @property
@@ -206,9 +224,21 @@ class _Run:
 
         rows = [kept.row for _, kept in sorted(self.kept.items())]
         write_csv(folder / "results.csv", [COLUMNS, *(["" if cell is None else cell for cell in row] for row in rows)])
-        page = write_page(found, self.kept, folder / "index.html", title=f"netproof certify: {Path(model).name}")
+        title = f"netproof certify: {Path(model).name}"
+        page = write_page(found, self.kept, folder / "index.html", title=title, facts=self._facts())
         if not quiet:
             print_err(f"netproof: wrote {folder / 'results.csv'} and {page}")
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """Return what a reader of the page must know of the run."""
+        said = ", ".join(f"{name} {version}" for name, version in versions().items() if version)
+        limit = "none" if self.engine.timeout is None else f"{self.engine.timeout:g} s"
+        return [
+            ("Machine", in_words({**describe(), "gpu": self.gpu})),
+            ("Versions", said),
+            ("Method, time limit for each image", f"{self.engine.method}, {limit}"),
+            ("Command", f"`{shlex.join(['netproof', *sys.argv[1:]])}`"),
+        ]
 
     def _list(self, found: Certification) -> None:
         """List the images that are not proved, the first of them."""

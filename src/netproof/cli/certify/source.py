@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from netproof.cli.robust.question import PICTURES
 from netproof.core.files import sha256
 from netproof.errors import UsageError
 
-SUFFIXES = (".png", ".npy")
+SUFFIXES = (*PICTURES, ".npy")
 LABELS = "labels.csv"
 LAYOUT = f"put images into sub-folders named by label (0, 1, …), or a {LABELS} with the columns file,label beside them"
 
@@ -73,7 +74,7 @@ def _listed(folder: Path) -> Iterator[tuple[str, int]]:
         if not (folder / name).is_file():
             raise UsageError(f"line {number} names {name}, which is not there", file=str(path), remedy="check the name")
         if not name.lower().endswith(SUFFIXES):
-            raise UsageError(f"line {number} names {name}", file=str(path), remedy="give .png or .npy files")
+            raise UsageError(f"line {number} names {name}", file=str(path), remedy="give .png, .jpg or .npy files")
         yield name, label
 
 

@@ -20,6 +20,8 @@ from netproof.cli.robust.image import Centre, read_centre, region
 from netproof.cli.robust.question import Question
 from netproof.cli.show.witness_file import Layout, layout_of
 from netproof.core.deadline import Deadline
+from netproof.core.files import write_whole
+from netproof.core.machine.versions import accelerator
 from netproof.core.torch_state import engine_state
 from netproof.dataset.engine import Certifier, CertifyProgress, Limits
 from netproof.dataset.images import Item, read_images
@@ -31,19 +33,27 @@ from netproof.model.network import Network
 from netproof.problem.specs import InputRegion
 from netproof.workers.worker import Job
 
-PANEL = 160  # pixels per side of each part of a picture
+PANEL, GAP = 160, 16  # pixels per side of each part of a picture, and between two
+THEME = "text{fill:#1b1f24}@media(prefers-color-scheme:dark){text{fill:#e6eaef}}"  # it lies on the page's own ground
 FAILURES = (ImageStatus.BROKEN, ImageStatus.MISREAD)
 
 
 @engine_state()
 def certify_all(
-    job: Job, *, model: str, source: Source, question: Question, engine: Engine, skip: Collection[int]
+    job: Job,
+    *,
+    model: str,
+    source: Source,
+    question: Question,
+    engine: Engine,
+    skip: Collection[int],
+    out: str | None = None,
 ) -> None:
-    """Send how many images there are, then every answer that is not in `skip`."""
+    """Send how many images there are, then every answer that is not in `skip`; counterexamples go to `out` as files."""
     network = load_network(model, outputs=engine.outputs)
     items, draw = _read(source, question, network)
-    job.tell({"images": len(items)})
     run = Run(engine.method, engine.options, engine.device, engine.threads, engine.seed, Deadline(None), None)
+    job.tell({"images": len(items), "gpu": accelerator(str(run.device))["gpu"]})
 
     def tell(progress: CertifyProgress) -> None:
         job.tell({"progress": dataclasses.asdict(progress)})
@@ -52,7 +62,21 @@ def certify_all(
     for result in certifier.run([item for item in items if item.index not in skip]):
         name = str(result.index) if source.files is None else source.files[result.index][0]
         picture = draw(items[result.index], result) if result.status in FAILURES else b""
+        if out is not None and result.status == ImageStatus.BROKEN and result.witness is not None:
+            _keep(result.witness.given, Path(out), result.index)
         job.tell(Kept(dataclasses.replace(result, witness=None), name, engine.timeout, picture))
+
+
+def _keep(point: np.ndarray, folder: Path, index: int) -> None:
+    """Write a counterexample as NumPy's .npy, in the shape that the network takes."""
+    buffer = io.BytesIO()
+    np.save(buffer, point)
+    try:
+        (folder / "counterexamples").mkdir(parents=True, exist_ok=True)
+        write_whole(folder / "counterexamples" / f"{index:05d}.npy", buffer.getvalue())
+    except OSError as error:
+        remedy = "give another folder with --out, or free the disk"
+        raise UsageError(f"cannot be written: {error.strerror}", file=str(folder), remedy=remedy) from error
 
 
 Draw = Callable[[Item, ImageResult], bytes]
@@ -125,24 +149,24 @@ def _draw(picture: Picture | None, item: Item, result: ImageResult) -> bytes:
     if result.status == ImageStatus.BROKEN and result.witness is not None:
         changed = picture(np.asarray(result.witness.input, dtype=np.float64))
         parts.append((changed, f"read as {result.read_as}", False))
-        parts.append((changed - original, f"changed by at most {np.abs(changed - original).max():.3g}", True))
+        parts.append((changed - original, f"change ≤ {np.abs(changed - original).max():.3g}", True))
     return _svg(parts, f"image {result.index}")
 
 
 def _svg(parts: list[tuple[np.ndarray, str, bool]], title: str) -> bytes:
-    width = len(parts) * (PANEL + 16) - 16
+    width = len(parts) * (PANEL + GAP) - GAP
     panels = []
     for k, (values, words, signed) in enumerate(parts):
-        left = k * (PANEL + 16)
+        left = k * (PANEL + GAP)
         panels.append(
-            f'<image x="{left}" y="22" width="{PANEL}" height="{PANEL}" style="image-rendering:pixelated"'
+            f'<image x="{left}" y="0" width="{PANEL}" height="{PANEL}" style="image-rendering:pixelated"'
             f' href="data:image/png;base64,{_png(values, signed=signed)}"/>'
-            f'<text x="{left}" y="{PANEL + 40}">{words}</text>'
+            f'<text x="{left}" y="{PANEL + 20}">{words}</text>'
         )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {PANEL + 48}" width="{width}"'
-        f' height="{PANEL + 48}" font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="#fff"/>'
-        f'<text x="0" y="14">{title}</text>{"".join(panels)}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {PANEL + 28}" width="{width}"'
+        f' height="{PANEL + 28}" font-family="sans-serif" font-size="17"><title>{title}</title><style>{THEME}</style>'
+        f"{''.join(panels)}</svg>"
     ).encode()
 
 

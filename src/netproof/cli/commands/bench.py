@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shlex
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from netproof.cli import options
+from netproof.cli.commands.report import Rivals, check_rivals, write_all, write_results
 from netproof.cli.exits import EXIT_INTERRUPTED
 from netproof.cli.process.supervisor import stop_signals
 from netproof.cli.show.output import print_err, print_out, text_table
@@ -58,6 +62,7 @@ def bench(
     memory: options.Memory = None,
     rerun: Annotated[bool, typer.Option("--rerun", help="Run everything, whatever is stored.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Leave out the page and the plots.")] = False,
+    rival: Rivals = None,
     quiet: options.Quiet = False,
 ) -> int:
     """Run methods over VNN-COMP folders: results in DIR/results.sqlite as they come, then results.csv and a report.
@@ -77,15 +82,30 @@ def bench(
     for name in methods:  # what can be refused is refused before anything runs
         engine = options.engine(method=name, device=device, threads=threads, timeout=timeout, settings=(), seed=seed)
         engine.asking(None, memory)
+    check_rivals(rival or (), report=not no_report)
     instances = read_folders(folders, first)
     with alone_in(Path(out)), Store(Path(out) / NAME) as store:
         made = make_jobs(instances, chosen, timeout, device, threads, seed, attack)
-        jobs = [dataclasses.replace(job, memory=memory) for job in made]
-        if workers is None:
-            from netproof.campaign.devices import default_workers
+        command = shlex.join(["netproof", *sys.argv[1:]])
+        jobs = [dataclasses.replace(job, memory=memory, command=command) for job in made]
+        workers = _workers(jobs, threads) if workers is None else workers
+        shown = _Shown(not no_report, quiet, tuple(rival or ()))
+        return _campaign(jobs, store, workers, methods, shown, rerun=rerun)
 
-            workers = default_workers(jobs[0].device, threads)
-        return _campaign(jobs, store, workers, methods, rerun=rerun, report=not no_report, quiet=quiet)
+
+@dataclass(frozen=True)
+class _Shown:
+    """What is made of the results."""
+
+    report: bool
+    quiet: bool
+    rivals: tuple[str, ...]
+
+
+def _workers(jobs: Sequence[Job], threads: int | None) -> int:
+    from netproof.campaign.devices import default_workers
+
+    return default_workers(jobs[0].device, threads)
 
 
 def read_options(methods: Sequence[str], settings: Sequence[str]) -> dict[str, tuple[tuple[str, str], ...]]:
@@ -127,14 +147,12 @@ def make_jobs(
     ]
 
 
-def _campaign(
-    jobs: list[Job], store: Store, workers: int, methods: list[str], *, rerun: bool, report: bool, quiet: bool
-) -> int:
+def _campaign(jobs: list[Job], store: Store, workers: int, methods: list[str], shown: _Shown, *, rerun: bool) -> int:
     from netproof.campaign.run import run
     from netproof.campaign.summary import versions_said
     from netproof.cli.commands.campaign_view import View
 
-    view = View(total=len(jobs), methods=methods, quiet=quiet)
+    view = View(total=len(jobs), methods=methods, quiet=shown.quiet)
     with stop_on_signals() as stop, view.live:
         for line in versions_said(store.results(), "shown, not resumed"):
             view.note(line)
@@ -144,9 +162,9 @@ def _campaign(
         results = run(jobs, store, workers=workers, on_event=view.on_event, stop=stop, rerun=rerun)
     if len(results) < len(jobs):
         return _interrupted(store, len(results), len(jobs))
-    if view.kept and not quiet:
+    if view.kept and not shown.quiet:
         print_err(f"netproof: {view.kept} of {len(jobs)} were there already (--rerun runs them again)")
-    return _conclude(store, results, report=report, quiet=quiet)
+    return _conclude(store, results, shown)
 
 
 @contextlib.contextmanager
@@ -169,34 +187,31 @@ def stop_on_signals() -> Iterator[threading.Event]:
 
 def _interrupted(store: Store, done: int, total: int) -> int:
     from netproof.campaign.summary import latest
-    from netproof.report.files import write_vnncomp
 
-    write_vnncomp(latest(store.results()), store.path.parent)
+    write_results(store.path.parent, latest(store.results()))
     kept = f"{done} of {total} runs are kept in {store.path}"
     print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
     return EXIT_INTERRUPTED
 
 
-def _conclude(store: Store, results: list[Result], *, report: bool, quiet: bool) -> int:
+def _conclude(store: Store, results: list[Result], asked: _Shown) -> int:
     """Print the table to stdout, write the files, and report what contradicts; return the exit code.
 
     Results of other versions that the store holds stand in the table under names of their own.
     """
     from netproof.campaign.summary import contradictions, latest, of_other_versions, summaries
-    from netproof.cli.commands.report import write_all
     from netproof.report.campaign import HEADINGS, summary_cells
-    from netproof.report.files import write_vnncomp
 
     stored = store.results()
     shown = latest([*of_other_versions(stored), *results])
     print_out(text_table(HEADINGS, [summary_cells(summary) for summary in summaries(shown)], names=2))
-    if report:
-        page = write_all(store.path.parent, stored)
-        if not quiet:
+    wrong = said = contradictions(latest(stored))
+    if asked.report:
+        page, said = write_all(store.path.parent, stored, asked.rivals)
+        if not asked.quiet:
             print_err(f"netproof: report: {page}")
     else:
-        write_vnncomp(latest(stored), store.path.parent)
-    wrong = contradictions(latest(stored))
-    for line in wrong:
+        write_results(store.path.parent, latest(stored))
+    for line in said:  # also where a rival says otherwise, which is no proof of anything
         print_err(f"netproof: contradiction: {line}")
     return EXIT_WRONG if wrong else 0

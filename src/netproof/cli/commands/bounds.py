@@ -1,4 +1,4 @@
-"""`netproof bounds MODEL.onnx SPEC.vnnlib`: both sides of every output over the spec's input set."""
+"""`netproof bounds MODEL.onnx SPEC.vnnlib`: both sides of every output over a spec's input set, or around an image."""
 
 from __future__ import annotations
 
@@ -14,9 +14,21 @@ from netproof.cli.commands.verify import prepare
 from netproof.cli.exits import EXIT_INTERRUPTED
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, supervise
+from netproof.cli.robust.command import Norm, read_question
+from netproof.cli.robust.preprocess import (
+    Clip,
+    Mean,
+    Preprocess,
+    Preprocessing,
+    Resize,
+    Std,
+    read_preprocessing,
+)
+from netproof.cli.robust.question import Question
 from netproof.cli.show.output import Outputs, print_err, to_json
 from netproof.cli.show.progress import Display
 from netproof.errors import UsageError
+from netproof.run.schema import VERSION
 from netproof.workers.worker import Job
 
 METHODS = ("ibp", "crown", "alpha", "lp", "exact")
@@ -25,8 +37,21 @@ METHODS = ("ibp", "crown", "alpha", "lp", "exact")
 def bounds(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL.onnx SPEC.vnnlib", help="In either order; only the spec's input boxes count."),
+        typer.Argument(
+            metavar="MODEL.onnx [SPEC.vnnlib]",
+            help="In either order; only the spec's input boxes count. Without a spec, --image and --eps.",
+        ),
     ],
+    image: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Bound around this .png, .jpg or .npy, instead of a spec.")
+    ] = None,
+    eps: Annotated[str | None, typer.Option(metavar="E", help="The radius around the image, as 2/255.")] = None,
+    norm: Norm = "inf",
+    preprocess: Preprocess = None,
+    mean: Mean = None,
+    std: Std = None,
+    resize: Resize = False,
+    clip: Clip = None,
     method: Annotated[
         str,
         typer.Option(metavar="|".join(METHODS), help="From fastest to tightest; exact is the true range."),
@@ -40,7 +65,12 @@ def bounds(
 ) -> int:
     """Bound every output from both sides. stdout: one line `Y_i lower upper` per output."""
     started = command_started()
-    model, spec = options.model_and_spec(files)
+    question: Question | None = None
+    if image is None and eps is None:
+        model, spec = options.model_and_spec(files)
+    else:
+        question = _question(files, image, eps, norm, clip, read_preprocessing(preprocess, mean, std, resize=resize))
+        model, spec = options.model_file(files[0]), question.image
     if method not in METHODS:
         raise UsageError(f"--method: unknown bound {method!r}", remedy="use " + ", ".join(METHODS))
     engine = options.engine(method="auto", device=device, threads=threads, timeout=timeout, settings=None)
@@ -48,24 +78,49 @@ def bounds(
     outputs = Outputs({"--json": json})
     outputs.check((model, spec))
     display = Display(started=started, timeout=timeout, quiet=quiet)
-    work = functools.partial(_work, model=model, spec=spec, method=method, engine=engine)
+    work = functools.partial(_work, model=model, spec=spec, question=question, method=method, engine=engine)
     with contextlib.closing(display):
         outcome = supervise(work, started=started, timeout=timeout, on_event=display.update, on_tick=display.tick)
     found = outcome.result or {"lower": None, "upper": None, "exact": False, "reason": outcome.reason}
     found.update(method=method, seconds=time.monotonic() - started, model=model, property=spec)
+    found = {"schema": VERSION, **found}
     outputs.deliver({"--json": to_json(found)}, _table(found) if outcome.result else f"{outcome.verdict}\n")
     if not quiet:
         print_err(_summary(found))
     return outputs.exit_code(EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0)
 
 
-def _work(job: Job, *, model: str, spec: str, method: str, engine: options.Engine) -> dict[str, Any]:
+def _question(
+    files: list[str], image: str | None, eps: str | None, norm: str, clip: str | None, pixels: Preprocessing
+) -> Question:
+    """Read what is asked about an image."""
+    if image is None or eps is None:
+        missing = "--image" if image is None else "--eps"
+        raise UsageError(f"{missing} is missing", remedy="give both --image and --eps, or a spec")
+    if len(files) > 1:
+        raise UsageError(
+            f"both --image and {files[1]}", remedy="give a spec, or --image and --eps: netproof bounds MODEL.onnx"
+        )
+    return read_question(image, eps, norm, clip, pixels)
+
+
+def _work(
+    job: Job, *, model: str, spec: str, question: Question | None, method: str, engine: options.Engine
+) -> dict[str, Any]:
     prepare(engine)
     from netproof import api
 
+    asked: Any = spec
+    network: Any = model
+    if question is not None:
+        from netproof.cli.robust.image import read_centre, region
+        from netproof.model.load import load_network
+
+        network = load_network(model, outputs=engine.outputs)
+        asked = region(question, read_centre(question, tuple(network.input_shape)))
     found = api.bounds(
-        model,
-        spec,
+        network,
+        asked,
         outputs=engine.outputs,
         method=method,
         device=engine.device,

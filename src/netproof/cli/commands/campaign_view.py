@@ -9,8 +9,7 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from rich import box
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
@@ -19,7 +18,16 @@ from netproof.campaign.jobs import Job
 from netproof.campaign.run import Event
 from netproof.campaign.store import Result
 from netproof.campaign.summary import VERDICTS
+from netproof.cli.show.layout import (
+    BETWEEN,
+    EDGES,
+    Column,
+    ending,
+    fitting_table,
+)
+from netproof.core.shown.line import bar, duration, fitting_line
 
+INSTANCE = 16  # characters of the end of an instance's name that are shown wherever possible
 COLOURS = {"unsat": "green", "sat": "magenta", "timeout": "yellow", "unknown": "yellow", "error": "red"}
 OPPOSITE = {"sat": "unsat", "unsat": "sat"}
 
@@ -104,33 +112,65 @@ class View:
             self._console.print(line, soft_wrap=True, highlight=False)
 
     def tables(self) -> Group:
-        """Make the tables of what each worker does, and of the counts of each method so far."""
-        return Group(self._workers(), self._methods())
+        """Make the tables of what each worker does, and of the counts of each method so far, and the bar below."""
+        width = self._console.width
+        return Group(self._workers(width), self._methods(width), self.line(width))
 
-    def _workers(self) -> Table:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for name in ("worker", "method", "instance", "at"):
-            table.add_column(name, no_wrap=True, overflow="ellipsis")
-        table.add_column("seconds", justify="right", no_wrap=True)
+    def line(self, width: int) -> str:
+        """Make the line, such as `████░░░░ · 7 of 18 runs · 12 s · about 20 s left`."""
+        done, now = self.ended + self.kept, time.monotonic()
+        each = (now - self._began) / self.ended if self.ended else None
+        left = "" if each is None else f"about {duration(each * (self._total - done))} left"
+        parts = [
+            (2, bar(done, self._total)),
+            (0, f"{done} of {self._total} runs"),
+            (3, duration(now - self._began)),
+            (1, left),
+        ]
+        return fitting_line(parts, width)
+
+    def _workers(self, width: int) -> Table:
+        rows = []
         for number, (phase, job, since) in self._at.items():
             took = f"{time.monotonic() - since:.0f}"
             if job is None:
-                table.add_row(str(number + 1), "", "", phase, took)
+                rows.append([str(number + 1), "", "", phase, took])
             else:
                 limit = f" of {job.timeout:g}" if job.timeout is not None else ""
                 files = f"{job.instance.onnx.name} {job.instance.vnnlib.name}"
-                table.add_row(str(number + 1), job.method, escape(files), phase, took + limit)
-        return table
+                rows.append([str(number + 1), job.method, files, phase, took + limit])
+        columns = [
+            Column("worker", 3),
+            Column("method"),
+            Column("instance"),
+            Column("at", 1),
+            Column("seconds", 2, right=True),
+        ]
+        # The instance takes what the others leave, but not less than its end; then others go.
+        others = sum(
+            max([len(column.name), *(len(row[k]) for row in rows)]) for k, column in enumerate(columns) if k != 2
+        )
+        room = max(INSTANCE, width - others - BETWEEN * (len(columns) - 1) - EDGES)
+        for row in rows:
+            row[2] = escape(ending(row[2], room))
+        return fitting_table(columns, rows, width)
 
-    def _methods(self) -> Table:
-        left = self._total - self.ended - self.kept
-        title = f"{self.ended + self.kept} of {self._total} runs, {left} to go, {time.monotonic() - self._began:.0f} s"
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-        table.add_column("method", no_wrap=True)
-        for name in ("solved", *VERDICTS, "wrong"):
-            table.add_column(name, justify="right")
+    def _methods(self, width: int) -> RenderableType:
+        """Make the counts: as a table, or where that is too wide, a line for each method with those that are not 0."""
+        names = ("solved", *VERDICTS, "wrong")
+        longest = max(map(len, self._counts), default=0)
+        if longest + sum(map(len, names)) + BETWEEN * len(names) + EDGES <= width:
+            columns = [Column("method"), *(Column(name, right=True) for name in names)]
+            rows = [
+                [method, *(_count(name, counts[name]) for name in names)] for method, counts in self._counts.items()
+            ]
+            return fitting_table(columns, rows, width)
+        lines = []
         for method, counts in self._counts.items():
-            cells = [f"{counts[name]}" for name in ("solved", *VERDICTS)]
-            wrong = f"[bold red]{counts['wrong']}[/]" if counts["wrong"] else "0"
-            table.add_row(method, *cells, wrong)
-        return table
+            said = [f"{counts[name]} {name}" for name in names if counts[name]] or ["nothing yet"]
+            lines.append(f"[bold]{escape(method)}[/]: {', '.join(said)}")
+        return Group(*lines)
+
+
+def _count(name: str, count: int) -> str:
+    return f"[bold red]{count}[/]" if name == "wrong" and count else str(count)

@@ -17,6 +17,7 @@ from netproof.cli.commands.verify import prepare
 from netproof.cli.exits import EXIT_INTERRUPTED
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, supervise
+from netproof.cli.show.layout import Column, fitting_table
 from netproof.cli.show.output import print_err, print_out
 from netproof.cli.show.progress import Display
 from netproof.cli.show.summary import SHORT
@@ -127,8 +128,7 @@ def draw(instance: Instance, network: Network, witness: Witness, folder: Path) -
     with Image.open(folder / instance.image) as file:
         pixels = np.asarray(file.convert("L")).astype(np.float32) / np.float32(255)
     name = f"pictures/{instance.name}.png"
-    draw_counterexample(
-        folder / name,
+    drawn = draw_counterexample(
         title=f"{instance.name}: broken within eps = {instance.eps:g}",
         original=pixels,
         broken=witness.input.reshape(pixels.shape),
@@ -136,24 +136,22 @@ def draw(instance: Instance, network: Network, witness: Witness, folder: Path) -
         broken_scores=witness.output.reshape(-1),
         label=instance.label,
     )
+    (folder / name).write_bytes(drawn)
     return name
 
 
 def show(rows: Sequence[Row], folder: Path) -> None:
     """Print the table to stdout, since the demo is for people."""
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in ("name", "network", "eps", "verdict", "seconds"):
-        figures = name in ("eps", "seconds")
-        table.add_column(name, justify="right" if figures else "left", no_wrap=not figures)
+    columns = [Column("name"), Column("network", 2), Column("eps", right=True), Column("verdict")]
+    cells = []
     for row in rows:
         word, colour = SHORT[row.record.verdict]
         one, verdict = row.instance, f"[bold {colour}]{word}[/]"
-        table.add_row(one.name, Path(one.onnx).stem, f"{one.eps:g}", verdict, f"{row.seconds:.2f}")
-    Console().print(table)
+        cells.append((one.name, Path(one.onnx).stem, f"{one.eps:g}", verdict, f"{row.seconds:.2f}"))
+    console = Console()
+    console.print(fitting_table([*columns, Column("seconds", 1, right=True)], cells, console.width))
     counts = [sum(row.record.verdict == verdict for row in rows) for verdict in ("unsat", "sat")]
     lines = [f"{counts[0]} proved for every input, {counts[1]} broken, {len(rows) - sum(counts)} undecided."]
     pictures = [row.picture for row in rows if row.picture]

@@ -14,6 +14,7 @@ from netproof.cli.exits import EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, supervise
 from netproof.cli.show.output import Outputs, print_err, text_table, to_json
+from netproof.run.schema import VERSION
 from netproof.workers.worker import Job
 
 
@@ -49,7 +50,7 @@ def _work(job: Job, *, path: str, names: list[str] | None) -> dict[str, Any]:
 
     found = dataclasses.asdict(describe(path, names))
     unsupported = found.pop("unsupported")
-    return {**found, "supported": not unsupported, "unsupported": unsupported}
+    return {"schema": VERSION, **found, "supported": not unsupported, "unsupported": unsupported}
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from netproof.cli.process.supervisor import Ending, Outcome, supervise
 from netproof.cli.show.answer import Answer, deliver, ending_code, reply
 from netproof.cli.show.output import Hashes, Outputs, print_err
 from netproof.cli.show.progress import Display
+from netproof.cli.show.seen import Viewer, check_picture
 from netproof.cli.show.summary import summary
 from netproof.cli.show.witness_file import Saver, form_of, image_layout
 from netproof.core.cpu import POOLS
@@ -27,6 +28,7 @@ from netproof.run.record import Record, known_so_far
 from netproof.workers.worker import Job
 
 if TYPE_CHECKING:
+    from netproof.core.verdict import Witness
     from netproof.problem.property import Property
 
 STANDARD = {"timeout": "timed-out"}  # what the standard's command line calls it on stdout
@@ -52,6 +54,7 @@ def verify(
         str | None, typer.Option(metavar="FILE", help="Write what goes to stdout, as VNN-COMP wants it.")
     ] = None,
     witness: options.WitnessFile = None,
+    picture: options.PictureFile = None,
     serialise_assignments: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Write a counterexample's tensors there, as ONNX holds them.")
     ] = None,
@@ -80,24 +83,52 @@ def verify(
         seed=seed,
         attack=attack,
     ).asking(output, memory)
-    paths = {"--json": json, "--results-file": results_file, "--witness": witness}
+    paths = {"--json": json, "--results-file": results_file, "--witness": witness, "--picture": check_picture(picture)}
     outputs = Outputs(paths, words=STANDARD if networks else {}, folder=serialise_assignments)
     outputs.check(asked)
     saver = Saver(form_of(witness), serialise=serialise_assignments is not None)
-    work = functools.partial(_work, model=networks or models[0], spec=spec, engine=engine, saver=saver)
+    drawn = picture is not None
+    work = functools.partial(_work, model=networks or models[0], spec=spec, engine=engine, saver=saver, drawn=drawn)
     return answer(work, engine, outputs, asked=asked, started=started, quiet=quiet)
 
 
-def _work(job: Job, *, model: str | dict[str, str], spec: str, engine: options.Engine, saver: Saver) -> Answer:
+def _work(
+    job: Job, *, model: str | dict[str, str], spec: str, engine: options.Engine, saver: Saver, drawn: bool
+) -> Answer:
     prepare(engine)
     from netproof import api
 
-    question = _query_on_one_tensor(spec) or spec if saver.form != "text" else spec
+    question: str | Property = _query_on_one_tensor(spec) or spec if drawn or saver.form != "text" else spec
+    file = model if isinstance(model, str) else next(iter(model.values()))
     if saver.form == "png":
-        file = model if isinstance(model, str) else next(iter(model.values()))
         saver = dataclasses.replace(saver, layout=image_layout(_input_shape(file), file))
+    if drawn:
+        image_layout(_input_shape(file), file, "--picture")
     verdict = api.verify(model, question, **engine.arguments(), deadline=job.deadline, progress=job.teller())
-    return reply(verdict, engine, saver)
+    viewer = _viewer(file, question, verdict.witness, engine) if drawn and verdict.witness is not None else None
+    return reply(verdict, engine, saver, viewer)
+
+
+def _viewer(model: str, question: str | Property, witness: Witness, engine: options.Engine) -> Viewer:
+    """Compare a counterexample with the middle of the input set that it was found in."""
+    import numpy as np
+
+    from netproof.model.load import load_network
+    from netproof.problem.vnnlib.reader import load_property
+    from netproof.problem.witness import violated
+
+    asked = load_property(question) if isinstance(question, str) else question
+    network = load_network(model, outputs=engine.outputs)
+    index = violated(asked, witness.input, witness.output)
+    disjunct = asked.disjuncts[index or 0]
+    middle = [(low + high) / 2 for low, high in zip(disjunct.box.lower, disjunct.box.upper, strict=True)]
+    centre = middle if disjunct.ball is None else disjunct.ball.centre
+    original = np.array([float(value) for value in centre], dtype=network.input_dtype).reshape(network.input_shape)
+    layout = image_layout(network.input_shape, model, "--picture")
+    scores = network.replay(original).reshape(-1)
+    title = f"{os.path.basename(model)}, {os.path.basename(asked.source)}: broken"
+    start = "middle of the input set"
+    return Viewer(original, scores, lambda values: values, layout.picture, title, start=start)
 
 
 def _query_on_one_tensor(spec: str) -> Property | None:
@@ -110,7 +141,7 @@ def _query_on_one_tensor(spec: str) -> Property | None:
     inputs = [tensor.name for network in query.interface.networks for tensor in network.of("input")]
     if len(inputs) > 1:
         raise UsageError(
-            f"the query declares {len(inputs)} input tensors, so --witness can write no array or picture of the input",
+            f"the query declares {len(inputs)} input tensors, so there is no array or picture of the input",
             file=spec,
             remedy="use .txt, or --serialise-assignments FOLDER for every tensor",
         )
@@ -165,7 +196,7 @@ def answer(
     record.lasted(time.monotonic() - started)
     saved = deliver(found, f"{record.verdict}\n{record.text}", engine, outputs, asked, hashes)
     if not quiet:
-        print_err(summary(record, method=engine.method, device=found.device, saved=saved))
+        print_err(summary(record, method=engine.method, device=found.device, saved=saved, seen=found.seen))
         if found.note:
             print_err(f"  note: {found.note}")
     return outputs.exit_code(ending_code(record, outcome))

@@ -17,10 +17,22 @@ from netproof.cli import options
 from netproof.cli.commands.verify import prepare
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
-from netproof.cli.robust.question import Question, Row
+from netproof.cli.robust.preprocess import (
+    NORMALISED,
+    Clip,
+    Mean,
+    Preprocess,
+    Preprocessing,
+    Resize,
+    Std,
+    read_preprocessing,
+)
+from netproof.cli.robust.question import PICTURES, Question, Row, shown_radius
 from netproof.cli.show.answer import Answer, deliver, ending_code
+from netproof.cli.show.layout import Column, fitting_table
 from netproof.cli.show.output import Outputs, print_err
 from netproof.cli.show.progress import Display
+from netproof.cli.show.seen import check_picture
 from netproof.cli.show.summary import SHORT, summary
 from netproof.cli.show.witness_file import form_of
 from netproof.core.reasons import CONTRADICTION
@@ -32,16 +44,13 @@ from netproof.workers.worker import Job
 NORMS = ("inf", "2", "1")
 
 
-Image = Annotated[str, typer.Option(metavar="FILE", help="A .png, or an .npy that is the network's own input.")]
-Label = Annotated[int, typer.Option(metavar="K", help="The output that must stay the largest.")]
-Eps = Annotated[str, typer.Option(metavar="E", help="The radius, as 2/255 or 0.01; of pixels for a .png.")]
-Norm = Annotated[str, typer.Option(metavar="inf|2|1", help="The norm of the radius.")]
-Mean = Annotated[str | None, typer.Option(metavar="M,…", help="Subtracted from pixels; 1, or one per channel.")]
-Std = Annotated[str | None, typer.Option(metavar="S,…", help="Divides them then; 1, or one per channel.")]
-Clip = Annotated[
-    str | None,
-    typer.Option(metavar="LO,HI", help="Range of values. (default: 0,1 for a .png)", show_default=False),
+Image = Annotated[str, typer.Option(metavar="FILE", help="A .png or .jpg, or an .npy that is the network's own input.")]
+Label = Annotated[
+    int | None,
+    typer.Option(metavar="K", help="The output that must stay the largest. (default: what it is read as)"),
 ]
+Eps = Annotated[str, typer.Option(metavar="E", help="The radius, as 2/255 or 0.01; of pixels for a picture.")]
+Norm = Annotated[str, typer.Option(metavar="inf|2|1", help="The norm of the radius.")]
 Targets = Annotated[
     str | None, typer.Option(metavar="K,…", help="Outputs to exclude. (default: all others)", show_default=False)
 ]
@@ -57,11 +66,13 @@ Largest = Annotated[
 def robust(
     model: Annotated[str, typer.Argument(metavar="MODEL.onnx", help="A classifier.")],
     image: Image,
-    label: Label,
     eps: Eps,
+    label: Label = None,
     norm: Norm = "inf",
+    preprocess: Preprocess = None,
     mean: Mean = None,
     std: Std = None,
+    resize: Resize = False,
     clip: Clip = None,
     targets: Targets = None,
     largest: Largest = False,
@@ -76,6 +87,7 @@ def robust(
     output: options.Output = None,
     json: options.Json = None,
     witness: options.WitnessFile = None,
+    picture: options.PictureFile = None,
     quiet: options.Quiet = False,
 ) -> int:
     """Prove that every image within a radius keeps its label, target by target.
@@ -85,7 +97,7 @@ def robust(
     """
     started = command_started()
     model = options.model_file(model)
-    question = read_question(image, eps, norm, mean, std, clip)
+    question = read_question(image, eps, norm, clip, read_preprocessing(preprocess, mean, std, resize=resize))
     if largest and question.eps == 0:
         raise UsageError("--eps: --largest cannot start from 0", remedy="start from a small radius, as 1/255")
     engine = options.engine(
@@ -97,13 +109,13 @@ def robust(
         seed=seed,
         attack=attack,
     ).asking(output, memory)
-    if label < 0:
+    if label is not None and label < 0:
         raise UsageError(f"--label: {label} is not an output", remedy="outputs count from 0")
-    outputs = Outputs({"--json": json, "--witness": witness})
+    outputs = Outputs({"--json": json, "--witness": witness, "--picture": check_picture(picture)})
     outputs.check((model, question.image))
-    chosen, form = read_targets(targets), form_of(witness)
-    asked: dict[str, Any] = {"model": model, "question": question, "label": label, "targets": chosen, "form": form}
-    work = functools.partial(_work, largest=largest, engine=engine, **asked)
+    forms = (form_of(witness), *(["picture"] if picture is not None else []))
+    asked: dict[str, Any] = {"model": model, "question": question, "label": label, "forms": forms}
+    work = functools.partial(_work, largest=largest, engine=engine, targets=read_targets(targets), **asked)
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
     with contextlib.closing(run.display):
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
@@ -114,27 +126,24 @@ def robust(
 
 
 def read_question(
-    image: str, eps: str, norm: str, mean: str | None, std: str | None, clip: str | None, *, named: bool = True
+    image: str, eps: str, norm: str, clip: str | None, pixels: Preprocessing, *, named: bool = True
 ) -> Question:
     """Read what is asked about an image; named: whether its name must say that it is one."""
     path = options.existing(image) if not image.lower().endswith(".gz") else image
-    if named and not path.lower().endswith((".png", ".npy")):
-        raise UsageError("not an image by its name", file=image, remedy="give a .png or an .npy file")
+    if named and not path.lower().endswith((*PICTURES, ".npy")):
+        raise UsageError("not an image by its name", file=image, remedy="give a .png, a .jpg or an .npy file")
     radius = options.number("--eps", eps)
     if radius < 0:
         raise UsageError(f"--eps: {eps} is negative", remedy="give 0 or more, as 2/255")
     if norm not in NORMS:
         raise UsageError(f"--norm: unknown norm {norm!r}", remedy="use inf, 2 or 1")
-    if path.lower().endswith(".npy") and (mean or std):
+    if path.lower().endswith(".npy") and pixels.is_given:
         raise UsageError(
-            "--mean and --std go with a .png; an .npy is the network's own input",
+            "--preprocess, --mean, --std and --resize go with a picture; an .npy is the network's own input",
             file=image,
-            remedy="leave them out, or give a .png",
+            remedy="leave them out, or give a .png or .jpg",
         )
-    scales = options.numbers("--std", std) if std else None
-    if scales and min(scales) <= 0:
-        raise UsageError(f"--std: {std} is not positive", remedy="give positive numbers")
-    return Question(path, radius, norm, options.numbers("--mean", mean) if mean else None, scales, read_clip(clip))
+    return Question(path, radius, norm, pixels.mean, pixels.std, read_clip(clip), pixels.resize)
 
 
 def read_clip(text: str | None) -> tuple[Fraction, Fraction] | None:
@@ -168,11 +177,12 @@ class _Run:
 
     engine: options.Engine
     question: Question
-    label: int
+    label: int | None  # None until the network has said it
     display: Display
     largest: bool
     targets: list[int] = field(default_factory=list)
     predicted: int | None = None
+    notes: Sequence[str] = ()  # what was done to the image
     rows: dict[int | Fraction, Row] = field(default_factory=dict)
 
     def event(self, event: Any) -> None:
@@ -182,6 +192,7 @@ class _Run:
             self.display.update(event)
         else:
             self.targets, self.predicted = event["targets"], event["predicted"]
+            self.label, self.notes = event["label"], event["notes"]
 
     @property
     def at_eps(self) -> list[Row]:
@@ -209,8 +220,8 @@ class _Run:
     def answer(self, outcome: Outcome) -> Answer:
         """Make one answer of all, with the device that was really used and the counterexample to keep."""
         last = self.at_eps[-1].answer if self.rows else Answer(Record(), self.engine.device)
-        file, note = (self.broken.answer.saved, self.broken.answer.note) if self.broken else (None, "")
-        return Answer(self.record(outcome), last.device, file, note, last.accelerator)
+        broken = Answer(Record(), "") if self.broken is None else self.broken.answer
+        return Answer(self.record(outcome), last.device, broken.saved, broken.note, last.accelerator, seen=broken.seen)
 
     def record(self, outcome: Outcome) -> Record:
         expected = 1 if self.largest else len(self.targets)
@@ -221,7 +232,7 @@ class _Run:
         wrong = next((row.record.contradiction for row in self.rows.values() if row.record.contradiction), None)
         certified, broken = self.radii().values()
         if wrong is None and certified is not None and broken is not None and certified >= broken:
-            what = f"certified up to eps = {_decimal(certified)}, yet broken at {_decimal(broken)}"
+            what = f"certified up to eps = {shown_radius(certified)}, yet broken at {shown_radius(broken)}"
             wrong = {"what": what, "saved": ""}
         if wrong is not None:
             return record.undecided("unknown", CONTRADICTION).but(contradiction=wrong)
@@ -235,6 +246,7 @@ class _Run:
     def rows_json(self) -> dict[str, Any]:
         """Make what --json has beyond one verdict."""
         rows = [_row_json("eps" if self.largest else "target", row) for row in self.rows.values()]
+        seen = None if self.broken is None else self.broken.answer.seen
         return {
             "label": self.label,
             "predicted": self.predicted,
@@ -243,11 +255,14 @@ class _Run:
             "targets": [] if self.largest else rows,
             "probes": rows if self.largest else [],
             **{key: None if eps is None else float(eps) for key, eps in self.radii().items()},
+            "counterexample": None if seen is None else seen.to_dict(),
         }
 
     def machine_lines(self, record: Record) -> str:
         if self.largest:
-            return "\n".join([record.verdict, *(f"{key} {_decimal(eps)}" for key, eps in self.radii().items())]) + "\n"
+            return (
+                "\n".join([record.verdict, *(f"{key} {shown_radius(eps)}" for key, eps in self.radii().items())]) + "\n"
+            )
         broken = self.broken
         return f"{record.verdict}\n" + (broken.record.text if broken and record.verdict == "sat" else "")
 
@@ -259,18 +274,25 @@ class _Run:
             self.show(found, saved)
 
     def show(self, found: Answer, saved: str | None) -> None:
+        for note in self.notes:
+            print_err(f"note: {note}")
         if self.predicted is not None and self.predicted != self.label:
-            print_err(f"warning: the network reads {self.question.image} as {self.predicted}, not {self.label}")
+            missing = self.question.mean is None and self.question.std is None and not self.question.is_array
+            hint = f"; {NORMALISED}" if missing else ""
+            print_err(f"warning: the network reads {self.question.image} as {self.predicted}, not {self.label}{hint}")
         if self.rows:
             _table(self.rows.values(), self.largest)
         record, note = found.record, found.note
         if not self.largest or record.reason == CONTRADICTION:
-            print_err(summary(record, method=self.engine.method, device=found.device, saved=saved))
+            shown = found.seen if record.verdict == "sat" else None
+            print_err(summary(record, method=self.engine.method, device=found.device, saved=saved, seen=shown))
             if note:
                 print_err(f"  note: {note}")
             return
-        certified, broken = map(_decimal, self.radii().values())
+        certified, broken = map(shown_radius, self.radii().values())
         print_err(f"LARGEST: certified up to eps = {certified}; smallest broken: {broken}")
+        if found.seen is not None:
+            print_err(f"  there it is {found.seen.words}")
         if saved:
             print_err(f"  counterexample saved to {saved}" + (f" ({note})" if note else ""))
         if record.reason:
@@ -313,29 +335,25 @@ def _row_json(name: str, row: Row) -> dict[str, Any]:
     }
 
 
-def _decimal(eps: int | Fraction | None) -> str:
-    """Write a radius as a decimal where that is exact, else as a fraction; "none" for None."""
-    if eps is None:
-        return "none"
-    text = f"{float(eps):.10g}"
-    return text if Fraction(text) == eps else str(eps)
-
-
 def _table(rows: Iterable[Row], largest: bool) -> None:
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in ("eps" if largest else "target", "verdict", "lower bound", "domains", "seconds"):
-        table.add_column(name, justify="left" if name == "verdict" else "right")
-    for row in rows:
-        lower, (word, colour) = row.record.lower_bound, SHORT[row.record.verdict]
-        table.add_row(
-            _decimal(row.key),
-            f"[{colour}]{word}[/]",
-            "" if lower is None else f"{lower:.5g}",
+    columns = [
+        Column("eps" if largest else "target", right=True),
+        Column("verdict"),
+        Column("lower bound", 1, right=True),
+        Column("domains", 2, right=True),
+        Column("seconds", 3, right=True),
+    ]
+    cells = [
+        (
+            shown_radius(row.key),
+            "[{1}]{0}[/]".format(*SHORT[row.record.verdict]),
+            "" if row.record.lower_bound is None else f"{row.record.lower_bound:.5g}",
             str(row.record.domains),
             f"{row.seconds:.2f}",
         )
-    Console(stderr=True).print(table)
+        for row in rows
+    ]
+    console = Console(stderr=True)
+    console.print(fitting_table(columns, cells, console.width))

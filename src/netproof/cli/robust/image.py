@@ -1,6 +1,6 @@
 """An image and a radius as an input region. Pixels are exact fractions throughout.
 
-A PNG is perturbed in pixel space, clipped to [0, 1], and then normalised as (pixel − mean) / std; an .npy is
+A picture is perturbed in pixel space, clipped to [0, 1], and then normalised as (pixel − mean) / std; an .npy is
 the network's own input.
 """
 
@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netproof.cli.robust.files import read_picture
 from netproof.cli.show.witness_file import Layout
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
     from netproof.cli.robust.question import Question
     from netproof.problem.specs import InputRegion
-
-DEPTHS = {"1": 255, "L": 255, "P": 255, "RGB": 255, "I;16": 65535}  # mode of a PNG: its value for white
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,7 @@ class Centre:
     mean: tuple[Fraction, ...]
     std: tuple[Fraction, ...]
     layout: Layout | None = None  # of the picture that it was read from
+    notes: tuple[str, ...] = ()  # what was done to that
 
     def pixels(self, values: np.ndarray) -> np.ndarray:
         """Turn inputs of the network back into pixels."""
@@ -62,14 +62,15 @@ def read_centre(question: Question, shape: tuple[int, ...]) -> Centre:
     if question.is_array:
         values = _read_array(question.image, shape)
         return Centre(values, np.zeros(shape, dtype=int), (Fraction(0),), (Fraction(1),))
-    pixels, white = _read_png(question.image)
+    picture = read_picture(question.image, shape, resize=question.resize)
+    pixels = picture.pixels
     values, channels, first = _arrange(question.image, pixels, shape)
     count = 1 if pixels.ndim == 2 else 3
     mean = _per_channel("--mean", question.mean or (Fraction(0),), count)
     std = _per_channel("--std", question.std or (Fraction(1),), count)
     height, width = pixels.shape[:2]
-    exact = _each(lambda pixel: Fraction(int(pixel), white), values)
-    return Centre(exact, channels, mean, std, Layout(height, width, count, first))
+    exact = _each(lambda pixel: Fraction(int(pixel), picture.white), values)
+    return Centre(exact, channels, mean, std, Layout(height, width, count, first), picture.notes)
 
 
 def region(question: Question, centre: Centre) -> InputRegion:
@@ -129,25 +130,6 @@ def _read_array(path: str, shape: tuple[int, ...]) -> np.ndarray:
     return exact.reshape(shape)
 
 
-def _read_png(path: str) -> tuple[np.ndarray, int]:
-    """Read pixels (H, W) or (H, W, 3) as integers, and the value of white."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as image:
-            image.load()
-            mode, transparent = image.mode, "transparency" in image.info
-            if mode in DEPTHS and not transparent:
-                plain = image.convert("L" if mode == "1" else "RGB") if mode in "1P" else image
-                return np.asarray(plain).astype(np.int64), DEPTHS[mode]
-    except (OSError, UnidentifiedImageError, SyntaxError, ValueError) as error:
-        raise UsageError(
-            f"not a readable PNG: {_first_line(error)}", file=path, remedy="save it again as PNG"
-        ) from error
-    what = "transparency" if transparent or mode.endswith("A") else f"colour mode {mode}"
-    raise UsageError(f"{what} is not supported", file=path, remedy="save it as plain grey or RGB")
-
-
 def _arrange(path: str, pixels: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, bool]:
     """Put pixels and their channels into the network's shape, grey, or RGB with channels first (True) or last."""
     body = _without_ones(*shape)
@@ -168,7 +150,7 @@ def _arrange(path: str, pixels: np.ndarray, shape: tuple[int, ...]) -> tuple[np.
     raise UsageError(
         f"{have} does not fit the network's input {list(shape)}",
         file=path,
-        remedy="scale or convert the image, or save the network's own input as .npy",
+        remedy="--resize scales it; or save the network's own input as .npy",
     )
 
 

@@ -8,6 +8,8 @@ from fractions import Fraction
 from netproof.cli.show.answer import Answer
 from netproof.run.record import Record
 
+PICTURES = (".png", ".jpg", ".jpeg")  # how names of picture files end
+
 
 @dataclass(frozen=True)
 class Question:
@@ -19,6 +21,7 @@ class Question:
     mean: tuple[Fraction, ...] | None = None
     std: tuple[Fraction, ...] | None = None
     clip: tuple[Fraction, Fraction] | None = None
+    resize: bool = False
 
     @property
     def is_array(self) -> bool:
@@ -36,3 +39,11 @@ class Row:
     @property
     def record(self) -> Record:
         return self.answer.record
+
+
+def shown_radius(eps: int | Fraction | None) -> str:
+    """Write a radius as a decimal where that is exact, else as a fraction; "none" for None."""
+    if eps is None:
+        return "none"
+    text = f"{float(eps):.10g}"
+    return text if Fraction(text) == eps else str(eps)

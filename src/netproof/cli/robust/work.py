@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import time
 from collections.abc import Sequence
 from fractions import Fraction
@@ -14,14 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from netproof.cli.options import Engine
 from netproof.cli.robust.image import Centre, read_centre, region
-from netproof.cli.robust.question import Question, Row
+from netproof.cli.robust.question import Question, Row, shown_radius
 from netproof.cli.show.answer import reply
+from netproof.cli.show.seen import Viewer
 from netproof.cli.show.witness_file import Saver, image_layout
 from netproof.dataset.bracket import close_in
 from netproof.errors import UsageError
 from netproof.workers.worker import Job
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from netproof.model.network import Network
 
 
@@ -36,10 +40,15 @@ class Asker:
     label: int
     engine: Engine
     saver: Saver
+    viewer: Viewer
 
     @property
     def outputs(self) -> int:
         return math.prod(self.network.output_shape)
+
+    def _viewer(self, eps: Fraction) -> Viewer:
+        title = f"{os.path.basename(self.question.image)}: broken within eps = {shown_radius(eps)}"
+        return dataclasses.replace(self.viewer, title=title, label=self.label)
 
     def ask(self, key: int | Fraction, eps: Fraction, targets: Sequence[int], seconds: float | None) -> Row:
         """Ask about all `targets` at once; `key` is what the row is about."""
@@ -56,7 +65,7 @@ class Asker:
             deadline=self.job.part(seconds),
             progress=self.job.teller(title=f"target {key}" if isinstance(key, int) else f"eps {float(key):.4g}"),
         )
-        return Row(key, reply(verdict, self.engine, self.saver), time.monotonic() - began)
+        return Row(key, reply(verdict, self.engine, self.saver, self._viewer(eps)), time.monotonic() - began)
 
     def attack(self, eps: Fraction, targets: Sequence[int], seconds: float | None) -> Row:
         """Look for a counterexample within a radius, and prove nothing."""
@@ -69,32 +78,53 @@ class Asker:
         deadline = self.job.part(seconds if seconds is not None and math.isfinite(seconds) else None)
         engine = {name: getattr(self.engine, name) for name in ("device", "threads", "seed", "outputs")}
         verdict = api.attack(self.network, asked, deadline=deadline, **engine)
-        return Row(eps, reply(verdict, self.engine, self.saver), time.monotonic() - began)
+        return Row(eps, reply(verdict, self.engine, self.saver, self._viewer(eps)), time.monotonic() - began)
 
 
 def open_question(
-    job: Job, *, model: str, question: Question, label: int, targets: Sequence[int] | None, engine: Engine, form: str
+    job: Job,
+    *,
+    model: str,
+    question: Question,
+    label: int | None,
+    targets: Sequence[int] | None,
+    engine: Engine,
+    forms: Sequence[str],
 ) -> tuple[Asker, list[int], int]:
     """Load network and image and check that they fit.
 
-    Return also the targets and what the network says of the image itself, which are told at once.
+    Return also the targets and what the network says of the image itself, which are told at once. Without a label it
+    is the latter. forms: how a counterexample is to be written.
     """
     from netproof.model.load import load_network
 
     network = load_network(model, outputs=engine.outputs)
     centre = read_centre(question, tuple(network.input_shape))
-    layout = centre.layout or image_layout(network.input_shape, model) if form == "png" else None
-    asker = Asker(job, network, question, centre, label, engine, Saver(form, layout, centre.pixels))
+    scores = network.replay(centre.as_input()).reshape(-1)
+    predicted = int(scores.argmax())
+    label = predicted if label is None else label
+    saver, viewer = _shown(network, model, centre, scores, forms)
+    asker = Asker(job, network, question, centre, label, engine, saver, viewer)
     if not 0 <= label < asker.outputs:
         raise UsageError(
             f"--label: {label} is not an output of this network",
             file=model,
             remedy=f"choose 0 to {asker.outputs - 1}",
         )
-    predicted = int(network.replay(centre.as_input()).reshape(-1).argmax())
     others = rivals(asker, targets)
-    job.tell({"targets": others, "predicted": predicted})
+    job.tell({"targets": others, "predicted": predicted, "label": label, "notes": centre.notes})
     return asker, others, predicted
+
+
+def _shown(
+    network: Network, model: str, centre: Centre, scores: np.ndarray, forms: Sequence[str]
+) -> tuple[Saver, Viewer]:
+    """Make what writes a counterexample and what looks at it; UsageError where it is to be drawn and is no image."""
+    option = {"png": "--witness", "picture": "--picture"}
+    drawn = [option[form] for form in forms if form in option]
+    layout = centre.layout or image_layout(network.input_shape, model, drawn[0]) if drawn else None
+    picture = layout.picture if layout is not None and "picture" in forms else None
+    return Saver(forms[0], layout, centre.pixels), Viewer(centre.as_input(), scores, centre.pixels, picture)
 
 
 def rivals(asker: Asker, targets: Sequence[int] | None) -> list[int]:

@@ -11,10 +11,12 @@ from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED
 from netproof.cli.options import Engine
 from netproof.cli.process.supervisor import Ending, Outcome
 from netproof.cli.show.output import Hashes, Outputs, to_json
+from netproof.cli.show.seen import Seen, Viewer
 from netproof.cli.show.witness_file import Saver, serialised
 from netproof.core.machine.versions import accelerator, versions
 from netproof.core.reasons import CONTRADICTION
 from netproof.run.record import Record
+from netproof.run.schema import VERSION
 
 if TYPE_CHECKING:
     from netproof.core.verdict import Verdict
@@ -30,22 +32,30 @@ class Answer:
     note: str = ""
     accelerator: Mapping[str, str | None] = field(default_factory=dict)
     tensors: Mapping[str, bytes] = field(default_factory=dict)  # of the witness, by file, where they are asked for
+    seen: Seen | None = None  # the witness as people see it
 
     @property
     def saved(self) -> str | bytes | None:
         """Return the content of the file that --witness names; None where there is no witness."""
         return self.file or self.record.text or None
 
+    @property
+    def witness(self) -> str:
+        """Return the witness as stdout has it; empty where there is none."""
+        return self.record.text
 
-def reply(verdict: Verdict, engine: Engine, saver: Saver) -> Answer:
+
+def reply(verdict: Verdict, engine: Engine, saver: Saver, viewer: Viewer | None = None) -> Answer:
     """Make what the worker sends back: plain values, and the witness as a file where it is not to be text."""
     device, file, notes = used_device(engine.device), None, [""]
     tensors: dict[str, bytes] = {}
+    seen = None if viewer is None or verdict.witness is None else viewer.see(verdict.witness)
     if verdict.witness is not None:
         file, about = saver.content(verdict.witness.given)
         notes = [verdict.witness.note, about]
         tensors = serialised(verdict.witness) if saver.serialise else {}
-    return Answer(Record.of(verdict), device, file, "; ".join(filter(None, notes)), accelerator(device), tensors)
+    note = "; ".join(filter(None, notes))
+    return Answer(Record.of(verdict), device, file, note, accelerator(device), tensors, seen)
 
 
 def used_device(asked: str) -> str:
@@ -66,12 +76,19 @@ def deliver(
     hashes: Hashes | None = None,
     **more: Any,
 ) -> str | None:
-    """Write the files, then `text` to stdout; return the path of the witness, where it was written."""
+    """Write the files, then `text` to stdout; return the path of the witness, where it was written.
+
+    A terminal is not filled with the numbers of a witness: the summary says how to get them.
+    """
     contents: dict[str, str | bytes | None] = {"--results-file": text, "--witness": found.saved}
+    contents["--picture"] = None if found.seen is None else found.seen.picture
     outputs.add_files(found.tensors)
     if outputs.paths["--json"] is not None:
         contents["--json"] = to_json({**document(found, engine, asked, hashes or Hashes(asked)), **more})
-    return outputs.paths["--witness"] if "--witness" in outputs.deliver(contents, text) else None
+    written = outputs.deliver(contents, text.removesuffix(found.witness) if sys.stdout.isatty() else text)
+    return (
+        " and ".join(str(outputs.paths[option]) for option in ("--witness", "--picture") if option in written) or None
+    )
 
 
 def document(found: Answer, engine: Engine, asked: tuple[str, ...], hashes: Hashes) -> dict[str, Any]:
@@ -81,13 +98,13 @@ def document(found: Answer, engine: Engine, asked: tuple[str, ...], hashes: Hash
     del plain["text"]
     model, spec, *others = asked
     return {
+        "schema": VERSION,
         **plain,
         **({CONTRADICTION: wrong} if wrong else {}),
         "method": engine.method,
         "device": found.device,
         "seed": engine.seed,
         "witness": witness,
-        "certificate": None,
         "model": {**hashes.of(model), "external": hashes.external},
         **({"other_models": [hashes.of(other) for other in others]} if others else {}),
         "property": hashes.of(spec),

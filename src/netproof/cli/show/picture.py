@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import io
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 PANEL = 280  # pixels per side of each panel
 GAP, MARGIN, HEAD, FOOT = 28, 28, 92, 74
-INK, FAINT, GOOD, BAD = (24, 28, 36), (112, 118, 130), (22, 122, 62), (190, 32, 38)
+INK, FAINT, GOOD, BAD, FRAME = (24, 28, 36), (84, 90, 102), (22, 122, 62), (190, 32, 38), (200, 204, 212)
 LESS, MORE = np.array([33, 102, 172.0]), np.array([178, 24, 43.0])  # darker, brighter
+HALF_STEP = 1 / 510  # half of one of the 255 steps of grey: rounding may lead as far out of [0, 1]
 
 
 def draw_counterexample(
-    path: Path,
     *,
     title: str,
     original: np.ndarray,
@@ -22,55 +22,89 @@ def draw_counterexample(
     scores: np.ndarray,
     broken_scores: np.ndarray,
     label: int,
-) -> None:
-    """Draw a counterexample of grey images (H, W) in [0, 1]; scores (output,) before and after."""
-    width = 2 * MARGIN + 3 * PANEL + 2 * GAP
-    canvas = Image.new("RGB", (width, HEAD + PANEL + FOOT), "white")
-    pen = ImageDraw.Draw(canvas)
-    pen.text((MARGIN, 16), title, fill=INK, font=_font(20))
+    start: str = "original",
+) -> bytes:
+    """Draw a counterexample of images (H, W) or (H, W, 3) as PNG; scores (output,) before and after.
 
+    start: what the first of them is. Values in [0, 1] keep their meaning; others are stretched, both images alike.
+    """
+    canvas = Image.new("RGB", (2 * MARGIN + 3 * PANEL + 2 * GAP, HEAD + PANEL + FOOT), "white")
+    pen = ImageDraw.Draw(canvas)
+    pen.text((MARGIN, 16), _fitting(pen, title, canvas.width - 2 * MARGIN, 20), fill=INK, font=_font(20))
+    low, high = _range(original, broken)
     change = broken - original
     panels = (
-        ("original", _grey(original), scores),
-        ("counterexample", _grey(broken), broken_scores),
-        ("difference", _signed(change), None),
+        (start, _shades(original, low, high), _answer(scores, label)),
+        ("counterexample", _shades(broken, low, high), _answer(broken_scores, label)),
+        ("difference", _signed(change), _about(change, low, high)),
     )
-    for index, (name, picture, answer) in enumerate(panels):
+    for index, (name, picture, ((words, colour), more)) in enumerate(panels):
         left = MARGIN + index * (PANEL + GAP)
         canvas.paste(_enlarged(picture), (left, HEAD))
-        pen.rectangle((left - 1, HEAD - 1, left + PANEL, HEAD + PANEL), outline=(200, 204, 212))
+        pen.rectangle((left - 1, HEAD - 1, left + PANEL, HEAD + PANEL), outline=FRAME)
         pen.text((left, HEAD - 34), name, fill=FAINT, font=_font(18))
         below = HEAD + PANEL + 10
-        if answer is None:
-            largest = float(np.abs(change).max(initial=0.0))
-            pen.text((left, below), f"at most {largest:.3g} per pixel", fill=INK, font=_font(20))
-            pen.text((left, below + 30), "red brighter, blue darker", fill=FAINT, font=_font(15))
-        else:
-            seen = int(answer.argmax())
-            pen.text((left, below), f"read as {seen}", fill=GOOD if seen == label else BAD, font=_font(22))
-            pen.text((left, below + 30), _top(answer), fill=FAINT, font=_font(15))
-    canvas.save(path)
+        pen.text((left, below), _fitting(pen, words, PANEL, 22), fill=colour, font=_font(22))
+        pen.text((left, below + 32), _fitting(pen, more, PANEL, 15), fill=FAINT, font=_font(15))
+    buffer = io.BytesIO()
+    canvas.save(buffer, format="PNG")
+    return buffer.getvalue()
 
 
-def _top(scores: np.ndarray) -> str:
-    best = np.argsort(scores)[::-1][:2]
-    return "scores " + ", ".join(f"{i}: {scores[i]:.3f}" for i in best)
+def _answer(scores: np.ndarray, label: int) -> tuple[tuple[str, tuple[int, int, int]], str]:
+    """Say what is read, in green where it is the label, and the two best scores."""
+    if scores.size < 2:
+        return (f"output {scores.reshape(-1)[0]:.4g}", INK), ""
+    best = np.argsort(scores, kind="stable")[::-1][:2]
+    seen = int(scores.argmax())
+    words = "scores " + ", ".join(f"{i}: {scores[i]:.3f}" for i in best)
+    return (f"read as {seen}", GOOD if seen == label else BAD), words
 
 
-def _grey(image: np.ndarray) -> Image.Image:
-    return Image.fromarray(np.rint(image.clip(0, 1) * 255).astype(np.uint8)).convert("RGB")
+def _about(change: np.ndarray, low: float, high: float) -> tuple[tuple[str, tuple[int, int, int]], str]:
+    """Say how much is changed, and what the colours mean."""
+    largest = float(np.abs(change).max(initial=0.0))
+    colours = "grey where nothing changed" if change.ndim == 3 else "red brighter, blue darker"
+    stretched = "" if (low, high) == (0.0, 1.0) else f"; {low:.3g} to {high:.3g}"
+    return (f"at most {largest:.3g} per pixel", INK), colours + stretched
+
+
+def _range(*images: np.ndarray) -> tuple[float, float]:
+    low, high = min(float(image.min()) for image in images), max(float(image.max()) for image in images)
+    return (0.0, 1.0) if low >= -HALF_STEP and high <= 1 + HALF_STEP else (low, high)
+
+
+def _shades(image: np.ndarray, low: float, high: float) -> Image.Image:
+    scaled = ((image.astype(np.float64) - low) / ((high - low) or 1.0)).clip(0, 1)
+    return Image.fromarray(np.rint(scaled * 255).astype(np.uint8)).convert("RGB")
 
 
 def _signed(change: np.ndarray) -> Image.Image:
-    """Colour a change: white where nothing changed, full colour at the largest change."""
+    """Colour a change, strongest at the largest: of grey images on white, of colours about middle grey."""
     scale = float(np.abs(change).max(initial=0.0)) or 1.0
+    if change.ndim == 3:
+        return _shades(change, -scale, scale)
     share = (np.abs(change) / scale)[..., None]
     colour = np.where(change[..., None] > 0, MORE, LESS)
     return Image.fromarray(np.rint(255 * (1 - share) + colour * share).astype(np.uint8))
 
 
 def _enlarged(picture: Image.Image) -> Image.Image:
-    return picture.resize((PANEL, PANEL), Image.Resampling.NEAREST)
+    """Fit a picture into a panel: small ones keep sharp pixels."""
+    scale = PANEL / max(picture.size)
+    size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
+    fitted = picture.resize(size, Image.Resampling.NEAREST if scale >= 1 else Image.Resampling.LANCZOS)
+    panel = Image.new("RGB", (PANEL, PANEL), FRAME)
+    panel.paste(fitted, ((PANEL - size[0]) // 2, (PANEL - size[1]) // 2))
+    return panel
+
+
+def _fitting(pen: ImageDraw.ImageDraw, text: str, width: int, size: int) -> str:
+    """Cut a text that is too wide, in its middle."""
+    while pen.textlength(text, font=_font(size)) > width and len(text) > 8:
+        half = (len(text) - 2) // 2
+        text = f"{text[: half - 1]}…{text[-half + 1 :]}"
+    return text
 
 
 def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:

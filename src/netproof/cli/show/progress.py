@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import os
 import sys
 import time
@@ -10,21 +9,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from netproof.cli.show.output import print_err
+from netproof.core.shown.line import Pace, fitting_line
 
 if TYPE_CHECKING:
     from rich.live import Live
 
 PLAIN_EVERY = 5.0  # seconds between two plain lines
-RATED = 30  # messages over which domains per second are counted: about ten come per second
-
-PHASES = {
-    "load": "reading",
-    "attack": "looking for a counterexample",
-    "root": "bounding",
-    "search": "branching",
-    "leaf": "deciding leaves",
-    "confirm": "confirming",
-}
 
 
 class Display:
@@ -39,16 +29,13 @@ class Display:
         self._terminal = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self._quiet = quiet
         self._plain_at = started + PLAIN_EVERY
-        self._counts: collections.deque[tuple[float, int]] = collections.deque(maxlen=RATED)  # when, and domains
+        self._pace = Pace(started)
 
     def update(self, event: Mapping[str, Any]) -> None:
         """Take in a worker's progress, and the title of what it does."""
         self._title = event.get("title", "")
         self._latest = event["progress"]
-        domains = self._latest.get("domains") or 0
-        if self._counts and domains < self._counts[-1][1]:
-            self._counts.clear()  # another problem began to count
-        self._counts.append((time.monotonic(), domains))
+        self._pace.note(self._latest)
 
     @property
     def latest(self) -> Mapping[str, Any]:
@@ -70,27 +57,10 @@ class Display:
             self._live.stop()
             self._live = None
 
-    def line(self) -> str:
-        """Make the line, such as `branching: bound -0.012, 1240 domains (800/s), 12.1 s, 47.9 s left`."""
-        now, latest = time.monotonic(), self._latest
-        parts = []
-        if latest.get("lower_bound") is not None:
-            parts.append(f"bound {latest['lower_bound']:.4g}")
-        if latest.get("domains"):
-            parts.append(f"{latest['domains']} domains ({self._rate():.0f}/s)")
-        parts.append(f"{now - self._started:.1f} s")
-        if self._timeout is not None:
-            parts.append(f"{max(0.0, self._started + self._timeout - now):.1f} s left")
-        phase = PHASES.get(latest["phase"], latest["phase"])
-        if (latest.get("problems") or 1) > 1:
-            phase += f" {latest['problem'] + 1} of {latest['problems']}"
-        title = f"{self._title}: " if self._title else ""
-        return f"{title}{phase}: " + ", ".join(parts)
-
-    def _rate(self) -> float:
-        """Return the domains per second over the last few seconds."""
-        (since, fewer), (now, more) = self._counts[0], self._counts[-1]
-        return (more - fewer) / (now - since) if now > since else 0.0
+    def line(self, width: int | None = None) -> str:
+        """Make the line, no wider than that where it can be."""
+        ends = None if self._timeout is None else self._started + self._timeout
+        return fitting_line(self._pace.parts(self._latest, self._title, ends), width)
 
     def _draw(self) -> None:
         if self._live is None:
@@ -101,6 +71,6 @@ class Display:
             self._live.start()
         from rich.text import Text
 
-        head, _, rest = self.line().partition(": ")
-        text = Text.assemble((head, "bold cyan"), ": ", rest, no_wrap=True, overflow="ellipsis")
+        head, mark, rest = self.line(self._live.console.width).partition(" · ")
+        text = Text.assemble((head, "bold cyan"), mark, rest, overflow="fold")
         self._live.update(text, refresh=True)

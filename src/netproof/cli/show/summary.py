@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 from netproof.core.reasons import CONTRADICTION, CONTRADICTORY, EMPTY, INTERRUPTED
 from netproof.run.record import Record
+
+if TYPE_CHECKING:
+    from netproof.cli.show.seen import Seen
 
 # By verdict, the word that a table shows and its colour.
 SHORT = {
@@ -14,7 +20,8 @@ SHORT = {
 }
 
 
-def summary(record: Record, *, method: str, device: str, saved: str | None = None) -> str:
+def summary(record: Record, *, method: str, device: str, saved: str | None = None, seen: Seen | None = None) -> str:
+    """Say a verdict, what it means, and what it took; of a counterexample also how it looks."""
     verdict, reason = record.verdict, record.reason
     if verdict == "unsat":
         if reason in (EMPTY, CONTRADICTORY):
@@ -25,6 +32,8 @@ def summary(record: Record, *, method: str, device: str, saved: str | None = Non
     elif verdict == "sat":
         where = f"counterexample saved to {saved}" if saved else "counterexample found and replayed"
         head = f"BROKEN: {where}" + (f" ({reason})" if reason else "")
+        head += f"\n  {seen.words}" if seen is not None else ""
+        head += "" if saved or not sys.stdout.isatty() else "\n  --witness FILE saves it, and a pipe gets it"
     elif record.contradiction is not None and reason == CONTRADICTION:
         kept = record.contradiction["saved"]
         where = f" with the folder {kept}" if kept else " (the case could not be saved)"
@@ -46,7 +55,7 @@ def figures(record: Record, *, method: str, device: str) -> str:
 def advice(record: Record, method: str, device: str) -> str:
     """Say what to try next."""
     if record.reason == INTERRUPTED:
-        return "run it again to go on to an answer"
+        return "run it again, from the start, for an answer"
     tries = []
     if "memory" in record.reason:
         tries.append("a smaller batch (--set batch=N) or more memory")

@@ -63,12 +63,14 @@ def layout_of(shape: Sequence[int]) -> Layout | None:
     return None
 
 
-def image_layout(shape: Sequence[int], model: str) -> Layout:
-    """Find the layout as `layout_of` does, where a picture was asked for; UsageError if it is no image."""
+def image_layout(shape: Sequence[int], model: str, option: str = "--witness") -> Layout:
+    """Find the layout as `layout_of` does, where an option asks for a picture; UsageError if it is no image."""
     found = layout_of(shape)
     if found is None:
         raise UsageError(
-            f"its input {list(shape)} is no image, so --witness cannot draw it", file=model, remedy="use .npy or .txt"
+            f"its input {list(shape)} is no image, so {option} cannot draw it",
+            file=model,
+            remedy="use .npy or .txt" if option == "--witness" else "leave it out, or save --witness as .npy or .txt",
         )
     return found
 

@@ -27,6 +27,7 @@ from netproof.model.nonlinear import Relu
 from netproof.model.onnx.elements import ZEROS, Held, all_held, held_by, is_real, kind_of, result_elements
 from netproof.model.onnx.file import OnnxFile, read_tensor
 from netproof.model.ops import Affine, Input, Nonlinear, Op
+from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 
 
@@ -45,6 +46,13 @@ Value = Constant | Ref
 def element_of(value: Value) -> int:
     """Return the file's type of a value."""
     return value.element if isinstance(value, Ref) else kind_of(value)
+
+
+def as_number(value: Value) -> Value:
+    """Return a constant of integers or truth values as the floats that they are; anything else as it is."""
+    if isinstance(value, Constant) and not value.is_float:
+        return constant.constant(value.value.astype(np.float64))
+    return value
 
 
 TOO_LARGE = f"layers and folded constants may come to {LARGEST} numbers"

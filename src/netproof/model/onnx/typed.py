@@ -11,14 +11,12 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import torch
 from onnx import TensorProto
 
-from netproof.model.onnx.context import CONVERTERS, Context, Ref, Value, element_of
+from netproof.model.onnx.context import CONVERTERS, Context, Ref, Value, as_number, element_of
 from netproof.model.onnx.elements import TRUTHS, Held, Span, all_held, is_real, spanned
 from netproof.model.onnx.file import FLOATS, INTEGERS, type_name
-from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
 
 _MOVES = {
@@ -53,7 +51,8 @@ def converted(c: Context) -> list[Value]:
     held = None
     if not is_real(types[0]) and (c.op in _SPANS or c.op == "Where"):
         held = _of_integers(c, types[0])
-        c = c.with_inputs([_as_number(c, value) for value in c.inputs])
+        # exactly: their spans say that floats hold them
+        c = c.with_inputs([None if value is None else as_number(value) for value in c.inputs])
     found = CONVERTERS[c.op](c)
     results: list[Value] = [found] if isinstance(found, Constant | Ref) else list(found)
     named = [_of_type(c, result, element) for result, element in zip(results, c.results, strict=False)]
@@ -84,13 +83,6 @@ def _held(c: Context, value: Value) -> Held:
         return c.held(value)
     ends = (int(value.value.min()), int(value.value.max())) if value.value.size else (0, 0)
     return spanned(*ends) or Held(TensorProto.DOUBLE, whole=True)
-
-
-def _as_number(c: Context, value: Value | None) -> Value | None:
-    """Return a constant of integers as the floats that they are, exactly: its span says that they can be."""
-    if not isinstance(value, Constant) or value.is_float:
-        return value
-    return constant.constant(value.value.astype(np.float64))
 
 
 def _certain(c: Context, position: int) -> int:

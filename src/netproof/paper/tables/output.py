@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from netproof._version import __version__
+from netproof.campaign.names import file_name
 from netproof.errors import UsageError
 from netproof.paper.tables.drawing import Panel, write_panels
 from netproof.report import files
@@ -50,7 +51,7 @@ class Output:
 
     def path(self, more: str = "") -> Path:
         """Return FOLDER/NAME or FOLDER/NAME-MORE, without a suffix."""
-        return self.folder / (f"{self.name}-{files.file_name(more)}" if more else self.name)
+        return self.folder / (f"{self.name}-{file_name(more)}" if more else self.name)
 
     def kept(self, *asked: Any) -> Path:
         """Return where the answer to one question is kept, so that a rerun goes on from there; by version, too."""

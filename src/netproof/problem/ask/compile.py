@@ -54,6 +54,7 @@ def _of_sets(condition: Condition, regions: Sequence[InputRegion], cases: int) -
         derived=built.derived,
         interface=None if plain else space.interface(built.place),
         vacuous=built.vacuous,
+        spare=built.normal.spare,
     )
 
 
@@ -69,7 +70,15 @@ def _of_image(condition: Condition, region: InputRegion) -> Property:
     inputs = len(region.box.lower)
     built = build(inputs, space.size("y"), lambda p, a: [compiler.violation(condition, p, a)], _wrong, join=False)
     disjuncts = built.disjuncts(_unbounded, region.box)
-    return Property(disjuncts, inputs, space.size("y"), derived=built.derived, map=region.map, vacuous=built.vacuous)
+    return Property(
+        disjuncts,
+        inputs,
+        space.size("y"),
+        derived=built.derived,
+        map=region.map,
+        vacuous=built.vacuous,
+        spare=built.normal.spare,
+    )
 
 
 def regions_of(space: Space, region: Any) -> list[InputRegion]:
@@ -125,7 +134,7 @@ def _known(formula: Formula, box: Box) -> list[Formula]:
         elif len(here.direction) == 1 and here.direction[0][0][0] == "x":
             found[here.direction[0][0]] = None
     return [
-        Limit(((atom, 1),), upper, side[atom[1]], strict=False)
+        Limit(((atom, 1),), upper, side[atom[1]], strict=False, scale=None)
         for atom in found
         for upper, side in ((True, box.upper), (False, box.lower))
     ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from netproof.arguments import shown
 from netproof.errors import UsageError
+from netproof.problem.ask.calls import OfNumpy
 from netproof.problem.ask.numbers import brief, together
 from netproof.problem.ask.space import Space, joint
 
@@ -19,11 +20,10 @@ Said = Callable[[], str]
 NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
-class Condition:
+class Condition(OfNumpy):
     """A comparison of expressions, or several conditions joined by & (and) and | (or); ~ is the opposite."""
 
     __slots__ = ("space",)
-    __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, space: Space) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from netproof.arguments import whole
+from netproof.arguments import shown, whole
 from netproof.errors import UsageError
+from netproof.problem.ask.calls import OfNumpy
 from netproof.problem.ask.conditions import Comparison, Condition
 from netproof.problem.ask.numbers import brief, shown_number, together
 from netproof.problem.ask.space import Space, Variable, joint
@@ -16,11 +17,10 @@ from netproof.problem.specs import exact
 MAX_POWER = 64
 
 
-class Symbolic:
+class Symbolic(OfNumpy):
     """What stands for numbers: it has no truth value, and numpy leaves its operators alone."""
 
     __slots__ = ()
-    __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # == makes a condition, so that sets and dictionaries would go wrong
 
     def __bool__(self) -> bool:
@@ -132,9 +132,7 @@ class Expression(Symbolic):
 
     def __truediv__(self, other: Any) -> Any:
         if isinstance(other, Symbolic):
-            raise UsageError(
-                "expressions are divided by numbers only", remedy="multiply both sides of the comparison by the divisor"
-            )
+            return self.__rtruediv__(other)
         divisor = Expression.of(other).constant
         if divisor == 0:
             raise UsageError(f"{brief(self)} is divided by 0", remedy="correct the divisor")
@@ -246,6 +244,11 @@ def minimum(*values: Any) -> Expression:
 
 def _extreme(values: Sequence[Any], largest: bool, word: str, of: Callable[[list[Fraction]], Fraction]) -> Expression:
     if len(values) == 1 and not isinstance(values[0], Expression):
+        if isinstance(values[0], str | bytes | dict | Condition):
+            raise UsageError(
+                f"{word} cannot take {shown(values[0])} alone",
+                remedy=f"give expressions, as netproof.{word}(y[0], y[1])",
+            )
         try:
             values = list(getattr(values[0], "flat", values[0]))
         except TypeError:

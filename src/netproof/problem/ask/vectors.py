@@ -170,7 +170,8 @@ class Vector(Symbolic):
         return self._elementwise(other, lambda a, b: b / a)
 
     def __pow__(self, exponent: Any) -> Any:
-        return self._elementwise(whole(exponent, "an exponent", 0), lambda a, b: a**b)
+        power = whole(exponent, "an exponent", 0)
+        return self._elementwise(0, lambda a, _: a**power)
 
     def __neg__(self) -> Any:
         return self * -1
@@ -250,6 +251,9 @@ class Winner(Symbolic):
 
     def __init__(self, vector: Vector, *, largest: bool) -> None:
         self._vector, self._largest = vector, largest
+        if not vector.size:
+            word = "argmax" if largest else "argmin"
+            raise UsageError(f"{word} of nothing: the vector has no elements", remedy="choose at least two")
 
     def __eq__(self, other: Any) -> Condition:  # type: ignore[override]
         mine, rest = self._apart(other)
@@ -292,12 +296,16 @@ def _shown_index(key: Any) -> str:
 
 
 def _array_of(value: Any) -> NDArray[Any]:
-    """Return a vector, an expression, a number or an array of numbers as an array of objects, exactly."""
+    """Return a vector, an expression, a number or an array of numbers as an array of objects, exactly.
+
+    Numbers are fractions in it, so that what may be divided or multiplied by them is.
+    """
     if isinstance(value, Vector):
         return value._array
     found: NDArray[Any] = np.empty((), dtype=object)
     if isinstance(value, Expression) or (np.ndim(value) == 0 and not hasattr(value, "__len__")):
-        found[()] = Expression.of(value)
+        one = Expression.of(value)
+        found[()] = one if one.terms else one.constant
         return found
     numbers, shape = exact_array(value, "the array")
     found = np.empty(len(numbers), dtype=object)

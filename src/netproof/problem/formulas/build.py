@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from netproof.core.reasons import CONTRADICTORY, EMPTY
@@ -12,7 +12,17 @@ from netproof.problem.formulas.arithmetic import Arithmetic, Linear, Wrong, dire
 from netproof.problem.formulas.boxes import Boxes, Unbounded
 from netproof.problem.formulas.choices import with_encoded_choices
 from netproof.problem.formulas.clauses import Bound, Clause, TooManyClausesError
-from netproof.problem.formulas.normal import FALSE, TRUE, All, Formula, Limit, Normal, Some, normal_form
+from netproof.problem.formulas.normal import (
+    TRUE,
+    All,
+    Formula,
+    Limit,
+    Normal,
+    Some,
+    least,
+    normal_form,
+    spare_of,
+)
 from netproof.problem.formulas.propagate import with_missing_bounds
 from netproof.problem.property import Ball, Box, Disjunct, Row
 
@@ -36,7 +46,7 @@ def compared(difference: Linear, relation: str) -> Formula:
     constant = difference.get(None, Fraction(0))
     if not any(c for atom, c in difference.items() if atom is not None):
         holds = [_holds(constant if upper else -constant, strict) for upper, strict in sides]
-        return TRUE if (any(holds) if one_is_enough else all(holds)) else FALSE
+        return TRUE if (any(holds) if one_is_enough else all(holds)) else Some((), spare=abs(constant))
     factor, direction = direction_of(difference)
     value = -constant / factor
     limits = tuple(Limit(direction, upper == (factor > 0), value, strict, abs(factor)) for upper, strict in sides)
@@ -90,7 +100,8 @@ class Built:
         """Write a limit as a bound of one input, or as a row, with the numbers that were written."""
         if len(limit.direction) == 1 and limit.direction[0][0][0] == "x":
             return Bound(limit.direction[0][0][1], limit.upper, limit.value, limit.strict)
-        factor = limit.scale if limit.upper else -limit.scale
+        scale = Fraction(1) if limit.scale is None else limit.scale
+        factor = scale if limit.upper else -scale
         inputs: dict[int, Fraction] = {}
         coefs: dict[int, Fraction] = {}
         for (kind, index), c in limit.direction:
@@ -122,9 +133,11 @@ def _normal(place: Sequence[int], read: Read, wrong: Wrong) -> tuple[Normal, tup
     try:
         normal = normal_form(All(tuple(formulas)), most=MANY)
     except TooManyClausesError:
+        spare = least(map(spare_of, formulas))
         formulas = with_encoded_choices(formulas, arithmetic)
         try:
             normal = normal_form(All(tuple(formulas)))
+            normal = replace(normal, spare=least([normal.spare, spare]))
         except TooManyClausesError as error:
             raise wrong(f"the disjunctive form is too large: {error}", None, "split the query into several") from error
     return normal, tuple(arithmetic.derived)

@@ -51,7 +51,15 @@ def _as_limit(formula: Formula, arithmetic: Arithmetic) -> Limit:
     value = _value(formula, arithmetic)
     constant = value.pop(None, Fraction(0))
     factor, direction = direction_of(value)
-    return Limit(direction, factor > 0, -constant / factor, bool(_strictness(formula)), abs(factor))
+    # The least scale of all: where each limit fails by m in its own units, it does by m/scale or more as counted here.
+    scale = abs(factor) * min(_scales(formula))
+    return Limit(direction, factor > 0, -constant / factor, bool(_strictness(formula)), scale)
+
+
+def _scales(formula: Formula) -> list[Fraction]:
+    if isinstance(formula, Limit):
+        return [Fraction(1) if formula.scale is None else formula.scale]
+    return [scale for part in formula.parts for scale in _scales(part)]
 
 
 def _value(formula: Formula, arithmetic: Arithmetic) -> Linear:

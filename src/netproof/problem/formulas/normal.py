@@ -2,6 +2,9 @@
 
 What is already known of a form decides alternatives before they are multiplied out: one that contradicts it is dropped,
 one that follows from it settles its disjunction, and a disjunction with one alternative left is no choice.
+
+By how much an alternative that was dropped cannot be is its `spare`, so that a margin can count it: of two limits that
+contradict each other, the largest value of λ·(one's excess) + (1 − λ)·(the other's) that holds at every point.
 """
 
 from __future__ import annotations
@@ -21,14 +24,15 @@ FEW = 1_000  # options among which those that others hold are looked for
 class Limit:
     """direction·v <= value (upper) or >= value; < or > when strict.
 
-    As it was written, it was `scale` times that, which is positive; two limits that differ in it say the same.
+    As it was written, it was `scale` times that, which is positive; two limits that differ in it say the same. Without
+    a scale it is no part of what was written, but known of every input.
     """
 
     direction: Direction
     upper: bool
     value: Fraction
     strict: bool
-    scale: Fraction = field(default=Fraction(1), compare=False)
+    scale: Fraction | None = field(default=Fraction(1), compare=False)
 
     @property
     def key(self) -> Key:
@@ -43,22 +47,42 @@ class All:
 @dataclass(frozen=True, slots=True)
 class Some:
     parts: tuple[Formula, ...]
+    spare: Spare = field(default=None, compare=False)  # of the parts that it has no more
 
 
 def conjunction(parts: Iterable[Formula]) -> Formula:
     """Join parts that must all hold, without those that do anyway."""
     rest = tuple(part for part in parts if part != TRUE)
-    return FALSE if FALSE in rest else rest[0] if len(rest) == 1 else All(rest)
+    impossible = [part.spare for part in rest if isinstance(part, Some) and not part.parts]
+    if impossible:
+        return Some((), None if None in impossible else max(filter(None, impossible), default=Fraction(0)))
+    return rest[0] if len(rest) == 1 else All(rest)
 
 
 def disjunction(parts: Iterable[Formula]) -> Formula:
     """Join parts of which one must hold, without those that cannot."""
-    rest = tuple(part for part in parts if part != FALSE)
-    return TRUE if TRUE in rest else rest[0] if len(rest) == 1 else Some(rest)
+    given = tuple(parts)
+    rest = tuple(part for part in given if part != FALSE)
+    spare = least(part.spare for part in given if isinstance(part, Some) and not part.parts)
+    return TRUE if TRUE in rest else rest[0] if len(rest) == 1 and spare is None else Some(rest, spare)
+
+
+def least(spares: Iterable[Spare]) -> Spare:
+    """Return the least of several; None, which is none, is above all."""
+    return min((spare for spare in spares if spare is not None), default=None)
+
+
+def spare_of(formula: Formula) -> Spare:
+    """Return the least spare of what was dropped anywhere in a formula."""
+    if isinstance(formula, Limit):
+        return None
+    own = formula.spare if isinstance(formula, Some) else None
+    return least([own, *map(spare_of, formula.parts)])
 
 
 Key = tuple[Direction, bool]
 Formula = Limit | All | Some
+Spare = Fraction | None  # None where nothing was dropped
 TRUE, FALSE = All(()), Some(())
 
 
@@ -69,6 +93,7 @@ class Facts:
     base: Mapping[Key, Limit] = field(default_factory=dict)
     own: dict[Key, Limit] = field(default_factory=dict)
     conflict: Limit | None = None  # the limit that contradicted the others
+    spare: Spare = None  # the least of what was dropped on account of them
 
     def _get(self, key: Key) -> Limit | None:
         return self.own.get(key) or self.base.get(key)
@@ -77,6 +102,7 @@ class Facts:
         """Take a limit; False where it contradicts the others."""
         if self.excludes(limit):
             self.conflict = limit
+            self.drop(limit)
             return False
         if not self.implies(limit):
             self.own[limit.key] = limit
@@ -98,6 +124,19 @@ class Facts:
             return known.strict or limit.strict
         return (known.value > limit.value) == limit.upper
 
+    def drop(self, formula: Formula) -> None:
+        """Count what is known not to hold among what was dropped."""
+        self.spare = least([self.spare, self._excess(formula)])
+
+    def _excess(self, formula: Formula) -> Spare:
+        """Return the spare of a formula that is known not to hold: of `and` the best of its parts'."""
+        if isinstance(formula, Limit):
+            return _apart(limit=formula, known=self._get((formula.direction, not formula.upper)))
+        if isinstance(formula, Some):
+            return least(map(self._excess, formula.parts))
+        found = [self._excess(part) for part in formula.parts if self.state(part) is False]
+        return None if None in found else max(filter(None, found), default=Fraction(0))
+
     def state(self, formula: Formula) -> bool | None:
         """Say whether a formula is known to hold or not to; None where it is neither."""
         if isinstance(formula, Limit):
@@ -116,12 +155,14 @@ class Facts:
 class Normal:
     """`common` and (one of `options`); no options where nothing satisfies the formula.
 
-    `conflict` is then a limit that contradicts the others, where one alone does.
+    `conflict` is then a limit that contradicts the others, where one alone does. `spare` is the least of all that was
+    dropped: where every option left fails by as much, so does the formula.
     """
 
     common: tuple[Limit, ...]
     options: tuple[tuple[Limit, ...], ...]
     conflict: Limit | None = None
+    spare: Spare = None
 
 
 def normal_form(formula: Formula, most: int = MAX_CLAUSES) -> Normal:
@@ -129,9 +170,10 @@ def normal_form(formula: Formula, most: int = MAX_CLAUSES) -> Normal:
     facts = Facts()
     pending = _assume(facts, [formula], _Budget())
     if pending is None:
-        return Normal((), (), facts.conflict)
-    options = _options(facts.own, pending, most)
-    return Normal(tuple(facts.own.values()), tuple(_without_supersets(options)))
+        return Normal((), (), facts.conflict, least([facts.spare, spare_of(formula)]))
+    options, spare = _options(facts.own, pending, most)
+    spare = least([facts.spare, spare, spare_of(formula)])
+    return Normal(tuple(facts.own.values()), tuple(_without_supersets(options)), spare=spare)
 
 
 class _Budget:
@@ -144,9 +186,10 @@ class _Budget:
             raise TooManyClausesError("too many combinations of and/or")
 
 
-def _options(common: Mapping[Key, Limit], pending: list[Some], most: int) -> list[tuple[Limit, ...]]:
-    """Multiply the disjunctions out, one choice after the other, the smallest first."""
+def _options(common: Mapping[Key, Limit], pending: list[Some], most: int) -> tuple[list[tuple[Limit, ...]], Spare]:
+    """Multiply the disjunctions out, one choice after the other, the smallest first; return also what was spared."""
     found: list[tuple[Limit, ...]] = []
+    spare: Spare = None
     budget = _Budget()
     stack: list[tuple[dict[Key, Limit], list[Some]]] = [({}, pending)]
     while stack:
@@ -161,9 +204,10 @@ def _options(common: Mapping[Key, Limit], pending: list[Some], most: int) -> lis
         for part in reversed(left[first].parts):
             facts = Facts(common, dict(own))
             more = _assume(facts, [part, *rest], budget)
+            spare = least([spare, facts.spare])
             if more is not None:
                 stack.append((facts.own, more))
-    return found
+    return found, spare
 
 
 def _assume(facts: Facts, formulas: Iterable[Formula], budget: _Budget) -> list[Some] | None:
@@ -186,6 +230,9 @@ def _assume(facts: Facts, formulas: Iterable[Formula], budget: _Budget) -> list[
             if True in states:
                 continue
             alive = tuple(part for part, state in zip(some.parts, states, strict=True) if state is None)
+            for part, state in zip(some.parts, states, strict=True):
+                if state is False:
+                    facts.drop(part)
             if not alive:
                 return None
             if len(alive) == 1:
@@ -202,8 +249,33 @@ def _flat(parts: Sequence[Formula]) -> Some:
 
 
 def _without_supersets(options: list[tuple[Limit, ...]]) -> list[tuple[Limit, ...]]:
-    """Drop an option that says all that another one says, and more: the other one holds its violations too."""
-    unique = list({frozenset(option): option for option in options}.items())
-    if len(unique) > FEW:
-        return [option for _, option in unique]
-    return [option for own, option in unique if not any(other < own for other, _ in unique)]
+    """Drop an option that says all that another one says, and more: the other one holds its violations too.
+
+    The other one gets the smaller scales of both, so that its margin is none that the dropped one lacks.
+    """
+    unique: dict[frozenset[Limit], dict[Limit, Limit]] = {}
+    for option in options:
+        _rescale(unique.setdefault(frozenset(option), dict(zip(option, option, strict=True))), option)
+    if len(unique) <= FEW:
+        for own in sorted(unique, key=len, reverse=True):
+            smaller = next((other for other in unique if other < own), None)
+            if smaller is not None:
+                _rescale(unique[smaller], unique.pop(own).values())
+    return [tuple(limits.values()) for limits in unique.values()]
+
+
+def _rescale(limits: dict[Limit, Limit], others: Iterable[Limit]) -> None:
+    """Take over the smaller scales of equal limits, in place."""
+    for other in others:
+        mine = limits.get(other)
+        if mine is not None and other.scale is not None and (mine.scale is None or other.scale < mine.scale):
+            limits[other] = other
+
+
+def _apart(limit: Limit, known: Limit | None) -> Spare:
+    """Return the spare of two limits that contradict each other; one without a scale weighs as much as is needed."""
+    if known is None:
+        return Fraction(0)
+    distance = abs(limit.value - known.value)
+    scales = [one.scale for one in (limit, known) if one.scale is not None]
+    return distance / sum(1 / scale for scale in scales) if scales else None

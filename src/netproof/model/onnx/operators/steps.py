@@ -14,7 +14,7 @@ from onnx import TensorProto
 from netproof.model.affine import Sum
 from netproof.model.nonlinear import Relu
 from netproof.model.nonlinear.steps import Floor, Round, Step, Within
-from netproof.model.onnx.context import Context, Ref, Value, converts
+from netproof.model.onnx.context import Context, Ref, Value, as_number, converts
 from netproof.model.onnx.elements import limits, spanned
 from netproof.model.onnx.file import FLOATS
 from netproof.model.onnx.operators.arithmetic import added, broadcast, expand, scale
@@ -129,7 +129,7 @@ def _beyond(c: Context, x: Ref, at: Constant, height: Constant) -> Ref:
 @converts("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal")
 def _compare(c: Context) -> Value:
     """Write it with [a >= b], a step that is sound at the jump; equal is both ways."""
-    a, b = _number(c.value(0)), _number(c.value(1))
+    a, b = as_number(c.value(0)), as_number(c.value(1))
     if c.op in ("Greater", "Less"):
         found = opposite(c, at_least(c, b, a) if c.op == "Greater" else at_least(c, a, b))
     elif c.op == "Equal":
@@ -149,7 +149,7 @@ def _not(c: Context) -> Value:
 @converts("And", "Or", "Xor")
 def _logic(c: Context) -> Value:
     """Write p and q as relu(p + q − 1), p or q as p + q less that, either alone as p + q less twice that."""
-    p, q = _number(c.value(0)), _number(c.value(1))
+    p, q = as_number(c.value(0)), as_number(c.value(1))
     p, q = (q, p) if isinstance(p, Constant) else (p, q)
     assert isinstance(p, Ref)
     total = added(c, p, q)
@@ -160,19 +160,12 @@ def _logic(c: Context) -> Value:
     return c.emit(Sum((1, -1)), total, less)
 
 
-def _number(value: Value) -> Value:
-    """Return a truth value as a number."""
-    if isinstance(value, Constant) and not value.is_float:
-        return constant.constant(value.value.astype(np.float64))
-    return value
-
-
 # --- types -------------------------------------------------------------------------------------------------
 
 
 @converts("Cast")
 def _cast(c: Context) -> Value:
-    """Pass the value on, if the new type holds all of it; cut off what lies behind a point; a cast to bool is x ≠ 0."""
+    """Keep a value that the new type holds; truncate floats to integers, as stairs; write a cast to bool as x ≠ 0."""
     x, target = c.node(0), c.attr("to")
     held = c.held(x)
     if held.fits(target):

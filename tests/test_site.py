@@ -1,0 +1,109 @@
+"""The documentation builds as a site, strictly: every link leads somewhere, every page is in the navigation."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import netproof
+from netproof.campaign.store import Result
+from netproof.cli import exits
+from netproof.run.schema import schemas
+from support.pages import ROOT, blocks, options, typed, unknown
+
+if not os.environ.get("CI"):
+    pytest.importorskip("mkdocs", reason="mkdocs is installed by `make docs` and `make test`")
+
+sys.path.insert(0, str(ROOT / "sitegen"))
+
+import columns
+import commands
+import exit_codes
+import json_page
+import python_api
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    folder = tmp_path_factory.mktemp("site")
+    build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(folder)))
+    return folder
+
+
+def test_the_site_is_whole(site: Path) -> None:
+    """It has the pages that are written and those that are made, and nothing of it is fetched from elsewhere."""
+    names = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
+    written = {
+        path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in (ROOT / "docs").rglob("*.md")
+    }
+    made = {"reference/commands.html", "reference/python.html", "reference/json.html", "reference/csv.html"}
+    assert written | made | {"notebook.html", "reference/exit-codes.html"} <= names
+    assert (site / "notebook.ipynb").is_file()
+    for path in site.rglob("*.html"):
+        head = path.read_text(encoding="utf-8").partition("</head>")[0]
+        assert "fonts.googleapis" not in head
+
+
+def test_the_workflow_runs_a_command_of_today() -> None:
+    """The recipe is YAML, and its steps run a command that exists and can fail a build."""
+    import yaml
+
+    (recipe,) = (block.text for block in blocks(ROOT / "docs" / "howto" / "ci.md") if block.language == "yaml")
+    steps = yaml.safe_load(recipe)["jobs"]["certify"]["steps"]
+    lines = [words for step in steps for words in typed(step.get("run", ""))]
+    (command,) = (words for words in lines if words[0] == "netproof")
+    assert command[1] == "certify"
+    assert "--at-least" in command
+    assert not unknown(command)
+
+
+def test_every_figure_has_both_versions() -> None:
+    images = ROOT / "docs" / "images"
+    light = {path.name.removesuffix("-light.svg") for path in images.glob("*-light.svg")}
+    assert light == {path.name.removesuffix("-dark.svg") for path in images.glob("*-dark.svg")}
+    assert len(light) >= 6
+
+
+def test_every_command_and_option_is_on_the_page() -> None:
+    page = commands.page()
+    for name, given in options().items():
+        _, _, section = page.partition(f"# netproof {name}\n")
+        assert section, name
+        section = section.partition("\n## ")[0]
+        missing = [option for option in given - {"--help", "-h"} if option.startswith("-") and option not in section]
+        assert not missing, (name, missing)
+
+
+def test_everything_exported_is_on_the_page_in_a_group() -> None:
+    named = {name for names in python_api.GROUPS.values() for name in names}
+    assert {name for name in netproof.__all__ if not name.startswith("__")} <= named
+    page = python_api.page()
+    assert all(f"### {name}\n" in page for name in netproof.__all__ if not name.startswith("__"))
+    assert "## Others" not in page
+
+
+def test_every_json_key_is_on_the_page() -> None:
+    page = json_page.page()
+    for name, schema in schemas().items():
+        section = page.partition(f"## {name}\n")[2].partition("\n## ")[0]
+        assert all(f"| `{key}` |" in section for key in schema["properties"]), name
+
+
+def test_every_exit_code_is_on_the_page() -> None:
+    page = exit_codes.page()
+    assert all(f"| {value} |" in page for name, value in vars(exits).items() if name.startswith("EXIT_"))
+
+
+def test_every_column_says_what_it_is() -> None:
+    page = columns.page()
+    assert "|  |" not in page
+    assert all(
+        f"| `{field.name}` |" in page for field in dataclasses.fields(Result) if field.name not in ("witness", "log")
+    )
