@@ -65,7 +65,7 @@ class LayerScope:
     @classmethod
     def of(cls, scope: Scope, search: Net, proof: Net, forms: Tensor, errors: Tensor, settled: Tensor) -> LayerScope:
         """Make the scope of neurons, given by forms (n, columns), float64, with errors (n,)."""
-        single = single_copy(proof)
+        single = single_copy(proof, search)
         return cls(
             scope.device,
             scope.bias,

@@ -171,62 +171,64 @@ class Single(Bounding):
         return self.region.about_centre()
 
 
-def single_copy(net: Net) -> Single | None:
-    """Return a network to prove with in float32; None where it would say nothing.
+def single_copy(proof: Net, search: Net) -> Single | None:
+    """Return a network to prove with in float32, of one to prove with in float64 and its copy to search with.
 
-    That is of a graph, of functions of several operands, and of numbers that are too large.
+    None where it would say nothing: of a graph, of functions of several operands, of numbers that are too large.
     """
-    if not isinstance(net, Condensed) or net.charges is None or any(layer.arity > 1 for layer in net.layers):
+    if not isinstance(proof, Condensed) or not isinstance(search, Condensed) or proof.charges is None:
         return None
-    charges, matrix = net.charges, net.matrix.to(SINGLE)
-    trunk = Start.of(net)
-    middle = torch.cat([trunk.centre.new_ones(1), trunk.centre, charges.middle])
-    away = torch.cat([trunk.away, charges.away])
-    if trunk.roundings >= MOST_TERMS or len(middle) >= MOST_TERMS:
+    if any(layer.arity > 1 for layer in proof.layers):
         return None
-    made = _charges(net, trunk, middle, away)
-    weights = made.before, made.after, made.split, made.seed, made.trunk
-    if not all(bool((t.abs() <= SINGLE_LIMIT).all()) for t in (matrix, trunk.growth, *weights)):
+    start = Start.of(proof)
+    middle = torch.cat([start.centre.new_ones(1), start.centre, proof.charges.middle])
+    if start.roundings >= MOST_TERMS or len(middle) >= MOST_TERMS:
         return None
-    start = replace(net.trunk, graph=trunk.graph, centre=trunk.centre)
-    none = matrix.new_zeros(0, 1, len(middle), dtype=torch.float64)
+    constant = proof.matrix @ middle
+    charges = _charges(proof, start, middle, constant)
+    weights = charges.before, charges.after, charges.split, charges.seed, charges.trunk
+    if not all(bool((t.abs() <= SINGLE_LIMIT).all()) for t in (search.matrix, start.growth, *weights)):
+        return None
     found = Single(
-        start,
-        net.region,
-        net.layers,
-        matrix[:, 1:].contiguous(),
-        net.matrix @ middle,
-        middle,
-        none,
-        none[..., 0],
-        net.direct,
-        made,
-        net.region.centre,
+        trunk=replace(proof.trunk, graph=start.graph, centre=start.centre),
+        region=proof.region,
+        layers=proof.layers,
+        matrix=search.matrix[:, 1:],
+        constant=constant,
+        middle=middle,
+        rows=proof.rows,
+        error=proof.error,
+        direct=proof.direct,
+        charges=charges,
+        origin=proof.region.centre,
     )
-    return found.with_rows(net.rows, net.error)
+    return found.with_rows(proof.rows, proof.error)
 
 
-def _charges(net: Condensed, trunk: Start, middle: Tensor, away: Tensor) -> SingleCharges:
-    """Weigh what a pass may lose: those of float64 are paid too, whatever they are for."""
-    double, y = net.charges, net.trunk.count
+def _charges(net: Condensed, start: Start, middle: Tensor, constant: Tensor) -> SingleCharges:
+    """Weigh what a pass may lose: what it would in float64 is paid too, whatever it is for."""
+    double, count = net.charges, net.count
     assert double is not None
-    sizes = net.matrix[:, 1:].abs()
-    # γ of each column's own sum: as many products as neurons read it, the form's own number, and what is added last.
-    count = net.count
-    readers = [count - net.direct + 1] * y + [
-        count - layer.packed.stop for layer in net.layers for _ in range(layer.count)
-    ]
-    unit = torch.tensor([rounding(1.0, n + 4, SINGLE) for n in readers], dtype=torch.float64, device=away.device)
-    sums = unit * away
-    rounded = (net.matrix[:, 1:] - net.matrix[:, 1:].to(SINGLE).double()).abs() @ away
-    constant = 2 * rounding(net.matrix.abs() @ middle.abs(), len(middle) + 8)
-    constant = constant + rounding((net.matrix @ middle).abs(), count + 8)
+    away = torch.cat([start.away, double.away])
+    # γ of each column's own sum: as many products as neurons read it, the form's own number, what is added last, and
+    # one rounding of every coefficient as it became float32.
+    units = [rounding(1.0, count - layer.packed.stop + 6, SINGLE) for layer in net.layers]
+    parts = [away.new_full((layer.count,), unit) for layer, unit in zip(net.layers, units, strict=True)]
+    first = away.new_full((net.trunk.count,), rounding(1.0, count - net.direct + 6, SINGLE))
+    sums = torch.cat([first, *parts]) * away
+    # What h loses in all of its sums, and its constant in the one of float64 that gave it.
+    both = net.matrix.abs() @ torch.stack([torch.cat([sums.new_zeros(1), sums]), middle.abs()], 1)
+    constants = rounding(both[:, 1], len(middle) + 8) + rounding(constant.abs(), count + 8)
     slope = few_roundings(double.read, 6, SINGLE)
-    before = double.before + sizes @ sums + rounded + constant + slope
-    weights = (before, double.after, slope, double.seed[1:] + sums + few_roundings(away, 2, SINGLE), trunk.error)
-    own, after, split, seed, start = (float32_up(enlarged(w)) for w in weights)
-    about = net.region.about_centre()
-    reach = away.sum() + double.read.sum() + trunk.reach
+    weights = (
+        double.before + both[:, 0] + constants + slope,
+        double.after,
+        slope,
+        double.seed[1:] + sums + few_roundings(away, 2, SINGLE),
+        start.error,
+    )
+    before, after, split, seed, trunk = (float32_up(enlarged(weight)) for weight in weights)
+    reach = away.sum() + double.read.sum() + start.reach
     lost = double.lost + SINGLE_LOST * (1.0 + reach)
-    columns = torch.cat([middle[:1], away])
-    return SingleCharges(own, after, split, seed, start, enlarged(about.charge()), columns, lost)
+    at_input = enlarged(net.region.about_centre().charge())
+    return SingleCharges(before, after, split, seed, trunk, at_input, torch.cat([middle[:1], away]), lost)

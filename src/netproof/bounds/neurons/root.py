@@ -147,7 +147,7 @@ class Root:
     @cached_property
     def single(self) -> Single | None:
         """Return the network to prove with in float32 first; None where only float64 says anything."""
-        return single_copy(self.net64)
+        return single_copy(self.net64, self.net32)
 
     def climbs_that_fit(self) -> int:
         """Return how many bounds may be climbed at once; the condensed network need not be there for it."""
