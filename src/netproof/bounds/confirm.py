@@ -28,7 +28,7 @@ def confirm_past(scope: Scope, domains: Domains, theta: DualPoint, threshold: Te
     What float32 says holds as well, less a larger rounding term. Float64 is asked where the threshold lies within that
     term, where float32 says nothing, and where there is no threshold (inf).
     """
-    if scope.single is None or not float32_is_strict():
+    if not float32_is_strict() or scope.single is None:
         return confirm(scope, domains, theta)
     kept = _with(domains, theta)
     done = Dual.on(scope.single, scope.valid, kept).at(DualPoint.of(kept))

@@ -185,9 +185,9 @@ def single_copy(proof: Net, search: Net) -> Single | None:
     if start.roundings >= MOST_TERMS or len(middle) >= MOST_TERMS:
         return None
     constant = proof.matrix @ middle
-    charges = _charges(proof, start, middle, constant)
+    charges = _charges(proof, search.matrix, start, middle, constant)
     weights = charges.before, charges.after, charges.split, charges.seed, charges.trunk
-    if not all(bool((t.abs() <= SINGLE_LIMIT).all()) for t in (search.matrix, start.growth, *weights)):
+    if not all(_is_within(t) for t in (search.matrix, start.growth, *weights)):
         return None
     found = Single(
         trunk=replace(proof.trunk, graph=start.graph, centre=start.centre),
@@ -205,8 +205,19 @@ def single_copy(proof: Net, search: Net) -> Single | None:
     return found.with_rows(proof.rows, proof.error)
 
 
-def _charges(net: Condensed, start: Start, middle: Tensor, constant: Tensor) -> SingleCharges:
-    """Weigh what a pass may lose: what it would in float64 is paid too, whatever it is for."""
+def _is_within(numbers: Tensor) -> bool:
+    """Say whether all numbers are within the limit; one that is no number is not."""
+    if not numbers.numel():
+        return True
+    least, most = numbers.aminmax()
+    return bool((least >= -SINGLE_LIMIT) & (most <= SINGLE_LIMIT))
+
+
+def _charges(net: Condensed, matrix: Tensor, start: Start, middle: Tensor, constant: Tensor) -> SingleCharges:
+    """Weigh what a pass may lose: what it would in float64 is paid too, whatever it is for.
+
+    matrix (U, 1 + Y + U): that of the network in float32. constant (U,): h where all columns are at their middles.
+    """
     double, count = net.charges, net.count
     assert double is not None
     away = torch.cat([start.away, double.away])
@@ -216,12 +227,14 @@ def _charges(net: Condensed, start: Start, middle: Tensor, constant: Tensor) -> 
     parts = [away.new_full((layer.count,), unit) for layer, unit in zip(net.layers, units, strict=True)]
     first = away.new_full((net.trunk.count,), rounding(1.0, count - net.direct + 6, SINGLE))
     sums = torch.cat([first, *parts]) * away
-    # What h loses in all of its sums, and its constant in the one of float64 that gave it.
-    both = net.matrix.abs() @ torch.stack([torch.cat([sums.new_zeros(1), sums]), middle.abs()], 1)
-    constants = rounding(both[:, 1], len(middle) + 8) + rounding(constant.abs(), count + 8)
+    # What h loses in all of its sums; in float32 too, and raised for that.
+    summed = matrix.abs() @ float32_up(torch.cat([sums.new_zeros(1), sums]))
+    summed = raised(summed, len(middle) + 8, SINGLE).double() + SINGLE_LOST
+    # Its constant is one sum in float64 of so many products, where `before` has some for one of as many as neurons.
+    constants = double.before * (2 + len(middle) / (count + 1)) + rounding(constant.abs(), count + 8)
     slope = few_roundings(double.read, 6, SINGLE)
     weights = (
-        double.before + both[:, 0] + constants + slope,
+        double.before + summed + constants + slope,
         double.after,
         slope,
         double.seed[1:] + sums + few_roundings(away, 2, SINGLE),
