@@ -66,10 +66,11 @@ def _longer(gain: Tensor | float, inputs: Sequence[Zonotope], rounded: Tensor) -
     return length
 
 
-def through_nonlinear(node: Node, x: Zonotope, h: Interval) -> Zonotope:
+def through_nonlinear(node: Node, x: Zonotope, h: Interval, *, spent: bool = False) -> Zonotope:
     """Carry forms through a function of every entry, between parallel lines on the bounds h (*node) of what it reads.
 
-    What lies between the lines of a neuron is a new generator.
+    What lies between the lines of a neuron is a new generator. spent: nobody else reads x, whose generators become
+    those of the result in place, since they are as large.
     """
     assert isinstance(node.op, Nonlinear)
     assert node.op.arity == 1
@@ -86,16 +87,16 @@ def through_nonlinear(node: Node, x: Zonotope, h: Interval) -> Zonotope:
     sizes = slope.abs() * (x.centre.abs() + x.radius) + middle.abs()
     rounded = with_vanishing(enlarged(few_roundings(sizes, 8)))
     error, length = enlarged(slope.abs() * x.error + rounded), _longer(slope.abs().max(), [x], rounded)
-    groups = {began: _times(some, slope) for began, some in x.generators.items()}
+    groups = {began: _times(some, slope, spent=spent) for began, some in x.generators.items()}
     if len(places):
         groups[node.index] = generators_at(places, open_[places], node.shape)
     return Zonotope.of(torch.addcmul(middle, slope, x.centre), error, length, groups)
 
 
-def _times(some: Generators, slope: Tensor) -> Generators:
+def _times(some: Generators, slope: Tensor, *, spent: bool) -> Generators:
+    values = some.values if spent else torch.empty_like(some.values)
     if isinstance(some, Dense):
-        return Dense(some.values * slope, some.rank)
-    values = torch.empty_like(some.values)
+        return Dense(torch.mul(some.values, slope, out=values), some.rank)
     for part in slices(some):  # what windows gather of the slopes is as large as they are
         places = Places(some.places.at(some.frame.path)[part])
         values[part] = scaled(slope, some.values[part], places, replace(some.frame, path=()))

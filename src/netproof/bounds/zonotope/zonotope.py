@@ -25,7 +25,9 @@ Generators = Windowed | Dense
 
 # Squares of errors, and products with them, may vanish: all that is lost so is far below this.
 UNDERFLOW = 1e-100
-AT_ONCE = 1 << 26  # entries of windows of which something as large is computed: 512 MiB
+
+# Entries of windows of which something as large is computed at once: 8 MiB, which caches hold, and on a GPU 128 MiB.
+AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 24}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +70,8 @@ def generators_at(places: Tensor, sizes: Tensor, shape: tuple[int, ...]) -> Gene
 
 def slices(some: Windowed) -> list[slice]:
     """Return slices of a batch of windows, each of a bounded number of entries."""
-    size = max(1, AT_ONCE // max(1, some.values[0].numel()))
+    limit = AT_ONCE.get(some.values.device.type, AT_ONCE["cuda"])
+    size = max(1, limit // max(1, some.values[0].numel()))
     return [slice(begin, begin + size) for begin in range(0, len(some.values), size)]
 
 
