@@ -43,6 +43,7 @@ from netproof.numerics import (
 
 SINGLE = torch.float32
 MOST_TERMS = 1 << 20  # of a sum, for `SINGLE_LOST` to hold
+ROWS = 256  # of a matrix whose sizes are added up at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +229,8 @@ def _charges(net: Condensed, matrix: Tensor, start: Start, middle: Tensor, const
     first = away.new_full((net.trunk.count,), rounding(1.0, count - net.direct + 6, SINGLE))
     sums = torch.cat([first, *parts]) * away
     # What h loses in all of its sums; in float32 too, and raised for that.
-    summed = matrix.abs() @ float32_up(torch.cat([sums.new_zeros(1), sums]))
+    weight = float32_up(torch.cat([sums.new_zeros(1), sums]))
+    summed = torch.cat([some.abs() @ weight for some in matrix.split(ROWS)])  # some at a time: a copy takes longer
     summed = raised(summed, len(middle) + 8, SINGLE).double() + SINGLE_LOST
     # Its constant is one sum in float64 of so many products, where `before` has some for one of as many as neurons.
     constants = double.before * (2 + len(middle) / (count + 1)) + rounding(constant.abs(), count + 8)
