@@ -49,10 +49,9 @@ class Start:
         lost = up(torch.maximum(high - centre, centre - low)) + wrong
         error = lost + rounding(size, roundings, NARROW) if roundings else lost
         reach = torch.stack([t.sum() for t in sizes]).sum()
-        away = enlarged(size + lost)
-        return cls(
-            _narrow(graph, centre.device), centre, away, enlarged(error), reach, _growth(graph, centre), roundings
-        )
+        away, narrow = enlarged(size + lost), _narrow(graph, centre.device)
+        growth = _growth(narrow, centre.device)
+        return cls(narrow, centre, away, enlarged(error), reach, growth, roundings)
 
 
 def _narrow(graph: Graph, device: torch.device) -> Graph:
@@ -88,10 +87,13 @@ def _spread(graph: Graph, radius: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     return sizes, off
 
 
-def _growth(graph: Graph, like: Tensor) -> Tensor:
-    """Return how large coefficients may get on their way from ones at the output, and through each op from ones."""
+def _growth(graph: Graph, device: torch.device) -> Tensor:
+    """Return how large coefficients may get on their way from ones at the output, and through each op from ones.
+
+    In float32 as well: what it is compared with leaves room for that.
+    """
     output = graph.output
-    ones = like.new_ones(1, *output.shape)
+    ones = torch.ones(1, *output.shape, dtype=NARROW, device=device)
     found, pending = [ones.amax()], {output.index: ones}
     for node in reversed(graph.nodes[1:]):
         here = pending.pop(node.index, None)
