@@ -94,7 +94,8 @@ def through_nonlinear(node: Node, x: Zonotope, h: Interval, *, spent: bool = Fal
 
 
 def _times(some: Generators, slope: Tensor, *, spent: bool) -> Generators:
-    values = some.values if spent else torch.empty_like(some.values)
+    # What an op has only expanded stands in memory once, and cannot be written to.
+    values = some.values if spent and some.values.is_contiguous() else some.values.new_empty(some.values.shape)
     if isinstance(some, Dense):
         return Dense(torch.mul(some.values, slope, out=values), some.rank)
     for part in slices(some):  # what windows gather of the slopes is as large as they are
