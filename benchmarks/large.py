@@ -139,18 +139,23 @@ def write(question: Question, eps: float, folder: Path) -> str:
 # --- measuring ---
 
 
+def clock_of(given: argparse.Namespace) -> Callable[[], float]:
+    """Seconds as they pass, or those that processors spend on this process, which others do not lengthen."""
+    return time.process_time if given.cpu_seconds else time.perf_counter
+
+
 @contextmanager
-def watched(device: torch.device) -> Iterator[dict[str, float]]:
+def watched(device: torch.device, clock: Callable[[], float]) -> Iterator[dict[str, float]]:
     """Seconds by phase, while the root is built; waiting for the device at each end costs some of them."""
     spent = dict.fromkeys(PHASES, 0.0)
 
     def timed(call: Callable[..., Any], phase: str) -> Callable[..., Any]:
         def new(*args: Any, **more: Any) -> Any:
             synchronise(device)
-            began = time.perf_counter()
+            began = clock()
             found = call(*args, **more)
             synchronise(device)
-            spent[phase] += time.perf_counter() - began
+            spent[phase] += clock() - began
             return found
 
         return new
@@ -191,15 +196,16 @@ def measure(question: Question, given: argparse.Namespace, device: torch.device)
     threshold = torch.zeros(len(problem.disjuncts), dtype=torch.float64, device=device)
     neurons = sum(problem.graph.nodes[i].size for i in problem.graph.nonlinear)
     rows: list[Row] = []
+    clock = clock_of(given)
     for _ in range(given.repeats):
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
-        with watched(device) as spent:
+        with watched(device, clock) as spent:
             synchronise(device)
-            began = time.perf_counter()
+            began = clock()
             found = Beta().root(problem, threshold, device, Deadline(given.timeout), Clock())
             synchronise(device)
-            seconds = time.perf_counter() - began
+            seconds = clock() - began
         if found is None:
             return None
         root, bounds = found
@@ -250,12 +256,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--eps", type=options.above_zero, default=1e-3, metavar="E", help="(default: 0.001)")
     parser.add_argument("--repeats", type=options.positive, default=1, metavar="R", help="medians of R (default: 1)")
     parser.add_argument("--timeout", type=options.above_zero, default=300.0, metavar="S", help="a root (default: 300)")
+    parser.add_argument("--cpu-seconds", action="store_true", help="of this process alone, for a machine that is busy")
     parser.add_argument("--plot", type=options.writable, metavar="FILE", help="the growth with neurons, as PNG")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the questions as files and end")
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="(default: auto)")
     parser.add_argument("--threads", type=options.positive, metavar="N", help="CPU threads (default: what there is)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
     given = parser.parse_args()
+    if given.cpu_seconds and resolve_device(given.device).type != "cpu":
+        parser.error("--cpu-seconds: a GPU's work is not among them; add --device cpu")
     if any(side % 2 for side in given.sides):
         parser.error("--sides: the family halves its images, so sides are even")
     return given

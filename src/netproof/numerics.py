@@ -31,6 +31,12 @@ UNDERFLOW = 1e-290
 # What one operation may lose below the normal numbers, in a runtime that flushes them to zero too.
 TINY = {torch.float16: 2.0**-14, torch.float32: 2.0**-126, torch.float64: UNDERFLOW}
 
+# A proof in float32 keeps to numbers of at most 2^20, or 2^40 on the way through an affine start, and to sums of fewer
+# than 2^20 products. Each product may lose 2^-126 (1 + |a| + |b|) < 2^-85 below the normal numbers, where these are
+# flushed to zero before and after it; all of a sum less than 2^-64, which this covers sixteen times.
+SINGLE_LIMIT = 2.0**20
+SINGLE_LOST = 2.0**-60
+
 # Slack on the error terms themselves, which are computed in float64 too.
 INFLATE = 1.0 + 1e-6
 
@@ -195,6 +201,11 @@ def use_strict_float32() -> None:
         part.fp32_precision = "ieee"
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
+
+
+def float32_is_strict() -> bool:
+    """Say whether products in float32 are rounded as float32: a proof in it asks, as a program may change that."""
+    return torch.get_float32_matmul_precision() == "highest"
 
 
 def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:

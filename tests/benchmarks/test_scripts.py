@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = (
     "sets",
     "throughput",
+    "float64",
     "compare",
     "certify",
     "versions",
@@ -182,6 +183,17 @@ def test_throughput(run: Run, demo: Demo) -> None:
         assert row["limit"] in ("flops", "bytes")
     assert number(table[1]["floor/s"]) < number(table[0]["floor/s"]), "twice the steps cost more"
     assert "TFLOP/s" in out
+
+
+def test_float64_counts_both_ways(run: Run, demo: Demo) -> None:
+    onnx, vnnlib, _ = demo["fc-4-needs-splits"]
+    code, table, _, _ = run("float64", str(onnx), str(vnnlib), *ENGINE)
+    assert code == 0
+    assert [row["proofs"] for row in table] == ["float32 first", "float64"]
+    assert [row["verdict"] for row in table] == ["unsat", "unsat"]
+    assert number(table[0]["float64/sub-domain"]) < number(table[1]["float64/sub-domain"])
+    assert number(table[0]["fewer"]) > 1
+    assert run("float64", str(onnx), str(vnnlib), "--at-least", "1e9", *ENGINE)[0] == 1
 
 
 def test_throughput_takes_rows_of_a_set(run: Run, instances: Path, monkeypatch: pytest.MonkeyPatch) -> None:

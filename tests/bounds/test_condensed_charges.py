@@ -14,48 +14,25 @@ import pytest
 import torch
 from torch import Tensor
 
-from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Clock, root_domains
 from netproof.bounds.beta import Beta
 from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.confirm import confirm
-from netproof.bounds.domains import Domains, split
+from netproof.bounds.domains import split
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.linear.backward import Backward, Charge
 from netproof.bounds.net import Pulled
-from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.neurons.root import Root
 from netproof.bounds.packed import Lagrangian, Packed
 from netproof.core.deadline import Deadline
 from netproof.paper.rivals.bdd import Bdd
 from netproof.paper.rivals.decomposition import Hull, prove
 from netproof.problem.problem import Problem
 from netproof.relax import Lines
-from support.asking import CPU
 from support.awkward import GraphBuilder
+from support.condensed import exact_pull, exact_trunk, lines_of, lopsided, plain_root, random_forms
 from support.problems import box_problem, folded_neurons, packed_values, random_points, random_relus, targets_of
-from support.rational import Exact, exact, exact_values
-
-HAIR = 2.0**-40  # below 0, where a lopsided neuron begins: it is unstable, and all but linear
-
-
-def plain_root(problem: Problem) -> Root:
-    root = build_root(problem, CPU, Schedule(0), Deadline(None))
-    assert root is not None
-    return root
-
-
-def lopsided(first: np.ndarray, second: np.ndarray | None = None, lower: float = -HAIR) -> Problem:
-    """relu(first·x), and relu(second·that), on [−hair, 1]: every neuron is unstable, and nothing is lost to lines."""
-    build = GraphBuilder(1, first.shape[1])
-    node = build.relu(build.linear(0, first))
-    if second is not None:
-        node = build.relu(build.linear(node, second))
-    build.linear(node, np.ones((1, build.nodes[node].size)))
-    return box_problem(build.finish(), lower, 1.0)
-
-
-def lines_of(net: Condensed, domains: Domains) -> Packed:
-    return Packed.of(net.layers, domains.known.to(net.dtype), proof=True)
+from support.rational import exact, exact_values
 
 
 def pull(net: Condensed, seed: Tensor, lines: Packed, slopes: Tensor) -> Pulled:
@@ -73,35 +50,6 @@ def only(net: Condensed, *names: str, trunk: bool = False) -> Condensed:
     return replace(net, charges=replace(charges, **gone, trunk=charges.trunk if trunk else free))
 
 
-def exact_trunk(net: Condensed) -> tuple[Exact, Exact]:
-    """Return W (Y, input) and y at 0, rational."""
-    assert net.charges is not None
-    graph, size = net.charges.trunk.graph, net.charges.trunk.graph.input.size
-    units = [exact(np.zeros(size)), *(exact(unit) for unit in np.eye(size))]
-    zero, *others = (exact_values(graph, x)[net.trunk.node][net.trunk.index.numpy()] for x in units)
-    columns = [y - zero for y in others]
-    return np.stack(columns, 1), zero
-
-
-def exact_pull(net: Condensed, seed: Tensor, lines: Packed, slopes: Tensor, at: int) -> Fraction:
-    """Return what `Condensed.backward` stands for, of one sub-domain, without rounding anything."""
-    matrix = exact(net.matrix).reshape(net.count, -1)
-    form, chosen = exact(seed[at]), lines.at(slopes)
-    parts = (chosen.lower_slope, chosen.upper_slope, chosen.upper_intercept)
-    low, high, lift = (exact(t.expand(len(seed), -1)[at]) for t in parts)
-    before, lost = exact(torch.zeros(net.count)), Fraction(0)
-    for k in reversed(range(net.count)):
-        a = form[net.base + k] + before @ matrix[:, net.base + k]
-        lost += min(a, Fraction(0)) * lift[k]
-        before[k] = a * (high[k] if a < 0 else low[k])
-    base = form[: net.base] + before @ matrix[:, : net.base]
-    weight, zero = exact_trunk(net)
-    slope = base[1:] @ weight
-    least, most = exact(net.region.lower), exact(net.region.upper)
-    ends = np.where(slope > 0, slope * least, slope * most)
-    return base[0] + base[1:] @ zero + lost + (ends.sum() if len(ends) else 0)
-
-
 def cancelled(net: Condensed, after: Tensor, lines: Packed, slopes: Tensor) -> Tensor:
     """Return seeds with these coefficients of z, whose coefficients of 1 and y come out as nothing, or next to it."""
     base = torch.zeros(len(after), net.base, dtype=torch.float64)
@@ -113,10 +61,6 @@ def assert_below(net: Condensed, seed: Tensor, lines: Packed, slopes: Tensor) ->
     found = pull(net, seed, lines, slopes).value
     for at in range(len(seed)):
         assert Fraction(float(found[at])) <= exact_pull(net, seed, lines, slopes, at)
-
-
-def random_forms(seed: int, rows: int, columns: int) -> Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).uniform(0.5, 1.0, (rows, columns)))
 
 
 @pytest.mark.parametrize("seed", range(8))

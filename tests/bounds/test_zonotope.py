@@ -19,9 +19,10 @@ from netproof.bounds.zonotope import forward, steps, zonotope
 from netproof.bounds.zonotope.forward import Forward
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
-from netproof.model.affine import Linear
+from netproof.model.affine import Linear, Sum
 from netproof.model.conv import Conv, Kernel
 from netproof.model.graph import Graph, Node
+from netproof.model.moves import Expand, Reshape
 from netproof.model.nonlinear import LeakyRelu, Relu
 from netproof.model.nonlinear.smooth import Sigmoid
 from netproof.model.ops import Input
@@ -65,6 +66,39 @@ def test_every_value_lies_within(seed: int) -> None:
         slack = 1e-12 * (1.0 + float(value.abs().max()))  # the points' own rounding
         assert bool((value >= bound.lower - slack).all()), node.name
         assert bool((value <= bound.upper + slack).all()), node.name
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_forms_that_others_read_are_not_overwritten(moved: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """relu(h) + h, where the ReLU may read the same numbers by another node: its generators are made in place."""
+    kernel = Kernel(torch.ones(1, 1, 3, 3, dtype=torch.float64), (1, 1), (1, 1), (1, 1), 1, (1, 4, 4))
+    shape = (1, 1, 4, 4)
+    nodes = [Node(0, Input(), (), shape, "x"), Node(1, Conv(kernel, None, shape, shape), (0,), shape, "h")]
+    if moved:
+        nodes.append(Node(2, Reshape(shape, shape), (1,), shape, "same"))
+    last = len(nodes)
+    nodes += [
+        Node(last, Relu(), (last - 1,), shape, "relu"),
+        Node(last + 1, Sum((1, 1)), (last, 1), shape, "sum"),
+        Node(last + 2, Relu(), (last + 1,), shape, "y"),
+    ]
+    graph = Graph(tuple(nodes))
+    region = box(graph, 2.0, 0)
+    _, found = bounded(graph, region)
+    monkeypatch.setattr(Forward, "_is_spent", lambda *_: False)
+    _, apart = bounded(graph, region)
+    for one, other in zip(found, apart, strict=True):
+        assert torch.equal(one.lower, other.lower)
+        assert torch.equal(one.upper, other.upper)
+
+
+def test_forms_that_were_only_expanded_are_left_alone() -> None:
+    shape = (1, 3)
+    nodes = [Node(0, Input(), (), (1, 1), "x"), Node(1, Expand((1, 1), shape), (0,), shape, "wide")]
+    graph = Graph((*nodes, Node(2, Relu(), (1,), shape, "y")))
+    region = Region.of(InputSet(*(torch.full((1, 1), v, dtype=torch.float64) for v in (-1.0, 2.0))), CPU, torch.float64)
+    _, found = bounded(graph, region)
+    assert float(found[-1].upper.max()) >= 2.0
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -22,6 +22,7 @@ from mutants import (
     rivals,
     rounding,
     search,
+    single,
     verdict,
     windows,
 )
@@ -32,6 +33,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *graph.MUTANTS,
     *hinges.MUTANTS,
     *condensed.MUTANTS,
+    *single.MUTANTS,
     *enveloped.MUTANTS,
     *rebounded.MUTANTS,
     *rivals.MUTANTS,

@@ -65,6 +65,14 @@ MUTANTS = (
         FORWARD,
     ),
     Mutant(
+        "forward-overwrites-what-others-read",
+        "bounds/zonotope/forward.py",
+        "        return not any(g.values.",
+        "        return True or any(g.values.",
+        "two nodes may hold the same numbers",
+        FORWARD,
+    ),
+    Mutant(
         "forward-neurons-open-nothing",
         "bounds/zonotope/steps.py",
         "        groups[node.index] = generators_at(places, open_[places], node.shape)\n",

@@ -33,6 +33,12 @@ class Bounds:
     def select(self, index: Tensor) -> Bounds:
         return Bounds(self.domains.select(index), self.empty[index], self.coef[index], self.point[index])
 
+    def replaced(self, index: Tensor, other: Bounds) -> Bounds:
+        """Return the same with those at `index` (n,) as `other` has them."""
+        order = torch.arange(len(self.domains), device=index.device)
+        order[index] = len(order) + torch.arange(len(index), device=index.device)
+        return Bounds.joined([self, other]).select(order)
+
     @classmethod
     def joined(cls, parts: Sequence[Bounds]) -> Bounds:
         """Put what was bounded in parts together, in order."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from netproof.bounds.ascent import Climb, Schedule, ascend
 from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
-from netproof.bounds.confirm import confirm, mark_empty
+from netproof.bounds.confirm import confirm, confirm_past, mark_empty
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.neurons.each import Deepen
@@ -105,17 +105,18 @@ class Beta(Bounder):
     def bound_part(self, part: Scope, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Bound sub-domains of any scope, as `bound` does those of a root."""
         climb = Climb(Schedule(self.steps, self.child_rate), with_margin(threshold), deadline)
-        return self._bound(part, domains, climb, clock)
+        return self._bound(part, domains, climb, clock, threshold)
 
     def domains_at_once(self, root: Root) -> int:
         return root.climbs_that_fit()
 
     @torch.no_grad()
-    def _bound(self, scope: Scope, domains: Domains, climb: Climb, clock: Clock) -> Bounds:
+    def _bound(self, scope: Scope, domains: Domains, climb: Climb, clock: Clock, past: Tensor | None = None) -> Bounds:
+        """Climb and confirm; past (domain,): the bounds that count; None: any does, to the last bit of float64."""
         theta = DualPoint.of(domains)
         if climb.schedule.steps > 0 and scope.count > 0:
             _, theta = ascend(Dual.of(scope, domains, proof=False), theta, climb)
         began = time.monotonic()
-        bounds = confirm(scope, domains, theta)
+        bounds = confirm(scope, domains, theta) if past is None else confirm_past(scope, domains, theta, past)
         clock.confirm += time.monotonic() - began
         return bounds

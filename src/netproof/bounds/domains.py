@@ -56,7 +56,9 @@ class Domains(Batch):
     multipliers: Tensor  # (domain, U) float32: β of each split, or ρ of each neuron
     weights: Tensor  # (domain, row) float32: λ
     bound: Tensor  # (domain,) float64: confirmed lower bound of Σ λ r, the parent's where that is better
-    evaluated: Tensor  # (domain, 2) int64: how many were evaluated at once, and its place; 0, 0: it is the parent's
+    # (domain, 2) int64: how many were evaluated at once, counted below 0 in float32, and its place; 0, 0: it is the
+    # parent's bound.
+    evaluated: Tensor
     candidates: Tensor  # (domain, k) int64: neurons to split, best first, −1 where there is none
     settled: Tensor  # (domain,) int64: how many of the decisions the bounds above take into account
     rebounded: Tensor  # (domain,) int64: how many there were when the neurons were last bounded again

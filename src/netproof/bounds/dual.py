@@ -15,7 +15,7 @@ from torch import Tensor
 
 from netproof.bounds.domains import Domains, Known
 from netproof.bounds.linear.region import BoxRegion
-from netproof.bounds.net import Net, Pulled
+from netproof.bounds.net import Bounding, Net, Pulled
 from netproof.bounds.packed import Lagrangian, Packed, some
 from netproof.bounds.scope import Scope
 from netproof.core.deadline import Deadline
@@ -58,7 +58,7 @@ class Evaluated(NamedTuple):
 class Dual:
     """D of a batch of sub-domains on given bounds of their neurons: the bound of Σ_j λ_j r_j, rows r_j of each."""
 
-    net: Net
+    net: Bounding
     forms: Tensor  # (domain, row, columns), or (1, row, columns) where all share them; one row: λ is 1
     error: Tensor  # (domain, row): what the forms may be off by
     valid: Tensor  # (domain, row) bool: the others are padding
@@ -68,12 +68,16 @@ class Dual:
     @classmethod
     def of(cls, scope: Scope, domains: Domains, *, proof: bool) -> Dual:
         """Return the dual function of sub-domains of a scope, to search with or to prove with."""
-        net, target = scope.net64 if proof else scope.net32, domains.target
-        known = domains.known.to(net.dtype)
-        packed, region = Packed.of(net.layers, known, proof=proof), net.over(known.inside)
+        return cls.on(scope.net64 if proof else scope.net32, scope.valid, domains)
+
+    @classmethod
+    def on(cls, net: Bounding, valid: Tensor, domains: Domains) -> Dual:
+        """Return that of sub-domains of a network; valid (target, row): which of its rows are no padding."""
+        target, known = domains.target, domains.known.to(net.dtype)
+        packed, region = Packed.of(net.layers, known, proof=net.proof), net.over(known.inside)
         shared = net.rows.shape[0] == 1 < net.rows.shape[1]  # many rows for each sub-domain would take much memory
         rows = net.rows if shared else net.rows[target]
-        return cls(net, rows, net.error[target], scope.valid[target], packed, region)
+        return cls(net, rows, net.error[target], valid[target], packed, region)
 
     @classmethod
     def of_forms(cls, net: Net, forms: Tensor, error: Tensor, known: Known) -> Dual:
@@ -82,6 +86,12 @@ class Dual:
         packed = Packed.of(net.layers, known.to(net.dtype), proof=net.proof)
         rows, off = forms.to(net.dtype)[:, None], error.to(net.dtype)[:, None]
         return cls(net, rows, off, one, packed, net.over(known.inside))
+
+    @property
+    def both_ways(self) -> Net:
+        """Return the network where it has a pass forward too: any but one to prove with in float32."""
+        assert isinstance(self.net, Net)
+        return self.net
 
     @property
     def free(self) -> bool:
@@ -162,7 +172,7 @@ class Dual:
 
     def gradient(self, moving: Sequence[Tensor], seen: Evaluated) -> list[Tensor]:
         """Return the gradient, from one pass forward at the minimiser."""
-        h, values = self.net.forward(seen.pulled)
+        h, values = self.both_ways.forward(seen.pulled)
         slope = torch.empty_like(moving[0])
         self.packed.gradient(moving[0][:, 0], seen.pulled.after, h, slope[:, 0])
         if slope.shape[1] > 1:

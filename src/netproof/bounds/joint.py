@@ -64,7 +64,7 @@ class Joint:
     def at(self, theta: DualPoint) -> Bounded:
         """Evaluate at any point: the bounds of the neurons, and the output's bound on them."""
         lower, upper = self.neurons(theta)
-        net, dual = self.dual.net, self.dual
+        net, dual = self.dual.both_ways, self.dual
         if self.rebound:
             known = self.known._replace(lower=lower, upper=upper)
             dual = replace(dual, packed=Packed.of(net.layers, known, proof=net.proof))
@@ -113,7 +113,7 @@ class Joint:
 
     @cached_property
     def _parts(self) -> dict[int, Net]:
-        return {depth: self.dual.net.upto(depth) for depth in self.rebound}
+        return {depth: self.dual.both_ways.upto(depth) for depth in self.rebound}
 
     @cached_property
     def _boxes(self) -> dict[int, BoxRegion | None]:
@@ -128,7 +128,7 @@ class Joint:
         found = {}
         for depth, which in self.rebound.items():
             real = which.clamp(max=self.dual.net.layers[depth].count - 1)  # a filler reads a real one, then is dropped
-            forms, error = self.dual.net.neurons(depth, real)
+            forms, error = self.dual.both_ways.neurons(depth, real)
             found[depth] = torch.stack([forms, -forms], 1), error[:, None]
         return found
 

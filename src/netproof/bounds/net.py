@@ -35,12 +35,14 @@ class Pulled(NamedTuple):
     at_input: Tensor  # (domain, *input)
     region: Region | BoxRegion  # over which it is bounded
     lines: Lines | None = None  # that it was carried back by; None where it was not by lines
+    charge: Tensor | None = None  # (domain,): what a proof in float32 has taken off for rounding; None: another net
 
     def select(self, index: Tensor) -> Pulled:
         """Return those of some sub-domains."""
         lines = self.lines and Lines(*(None if t is None else some(t, index) for t in self.lines))  # type: ignore[arg-type]
         value, after, before, at_input = (t[index] for t in (self.value, self.after, self.before, self.at_input))
-        return Pulled(value, after, before, at_input, self.region.select(index), lines)
+        charge = None if self.charge is None else self.charge[index]
+        return Pulled(value, after, before, at_input, self.region.select(index), lines, charge)
 
     @property
     def line(self) -> Line:
@@ -52,8 +54,8 @@ class Pulled(NamedTuple):
         return Line(slope, torch.where(falls, lines.upper_intercept, below))
 
 
-class Net(ABC):
-    """A network in one precision, relaxed on its input set: to search with, or to prove with.
+class Bounding(ABC):
+    """A network relaxed on its input set, whose forms are bounded by a pass back.
 
     A form is a row of numbers (columns,): the first stands before 1, the others before values of the network.
     """
@@ -71,12 +73,13 @@ class Net(ABC):
 
     @property
     def dtype(self) -> torch.dtype:
+        """Return the type of forms and lines."""
         return self.rows.dtype
 
     @property
     @abstractmethod
     def proof(self) -> bool:
-        """Say whether values are proofs: float64, with every rounding taken off."""
+        """Say whether values are proofs, with every rounding taken off."""
 
     def over(self, inside: Tensor | None) -> BoxRegion | None:
         """Return the boxes (domain, 2, input) of sub-domains as this net counts; None: they lie anywhere."""
@@ -92,6 +95,18 @@ class Net(ABC):
         """Bound each form of seed (domain, columns) from below, the neurons and splits relaxed."""
 
     @abstractmethod
+    def with_rows(self, rows: Tensor, error: Tensor) -> Self:
+        """Return the same with other forms (target, row, columns) to bound, and their errors (target, row)."""
+
+    @abstractmethod
+    def mixing(self, count: int) -> tuple[Tensor, Tensor]:
+        """Return the weight of |form| (columns,) in the rounding of a mix of `count` forms, and of underflow ()."""
+
+
+class Net(Bounding):
+    """A network in one precision: to search with, or to prove with."""
+
+    @abstractmethod
     def forward(self, pulled: Pulled) -> tuple[Tensor, Tensor]:
         """Return h (domain, U) and the columns' values (domain, columns) of the relaxed network at the minimiser."""
 
@@ -102,14 +117,6 @@ class Net(ABC):
     @abstractmethod
     def neurons(self, depth: int, which: Tensor) -> tuple[Tensor, Tensor]:
         """Return h of neurons (n,) of layer `depth` as forms (n, columns) of `upto(depth)`, and their errors (n,)."""
-
-    @abstractmethod
-    def with_rows(self, rows: Tensor, error: Tensor) -> Self:
-        """Return the same with other forms (target, row, columns) to bound, and their errors (target, row)."""
-
-    @abstractmethod
-    def mixing(self, count: int) -> tuple[Tensor, Tensor]:
-        """Return the weight of |form| (columns,) in the rounding of a mix of `count` forms, and of underflow ()."""
 
     @abstractmethod
     def climbs_that_fit(self) -> int:

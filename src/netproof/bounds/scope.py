@@ -9,9 +9,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from netproof.bounds.condensed.single import single_copy
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.linear.layers import Layer, split_points
-from netproof.bounds.net import Net
+from netproof.bounds.net import Bounding, Net
 
 
 class Scope(Protocol):
@@ -37,6 +38,9 @@ class Scope(Protocol):
     @property
     def net64(self) -> Net: ...  # to prove with
 
+    @property
+    def single(self) -> Bounding | None: ...  # to prove with in float32 first; None: nothing is gained by that
+
 
 @dataclass(frozen=True, eq=False)
 class LayerScope:
@@ -48,6 +52,7 @@ class LayerScope:
     net32: Net
     net64: Net
     settled: Tensor  # (target,) float64: the bound past which no better one is wanted
+    single: Bounding | None = None
 
     @property
     def count(self) -> int:
@@ -60,6 +65,7 @@ class LayerScope:
     @classmethod
     def of(cls, scope: Scope, search: Net, proof: Net, forms: Tensor, errors: Tensor, settled: Tensor) -> LayerScope:
         """Make the scope of neurons, given by forms (n, columns), float64, with errors (n,)."""
+        single = single_copy(proof, search)
         return cls(
             scope.device,
             scope.bias,
@@ -67,6 +73,7 @@ class LayerScope:
             search.with_rows(forms.float()[:, None], errors.float()[:, None]),
             proof.with_rows(forms[:, None], errors[:, None]),
             settled,
+            None if single is None else single.with_rows(forms[:, None], errors[:, None]),
         )
 
 

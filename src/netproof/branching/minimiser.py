@@ -32,7 +32,7 @@ def at_minimiser(scope: Scope, domains: Domains) -> AtMinimiser:
     """
     dual = Dual.of(scope, domains, proof=False)
     value, pulled, _ = dual.at(DualPoint.of(domains))
-    h, _ = dual.net.forward(pulled)
+    h, _ = dual.both_ways.forward(pulled)
     return AtMinimiser(value, pulled.after, h, torch.addcmul(pulled.line.intercept, pulled.line.slope, h))
 
 

@@ -2,7 +2,8 @@
 
 In float64, the arithmetic of proofs, both directions are matrix products with unfold and fold: direct sums,
 for which the error bound γ_n holds. (Libraries are free to run a convolution by Winograd or FFT, for which it
-does not.) In float32, the arithmetic of the search, they are whatever is fastest.
+does not.) In float32, the arithmetic of the search, they are whatever is fastest, unless a proof asks for such sums
+there too (`summed`).
 """
 
 from __future__ import annotations
@@ -56,6 +57,12 @@ class Kernel:
     dilation: Shape
     groups: int
     image: Shape  # (C, *sides)
+    direct: bool = False  # add up products in float32 too, as in float64
+
+    @property
+    def summed(self) -> bool:
+        """Say whether both directions are sums of products, for which γ_n holds."""
+        return self.direct or self.weight.dtype == torch.float64
 
     @property
     def window(self) -> Shape:
@@ -78,14 +85,14 @@ class Kernel:
 
     def correlate(self, x: Tensor) -> Tensor:
         """Map images (n, C, *sides) to (n, D, *sides')."""
-        if self.weight.dtype == torch.float64:
+        if self.summed:
             return self._chunked(self._unfold, x, self.result)
         convolution = F.conv2d if len(self.window) == 2 else F.conv3d
         return convolution(x, self.weight, None, self.stride, self.padding, self.dilation, self.groups)
 
     def transposed(self, y: Tensor) -> Tensor:
         """Map (n, D, *sides') to (n, C, *sides): the adjoint of `correlate`."""
-        if self.weight.dtype == torch.float64:
+        if self.summed:
             return self._chunked(self._fold, y, self.image)
         if self.phases is not None:
             return self.phases(y)
@@ -210,6 +217,9 @@ class _Convolution(Affine):
 
     def linear(self) -> _Convolution:
         return replace(self, bias=None, radius=None)
+
+    def summed(self) -> _Convolution:
+        return replace(self, kernel=replace(self.kernel, direct=True))
 
     @property
     def fan(self) -> int:

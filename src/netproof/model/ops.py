@@ -50,6 +50,10 @@ class Affine(Op):
         """Return the op without b; it has no radius of its own."""
         return self
 
+    def summed(self) -> Affine:
+        """Return the op with every result a plain sum of products in any precision, for which γ_n holds."""
+        return self
+
     @property
     def fan(self) -> int:
         """Return the length of the longest sum of products in forward or adjoint; 0 when nothing is rounded."""

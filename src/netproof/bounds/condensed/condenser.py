@@ -10,13 +10,14 @@ from torch import Tensor
 
 from netproof.bounds.condensed.network import Charges, Condensed, Trunk
 from netproof.bounds.linear.coefficients import Coefficients
+from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.lined_graph import LinedGraph
 from netproof.bounds.linear.memory import climbs_that_fit, holds, places_that_fit
 from netproof.bounds.windows.plan import walked
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
-from netproof.numerics import enlarged, few_roundings, rounding, vanishing, with_vanishing
+from netproof.numerics import enlarged, few_roundings, rounding, up, vanishing, with_vanishing
 from netproof.problem.problem import Rows
 
 
@@ -161,6 +162,7 @@ class Condenser:
         error = torch.cat([empty, *self._errors])
         # A bound of h that was rounded out of the subnormals is at most 1e-37 larger, see `numerics.float32_down`.
         most = most + 1e-37
+        around = [_around(layer, intervals[layer.node]) for layer in proof.layers]
         # A split's multiplier is taken off the coefficient of h: some roundings of that beside those of the form.
         before = error + rounding(matrix.abs() @ values, terms) + few_roundings(most, 4)
         return Charges(
@@ -171,11 +173,22 @@ class Condenser:
             values=values,
             lost=vanishing(values.sum() + most.sum()),
             trunk=proof.back,
+            read=most,
+            middle=torch.cat([empty, *(side[0] for side in around)]),
+            away=torch.cat([empty, *(side[1] for side in around)]),
         )
 
 
 def _at(bounds: Interval, index: Tensor) -> Interval:
     return Interval(*(side.flatten()[index] for side in bounds))
+
+
+def _around(layer: Layer, z: Interval) -> tuple[Tensor, Tensor]:
+    """Return the middle of the bounds of a layer's outputs, and at least how far they are from it: (slots,) each."""
+    lower, upper = _at(z, layer.outputs)
+    middle = lower / 2 + upper / 2
+    away = up(torch.maximum(upper - middle, middle - lower))
+    return layer.in_first_slots(middle), layer.in_first_slots(away)
 
 
 def search_copy(condensed: Condensed, search: LinedGraph) -> Condensed:

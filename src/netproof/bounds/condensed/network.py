@@ -93,6 +93,24 @@ class Charges:
     values: Tensor  # (1 + Y + U,): the largest |value| of each column
     lost: Tensor  # (): what underflow may cost, whatever the coefficients
     trunk: Backward  # the graph with constants, for the trunk's own pass
+    read: Tensor  # (U,): the largest |h|
+    middle: Tensor  # (U,): the middle of the bounds of z, and how far z is from it at most
+    away: Tensor  # (U,)
+
+    def upto(self, count: int, columns: int) -> Charges:
+        """Return those of the first `count` neurons, in forms of so many columns."""
+        return Charges(
+            forms=self.forms[:count],
+            before=self.before[:count],
+            after=self.after[:count],
+            seed=self.seed[:columns],
+            values=self.values[:columns],
+            lost=self.lost,
+            trunk=self.trunk,
+            read=self.read[:count],
+            middle=self.middle[:count],
+            away=self.away[:count],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,17 +170,6 @@ class Condensed(Net):
     def upto(self, depth: int) -> Condensed:
         """Return the first `depth` layers, without rows."""
         count = self.layers[depth].start if depth < len(self.layers) else self.count
-        charges = self.charges
-        if charges is not None:
-            seed, values = (t[: self.base + count] for t in (charges.seed, charges.values))
-            charges = replace(
-                charges,
-                forms=charges.forms[:count],
-                before=charges.before[:count],
-                after=charges.after[:count],
-                seed=seed,
-                values=values,
-            )
         return replace(
             self,
             layers=self.layers[:depth],
@@ -170,7 +177,7 @@ class Condensed(Net):
             rows=self.rows[:0, :, : self.base + count],
             error=self.error[:0],
             direct=min(self.direct, count),
-            charges=charges,
+            charges=None if self.charges is None else self.charges.upto(count, self.base + count),
         )
 
     def neurons(self, depth: int, which: Tensor) -> tuple[Tensor, Tensor]:

@@ -54,7 +54,7 @@ class Region:
         return form.const + value.reshape(lead)
 
     def least_of(self, coef: Tensor) -> Tensor:
-        """Return min over the set of coef·x, for a set about 0 and coef (n, *input): (n,). Not for proofs."""
+        """Return min over the set of coef·x, for a set about 0 and coef (n, *input): (n,). Nothing is taken off."""
         return self._fall(coef.flatten(1))
 
     def _fall(self, flat: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ class BoxRegion:
         return lowered(value)
 
     def least_of(self, coef: Tensor) -> Tensor:
-        """Return the least of coef·x over each box, coef (box, *input): (box,). Not for proofs."""
+        """Return the least of coef·x over each box, coef (box, *input): (box,). Nothing is taken off."""
         flat = coef.flatten(1)
         return (flat * self.centre).sum(1) - (flat.abs() * self.radius).sum(1)
 

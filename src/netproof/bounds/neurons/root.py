@@ -17,6 +17,7 @@ from torch import Tensor
 from netproof.bounds.ascent import Schedule
 from netproof.bounds.condensed.condenser import Condenser, search_copy
 from netproof.bounds.condensed.network import Condensed
+from netproof.bounds.condensed.single import Single, single_copy
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.interval import Intervals
 from netproof.bounds.linear.layers import Layer, split_at_zero
@@ -131,6 +132,11 @@ class Root:
     def net32(self) -> Net:
         """Return the same to search with."""
         return self.condensed32 if self._condense else GraphNet.whole(self.graph32, self.rows)
+
+    @cached_property
+    def single(self) -> Single | None:
+        """Return the network to prove with in float32 first; None where only float64 says anything."""
+        return single_copy(self.net64, self.net32)
 
     def climbs_that_fit(self) -> int:
         """Return how many bounds may be climbed at once; the condensed network need not be there for it."""

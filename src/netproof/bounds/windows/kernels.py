@@ -25,7 +25,8 @@ def transposed(kernel: Kernel, windows: Tensor) -> Tensor:
 def correlate(kernel: Kernel, windows: Tensor) -> Tensor:
     """Map windows (n, mh, mw, C) of the image to the results (n, kh, kw, D) that lie wholly in them."""
     if kernel.weight.dtype == torch.float64:
-        entries = kernel.window[0] * kernel.window[1] * windows[0].numel() // (kernel.stride[0] * kernel.stride[1])
+        _, height, width, channels = windows.shape
+        entries = entries_read(kernel, (height, width), channels)
         return in_chunks(lambda some: _read(kernel, some), windows, entries)
     images = windows.permute(0, 3, 1, 2)
     done = F.conv2d(images, kernel.weight, None, _pair(kernel.stride), 0, kernel.dilation, kernel.groups)
@@ -34,6 +35,12 @@ def correlate(kernel: Kernel, windows: Tensor) -> Tensor:
 
 def _pair(of: tuple[int, ...]) -> Pair:
     return of[0], of[1]
+
+
+def entries_read(kernel: Kernel, sides: Pair, channels: int) -> int:
+    """Count the numbers that taps read of one window of these sides, each with its own."""
+    taps, apart = kernel.window[0] * kernel.window[1], kernel.stride[0] * kernel.stride[1]
+    return taps * sides[0] * sides[1] * channels // apart
 
 
 def _unfolded(kernel: Kernel, windows: Tensor) -> int:

@@ -16,7 +16,7 @@ from torch import Tensor
 from netproof.bounds.windows import kernels
 from netproof.bounds.windows.frame import Correlated, Frame, Pair, Places, correlated, transposed
 from netproof.model.affine import Scale, Sum
-from netproof.model.conv import Conv, ConvTranspose, Kernel
+from netproof.model.conv import Conv, ConvTranspose, Kernel, in_chunks
 from netproof.model.moves import Concat, Index, Pad, Reshape
 from netproof.model.ops import Affine
 
@@ -138,12 +138,22 @@ def transposed_values(kernel: Kernel, values: Tensor, places: Places, frame: Fra
 
 
 def correlated_values(kernel: Kernel, where: Correlated, values: Tensor, places: Places, frame: Frame) -> Tensor:
-    if where.divisor == (1, 1):
-        return kernels.correlate(kernel, _laid(values, where.lead, where.laid))
-    laid = values.new_empty(len(values), *where.laid, values.shape[-1])
-    for (down, right), index in places.remainders(where.frame.path):
-        laid[index] = _laid(values[index], (where.lead[0] + down, where.lead[1] + right), where.laid)
-    return kernels.correlate(kernel, laid)
+    """Correlate windows put among zeros, some at a time: all of them laid out would be larger than what is made."""
+
+    def read(some: Tensor, down: int = 0, right: int = 0) -> Tensor:
+        return kernels.correlate(kernel, _laid(some, (where.lead[0] + down, where.lead[1] + right), where.laid))
+
+    entries = kernels.entries_read(kernel, where.laid, values.shape[-1])
+    if where.divisor == (1, 1) or len(values) == 0:
+        return in_chunks(read, values, entries)
+    parts = [
+        (index, in_chunks(partial(read, down=down, right=right), values[index], entries))
+        for (down, right), index in places.remainders(where.frame.path)
+    ]
+    whole = values.new_empty(len(values), *parts[0][1].shape[1:])
+    for index, part in parts:
+        whole[index] = part
+    return whole
 
 
 def _laid(values: Tensor, lead: Pair, size: Pair) -> Tensor:

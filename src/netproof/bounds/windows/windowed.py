@@ -118,5 +118,8 @@ class Windowed(Coefficients):
         frame = united([self.frame, more.frame])
         if frame is None or more.places is not self.places:
             return self._dense().plus(more)
-        first, second = (F.pad(each.values, each.frame.pads_to(frame)) for each in (self, more))
-        return Windowed(first + second, frame, self.places)
+        total = F.pad(self.values, self.frame.pads_to(frame))
+        _, _, left, _, top, _ = more.frame.pads_to(frame)
+        high, wide = more.frame.size
+        total[:, top : top + high, left : left + wide] += more.values
+        return Windowed(total, frame, self.places)

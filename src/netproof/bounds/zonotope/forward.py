@@ -17,6 +17,7 @@ from netproof.bounds.zonotope.steps import through_affine, through_nonlinear
 from netproof.bounds.zonotope.zonotope import Zonotope, generators_at
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.core.forms import Interval
+from netproof.model.graph import Node
 from netproof.model.ops import Affine, Input, Nonlinear
 from netproof.numerics import up
 
@@ -64,7 +65,8 @@ class Forward:
             made = through_affine(node, [self._forms[i] for i in node.inputs], deadline)
         elif isinstance(node.op, Nonlinear) and node.op.arity == 1:
             (pre,) = node.inputs
-            made = through_nonlinear(node, self._forms[pre], self._intervals.of[pre], deadline)
+            spent = self._is_spent(pre, node)
+            made = through_nonlinear(node, self._forms[pre], self._intervals.of[pre], deadline, spent=spent)
         else:
             made = _box(self._intervals.of[node.index])
         self._forms[node.index] = made
@@ -74,6 +76,14 @@ class Forward:
         if len(self._forms) == 1 and isinstance(node.op, Nonlinear):
             self._forms = {node.index: merged(made)}
         return True
+
+    def _is_spent(self, index: int, reader: Node) -> bool:
+        """Say whether a node's forms are of no use after their reader: no other reads them, or the same numbers."""
+        if self._last[index] > reader.index:
+            return False
+        mine = {some.values.untyped_storage().data_ptr() for some in self._forms[index].generators.values()}
+        others = [forms for i, forms in self._forms.items() if i != index]
+        return not any(g.values.untyped_storage().data_ptr() in mine for f in others for g in f.generators.values())
 
     def _give_up(self) -> None:
         self.given_up = True

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
-import torch.nn.functional as F
 
 from netproof.bounds.linear.coefficients import Dense
 from netproof.bounds.windows.frame import Frame, Places
@@ -46,11 +45,13 @@ def _one(groups: Mapping[int, Generators]) -> Generators | None:
     if frame is not None:
         if count * frame.area * parts[0].values.shape[-1] > LARGER * now:
             return None
-        values = [
-            F.pad(some.values, own.pads_to(frame)) for some, own in zip(parts, frames, strict=True) if own is not None
-        ]
+        whole = parts[0].values.new_zeros(count, *frame.size, parts[0].values.shape[-1])
+        for part, some, own in zip(whole.split([len(some.values) for some in parts]), parts, frames, strict=True):
+            assert own is not None
+            _, _, left, _, top, _ = own.pads_to(frame)
+            part[:, top : top + own.size[0], left : left + own.size[1]] = some.values
         places = [some.places.at(some.frame.path) for some in parts if isinstance(some, Windowed)]
-        return Windowed(torch.cat(values), frame, Places(torch.cat(places)))
+        return Windowed(whole, frame, Places(torch.cat(places)))
     size = next((some.values[0].numel() for some in parts if isinstance(some, Dense)), None)
     if size is None or count * size > LARGER * now:
         return None

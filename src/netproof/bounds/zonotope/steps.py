@@ -19,7 +19,7 @@ from netproof.bounds.windows.onward import onward
 from netproof.bounds.windows.windowed import Windowed
 from netproof.bounds.zonotope.accurate import at_point
 from netproof.bounds.zonotope.norms import length_gain
-from netproof.bounds.zonotope.zonotope import Generators, Zonotope, generators_at, in_parts
+from netproof.bounds.zonotope.zonotope import Generators, Zonotope, generators_at, in_parts, slices
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.model.graph import Node
@@ -54,10 +54,12 @@ def _longer(gain: Tensor | float, inputs: Sequence[Zonotope], rounded: Tensor) -
     return length
 
 
-def through_nonlinear(node: Node, x: Zonotope, h: Interval, deadline: Deadline) -> Zonotope:
+def through_nonlinear(node: Node, x: Zonotope, h: Interval, deadline: Deadline, *, spent: bool = False) -> Zonotope:
     """Carry forms through a function of every entry, between parallel lines on the bounds h (*node) of what it reads.
 
-    What lies between the lines of a neuron is a new generator. DeadlineExpired where there is no time for it.
+    What lies between the lines of a neuron is a new generator. spent: nobody else reads x, whose generators become
+    those of the result in place, since they are as large. DeadlineExpired where there is no time for it; then x is as
+    it was.
     """
     assert isinstance(node.op, Nonlinear)
     assert node.op.arity == 1
@@ -69,21 +71,22 @@ def through_nonlinear(node: Node, x: Zonotope, h: Interval, deadline: Deadline) 
     sizes = slope.abs() * (x.centre.abs() + x.radius) + middle.abs()
     rounded = with_vanishing(enlarged(few_roundings(sizes, 8)))
     error, length = enlarged(slope.abs() * x.error + rounded), _longer(slope.abs().max(), [x], rounded)
-    groups = {began: _times(some, slope, deadline) for began, some in x.generators.items()}
+    deadline.check()
+    groups = {began: _times(some, slope, spent=spent) for began, some in x.generators.items()}
     if len(places):
         groups[node.index] = generators_at(places, open_[places], node.shape)
     return Zonotope.of(torch.addcmul(middle, slope, x.centre), error, length, groups)
 
 
-def _times(some: Generators, slope: Tensor, deadline: Deadline) -> Generators:
+def _times(some: Generators, slope: Tensor, *, spent: bool) -> Generators:
+    # What an op has only expanded stands in memory once, and cannot be written to.
+    values = some.values if spent and some.values.is_contiguous() else some.values.new_empty(some.values.shape)
     if isinstance(some, Dense):
-        return Dense(some.values * slope, some.rank)
-
-    def times(part: slice) -> Tensor:
-        few = _some_of(some, part)
-        return scaled(slope, few.values, few.places, few.frame)  # what is gathered of the slopes is as large as windows
-
-    return Windowed(in_parts(times, some.values, 0, deadline), some.frame, some.places)
+        return Dense(torch.mul(some.values, slope, out=values), some.rank)
+    for part in slices(some.values):  # no look at the deadline: half of it may be written in place
+        places = Places(some.places.at(some.frame.path)[part])
+        values[part] = scaled(slope, some.values[part], places, replace(some.frame, path=()))
+    return Windowed(values, some.frame, some.places)
 
 
 def _some_of(some: Windowed, part: slice) -> Windowed:

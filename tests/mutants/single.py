@@ -1,0 +1,156 @@
+"""Proofs in float32: what is charged there, and who is asked where that says nothing."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+SINGLE = ("bounds/test_single.py",)
+NET = "bounds/condensed/single.py"
+START = "bounds/condensed/start.py"
+
+MUTANTS = (
+    Mutant(
+        "single-charge-before",
+        NET,
+        "found = before.abs() @ charges.before + after.abs()",
+        "found = after.abs()",
+        "h is read by a rounded matrix, and its coefficient is a rounded sum",
+        SINGLE,
+    ),
+    Mutant(
+        "single-charge-sums",
+        NET,
+        "        double.before + summed + constants + slope,\n",
+        "        double.before + constants,\n",
+        "float32 rounds every sum of a pass",
+        SINGLE,
+    ),
+    Mutant(
+        "single-charge-seed",
+        NET,
+        " + start.abs() @ charges.seed\n",
+        "\n",
+        "the form that a pass starts from becomes float32",
+        SINGLE,
+    ),
+    Mutant(
+        "single-charge-seed-rounded",
+        NET,
+        "        double.seed[1:] + sums + few_roundings(away, 2, SINGLE),\n",
+        "        double.seed[1:],\n",
+        "the form that a pass starts from becomes float32, and is added to",
+        SINGLE,
+    ),
+    Mutant(
+        "single-charge-start",
+        NET,
+        "        found = found + at_y.abs() @ charges.trunk\n",
+        "",
+        "the affine start of the network is computed in float32",
+        SINGLE,
+    ),
+    Mutant(
+        "single-charge-split",
+        NET,
+        "            found = found + less.abs() @ charges.split\n",
+        "            pass\n",
+        "what a split takes off may hide a large product that was rounded",
+        SINGLE,
+    ),
+    Mutant(
+        "single-charge-vanished",
+        NET,
+        "SINGLE).double() + charges.lost\n",
+        "SINGLE).double()\n",
+        "numbers below the normal ones are lost whole",
+        SINGLE,
+    ),
+    Mutant(
+        "single-charge-all",
+        NET,
+        "torch.where(most <= SINGLE_LIMIT, value - charge, torch.nan)",
+        "torch.where(most <= SINGLE_LIMIT, value, torch.nan)",
+        "the value of a pass is a proof only less what rounding may have gained",
+        SINGLE,
+    ),
+    Mutant(
+        "single-limit",
+        NET,
+        "torch.where(most <= SINGLE_LIMIT, value - charge, torch.nan)",
+        "value - charge",
+        "what is charged for underflow holds of numbers within the limit",
+        SINGLE,
+    ),
+    Mutant(
+        "single-limit-of-the-network",
+        NET,
+        "    if not all(_is_within(t) for t in (search.matrix, start.growth, *weights)):\n        return None\n",
+        "",
+        "weights that overflow float32 prove nothing there",
+        SINGLE,
+    ),
+    Mutant(
+        "single-rows-counted",
+        NET,
+        "error=enlarged(error + off))",
+        "error=enlarged(error))",
+        "the constant of a row counted from the middle is a rounded sum",
+        SINGLE,
+    ),
+    Mutant(
+        "single-boxes",
+        NET,
+        "BoxRegion.of(down(lower), up(upper))",
+        "BoxRegion.of(lower, upper)",
+        "a box counted from the centre is rounded, and may move by its width",
+        SINGLE,
+    ),
+    Mutant(
+        "single-start-at-the-centre",
+        START,
+        "lost = up(torch.maximum(high - centre, centre - low)) + wrong\n",
+        "lost = wrong\n",
+        "y at the centre is known between bounds only",
+        SINGLE,
+    ),
+    Mutant(
+        "single-start-radius",
+        START,
+        "lost = up(torch.maximum(high - centre, centre - low)) + wrong\n",
+        "lost = up(torch.maximum(high - centre, centre - low))\n",
+        "folded weights have a radius, which counts away from the centre too",
+        SINGLE,
+    ),
+    Mutant(
+        "single-start-rounding",
+        START,
+        "error = lost + rounding(size, roundings, NARROW) if roundings else lost\n",
+        "error = lost\n",
+        "float32 rounds every sum of the start",
+        SINGLE,
+    ),
+    Mutant(
+        "single-start-summed",
+        START,
+        "op=n.op.linear().summed())",
+        "op=n.op.linear())",
+        "γ_n does not hold for convolutions by Winograd or FFT",
+        SINGLE,
+    ),
+    Mutant(
+        "confirm-past-strict",
+        "bounds/confirm.py",
+        "    if not float32_is_strict() or scope.single is None:\n",
+        "    if scope.single is None:\n",
+        "products by TF32 are rounded more coarsely than float32",
+        SINGLE,
+    ),
+    Mutant(
+        "confirm-past-near",
+        "bounds/confirm.py",
+        "    near = (~told).nonzero()[:, 0]\n",
+        "    near = (~told).nonzero()[:0, 0]\n",
+        "float64 proves what float32 leaves open within its rounding",
+        SINGLE,
+    ),
+)
