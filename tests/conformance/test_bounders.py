@@ -136,7 +136,7 @@ def holds_at(problem: Problem, root: Root, bounds: Bounds, x: torch.Tensor) -> i
 def test_the_root_is_below_the_exact_minimum_and_every_sample(
     bounder: Bounder, make: Callable[[int], Question]
 ) -> None:
-    for seed in range(12):
+    for seed in range(8):
         question = make(seed)
         problem = first_problem(question)
         root, bounds = root_of(bounder, problem)
@@ -240,7 +240,7 @@ def test_a_bound_is_the_same_every_time(bounder: Bounder) -> None:
 
 @every_bounder
 def test_its_point_lies_in_the_input_set(bounder: Bounder) -> None:
-    for seed in range(6):
+    for seed in range(4):
         problem = first_problem(hard(seed))
         root, bounds = root_of(bounder, problem)
         children = bound_of(bounder, root, split_at_random(root, bounds.domains, 2, seed))

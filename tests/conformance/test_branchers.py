@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -36,6 +37,7 @@ every_brancher = pytest.mark.parametrize("brancher", BRANCHERS.values(), ids=BRA
 BOUNDER = Lirpa(root_steps=5, neuron_steps=2, steps=2)
 
 
+@cache
 def situations(seeds: int = 6) -> list[tuple[Root, Bounds]]:
     """Roots, and batches in which neurons are split, decided by the splits, or contradictory."""
     found = []

@@ -26,7 +26,7 @@ from support.random_graphs import Pick, Question, random_question, seeded
 METHODS = ("auto", "beta", "lirpa", "input-split", "babsr-lp", "mip", "bdd")
 every_method = pytest.mark.parametrize("method", METHODS)
 MARGIN = Fraction(1, 50)
-COUNT = 10  # problems each way
+COUNT = 6  # problems each way
 
 
 # --- random problems that need the multiplier ---

@@ -65,7 +65,7 @@ def confirmed(scope: Scope, domains: Domains, done: Evaluated, *, single: bool =
         replace(domains, bound=bound, evaluated=evaluated, settled=domains.depth),
         torch.zeros(count, dtype=torch.bool, device=device),
         done.pulled.after.float(),
-        done.pulled.region.minimiser(done.pulled.at_input).float(),
+        done.pulled.region.minimiser(done.pulled.at_input.double()).float(),
     )
 
 
