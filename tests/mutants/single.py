@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 SINGLE = ("bounds/test_single.py",)
+STRICT = ("test_arguments.py::test_faster_products_are_known_by_any_name",)
 NET = "bounds/condensed/single.py"
 START = "bounds/condensed/start.py"
 
@@ -152,5 +153,21 @@ MUTANTS = (
         "    near = (~told).nonzero()[:0, 0]\n",
         "float64 proves what float32 leaves open within its rounding",
         SINGLE,
+    ),
+    Mutant(
+        "strict-refused",
+        "numerics.py",
+        "    except RuntimeError:\n        return False\n",
+        "    except RuntimeError:\n        return True\n",
+        "torch refuses to say by the older name where a newer one set something else",
+        STRICT,
+    ),
+    Mutant(
+        "strict-newer-names",
+        "numerics.py",
+        ' and all(part.fp32_precision in ("ieee", "none") for part in parts)\n',
+        "\n",
+        "a newer name may set what the older one does not say",
+        STRICT,
     ),
 )
