@@ -141,7 +141,9 @@ class Single(Bounding):
         largest = [t.abs().amax(1) if t.shape[1] else t.new_zeros(len(t)) for t in within]
         most = torch.stack([t.expand(len(seed)) for t in largest]).amax(0)  # lines may be the same for all
         value = torch.where(most <= SINGLE_LIMIT, value - charge, torch.nan)
-        return Pulled(value, after, before, at_input, region or self.region, lines, charge)
+        # Counted from 0 again, since whoever asks where a bound is attained means the input itself.
+        where = self.region if region is None else BoxRegion(region.centre + self.origin.flatten(), region.radius)
+        return Pulled(value, after, before, at_input, where, lines, charge)
 
     def _pass(self, start: Tensor, upper: Tensor, lower: Tensor, less: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the coefficients of z and of h, (domain, U) float32 each."""
