@@ -40,6 +40,7 @@ from support.asking import CPU
 from support.boxes import deaf, joined_replay, several
 from support.exact import enumerate_minimum
 from support.problems import box_problem, packed_values, random_relus, targets_of
+from support.single import float32_first
 
 either_net = pytest.mark.parametrize("fits", [True, False], ids=["condensed", "graph"])
 
@@ -172,7 +173,8 @@ def test_a_proof_in_float32_is_attained_in_the_box_of_its_own_target() -> None:
     problems = near(seed=1)
     root = root_of(join(problems))
     domains = root_domains(root)
-    found = confirm_past(root, domains, DualPoint.of(domains), torch.full((3,), -10.0, dtype=torch.float64))
+    with float32_first():
+        found = confirm_past(root, domains, DualPoint.of(domains), torch.full((3,), -10.0, dtype=torch.float64))
     assert bool((found.domains.evaluated[:, 0] < 0).all())
     for problem, point in zip(problems, found.point.double(), strict=True):
         assert bool((point >= problem.input_set.lower - 1e-6).all() and (point <= problem.input_set.upper + 1e-6).all())
