@@ -203,6 +203,20 @@ def test_verify_draws_the_middle_of_the_input_set(asked: Path) -> None:
     assert panels((asked / "v.png").read_bytes())[0][10, 10].tolist() == [102] * 3
 
 
+@pytest.mark.parametrize(
+    ("how", "why"), [("raise", "ZeroDivisionError: no room for the picture"), ("slow", "the run ended before that")]
+)
+@pytest.mark.parametrize("command", ["verify", "robust"])
+def test_a_picture_takes_nothing_from_the_answer(command: str, how: str, why: str, asked: Path) -> None:
+    about = ("p.vnnlib",) if command == "verify" else ("--image", "x.png", "--eps", "0.1", "--label", "1")
+    ending = ("--timeout", "1.5", "--device", "cpu", "--picture", "lost.png")
+    done = run(command, "m.onnx", *about, *ending, engine="image", cwd=asked, FAKE_PICTURE=how)
+    assert done.stdout.startswith("sat\n((X_0"), done.stderr
+    assert f"lost.png: --picture: the counterexample could not be drawn: {why} (the answer stands" in done.stderr
+    assert done.returncode == 2  # a file that was asked for is not there
+    assert not (asked / "lost.png").exists()
+
+
 def test_an_image_that_is_misread_asks_for_its_preprocessing(asked: Path) -> None:
     robust = ("robust", "m.onnx", "--image", "x.png", "--eps", "0", "--label", "0")
     done = run(*robust, "--device", "cpu", engine=REAL, cwd=asked)

@@ -120,6 +120,9 @@ def verify(model, spec, *, deadline=None, progress=None, options=None, **argumen
         return Verdict(
             Status.SAT, witness=Witness(x, np.array([[1.5]], dtype=np.float32)), upper_bound=-1.0, stats=stats
         )
+    if how == "image":
+        x, y = np.full((1, 1, 2, 2), 0.25, dtype=np.float32), np.array([[1.5, 0.5]], dtype=np.float32)
+        return Verdict(Status.SAT, witness=Witness(x, y), upper_bound=-1.0, stats=stats)
     if how == "contradiction":
         found = {"what": "everything is proved, and a point violates it", "saved": "netproof-contradiction-1"}
         return Verdict(Status.UNKNOWN, "contradiction", stats=stats, details={"contradiction": found})
@@ -143,13 +146,23 @@ def bounds(model, spec, *, method="alpha", deadline=None, progress=None, **argum
     return OutputBounds(np.array([[-1.0, 0.1]]), np.array([[2.0, 0.30000000000000004]]), method, method == "exact")
 
 
+def draw_counterexample(**arguments):
+    """Never comes to an end, or fails."""
+    if os.environ["FAKE_PICTURE"] == "slow":
+        time.sleep(120)
+    raise ZeroDivisionError("no room for the picture")
+
+
 CONTENTS = {
+    "netproof.cli.show.picture": {"draw_counterexample": draw_counterexample},
     "netproof.api": {"verify": verify, "attack": attack, "bounds": bounds, "Progress": Progress},
 }
 
 
 class Fake(MetaPathFinder, Loader):
     def find_spec(self, name, path=None, target=None):
+        if name == "netproof.cli.show.picture" and not os.environ.get("FAKE_PICTURE"):
+            return None
         return importlib.util.spec_from_loader(name, self) if name in CONTENTS else None
 
     def create_module(self, spec: ModuleSpec):

@@ -221,7 +221,15 @@ class _Run:
         """Make one answer of all, with the device that was really used and the counterexample to keep."""
         last = self.at_eps[-1].answer if self.rows else Answer(Record(), self.engine.device)
         broken = Answer(Record(), "") if self.broken is None else self.broken.answer
-        return Answer(self.record(outcome), last.device, broken.saved, broken.note, last.accelerator, seen=broken.seen)
+        return Answer(
+            self.record(outcome),
+            last.device,
+            broken.saved,
+            broken.note,
+            last.accelerator,
+            seen=broken.seen,
+            undrawn=broken.undrawn,
+        )
 
     def record(self, outcome: Outcome) -> Record:
         expected = 1 if self.largest else len(self.targets)

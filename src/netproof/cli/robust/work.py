@@ -6,6 +6,7 @@ Everything found is sent at once, so that an interrupt or a timeout loses nothin
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import time
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from netproof.cli.options import Engine
 from netproof.cli.robust.image import Centre, read_centre, region
 from netproof.cli.robust.question import Question, Row, shown_radius
-from netproof.cli.show.answer import reply
+from netproof.cli.show.answer import looked_at, reply
 from netproof.cli.show.seen import Viewer
 from netproof.cli.show.witness_file import Saver, image_layout
 from netproof.dataset.bracket import close_in
@@ -26,6 +27,7 @@ from netproof.workers.worker import Job
 if TYPE_CHECKING:
     import numpy as np
 
+    from netproof.core.verdict import Verdict
     from netproof.model.network import Network
 
 
@@ -65,7 +67,18 @@ class Asker:
             deadline=self.job.part(seconds),
             progress=self.job.teller(title=f"target {key}" if isinstance(key, int) else f"eps {float(key):.4g}"),
         )
-        return Row(key, reply(verdict, self.engine, self.saver, self._viewer(eps)), time.monotonic() - began)
+        return self._row(key, eps, verdict, time.monotonic() - began)
+
+    def _row(self, key: int | Fraction, eps: Fraction, verdict: Verdict, seconds: float) -> Row:
+        """Make the row of an answer; a counterexample is told before it is looked at, which may take long or fail."""
+        row = Row(key, reply(verdict, self.engine, self.saver), seconds)
+        if verdict.witness is None:
+            return row
+        self.job.tell(row)
+        drawn = self.viewer.picture is not None
+        return dataclasses.replace(
+            row, answer=looked_at(row.answer, verdict.witness, functools.partial(self._viewer, eps), drawn=drawn)
+        )
 
     def attack(self, eps: Fraction, targets: Sequence[int], seconds: float | None) -> Row:
         """Look for a counterexample within a radius, and prove nothing."""
@@ -78,7 +91,7 @@ class Asker:
         deadline = self.job.part(seconds if seconds is not None and math.isfinite(seconds) else None)
         engine = {name: getattr(self.engine, name) for name in ("device", "threads", "seed", "outputs")}
         verdict = api.attack(self.network, asked, deadline=deadline, **engine)
-        return Row(eps, reply(verdict, self.engine, self.saver, self._viewer(eps)), time.monotonic() - began)
+        return self._row(eps, eps, verdict, time.monotonic() - began)
 
 
 def open_question(
