@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from netproof.campaign.names import not_default
-from netproof.campaign.scores import truths
 from netproof.campaign.store import Result
-from netproof.campaign.summary import Run
+from netproof.campaign.summary import Run, is_wrong, truths
 from netproof.report.counterexamples import picture_of, place_of
 from netproof.report.page import Explorer, Table, data_uri
 
@@ -48,11 +47,6 @@ def explorer(runs: Sequence[Run]) -> Explorer:
 def _columns(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return what is known of the runs, column by column; the hidden ones are shown of a run that is opened."""
     truth = truths(runs)
-
-    def wrong(run: Run) -> int:
-        result = run.result
-        return int(result.solved and truth.get(result.instance, result.verdict) != result.verdict)
-
     instances = {instance: place for place, instance in enumerate(dict.fromkeys(run.result.instance for run in runs))}
     make = _Maker(runs)
     return [
@@ -83,7 +77,7 @@ def _columns(runs: Sequence[Run]) -> list[dict[str, Any]]:
         make.text("folder", "", lambda run: run.result.folder, hidden=True),
         make.text("tail", "", lambda run: "" if run.rival else asked(run.result), hidden=True),
         make.plain("phases", lambda run: _phases(run.result)),
-        make.plain("wrong", wrong),
+        make.plain("wrong", lambda run: int(is_wrong(run.result, truth))),
         make.plain("instance", lambda run: instances[run.result.instance]),
     ]
 
@@ -191,7 +185,7 @@ def _plain(runs: Sequence[Run]) -> Table:
     rows, marked = [], set()
     for place, run in enumerate(runs[:PLAIN]):
         result = run.result
-        if result.solved and truth.get(result.instance, result.verdict) != result.verdict:
+        if is_wrong(result, truth):
             marked.add((place, 5))
         names = (result.benchmark, model_name(result), Path(result.vnnlib).name, run.label, result.truth or "")
         rows.append((*names, result.verdict, result.error or result.reason, f"{result.total:.2f}"))

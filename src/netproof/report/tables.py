@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from netproof.campaign.scores import ALL, Duel, Score
-from netproof.campaign.store import UNSUPPORTED, Result
+from netproof.campaign.store import Result
 from netproof.campaign.summary import VERDICTS, Run
 from netproof.report.page import Table
 
@@ -22,7 +22,6 @@ DUELS = (
     *("faster on", "only it", "only the other"),
 )
 SHOWN = 16  # rows of a table that is shown without being asked for
-REFUSED = re.compile(rf"{UNSUPPORTED} ([\w.]+)")
 
 
 def score_table(scores: Sequence[Score]) -> Table:
@@ -94,13 +93,12 @@ def error_table(runs: Sequence[Run]) -> Table | None:
 
 def kind_of(result: Result) -> str:
     """Say what sort of error it is: the operator that is not supported, or its words without the names of files."""
-    refused = REFUSED.match(result.reason) or REFUSED.search(result.error)
-    if refused:
-        return f"{UNSUPPORTED} {refused.group(1)}"
+    if result.refused is not None:
+        return f"unsupported operator {result.refused}"
     text = result.error
     for name in (result.onnx, result.vnnlib):
         text = re.sub(rf"\S*{re.escape(Path(name).name)}(\.gz)?:?\s*", "", text)
-    return re.sub(r"\s*\([^()]*\)$", "", text).strip()[:160] or "no word of why"
+    return re.sub(r"\s*\([^()]*\)$", "", text).strip()[:160] or "no reason given"
 
 
 def errors_said(runs: Sequence[Run]) -> list[str]:

@@ -18,7 +18,7 @@ import typer
 
 from netproof.cli import options
 from netproof.cli.commands.report import Rivals, check_rivals, write_all, write_results
-from netproof.cli.exits import EXIT_INTERRUPTED
+from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED
 from netproof.cli.process.supervisor import stop_signals
 from netproof.cli.show.output import print_err, print_out, text_table
 from netproof.errors import UsageError
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from netproof.campaign.instances import Instance
     from netproof.campaign.jobs import Job
     from netproof.campaign.store import Result, Store
-
-EXIT_WRONG = 1
 
 
 def bench(
@@ -214,4 +212,4 @@ def _conclude(store: Store, results: list[Result], asked: _Shown) -> int:
         write_results(store.path.parent, latest(stored))
     for line in said:  # also where a rival says otherwise, which is no proof of anything
         print_err(f"netproof: contradiction: {line}")
-    return EXIT_WRONG if wrong else 0
+    return EXIT_BUG if wrong else 0
