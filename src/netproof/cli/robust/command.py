@@ -54,6 +54,9 @@ Norm = Annotated[str, typer.Option(metavar="inf|2|1", help="The norm of the radi
 Targets = Annotated[
     str | None, typer.Option(metavar="K,…", help="Outputs to exclude. (default: all others)", show_default=False)
 ]
+EveryTarget = Annotated[
+    bool, typer.Option("--every-target", help="Go on after the first target that is broken, and ask about all.")
+]
 Largest = Annotated[
     bool,
     typer.Option(
@@ -75,6 +78,7 @@ def robust(
     resize: Resize = False,
     clip: Clip = None,
     targets: Targets = None,
+    every_target: EveryTarget = False,
     largest: Largest = False,
     timeout: options.Timeout = None,
     device: options.Device = "auto",
@@ -90,7 +94,7 @@ def robust(
     picture: options.PictureFile = None,
     quiet: options.Quiet = False,
 ) -> int:
-    """Prove that every image within a radius keeps its label, target by target.
+    """Prove that every image within a radius keeps its label, target by target, up to the first that is broken.
 
     Line 1 of stdout is the verdict at --eps. With --largest it is that at the largest radius that was certified, and
     lines 2 and 3 are this radius and the smallest that was broken.
@@ -98,6 +102,8 @@ def robust(
     started = command_started()
     model = options.model_file(model)
     question = read_question(image, eps, norm, clip, read_preprocessing(preprocess, mean, std, resize=resize))
+    if largest and every_target:
+        raise UsageError("--every-target: --largest asks about all targets at once", remedy="leave one of them out")
     if largest and question.eps == 0:
         raise UsageError("--eps: --largest cannot start from 0", remedy="start from a small radius, as 1/255")
     engine = options.engine(
@@ -115,7 +121,9 @@ def robust(
     outputs.check((model, question.image))
     forms = (form_of(witness), *(["picture"] if picture is not None else []))
     asked: dict[str, Any] = {"model": model, "question": question, "label": label, "forms": forms}
-    work = functools.partial(_work, largest=largest, engine=engine, targets=read_targets(targets), **asked)
+    work = functools.partial(
+        _work, largest=largest, every=every_target, engine=engine, targets=read_targets(targets), **asked
+    )
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
     with contextlib.closing(run.display):
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
@@ -164,11 +172,14 @@ def read_targets(text: str | None) -> tuple[int, ...] | None:
         raise UsageError(f"--targets: {text!r} is not a list of outputs", remedy="as in --targets 3,5") from None
 
 
-def _work(job: Job, *, largest: bool, engine: options.Engine, **asked: Any) -> None:
+def _work(job: Job, *, largest: bool, every: bool, engine: options.Engine, **asked: Any) -> None:
     prepare(engine)
     from netproof.cli.robust import work
 
-    (work.largest if largest else work.each_target)(job, engine=engine, **asked)
+    if largest:
+        work.largest(job, engine=engine, **asked)
+    else:
+        work.each_target(job, engine=engine, every=every, **asked)
 
 
 @dataclass
