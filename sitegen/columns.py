@@ -9,7 +9,8 @@ from fields import comments, sentence
 from netproof.campaign.scores import Duel
 from netproof.campaign.store import Result
 from netproof.dataset.store import COLUMNS as IMAGE_COLUMNS
-from netproof.report.files import COLUMNS, DUEL_COLUMNS, FIGURES, POINTS, RUN_COLUMNS
+from netproof.report.columns import IN_CSV
+from netproof.report.files import DUEL_COLUMNS, RUN_COLUMNS
 
 # What the source does not say behind a field.
 RUNS = {
@@ -101,7 +102,7 @@ def page() -> str:
         "same columns in its table `runs`, and two more: `witness`, and `log`, a crashed worker's last words.\n",
         _table(("configuration", *RUN_COLUMNS), {**said, **RUNS}),
         "## summary.csv: a row for each benchmark and method\n",
-        _table((*COLUMNS, *FIGURES, *POINTS), SUMMARY),
+        _table([column.key for column in IN_CSV], SUMMARY),
         "## speedups.csv: each configuration against another\n",
         "Times count only where both solved an instance with the same answer.\n",
         _table(DUEL_COLUMNS, {**{name: sentence(text) for name, text in comments(Duel).items()}, **DUELS}),

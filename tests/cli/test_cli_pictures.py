@@ -120,7 +120,7 @@ def test_bad_preprocessing_is_said(text: str | None, message: str, tmp_path: Pat
 
 
 def test_preprocessing_is_not_said_twice() -> None:
-    with pytest.raises(UsageError, match="--preprocess says --mean"):
+    with pytest.raises(UsageError, match="--preprocess already sets the mean"):
         read_preprocessing("mnist", "0.5", None, resize=False)
 
 
@@ -239,7 +239,7 @@ def test_a_data_set_that_is_misread_asks_for_it_too(asked: Path) -> None:
     ("arguments", "message"),
     [
         (("--picture", "p.jpg"), "--picture draws a PNG"),
-        (("--image", "x.npy", "--preprocess", "mnist"), "go with a picture"),
+        (("--image", "x.npy", "--preprocess", "mnist"), "are for picture files only: an .npy is"),
         (("--image", "flat.npy", "--picture", "p.png"), "is no image, so --picture cannot draw it"),
     ],
 )

@@ -169,8 +169,8 @@ def test_a_wrong_answer_solves_nothing(tmp_path: Path) -> None:
     [
         ("crown", "", "no name or no file"),
         ("auto={}", "set,m.onnx,1,0,sat,1\n", "there is a method 'auto' already"),
-        ("x={}", "set,m.onnx,1,0,maybe,1\n", "line 1: 'maybe' is no result"),
-        ("x={}", "set,m.onnx,1,0,sat,soon\n", "line 1: 'soon' are no seconds"),
+        ("x={}", "set,m.onnx,1,0,maybe,1\n", "line 1: 'maybe' is not a result"),
+        ("x={}", "set,m.onnx,1,0,sat,soon\n", "line 1: 'soon' is not a number of seconds"),
         ("x={}", "set,m.onnx,1\n", "line 1: 3 columns, not 6"),
         ("x={}", "set,n.onnx,1,0,sat,1\n", "none of its 1 results is of an instance"),
         ("x={}.missing", "", "cannot be read"),

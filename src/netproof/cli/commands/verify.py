@@ -8,6 +8,7 @@ import functools
 import gc
 import importlib
 import os
+import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -111,14 +112,14 @@ def _work(
 
         image_layout(_input_shape(file), file, "--picture")
         network = load_network(file, outputs=engine.outputs)
-        question = load_property(question) if isinstance(question, str) else question
-        asked = model if question.interface is not None else network  # a query of 2.0 binds the file by itself
+        question = read = load_property(question) if isinstance(question, str) else question
+        asked = model if read.interface is not None else network  # a query of 2.0 binds the file by itself
     verdict = api.verify(asked, question, **engine.arguments(), deadline=job.deadline, progress=job.teller())
     found = reply(verdict, engine, saver)
     if not drawn or verdict.witness is None:
         return found
     job.tell({"answer": found})  # what happens to the picture takes nothing from it
-    viewer = functools.partial(_viewer, network, file, question, verdict.witness)
+    viewer = functools.partial(_viewer, network, file, read, verdict.witness)
     return looked_at(found, verdict.witness, viewer, drawn=True)
 
 
@@ -213,7 +214,8 @@ def answer(
     record.lasted(time.monotonic() - started)
     saved = deliver(found, f"{record.verdict}\n{record.text}", engine, outputs, asked, hashes)
     if not quiet:
-        print_err(summary(record, method=engine.method, device=found.device, saved=saved, seen=found.seen))
+        about: dict[str, Any] = {"method": engine.method, "device": found.device, "saved": saved, "seen": found.seen}
+        print_err(summary(record, **about, on_terminal=sys.stdout.isatty()))
         if found.note:
             print_err(f"  note: {found.note}")
     return outputs.exit_code(ending_code(record, outcome))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -102,10 +103,7 @@ def robust(
     started = command_started()
     model = options.model_file(model)
     question = read_question(image, eps, norm, clip, read_preprocessing(preprocess, mean, std, resize=resize))
-    if largest and every_target:
-        raise UsageError("--every-target: --largest asks about all targets at once", remedy="leave one of them out")
-    if largest and question.eps == 0:
-        raise UsageError("--eps: --largest cannot start from 0", remedy="start from a small radius, as 1/255")
+    _check(question, label, largest=largest, every=every_target)
     engine = options.engine(
         method=method,
         device=device,
@@ -115,15 +113,12 @@ def robust(
         seed=seed,
         attack=attack,
     ).asking(output, memory)
-    if label is not None and label < 0:
-        raise UsageError(f"--label: {label} is not an output", remedy="outputs count from 0")
     outputs = Outputs({"--json": json, "--witness": witness, "--picture": check_picture(picture)})
     outputs.check((model, question.image))
     forms = (form_of(witness), *(["picture"] if picture is not None else []))
     asked: dict[str, Any] = {"model": model, "question": question, "label": label, "forms": forms}
-    work = functools.partial(
-        _work, largest=largest, every=every_target, engine=engine, targets=read_targets(targets), **asked
-    )
+    asked["targets"] = read_targets(targets)
+    work = functools.partial(_work, largest=largest, every=every_target, engine=engine, **asked)
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
     with contextlib.closing(run.display):
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
@@ -131,6 +126,16 @@ def robust(
     found.record.lasted(time.monotonic() - started)
     run.deliver(found, outputs, model, quiet=quiet)
     return outputs.exit_code(ending_code(found.record, outcome))
+
+
+def _check(question: Question, label: int | None, *, largest: bool, every: bool) -> None:
+    """Raise UsageError for what cannot be asked, before anything is loaded."""
+    if largest and every:
+        raise UsageError("--every-target: --largest asks about all targets at once", remedy="leave one of them out")
+    if largest and question.eps == 0:
+        raise UsageError("--eps: --largest cannot start from 0", remedy="start from a small radius, as 1/255")
+    if label is not None and label < 0:
+        raise UsageError(f"--label: {label} is not an output", remedy="outputs count from 0")
 
 
 def read_question(
@@ -145,12 +150,8 @@ def read_question(
         raise UsageError(f"--eps: {eps} is negative", remedy="give 0 or more, as 2/255")
     if norm not in NORMS:
         raise UsageError(f"--norm: unknown norm {norm!r}", remedy="use inf, 2 or 1")
-    if path.lower().endswith(".npy") and pixels.is_given:
-        raise UsageError(
-            "--preprocess, --mean, --std and --resize go with a picture; an .npy is the network's own input",
-            file=image,
-            remedy="leave them out, or give a .png or .jpg",
-        )
+    if path.lower().endswith(".npy"):
+        pixels.refuse(image, "an .npy is the network's own input")
     return Question(path, radius, norm, pixels.mean, pixels.std, read_clip(clip), pixels.resize)
 
 
@@ -292,7 +293,7 @@ class _Run:
         if not quiet:
             self.show(found, saved)
 
-    def show(self, found: Answer, saved: str | None) -> None:
+    def show(self, found: Answer, saved: Sequence[str]) -> None:
         for note in self.notes:
             print_err(f"note: {note}")
         if self.predicted is not None and self.predicted != self.label:
@@ -304,7 +305,13 @@ class _Run:
         record, note = found.record, found.note
         if not self.largest or record.reason == CONTRADICTION:
             shown = found.seen if record.verdict == "sat" else None
-            print_err(summary(record, method=self.engine.method, device=found.device, saved=saved, seen=shown))
+            about: dict[str, Any] = {
+                "method": self.engine.method,
+                "device": found.device,
+                "saved": saved,
+                "seen": shown,
+            }
+            print_err(summary(record, **about, on_terminal=sys.stdout.isatty()))
             if note:
                 print_err(f"  note: {note}")
             return
@@ -313,7 +320,7 @@ class _Run:
         if found.seen is not None:
             print_err(f"  there it is {found.seen.words}")
         if saved:
-            print_err(f"  counterexample saved to {saved}" + (f" ({note})" if note else ""))
+            print_err(f"  counterexample saved to {' and '.join(saved)}" + (f" ({note})" if note else ""))
         if record.reason:
             print_err(f"  {record.reason}")
 

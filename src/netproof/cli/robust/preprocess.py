@@ -64,16 +64,24 @@ class Preprocessing:
     std: tuple[Fraction, ...] | None = None
     resize: bool = False
 
-    @property
-    def is_given(self) -> bool:
-        return self.mean is not None or self.std is not None or self.resize
+    def refuse(self, file: str, why: str) -> None:
+        """Raise UsageError where anything is to be done to a file that holds no picture."""
+        if self.mean is not None or self.std is not None or self.resize:
+            raise UsageError(
+                f"--preprocess, --mean, --std and --resize are for picture files only: {why}",
+                file=file,
+                remedy="leave them out, or give .png or .jpg files",
+            )
 
 
 def read_preprocessing(preprocess: str | None, mean: str | None, std: str | None, *, resize: bool) -> Preprocessing:
     """Read the options; UsageError where they cannot be, or say a thing twice."""
     if preprocess is not None:
         if mean or std:
-            raise UsageError("--preprocess says --mean and --std", remedy="give one or the other")
+            raise UsageError(
+                "--preprocess already sets the mean and the standard deviation",
+                remedy="leave out --preprocess, or --mean and --std",
+            )
         return Preprocessing(*_named(preprocess), resize)
     scales = options.numbers("--std", std) if std else None
     if scales and min(scales) <= 0:

@@ -88,8 +88,8 @@ def deliver(
     asked: tuple[str, ...],
     hashes: Hashes | None = None,
     **more: Any,
-) -> str | None:
-    """Write the files, then `text` to stdout; return the path of the witness, where it was written.
+) -> list[str]:
+    """Write the files, then `text` to stdout; return the paths of those that show the witness.
 
     A terminal is not filled with the numbers of a witness: the summary says how to get them.
     """
@@ -101,9 +101,7 @@ def deliver(
     if outputs.paths["--json"] is not None:
         contents["--json"] = to_json({**document(found, engine, asked, hashes or Hashes(asked)), **more})
     written = outputs.deliver(contents, text.removesuffix(found.witness) if sys.stdout.isatty() else text)
-    return (
-        " and ".join(str(outputs.paths[option]) for option in ("--witness", "--picture") if option in written) or None
-    )
+    return [str(outputs.paths[option]) for option in ("--witness", "--picture") if option in written]
 
 
 def document(found: Answer, engine: Engine, asked: tuple[str, ...], hashes: Hashes) -> dict[str, Any]:
