@@ -82,7 +82,7 @@ def test_transparency_of_many_bits_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_image_is_not_scaled(tmp_path: Path) -> None:
     Image.fromarray(PIXELS).save(tmp_path / "x.png")
-    with pytest.raises(UsageError, match="is no image"):
+    with pytest.raises(UsageError, match="is not an image"):
         read_picture(str(tmp_path / "x.png"), (1, 12), resize=True)
 
 
@@ -240,7 +240,7 @@ def test_a_data_set_that_is_misread_asks_for_it_too(asked: Path) -> None:
     [
         (("--picture", "p.jpg"), "--picture draws a PNG"),
         (("--image", "x.npy", "--preprocess", "mnist"), "are for picture files only: an .npy is"),
-        (("--image", "flat.npy", "--picture", "p.png"), "is no image, so --picture cannot draw it"),
+        (("--image", "flat.npy", "--picture", "p.png"), "is not an image, so --picture cannot draw it"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(arguments: tuple[str, ...], message: str, asked: Path) -> None:

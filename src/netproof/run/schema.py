@@ -91,7 +91,7 @@ _ANSWER: Mapping[str, Node] = {
     "split": _or_none(_of(_COUNT, "sub-domains that were split; null of a run that was ended from outside")),
     "cut_in_lp": _or_none(_of("boolean", "whether the time ended within a turn of the LP")),
     "method": _of(_TEXT, "as `netproof methods` names it"),
-    "device": _of(_TEXT, "cpu or cuda"),
+    "device": _of(_TEXT, "cpu, cuda or cuda:N"),
     "seed": _of(_COUNT, "of all that is random"),
     "witness": _WITNESS,
     "model": _object(
