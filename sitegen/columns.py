@@ -1,17 +1,24 @@
-"""The page of CSV files: the columns as the writers have them, their meanings from the source or from here."""
+"""The page of CSV files: the columns as the writers have them, with what the schemas and the source say of each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from fields import comments, sentence
 
 from netproof.campaign.scores import Duel
 from netproof.campaign.store import Result
 from netproof.dataset.store import COLUMNS as IMAGE_COLUMNS
-from netproof.report.files import COLUMNS, DUEL_COLUMNS, FIGURES, POINTS, RUN_COLUMNS
+from netproof.report.columns import IN_CSV
+from netproof.report.files import DUEL_COLUMNS, RUN_COLUMNS
+from netproof.run.schema import schemas
 
 # What the source does not say behind a field.
+AS_IN_JSON = (
+    *("method", "device", "seed", "reason", "decided_by", "lower_bound", "upper_bound", "domains", "split"),
+    *("leaf_lps", "cut_in_lp", "rounds", "peak_memory", "peak_host_memory"),
+)
 RUNS = {
     "configuration": "The method's name in the report, with whatever tells it from others of the same method",
     "benchmark": "The folder's name",
@@ -21,22 +28,8 @@ RUNS = {
     "vnnlib_sha256": "The property's hash",
     "onnx_sha256": "The model's hash, over all of its files where weights lie beside it",
     "truth": "`sat` or `unsat` where the answer is known",
-    "method": "The method",
     "timeout": "The time limit in seconds",
-    "device": "`cpu` or `cuda:N`",
-    "seed": "The seed of the attack",
     "attack": "Whether an attack came first",
-    "reason": "Why there is no answer, or what is to be said of it",
-    "decided_by": "`attack`, `root`, `search`, `leaf` or `input set`",
-    "lower_bound": "The proved bound of the margin",
-    "upper_bound": "The least margin at any point that was evaluated",
-    "domains": "Sub-domains bounded below the root",
-    "split": "Sub-domains that were split; empty in rows of 0.1.0 and of runs that were ended from outside",
-    "leaf_lps": "LPs on sub-domains with nothing left to split",
-    "cut_in_lp": "Whether the time ended inside a turn of the LP; empty as `split` is",
-    "rounds": "Rounds of the search",
-    "peak_memory": "Bytes, on the device of the search",
-    "peak_host_memory": "Bytes that the process had of the host's memory",
     "versions": "Of netproof, Python and libraries, as JSON",
     "finished": "When it ended, ISO 8601, UTC",
 }
@@ -60,18 +53,7 @@ SUMMARY = {
     "score_percent": "Points in per cent of the best configuration's, as VNN-COMP ranks; of all benchmarks, their sum",
     "par2_s": "PAR-2: mean seconds, where an instance that was not solved counts twice its limit",
 }
-IMAGES = {
-    "image": "Its place in the data set, from 0",
-    "name": "Its file, where it has one",
-    "label": "Its label in the data set",
-    "predicted": "What onnxruntime reads it as",
-    "status": "`proved`, `broken`, `open` or `misread`",
-    "seconds": "What it took; shared work is divided among the images",
-    "margin": "The proved lower bound of the margin",
-    "read_as": "What its counterexample is read as",
-    "decided_by": "`attack`, `root`, `search`, `leaf` or `input set`",
-    "reason": "Why it is open, or what is to be said of the answer",
-}
+IMAGES = {"name": "Its file, where it has one"}
 DUELS = {
     "first": "A configuration",
     "second": "Another one",
@@ -93,15 +75,18 @@ VNNCOMP = (
 def page() -> str:
     """Return the page."""
     said = {name: sentence(text) for name, text in comments(Result).items() if text}
+    documents = schemas()
+    answers = _texts(documents["verify"])
+    images = _texts(documents["certify"]["properties"]["results"]["items"])
     parts = [
         "# CSV files\n",
         "Commas, a header unless said otherwise, an empty cell where a value is not known. Mappings are JSON.\n",
         "## runs.csv: every run of a campaign\n",
         "`netproof bench --out DIR` and `netproof report DIR` write it to `DIR/report`; `DIR/results.sqlite` has the "
         "same columns in its table `runs`, and two more: `witness`, and `log`, a crashed worker's last words.\n",
-        _table(("configuration", *RUN_COLUMNS), {**said, **RUNS}),
+        _table(("configuration", *RUN_COLUMNS), {**said, **{name: answers[name] for name in AS_IN_JSON}, **RUNS}),
         "## summary.csv: a row for each benchmark and method\n",
-        _table((*COLUMNS, *FIGURES, *POINTS), SUMMARY),
+        _table([column.key for column in IN_CSV], SUMMARY),
         "## speedups.csv: each configuration against another\n",
         "Times count only where both solved an instance with the same answer.\n",
         _table(DUEL_COLUMNS, {**{name: sentence(text) for name, text in comments(Duel).items()}, **DUELS}),
@@ -110,9 +95,18 @@ def page() -> str:
         "\n".join(["| column | |", "|---|---|", *(f"| {place} | {text} |" for place, text in VNNCOMP), ""]),
         "## results.csv of certify: a row for each image\n",
         "`netproof certify --out DIR` writes it to `DIR`.\n",
-        _table(IMAGE_COLUMNS, IMAGES),
+        _table(IMAGE_COLUMNS, {**images, "image": images["index"], **IMAGES}),
     ]
     return "\n".join(parts)
+
+
+def _texts(node: Mapping[str, Any]) -> dict[str, str]:
+    """Return by key what a schema says of it, with the values that it may have."""
+    found = {}
+    for key, inner in node["properties"].items():
+        values = ", ".join(f"`{value}`" for value in inner.get("enum", ()) if value is not None)
+        found[key] = sentence(inner["description"]) + (f": {values}" if values else "")
+    return found
 
 
 def _table(names: Iterable[str], meanings: Mapping[str, str]) -> str:

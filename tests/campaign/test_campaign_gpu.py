@@ -11,6 +11,7 @@ from netproof.campaign.instances import Instance
 from netproof.campaign.jobs import Job
 from netproof.campaign.run import run
 from netproof.campaign.store import Store
+from netproof.campaign.summary import is_wrong
 from netproof.demo import Instance as Question
 
 
@@ -24,7 +25,7 @@ def test_one_worker_a_card(demo: dict[str, tuple[Path, Path, Question]], tmp_pat
     with Store(tmp_path / "results.sqlite") as store:
         results = run(jobs, store, workers=default_workers("cuda", None))
     assert [result.verdict for result in results] == ["unsat", "sat", "unsat"]
-    assert not any(result.wrong for result in results)
+    assert not any(is_wrong(result) for result in results)
     for result in results:
         assert result.device == "cuda"
         assert result.versions["gpu"]

@@ -17,6 +17,7 @@ from netproof.campaign.instances import read_folder
 from netproof.campaign.jobs import Job
 from netproof.campaign.run import Event, WorkerFailed, run
 from netproof.campaign.store import Result, Store
+from netproof.campaign.summary import is_wrong
 from netproof.errors import UsageError
 from support.campaign import calls, make_set
 
@@ -83,7 +84,7 @@ def test_an_error_is_recorded_and_the_rest_goes_on(fake: Path, word: str, said: 
 def test_an_unsupported_operator_is_not_run_again(fake: Path) -> None:
     folder = make_set(fake / "set", "operator", "refuse", "sat")
     first, _ = run_all(fake, jobs_of(folder, command="netproof bench set"))
-    assert [(r.verdict, r.reason) for r in first[:2]] == [("error", "unsupported operator Celu"), ("error", "")]
+    assert [(r.verdict, r.refused) for r in first[:2]] == [("error", "Celu"), ("error", None)]
     assert "node 'n': unsupported operator Celu: no bounds" in first[0].error
     assert first[2].machine["cores"]
     assert (first[2].command, first[2].input_shape) == ("netproof bench set", "1,2")
@@ -137,13 +138,13 @@ def test_what_is_known_today_counts_for_what_is_stored(fake: Path) -> None:
     """A mended known.csv, or a folder with another name, is no reason to run anything again."""
     folder = make_set(fake / "set", "sat")
     (folder / "known.csv").write_text("onnx,vnnlib,truth\na.onnx,0-sat.vnnlib,unsat\n")
-    assert run_all(fake, jobs_of(folder))[0][0].wrong
+    assert is_wrong(run_all(fake, jobs_of(folder))[0][0])
     (folder / "known.csv").write_text("onnx,vnnlib,truth\na.onnx,0-sat.vnnlib,sat\n")
     moved = folder.rename(fake / "moved")
     for _ in range(2):
         (result,), events = run_all(fake, jobs_of(moved))
         assert [e.kind for e in events] == ["kept"]
-        assert (result.benchmark, result.truth, result.wrong) == ("moved", "sat", False)
+        assert (result.benchmark, result.truth, is_wrong(result)) == ("moved", "sat", False)
     with Store(fake / "results.sqlite") as store:
         assert [r.benchmark for r in store.results()] == ["set", "moved"]
 

@@ -43,9 +43,9 @@ def test_the_latest_answer_counts_and_an_error_is_none(tmp_path: Path) -> None:
 
 def test_an_operator_that_is_not_supported_stays_so(tmp_path: Path) -> None:
     job = Job(read_folder(make_set(tmp_path, "unsat"))[0], "auto")
-    refused = dataclasses.replace(a_result(verdict="error"), key=job.key, reason="unsupported operator Sigmoid")
+    refused = dataclasses.replace(a_result(verdict="error"), key=job.key, refused="Sigmoid")
     with Store(tmp_path / "results.sqlite") as store:
-        store.add(dataclasses.replace(refused, reason="it was unsupported"))
+        store.add(dataclasses.replace(refused, refused=None, reason="unsupported operator Sigmoid"))
         assert store.done(job) is None
         store.add(refused)
         assert store.done(job) == refused
@@ -88,7 +88,7 @@ FORM_1 = {
 FORM_4 = {
     **FORM_1,
     "INTEGER": "id threads split cut_in_lp peak_host_memory",
-    "TEXT": "truth memory machine command input_shape",
+    "TEXT": "truth memory machine command input_shape refused",
 }
 
 

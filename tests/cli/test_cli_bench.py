@@ -175,7 +175,7 @@ def test_contradictions_are_shown(tmp_path: Path) -> None:
     methods = ("--method", "auto", "--method", "lirpa")
     code, out, err = run("bench", "set", "--out", "done", *methods, *CPU, cwd=tmp_path, FORCE_COLOR="1", TERM="xterm")
     assert code == 1
-    assert [row["wrong"] for row in table(out)] == ["1", "1"]
+    assert [row["wrong"] for row in table(out)] == ["2", "1"], "as in the report: a counterexample counts as known"
     against = "set: a.onnx 1-sat.vnnlib: known to be unsat, but sat by auto, lirpa"
     between = "set: a.onnx 0-quarrel.vnnlib: sat by lirpa, but unsat by auto"
     assert f"contradiction: {against}" in err
@@ -186,6 +186,9 @@ def test_contradictions_are_shown(tmp_path: Path) -> None:
     assert f'<div class="warning" role="alert">Contradiction: {against}</div>' in page
     assert f'<div class="warning" role="alert">Contradiction: {between}</div>' in page
     assert '<td class="name bad"><span class="verdict unsat">unsat' in page
+    code, out, err = run("report", "done", cwd=tmp_path)
+    assert (code, out) == (1, "done/report/index.html\n")
+    assert f"contradiction: {between}" in err
 
 
 def test_the_live_table(monkeypatch: pytest.MonkeyPatch) -> None:

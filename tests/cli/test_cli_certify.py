@@ -195,7 +195,7 @@ BAD = {
     "an empty folder": (("--data", "empty"), "empty: no images with labels there"),
     "a bad line": (("--data", "line"), "line 2 is not FILE,LABEL"),
     "a file that is not there": (("--data", "missing"), "names gone.png, which is not there"),
-    "means of arrays": (("--data", "d.npz", "--mean", "0.5"), "--std and --resize go with image files"),
+    "means of arrays": (("--data", "d.npz", "--mean", "0.5"), "--std and --resize are for picture files only"),
     "no share": (("--data", "d.npz", "--at-least", "80"), "--at-least: 80 is not a share"),
     "no images": (("--data", "d.npz", "--first", "0"), "--first: 0"),
     "outside of the range": (("--data", "wide.npz"), "outside of clip"),

@@ -84,7 +84,7 @@ def test_transparency_of_many_bits_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_image_is_not_scaled(tmp_path: Path) -> None:
     Image.fromarray(PIXELS).save(tmp_path / "x.png")
-    with pytest.raises(UsageError, match="is no image"):
+    with pytest.raises(UsageError, match="is not an image"):
         read_picture(str(tmp_path / "x.png"), (1, 12), resize=True)
 
 
@@ -154,7 +154,7 @@ def test_bad_preprocessing_is_said(text: str | None, message: str, tmp_path: Pat
 
 
 def test_preprocessing_is_not_said_twice() -> None:
-    with pytest.raises(UsageError, match="--preprocess says --mean"):
+    with pytest.raises(UsageError, match="--preprocess already sets the mean"):
         read_preprocessing("mnist", "0.5", None, resize=False)
 
 
@@ -237,6 +237,20 @@ def test_verify_draws_the_middle_of_the_input_set(asked: Path) -> None:
     assert panels((asked / "v.png").read_bytes())[0][10, 10].tolist() == [102] * 3
 
 
+@pytest.mark.parametrize(
+    ("how", "why"), [("raise", "ZeroDivisionError: no room for the picture"), ("slow", "the run ended before that")]
+)
+@pytest.mark.parametrize("command", ["verify", "robust"])
+def test_a_picture_takes_nothing_from_the_answer(command: str, how: str, why: str, asked: Path) -> None:
+    about = ("p.vnnlib",) if command == "verify" else ("--image", "x.png", "--eps", "0.1", "--label", "1")
+    ending = ("--timeout", "1.5", "--device", "cpu", "--picture", "lost.png")
+    done = run(command, "m.onnx", *about, *ending, engine="image", cwd=asked, FAKE_PICTURE=how)
+    assert done.stdout.startswith("sat\n((X_0"), done.stderr
+    assert f"lost.png: --picture: the counterexample could not be drawn: {why} (the answer stands" in done.stderr
+    assert done.returncode == 2  # a file that was asked for is not there
+    assert not (asked / "lost.png").exists()
+
+
 def test_an_image_that_is_misread_asks_for_its_preprocessing(asked: Path) -> None:
     robust = ("robust", "m.onnx", "--image", "x.png", "--eps", "0", "--label", "0")
     done = run(*robust, "--device", "cpu", engine=REAL, cwd=asked)
@@ -259,8 +273,8 @@ def test_a_data_set_that_is_misread_asks_for_it_too(asked: Path) -> None:
     ("arguments", "message"),
     [
         (("--picture", "p.jpg"), "--picture draws a PNG"),
-        (("--image", "x.npy", "--preprocess", "mnist"), "go with a picture"),
-        (("--image", "flat.npy", "--picture", "p.png"), "is no image, so --picture cannot draw it"),
+        (("--image", "x.npy", "--preprocess", "mnist"), "are for picture files only: an .npy is"),
+        (("--image", "flat.npy", "--picture", "p.png"), "is not an image, so --picture cannot draw it"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(arguments: tuple[str, ...], message: str, asked: Path) -> None:

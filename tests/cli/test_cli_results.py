@@ -160,7 +160,7 @@ def test_a_picture_of_what_is_no_image_is_refused_before_the_work(folder: Path) 
     model(folder / "m.onnx", (1, 2))
     done = run(*VERIFY, "--witness", "w.png", engine="raise", cwd=folder)
     assert (done.returncode, done.stdout) == (2, "")
-    expected = "m.onnx: its input [1, 2] is no image, so --witness cannot draw it (use .npy or .txt)"
+    expected = "m.onnx: its input [1, 2] is not an image, so --witness cannot draw it (use .npy or .txt)"
     assert done.stderr == f"netproof: error: {expected}\n"
 
 

@@ -119,7 +119,7 @@ def test_colours_go_where_the_network_has_its_channels(tmp_path: Path, shape: tu
 
 def test_a_table_by_target_and_one_verdict(grey: Path) -> None:
     robust = ("robust", "m.onnx", "--image", "x.png", "--label", "1", "--eps", "0.1", "--json", "j.json")
-    done = run(*robust, engine="target 2", cwd=grey)
+    done = run(*robust, "--every-target", engine="target 2", cwd=grey)
     assert done.returncode == 0
     assert done.stdout.splitlines()[0] == "sat"
     assert "(X_0 0.5)" in done.stdout
@@ -133,6 +133,23 @@ def test_a_table_by_target_and_one_verdict(grey: Path) -> None:
     assert found["verdict"] == "sat"
     assert found["lower_bound"] is None  # of one target it is not known
     assert found["domains"] == 80
+
+
+@pytest.mark.parametrize(
+    ("options", "answers"),
+    [
+        (("--label", "1"), [(2, "sat")]),  # an attack on all targets finds it before anything is proved
+        (("--label", "1", "--no-attack"), [(0, "unsat"), (2, "sat")]),
+        (("--label", "1", "--no-attack", "--targets", "2,0"), [(2, "sat")]),
+        (("--label", "1", "--every-target", "--targets", "2,0"), [(2, "sat"), (0, "unsat")]),
+    ],
+)
+def test_one_broken_target_is_the_answer(options: tuple[str, ...], answers: list[object], grey: Path) -> None:
+    robust = ("robust", "m.onnx", "--image", "x.png", "--eps", "0.1", "--json", "j.json")
+    done = run(*robust, *options, engine="target 2", cwd=grey)
+    assert done.stdout.startswith("sat\n")
+    found = json.loads((grey / "j.json").read_text())["robustness"]["targets"]
+    assert [(row["target"], row["verdict"]) for row in found] == answers
 
 
 def test_all_targets_proved_is_a_proof(grey: Path) -> None:

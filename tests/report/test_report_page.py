@@ -13,9 +13,12 @@ import pytest
 from netproof.campaign.names import file_name, stable_name
 from netproof.campaign.store import Result
 from netproof.campaign.summary import Run, latest
+from netproof.dataset.result import Certification, ImageResult, ImageStatus
+from netproof.dataset.store import Kept
 from netproof.errors import UsageError
 from netproof.methods.registry import method_info
 from netproof.report.campaign import write_report
+from netproof.report.dataset import write_page
 from netproof.report.files import write_vnncomp
 from netproof.report.page import Picture, Section, Table, page
 from support.campaign import a_result
@@ -173,3 +176,18 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "report").write_text("a file")
     with pytest.raises(UsageError, match="cannot be written"):
         write_report(some_results(), tmp_path / "report")
+
+
+def test_a_data_set_s_page_says_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures up to the room that they may take, and the folder of counterexamples where there is one."""
+    images = [ImageResult(i, 1, 1, ImageStatus.BROKEN, 0.5, None, 2) for i in range(3)]
+    kept = {image.index: Kept(image, f"{image.index}.png", 1.0, b"<svg/>" * 10) for image in images}
+    found = Certification(tuple(images), "1/255", "inf", 2.0)
+    text = write_page(found, kept, tmp_path / "index.html", title="x").read_text()
+    assert "of them are drawn" not in text
+    assert "counterexamples/" not in text
+    (tmp_path / "counterexamples").mkdir()
+    monkeypatch.setattr("netproof.report.dataset.BYTES", 100)
+    text = write_page(found, kept, tmp_path / "index.html", title="x").read_text()
+    assert "The first 2 of them are drawn." in text
+    assert "counterexamples/" in text

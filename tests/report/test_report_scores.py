@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from netproof.campaign.rivals import read_rivals
-from netproof.campaign.scores import Score, duels, scores, truths
+from netproof.campaign.scores import Score, duels, scores
 from netproof.campaign.store import Result
-from netproof.campaign.summary import Run, latest
+from netproof.campaign.summary import Run, latest, summaries, truths
 from netproof.core.machine.describe import describe, in_words, processor
 from netproof.core.verdict import TensorValue, Witness
 from netproof.errors import UsageError
 from netproof.problem.witness import format_witness
 from netproof.report.counterexamples import picture_of, write_counterexamples
+from netproof.report.drawings import write_plots
 from netproof.report.latex import latex
 from netproof.report.page import Table
 from netproof.report.rows import asked, explorer
@@ -80,7 +82,7 @@ def test_one_configuration_has_no_virtual_best_and_no_limit_no_par2() -> None:
 def test_speed_ups_are_of_what_both_solved_alike() -> None:
     (duel,) = duels(some_runs())
     assert (duel.first, duel.second, duel.both) == ("auto", "lirpa", 2)
-    assert (duel.only_first, duel.only_second, duel.faster) == (0, 1, 1)
+    assert (duel.only_first, duel.only_second, duel.faster) == (0, 2, 1)
     assert duel.mean == pytest.approx(1.0)
     assert duel.median == pytest.approx((4.0 + 0.25) / 2)
     assert duel.total == pytest.approx(4.25 / 2)
@@ -130,12 +132,36 @@ def test_a_rival_with_a_header(tmp_path: Path) -> None:
 
 
 def test_a_rival_s_sat_is_only_a_claim(tmp_path: Path) -> None:
-    claimed = read(tmp_path, RIVAL.replace("holds", "sat").replace("elsewhere", "set2").replace("set2", "nowhere"))
-    runs = [run for run in some_runs() if run.result.vnnlib != "1"]
-    assert truths([*runs, *(dataclasses.replace(run) for run in claimed if run.result.truth is None)]) == {
-        ("set", "onnx/m.onnx", "2"): "sat",
-        ("other", "onnx/m.onnx", "5"): "sat",
-    }
+    """On instance 3, of which nothing is known: what netproof proves there is not wrong for it."""
+    claimed = read(tmp_path, RIVAL.replace("run_instance_timeout", "sat"))
+    assert [run.result.verdict for run in claimed if run.result.vnnlib == "3"] == ["sat"]
+    runs = [*some_runs(), *claimed]
+    assert truths(runs) == truths(some_runs())
+    assert by_name(scores(runs))["set", "lirpa"].summary.wrong == 0
+
+
+def test_a_wrong_answer_solves_nothing(tmp_path: Path) -> None:
+    """Instance 2 is broken by lirpa; two others prove it."""
+    runs = latest([*(run.result for run in some_runs()), a_result("2", "unsat", method="crown", total=9.0)])
+    found = {(duel.first, duel.second): duel for duel in duels(runs)}
+    assert (found["auto", "crown"].both, found["lirpa", "crown"].only_first) == (0, 1)
+    assert [(s.method, s.wrong) for s in summaries(runs) if s.benchmark == "set"] == [
+        ("auto", 1),
+        ("lirpa", 0),
+        ("crown", 1),
+    ]
+    drawn: dict[str, list[Any]] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "netproof.report.plots.save", lambda figure, path, formats: drawn.setdefault(path.name, figure) and []
+        )
+        patch.setattr("netproof.report.plots.cactus", lambda series, total, **more: [series])
+        patch.setattr("netproof.report.plots.scatter", lambda pairs, labels, **more: [labels, pairs])
+        write_plots(runs, tmp_path)
+    assert drawn["cactus-set"] == [{"auto": [1.0], "lirpa": [4.0, 3.0, 18.0], "crown": []}]
+    of = dict(made for name, made in drawn.items() if name.startswith("scatter"))
+    assert of["auto", "crown"] == [(None, None, "")]
+    assert of["lirpa", "crown"] == [(3.0, None, "sat")]
 
 
 @pytest.mark.parametrize(
@@ -143,8 +169,8 @@ def test_a_rival_s_sat_is_only_a_claim(tmp_path: Path) -> None:
     [
         ("crown", "", "no name or no file"),
         ("auto={}", "set,m.onnx,1,0,sat,1\n", "there is a method 'auto' already"),
-        ("x={}", "set,m.onnx,1,0,maybe,1\n", "line 1: 'maybe' is no result"),
-        ("x={}", "set,m.onnx,1,0,sat,soon\n", "line 1: 'soon' are no seconds"),
+        ("x={}", "set,m.onnx,1,0,maybe,1\n", "line 1: 'maybe' is not a result"),
+        ("x={}", "set,m.onnx,1,0,sat,soon\n", "line 1: 'soon' is not a number of seconds"),
         ("x={}", "set,m.onnx,1\n", "line 1: 3 columns, not 6"),
         ("x={}", "set,n.onnx,1,0,sat,1\n", "none of its 1 results is of an instance"),
         ("x={}.missing", "", "cannot be read"),
@@ -170,7 +196,10 @@ def test_errors_are_grouped() -> None:
     refused = "set/onnx/m.onnx: node 'n{}': unsupported operator Sigmoid: no bounds (see all)"
     runs = latest(
         [
-            *(a_result(str(i), "error", error=refused.format(i)) for i in range(6)),
+            *(
+                dataclasses.replace(a_result(str(i), "error", error=refused.format(i)), refused="Sigmoid")
+                for i in range(6)
+            ),
             a_result("7", "error", error="/a/b/onnx/m.onnx: no such file (check the path)"),
             a_result("8", "error", error="/a/b/onnx/m.onnx: no such file (check the path)"),
         ]

@@ -21,7 +21,7 @@ def gpus() -> tuple[str, ...]:
     """Return the GPUs that torch sees, each as CUDA_VISIBLE_DEVICES names it; DeviceError if torch does not start."""
     done = subprocess.run([sys.executable, "-P", "-c", PROBE], capture_output=True, text=True, check=False)
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no word of why"])[-1]
+        last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise DeviceError(f"torch does not start: {last}", remedy="run `netproof doctor`")
     count = int(done.stdout.split()[-1])
     named = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]

@@ -119,7 +119,7 @@ def _verdict(word: str, file: Path, line: int) -> str:
     if word.startswith(FAILED):
         return "error"
     remedy = "use sat, unsat, unknown, timeout or error"
-    raise UsageError(f"{word!r} is no result", file=str(file), place=f"line {line}", remedy=remedy)
+    raise UsageError(f"{word!r} is not a result", file=str(file), place=f"line {line}", remedy=remedy)
 
 
 def _seconds(text: str, file: Path, line: int) -> float:
@@ -129,7 +129,7 @@ def _seconds(text: str, file: Path, line: int) -> float:
         value = math.nan
     if not (math.isfinite(value) and value >= 0):
         remedy = "give a number that is not negative"
-        raise UsageError(f"{text!r} are no seconds", file=str(file), place=f"line {line}", remedy=remedy)
+        raise UsageError(f"{text!r} is not a number of seconds", file=str(file), place=f"line {line}", remedy=remedy)
     return value
 
 

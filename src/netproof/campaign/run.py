@@ -122,7 +122,9 @@ class Run:
     versions: Mapping[str, str | None] = field(default_factory=dict)
     started: str = ""
 
-    def result(self, record: Record, *, total: float, error: str = "", log: str = "") -> Result:
+    def result(
+        self, record: Record, *, total: float, error: str = "", log: str = "", refused: str | None = None
+    ) -> Result:
         """Join what was asked and what was answered. A verdict past the limit counts as a timeout."""
         job = self.job
         late = job.timeout is not None and total > job.timeout and record.verdict in ("sat", "unsat", "unknown")
@@ -141,6 +143,7 @@ class Run:
             total=total,
             witness=record.text,
             error=error,
+            refused=refused,
             log=log,
             machine={**describe(), "gpu": self.versions.get("gpu")},
             command=job.command,
@@ -244,8 +247,8 @@ class _Campaign:
             place.progress = payload["progress"]
             self._tell(Event("progress", place.number, place.job, progress=place.progress))
         elif kind == "result" and place.job is not None:
-            record, total, error = payload
-            self._finish(place, record, total=total, error=error)
+            record, total, why = payload
+            self._finish(place, record, total=total, **why)
         elif kind == "result":
             place.ready, place.failures, place.ends_at = True, 0, math.inf
             place.versions = payload

@@ -11,15 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from netproof.campaign.store import Result
-from netproof.campaign.summary import Run, Summary, summaries, summarise
+from netproof.campaign.summary import Instance, Run, Summary, Truths, is_right, summaries, summarise, truths
 
 RIGHT, WRONG = 10, -150  # VNN-COMP's points for an answer
 LATE = 2.0  # PAR-2: what was not solved counts this many times its limit
 LEAST = 0.001  # seconds: a quotient of shorter times says nothing
 VIRTUAL, ALL = "virtual best", "all"
 MOST_PAIRS = 10  # pairs of configurations; with more, only those of the first with the others
-
-Instance = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -38,25 +36,13 @@ class Duel:
 
     first: str
     second: str
-    both: int
+    both: int  # a wrong answer solves nothing
     only_first: int
     only_second: int
     mean: float | None  # geometric mean of the second's seconds over the first's: how many times faster the first is
     median: float | None
     total: float | None  # quotient of the sums
     faster: int  # instances on which the first is the faster one
-
-
-def truths(runs: Iterable[Run]) -> dict[Instance, str]:
-    """Return what each instance is taken to be: what is known, else sat where netproof has a counterexample."""
-    found: dict[Instance, str] = {}
-    for run in runs:
-        result = run.result
-        if result.truth is not None:
-            found[result.instance] = result.truth
-        elif result.verdict == "sat" and not run.rival:  # a rival's has not been replayed here
-            found.setdefault(result.instance, "sat")
-    return found
 
 
 def scores(runs: Sequence[Run]) -> list[Score]:
@@ -67,7 +53,7 @@ def scores(runs: Sequence[Run]) -> list[Score]:
     for run in shown:
         by[run.result.benchmark, run.label].append(run.result)
     limits = _limits(runs)
-    found = [_score(one, by[one.benchmark, one.method], truth, limits) for one in summaries(shown)]
+    found = [_score(one, by[one.benchmark, one.method], truth, limits) for one in summaries(shown, truth)]
     best: dict[str, int] = defaultdict(int)
     for score in found:
         best[score.summary.benchmark] = max(best[score.summary.benchmark], score.points)
@@ -89,7 +75,7 @@ def _share(score: Score, best: Mapping[str, int]) -> float | None:
 
 
 def _totals(
-    shown: Sequence[Run], found: Sequence[Score], truth: Mapping[Instance, str], limits: Mapping[Instance, float | None]
+    shown: Sequence[Run], found: Sequence[Score], truth: Truths, limits: Mapping[Instance, float | None]
 ) -> list[Score]:
     """Score each configuration on all benchmarks together."""
     by: dict[str, list[Result]] = defaultdict(list)
@@ -98,7 +84,7 @@ def _totals(
     labels = [label for label in by if label != VIRTUAL] + [VIRTUAL] * (VIRTUAL in by)
     totals = []
     for label in labels:
-        score = _score(summarise(ALL, label, by[label]), by[label], truth, limits)
+        score = _score(summarise(ALL, label, by[label], truth), by[label], truth, limits)
         shares = [s.share for s in found if s.summary.method == label and s.share is not None]
         totals.append(dataclasses.replace(score, share=sum(shares) if shares else None))
     return totals
@@ -107,23 +93,18 @@ def _totals(
 def _score(
     summary: Summary,
     results: Sequence[Result],
-    truth: Mapping[Instance, str],
+    truth: Truths,
     limits: Mapping[Instance, float | None],
 ) -> Score:
-    wrong = sum(_wrong(result, truth) for result in results)
-    right = sum(result.solved for result in results) - wrong
+    right = sum(is_right(result, truth) for result in results)
     times = [_penalised(result, truth, limits) for result in results]
     known = [seconds for seconds in times if seconds is not None]
     par2 = statistics.fmean(known) if len(known) == len(times) and known else None
-    return Score(dataclasses.replace(summary, wrong=wrong), RIGHT * right + WRONG * wrong, None, par2)
+    return Score(summary, RIGHT * right + WRONG * summary.wrong, None, par2)
 
 
-def _wrong(result: Result, truth: Mapping[Instance, str]) -> bool:
-    return result.solved and truth.get(result.instance, result.verdict) != result.verdict
-
-
-def _penalised(result: Result, truth: Mapping[Instance, str], limits: Mapping[Instance, float | None]) -> float | None:
-    if result.solved and not _wrong(result, truth):
+def _penalised(result: Result, truth: Truths, limits: Mapping[Instance, float | None]) -> float | None:
+    if is_right(result, truth):
         return result.total
     limit = result.timeout if result.timeout is not None else limits.get(result.instance)
     return None if limit is None else LATE * limit
@@ -138,7 +119,7 @@ def _limits(runs: Iterable[Run]) -> dict[Instance, float | None]:
     return found
 
 
-def _virtual(runs: Sequence[Run], truth: Mapping[Instance, str]) -> list[Run]:
+def _virtual(runs: Sequence[Run], truth: Truths) -> list[Run]:
     """Return the best run of each instance: the fastest right answer, else any run; none with one configuration."""
     if len({run.label for run in runs}) < 2:
         return []
@@ -150,8 +131,8 @@ def _virtual(runs: Sequence[Run], truth: Mapping[Instance, str]) -> list[Run]:
     return [Run(VIRTUAL, result) for result in best.values()]
 
 
-def _rank(result: Result, truth: Mapping[Instance, str]) -> tuple[int, float]:
-    right = result.solved and not _wrong(result, truth)
+def _rank(result: Result, truth: Truths) -> tuple[int, float]:
+    right = is_right(result, truth)
     return (0 if right else 2 if result.solved else 1 if result.verdict != "error" else 3), result.total
 
 
@@ -163,26 +144,30 @@ def pairs_of(labels: Sequence[str]) -> list[tuple[str, str]]:
 
 def duels(runs: Sequence[Run]) -> list[Duel]:
     """Compare configurations, pair by pair, on the instances that both were run on."""
+    truth = truths(runs)
     by: dict[str, dict[Instance, Result]] = defaultdict(dict)
     for run in runs:
         by[run.label][run.result.instance] = run.result
-    found = (_duel(first, second, by[first], by[second]) for first, second in pairs_of(list(by)))
+    found = (_duel(first, second, by[first], by[second], truth) for first, second in pairs_of(list(by)))
     return [duel for duel in found if duel is not None]
 
 
-def _duel(first: str, second: str, ours: Mapping[Instance, Result], theirs: Mapping[Instance, Result]) -> Duel | None:
+def _duel(
+    first: str, second: str, ours: Mapping[Instance, Result], theirs: Mapping[Instance, Result], truth: Truths
+) -> Duel | None:
     shared = [(ours[instance], theirs[instance]) for instance in ours if instance in theirs]
     if not shared:
         return None
-    agreed = [(a, b) for a, b in shared if a.solved and a.verdict == b.verdict]
+    solved = [(is_right(a, truth), is_right(b, truth)) for a, b in shared]
+    agreed = [(a, b) for a, b in shared if a.verdict == b.verdict and is_right(a, truth)]
     both = [(max(a.total, LEAST), max(b.total, LEAST)) for a, b in agreed]
     ratios = [b / a for a, b in both]
     return Duel(
         first,
         second,
         len(both),
-        sum(a.solved and not b.solved for a, b in shared),
-        sum(b.solved and not a.solved for a, b in shared),
+        sum(a and not b for a, b in solved),
+        sum(b and not a for a, b in solved),
         math.exp(statistics.fmean(map(math.log, ratios))) if ratios else None,
         statistics.median(ratios) if ratios else None,
         sum(b for _, b in both) / sum(a for a, _ in both) if both else None,

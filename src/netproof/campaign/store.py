@@ -25,11 +25,14 @@ from netproof.errors import UsageError
 NAME = "results.sqlite"  # in the folder of a campaign
 SCHEMA = 4  # PRAGMA user_version; raise it with every change of the columns
 # By form, the columns that it has and the one before has not; they may be empty.
-ADDED = {2: ("split", "cut_in_lp"), 3: ("peak_host_memory", "memory"), 4: ("machine", "command", "input_shape")}
+ADDED = {
+    2: ("split", "cut_in_lp"),
+    3: ("peak_host_memory", "memory"),
+    4: ("machine", "command", "input_shape", "refused"),
+}
 APPLICATION = 0x6E707266  # "nprf": tells our files from other SQLite ones
 WAIT = 30.0  # seconds for another writer's lock
 DONE = ("sat", "unsat", "unknown", "timeout")  # an error is run again, but for one that stays as long as the files do
-UNSUPPORTED = "unsupported operator"  # how the reason of such an error begins; the operator's name follows
 
 
 @dataclass(frozen=True)
@@ -74,16 +77,12 @@ class Result:
     started: str = ""  # ISO 8601, UTC
     finished: str = ""
     error: str = ""  # one line
+    refused: str | None = None  # the operator that is not supported: no run of this version changes such an error
     log: str = ""  # the end of what a crashed worker wrote on stderr
 
     @property
     def solved(self) -> bool:
         return self.verdict in ("sat", "unsat")
-
-    @property
-    def wrong(self) -> bool:
-        """Say whether the verdict contradicts what is known of the instance."""
-        return self.solved and self.truth is not None and self.verdict != self.truth
 
     @property
     def version(self) -> str | None:
@@ -180,11 +179,10 @@ class Store:
 
         The same files may be in several benchmarks: an answer for this instance's own comes first.
         """
-        lasting = "verdict = 'error' AND reason LIKE ?"
-        wanted = f"key = ? AND (verdict IN ({', '.join('?' * len(DONE))}) OR {lasting})"
+        wanted = f"key = ? AND (verdict IN ({', '.join('?' * len(DONE))}) OR refused IS NOT NULL)"
         order = "benchmark = ? AND onnx = ? AND vnnlib = ? DESC, id DESC"
         names = (job.instance.benchmark, *job.instance.names)
-        found = self._select(f"WHERE {wanted} ORDER BY {order} LIMIT 1", job.key, *DONE, f"{UNSUPPORTED} %", *names)
+        found = self._select(f"WHERE {wanted} ORDER BY {order} LIMIT 1", job.key, *DONE, *names)
         return found[0] if found else None
 
     def _select(self, rest: str, *values: str) -> list[Result]:

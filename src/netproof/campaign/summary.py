@@ -13,6 +13,9 @@ from netproof._version import __version__
 from netproof.campaign.store import Result
 from netproof.core.reasons import CONTRADICTION
 
+Instance = tuple[str, str, str]
+Truths = Mapping[Instance, str]
+
 VERDICTS = ("unsat", "sat", "timeout", "unknown", "error")
 
 
@@ -29,10 +32,33 @@ def latest(results: Iterable[Result]) -> list[Run]:
     """Return the last result of each instance in each configuration, in the order in which both first came."""
     keyed = [(_configuration(result), result) for result in results]
     labels = _labels(keyed)
-    kept: dict[tuple[str, tuple[str, str, str]], Result] = {}
+    kept: dict[tuple[str, Instance], Result] = {}
     for key, result in keyed:
         kept[labels[key], result.instance] = result
     return [Run(label, result) for (label, _), result in kept.items()]
+
+
+def truths(runs: Iterable[Run]) -> dict[Instance, str]:
+    """Return what each instance is taken to be: what is known, else sat where netproof has a counterexample."""
+    found: dict[Instance, str] = {}
+    for run in runs:
+        result = run.result
+        if result.truth is not None:
+            found[result.instance] = result.truth
+        elif result.verdict == "sat" and not run.rival:  # a rival's has not been replayed here
+            found.setdefault(result.instance, "sat")
+    return found
+
+
+def is_wrong(result: Result, truth: Truths | None = None) -> bool:
+    """Say whether an answer contradicts what its instance is taken to be; without `truth`, what it is known to be."""
+    taken = result.truth if truth is None else truth.get(result.instance)
+    return result.solved and taken is not None and taken != result.verdict
+
+
+def is_right(result: Result, truth: Truths | None = None) -> bool:
+    """Say whether it is an answer that nothing contradicts: only such a one counts as solved in times and plots."""
+    return result.solved and not is_wrong(result, truth)
 
 
 def of_other_versions(results: Iterable[Result]) -> list[Result]:
@@ -95,7 +121,7 @@ class Summary:
     instances: int
     solved: int
     counts: Mapping[str, int]  # by verdict
-    wrong: int  # against what is known
+    wrong: int  # against what is known, or a counterexample of another run
     checked: int  # solved ones whose truth is known
     mean: float | None  # seconds, over the runs without error; a timeout counts as the seconds it took
     median: float | None
@@ -103,16 +129,17 @@ class Summary:
     domains: float | None  # mean, over the same runs
 
 
-def summaries(runs: Iterable[Run]) -> list[Summary]:
-    """Summarise each benchmark and configuration, in the order in which they first came."""
+def summaries(runs: Sequence[Run], truth: Truths | None = None) -> list[Summary]:
+    """Summarise each benchmark and configuration, in the order in which they first came; truth: that of all runs."""
+    truth = truths(runs) if truth is None else truth
     groups: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for run in runs:
         groups[run.result.benchmark, run.label].append(run.result)
     order = {benchmark: place for place, benchmark in enumerate(dict.fromkeys(b for b, _ in groups))}
-    return [summarise(*key, groups[key]) for key in sorted(groups, key=lambda key: order[key[0]])]
+    return [summarise(*key, groups[key], truth) for key in sorted(groups, key=lambda key: order[key[0]])]
 
 
-def summarise(benchmark: str, label: str, group: Sequence[Result]) -> Summary:
+def summarise(benchmark: str, label: str, group: Sequence[Result], truth: Truths) -> Summary:
     """Summarise some runs of one configuration, under a name for where they are from."""
     counts = Counter(result.verdict for result in group)
     seconds = [result.total for result in group if result.verdict != "error"]
@@ -123,7 +150,7 @@ def summarise(benchmark: str, label: str, group: Sequence[Result]) -> Summary:
         instances=len(group),
         solved=sum(result.solved for result in group),
         counts={verdict: counts[verdict] for verdict in VERDICTS},
-        wrong=sum(result.wrong for result in group),
+        wrong=sum(is_wrong(result, truth) for result in group),
         checked=sum(result.solved and result.truth is not None for result in group),
         mean=statistics.fmean(seconds) if seconds else None,
         median=statistics.median(seconds) if seconds else None,
@@ -154,7 +181,7 @@ def contradictions(runs: Iterable[Run]) -> list[str]:
 
 def _quarrels(group: Sequence[Run], name: str) -> list[str]:
     by = {word: ", ".join(run.label for run in group if run.result.verdict == word) for word in ("sat", "unsat")}
-    wrong = [run for run in group if run.result.wrong]
+    wrong = [run for run in group if is_wrong(run.result)]
     found = []
     if all(by.values()):
         found.append(f"{name}: sat by {by['sat']}, but unsat by {by['unsat']}")

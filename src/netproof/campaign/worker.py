@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof.campaign.devices import Setup
-from netproof.campaign.store import UNSUPPORTED
 from netproof.core.machine.versions import accelerator, versions
 from netproof.errors import UnsupportedOp, UsageError
 from netproof.run.record import Record
@@ -64,10 +63,10 @@ _loaded = Loaded()
 
 def answer(
     job: Job, *, onnx: str, sha256: str, vnnlib: str, networks: dict[str, str] | None = None, **arguments: Any
-) -> tuple[Record, float, str]:
-    """Answer a question, about one network or several by name; return the record, the seconds that it took, and why
+) -> tuple[Record, float, dict[str, str]]:
+    """Answer a question, about one network or several by name; return the record and the seconds that it took.
 
-    it is an error, where it is one that no other run would change: an operator that netproof does not know.
+    The third is empty, unless netproof does not know an operator: then it is this operator and the error in words.
     """
     from netproof import api
 
@@ -77,10 +76,10 @@ def answer(
         loaded = job.deadline.elapsed()
         verdict = api.verify(network, vnnlib, **arguments, deadline=job.deadline, progress=job.teller())
     except UnsupportedOp as error:
-        refused = Record("error", f"{UNSUPPORTED} {error.op}", seconds={})
-        return refused, job.deadline.elapsed(), str(error)
+        refused = Record("error", f"unsupported operator {error.op}", seconds={})
+        return refused, job.deadline.elapsed(), {"refused": error.op, "error": str(error)}
     record = Record.of(verdict)
-    return record.but(seconds={"network": loaded, **record.seconds}), job.deadline.elapsed(), ""
+    return record.but(seconds={"network": loaded, **record.seconds}), job.deadline.elapsed(), {}
 
 
 def _forget_peak_memory() -> None:

@@ -21,6 +21,7 @@ from netproof._version import __version__
 from netproof.cli.certify import command as certify
 from netproof.cli.commands import bench, bounds, demo, doctor, inspect, methods, report, supports, verify
 from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
+from netproof.cli.process.command_line import note_arguments
 from netproof.cli.process.supervisor import WorkerBug
 from netproof.cli.robust import command as robust
 from netproof.cli.show.help import Command, epilogue, untyped
@@ -126,6 +127,7 @@ def root(
 
 def run(arguments: Sequence[str]) -> int:
     """Obey a command line and return the exit code."""
+    note_arguments(arguments)
     try:
         result: Any = app(list(arguments), prog_name="netproof", standalone_mode=False)
         return int(result or 0)

@@ -20,6 +20,9 @@ class ImageStatus(StrEnum):
     OPEN = "open"  # neither a proof nor a counterexample was found
 
 
+FAILURES = (ImageStatus.BROKEN, ImageStatus.MISREAD)  # what people want to see
+
+
 @dataclass(frozen=True, eq=False)
 class ImageResult:
     """One image: what the network reads, and what holds within the radius."""

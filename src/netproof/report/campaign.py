@@ -10,7 +10,7 @@ from netproof._version import __version__
 from netproof.campaign.rivals import Rival
 from netproof.campaign.scores import Duel, Score, duels, scores
 from netproof.campaign.store import Result
-from netproof.campaign.summary import VERDICTS, Run, Summary, contradictions, latest
+from netproof.campaign.summary import Run, contradictions, latest
 from netproof.core.machine.describe import in_words
 from netproof.errors import UsageError
 from netproof.report import files
@@ -28,7 +28,6 @@ from netproof.report.tables import (
     score_tables,
 )
 
-HEADINGS = ("benchmark", "method", "instances", "solved", *VERDICTS, "wrong", "mean s", "median s", "mean domains")
 FILES = (
     ("runs.csv", "every run with all that is known of it"),
     ("summary.csv", "the table of results"),
@@ -142,11 +141,3 @@ def _how(runs: Sequence[Run]) -> Section:
     """Say what somebody else needs to run it again."""
     text = "Hashes of all files, options and versions stand beside each run in runs.csv."
     return Section("How it was run", text, items=configurations(runs))
-
-
-def summary_cells(summary: Summary) -> tuple[str, ...]:
-    """Make a line of the table on stdout, under HEADINGS."""
-    counts = (summary.instances, summary.solved, *(summary.counts[verdict] for verdict in VERDICTS), summary.wrong)
-    times = ("-" if seconds is None else f"{seconds:.2f}" for seconds in (summary.mean, summary.median))
-    domains = "-" if summary.domains is None else f"{summary.domains:.0f}"
-    return (summary.benchmark, summary.method, *map(str, counts), *times, domains)

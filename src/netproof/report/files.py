@@ -13,13 +13,11 @@ from typing import Any
 from netproof.campaign.names import stable_name
 from netproof.campaign.scores import Duel, Score
 from netproof.campaign.store import Result
-from netproof.campaign.summary import VERDICTS, Run
+from netproof.campaign.summary import Run
 from netproof.core.files import write_whole
+from netproof.report.columns import IN_CSV
 
 RUN_COLUMNS = tuple(field.name for field in dataclasses.fields(Result) if field.name not in ("witness", "log"))
-COLUMNS = ("benchmark", "method", "instances", "solved", *VERDICTS, "checked", "wrong")
-FIGURES = ("mean_s", "median_s", "longest_s", "mean_domains")
-POINTS = ("points", "score_percent", "par2_s")
 DUEL_COLUMNS = tuple(field.name for field in dataclasses.fields(Duel))
 
 
@@ -47,15 +45,8 @@ def write_runs(runs: Iterable[Run], path: Path) -> Path:
 
 
 def write_scores(scores: Iterable[Score], path: Path) -> Path:
-    return write_csv(path, [(*COLUMNS, *FIGURES, *POINTS), *(score_row(score) for score in scores)])
-
-
-def score_row(score: Score) -> list[Any]:
-    summary = score.summary
-    counts = [summary.counts[verdict] for verdict in VERDICTS]
-    figures = (summary.mean, summary.median, summary.longest, summary.domains, score.points, score.share, score.par2)
-    named = [summary.benchmark, summary.method, summary.instances, summary.solved, *counts]
-    return [*named, summary.checked, summary.wrong, *(_cell(figure) for figure in figures)]
+    rows = [[_cell(column.get(score)) for column in IN_CSV] for score in scores]
+    return write_csv(path, [[column.key for column in IN_CSV], *rows])
 
 
 def write_duels(duels: Iterable[Duel], path: Path) -> Path:

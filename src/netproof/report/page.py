@@ -22,9 +22,10 @@ VERDICTS = ("unsat", "sat", "timeout", "unknown", "error", "proved", "broken", "
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text; the first `names` columns are words, the others figures. A cell of `marked` (row, column) is
+    """Cells as text.
 
-    shown as something wrong; rows of `totals` stay last however the table is sorted.
+    The first `names` columns are words, the others figures. A cell of `marked` (row, column) is shown as something
+    wrong; rows of `totals` stay last however the table is sorted.
     """
 
     header: Sequence[str]

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import math
+import functools
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from netproof.campaign.names import not_default
-from netproof.campaign.scores import truths
 from netproof.campaign.store import Result
-from netproof.campaign.summary import Run
+from netproof.campaign.summary import Run, is_wrong, truths
+from netproof.core.verdict import PHASES as ALL_PHASES
 from netproof.report.counterexamples import picture_of, place_of
-from netproof.report.page import Explorer, Table, data_uri
+from netproof.report.explorer import Column, Pictures, hidden_column, number_column, plain_table, short, text_column
+from netproof.report.page import Explorer, Table
 
-PLAIN = 1000  # runs that those without JavaScript see
 PICTURES, BYTES = 400, 6_000_000  # counterexamples that are drawn in the page, and the room that they may take
 SHORT = 1500  # characters of a counterexample that is shown as text
-PHASES = ("network", "load", "attack", "root", "search", "leaf", "confirm", "other")
-DIGITS = 6
+PHASES = ("network", *(phase for phase in ALL_PHASES if phase != "total"))  # in a campaign the network may be kept
 
 
 def explorer(runs: Sequence[Run]) -> Explorer:
     """Make the part of the page in which the runs are found, sorted, filtered and plotted."""
-    pictures: list[dict[str, Any]] = []
-    columns = [*_columns(runs), _pictures(runs, pictures)]
+    pictures = Pictures(PICTURES, BYTES, "image/png", small=True)
+    columns = [*_columns(runs), pictures.column([functools.partial(_drawn, run.result) for run in runs])]
     data = {
         "caption": "Every run: benchmark, model, property, method, verdict and seconds",
         "noun": "runs",
@@ -37,7 +36,7 @@ def explorer(runs: Sequence[Run]) -> Explorer:
         ],
         "title": ["benchmark", "model", "property", "method"],
         "phases": PHASES,
-        "pictures": pictures,
+        "pictures": pictures.drawn,
         "drawn": "Counterexample as a picture",
         "plots": True,
         "side": len({run.label for run in runs}) > 1,
@@ -45,14 +44,9 @@ def explorer(runs: Sequence[Run]) -> Explorer:
     return Explorer(data, _plain(runs))
 
 
-def _columns(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _columns(runs: Sequence[Run]) -> list[Column]:
     """Return what is known of the runs, column by column; the hidden ones are shown of a run that is opened."""
     truth = truths(runs)
-
-    def wrong(run: Run) -> int:
-        result = run.result
-        return int(result.solved and truth.get(result.instance, result.verdict) != result.verdict)
-
     instances = {instance: place for place, instance in enumerate(dict.fromkeys(run.result.instance for run in runs))}
     make = _Maker(runs)
     return [
@@ -83,7 +77,7 @@ def _columns(runs: Sequence[Run]) -> list[dict[str, Any]]:
         make.text("folder", "", lambda run: run.result.folder, hidden=True),
         make.text("tail", "", lambda run: "" if run.rival else asked(run.result), hidden=True),
         make.plain("phases", lambda run: _phases(run.result)),
-        make.plain("wrong", wrong),
+        make.plain("wrong", lambda run: int(is_wrong(run.result, truth))),
         make.plain("instance", lambda run: instances[run.result.instance]),
     ]
 
@@ -94,18 +88,14 @@ class _Maker:
     def __init__(self, runs: Sequence[Run]) -> None:
         self._runs = runs
 
-    def text(self, key: str, title: str, get: Callable[[Run], str], **more: Any) -> dict[str, Any]:
-        places: dict[str, int] = {}
-        data = [places.setdefault(get(run), len(places)) for run in self._runs]
-        common = {"kind": "text", "search": bool(title) and not more.get("hidden")}
-        return {"key": key, "title": title, **common, **more, "values": list(places), "data": data}
+    def text(self, key: str, title: str, get: Callable[[Run], str], **more: Any) -> Column:
+        return text_column(key, title, [get(run) for run in self._runs], **more)
 
-    def number(self, key: str, title: str, get: Callable[[Run], float | None], **more: Any) -> dict[str, Any]:
-        data = [short(get(run)) for run in self._runs]
-        return {"key": key, "title": title, "kind": "number", **more, "data": data}
+    def number(self, key: str, title: str, get: Callable[[Run], float | None], **more: Any) -> Column:
+        return number_column(key, title, [get(run) for run in self._runs], **more)
 
-    def plain(self, key: str, get: Callable[[Run], Any]) -> dict[str, Any]:
-        return {"key": key, "title": "", "kind": key, "hidden": True, "data": [get(run) for run in self._runs]}
+    def plain(self, key: str, get: Callable[[Run], Any]) -> Column:
+        return hidden_column(key, [get(run) for run in self._runs])
 
 
 def model_name(result: Result) -> str:
@@ -114,13 +104,6 @@ def model_name(result: Result) -> str:
     if not all(equals for _, equals, _ in pairs):
         return Path(result.onnx).name
     return " ".join(f"{name}={Path(path).name}" for name, _, path in pairs)
-
-
-def short(value: float | None) -> float | None:
-    """Round to the digits that the page needs; JSON has no word for what is not finite."""
-    if not isinstance(value, float):
-        return value
-    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
 
 
 def _phases(result: Result) -> list[float | None] | None:
@@ -152,19 +135,8 @@ def _short(result: Result) -> str:
     return result.witness if len(result.witness) <= SHORT else ""
 
 
-def _pictures(runs: Sequence[Run], pictures: list[dict[str, Any]]) -> dict[str, Any]:
-    """Draw the first counterexamples that are images; return the column of their places in `pictures`."""
-    data: list[int | None] = []
-    size = 0
-    for run in runs:
-        place = None
-        if len(pictures) < PICTURES and size < BYTES and run.result.verdict == "sat" and run.result.witness:
-            png = picture_of(run.result)
-            if png is not None:
-                place, size = len(pictures), size + len(png)
-                pictures.append({"source": data_uri(png, "image/png"), "small": True})
-        data.append(place)
-    return {"key": "picture", "title": "", "kind": "picture", "hidden": True, "data": data}
+def _drawn(result: Result) -> bytes | None:
+    return picture_of(result) if result.verdict == "sat" and result.witness else None
 
 
 def asked(result: Result) -> str:
@@ -188,13 +160,11 @@ def asked(result: Result) -> str:
 def _plain(runs: Sequence[Run]) -> Table:
     """Make the table for those without JavaScript."""
     truth = truths(runs)
-    rows, marked = [], set()
-    for place, run in enumerate(runs[:PLAIN]):
+    header = ("benchmark", "model", "property", "method", "known", "verdict", "reason", "seconds")
+    rows = []
+    for run in runs:
         result = run.result
-        if result.solved and truth.get(result.instance, result.verdict) != result.verdict:
-            marked.add((place, 5))
         names = (result.benchmark, model_name(result), Path(result.vnnlib).name, run.label, result.truth or "")
         rows.append((*names, result.verdict, result.error or result.reason, f"{result.total:.2f}"))
-    header = ("benchmark", "model", "property", "method", "known", "verdict", "reason", "seconds")
-    more = f"the first {PLAIN} of {len(runs)} runs; runs.csv has all" if len(runs) > PLAIN else f"{len(runs)} runs"
-    return Table(header, rows, names=7, caption=more, marked=frozenset(marked))
+    marked = {(k, header.index("verdict")) for k, run in enumerate(runs) if is_wrong(run.result, truth)}
+    return plain_table(header, rows, noun="runs", file="runs.csv", names=7, marked=marked)

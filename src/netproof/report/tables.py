@@ -9,28 +9,26 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from netproof.campaign.scores import ALL, Duel, Score
-from netproof.campaign.store import UNSUPPORTED, Result
-from netproof.campaign.summary import VERDICTS, Run
+from netproof.campaign.store import Result
+from netproof.campaign.summary import Run
+from netproof.report.columns import IN_PAGE
 from netproof.report.page import Table
 
-SCORES = (
-    *("benchmark", "method", "instances", "solved", "wrong", "points", "score\u00a0%"),
-    *("PAR\u20112\u00a0s", "mean\u00a0s", "median\u00a0s", *VERDICTS, "mean domains"),
-)
 DUELS = (
     *("method", "against", "both solved", "speed-up", "median", "of total time"),
     *("faster on", "only it", "only the other"),
 )
 SHOWN = 16  # rows of a table that is shown without being asked for
-REFUSED = re.compile(rf"{UNSUPPORTED} ([\w.]+)")
 
 
 def score_table(scores: Sequence[Score]) -> Table:
     """Make a line per benchmark and configuration; those over all benchmarks come last."""
-    column = SCORES.index("wrong")
+    titles = tuple(column.title for column in IN_PAGE)
+    column = titles.index("wrong")
     marked = frozenset((place, column) for place, score in enumerate(scores) if score.summary.wrong)
     totals = frozenset(place for place, score in enumerate(scores) if score.summary.benchmark == ALL)
-    return Table(SCORES, [score_cells(score) for score in scores], names=2, marked=marked, totals=totals)
+    rows = [tuple(column.shown(score) for column in IN_PAGE) for score in scores]
+    return Table(titles, rows, names=2, marked=marked, totals=totals)
 
 
 def score_tables(scores: Sequence[Score]) -> list[Table]:
@@ -44,22 +42,8 @@ def score_tables(scores: Sequence[Score]) -> list[Table]:
     rows = [row[1:] for row in whole.rows]
     marked = frozenset((row, column - 1) for row, column in whole.marked)
     count = len({score.summary.benchmark for score in single})
-    over = Table(SCORES[1:], rows, caption=f"Over all {count} benchmarks", marked=marked)
+    over = Table(whole.header[1:], rows, caption=f"Over all {count} benchmarks", marked=marked)
     return [over, dataclasses.replace(by, caption=f"By benchmark: {len(by.rows)} rows", folded=len(by.rows) > SHOWN)]
-
-
-def score_cells(score: Score) -> tuple[str, ...]:
-    """Make a line of the table, under SCORES."""
-    one = score.summary
-    counts = (one.instances, one.solved, one.wrong, score.points)
-    times = (_figure(value) for value in (score.par2, one.mean, one.median))
-    verdicts = (str(one.counts[verdict]) for verdict in VERDICTS)
-    shown = (*map(str, counts), _figure(score.share, 1), *times, *verdicts, _figure(one.domains, 0))
-    return (one.benchmark, one.method, *shown)
-
-
-def _figure(value: float | None, digits: int = 2) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
 
 
 def duel_table(duels: Sequence[Duel]) -> Table:
@@ -94,13 +78,12 @@ def error_table(runs: Sequence[Run]) -> Table | None:
 
 def kind_of(result: Result) -> str:
     """Say what sort of error it is: the operator that is not supported, or its words without the names of files."""
-    refused = REFUSED.match(result.reason) or REFUSED.search(result.error)
-    if refused:
-        return f"{UNSUPPORTED} {refused.group(1)}"
+    if result.refused is not None:
+        return f"unsupported operator {result.refused}"
     text = result.error
     for name in (result.onnx, result.vnnlib):
         text = re.sub(rf"\S*{re.escape(Path(name).name)}(\.gz)?:?\s*", "", text)
-    return re.sub(r"\s*\([^()]*\)$", "", text).strip()[:160] or "no word of why"
+    return re.sub(r"\s*\([^()]*\)$", "", text).strip()[:160] or "no reason given"
 
 
 def errors_said(runs: Sequence[Run]) -> list[str]:

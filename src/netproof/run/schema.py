@@ -91,7 +91,7 @@ _ANSWER: Mapping[str, Node] = {
     "split": _or_none(_of(_COUNT, "sub-domains that were split; null of a run that was ended from outside")),
     "cut_in_lp": _or_none(_of("boolean", "whether the time ended within a turn of the LP")),
     "method": _of(_TEXT, "as `netproof methods` names it"),
-    "device": _of(_TEXT, "cpu or cuda"),
+    "device": _of(_TEXT, "cpu, cuda or cuda:N"),
     "seed": _of(_COUNT, "of all that is random"),
     "witness": _WITNESS,
     "model": _object(
@@ -131,7 +131,10 @@ _ROBUSTNESS = _object(
         "predicted": _or_none(_of(_COUNT, "the largest output for the image itself")),
         "norm": _of(_TEXT, "of the radius", enum=["inf", "2", "1"]),
         "eps": _of(_TEXT, "the radius, exactly, as a fraction"),
-        "targets": _list("by target, at eps; empty with --largest", _row("target", _of(_COUNT, "the other output"))),
+        "targets": _list(
+            "by target, at eps, up to the first that is broken or with --every-target all; empty with --largest",
+            _row("target", _of(_COUNT, "the other output")),
+        ),
         "probes": _list("by radius, with --largest", _row("eps", _of(_TEXT, "the radius, exactly"))),
         "certified": _or_none(_of(_NUMBER, "with --largest, the largest radius that is proved")),
         "broken": _or_none(_of(_NUMBER, "with --largest, the smallest radius with a counterexample")),

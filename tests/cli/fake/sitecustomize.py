@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -120,6 +120,9 @@ def verify(model, spec, *, deadline=None, progress=None, options=None, **argumen
         return Verdict(
             Status.SAT, witness=Witness(x, np.array([[1.5]], dtype=np.float32)), upper_bound=-1.0, stats=stats
         )
+    if how == "image":
+        x, y = np.full((1, 1, 2, 2), 0.25, dtype=np.float32), np.array([[1.5, 0.5]], dtype=np.float32)
+        return Verdict(Status.SAT, witness=Witness(x, y), upper_bound=-1.0, stats=stats)
     if how == "contradiction":
         found = {"what": "everything is proved, and a point violates it", "saved": "netproof-contradiction-1"}
         return Verdict(Status.UNKNOWN, "contradiction", stats=stats, details={"contradiction": found})
@@ -129,11 +132,18 @@ def verify(model, spec, *, deadline=None, progress=None, options=None, **argumen
 
 
 def attack(model, spec, *, deadline=None, **arguments):
-    """Finds what `verify` would, and proves nothing."""
+    """Finds what `verify` would of any disjunct, and proves nothing."""
+    import numpy as np
+
     from netproof.core.verdict import Status, Verdict
 
-    found = verify(model, spec, deadline=deadline)
-    return found if found.status == Status.SAT else Verdict(Status.UNKNOWN, "no counterexample was found")
+    for disjunct in spec.disjuncts:
+        found = verify(model, replace(spec, disjuncts=(disjunct,)), deadline=deadline)
+        if found.status == Status.SAT:
+            scores = np.zeros((1, 10), dtype=np.float32)
+            scores[0, max(disjunct.rows[0].coefs, key=lambda output: -disjunct.rows[0].coefs[output])] = 1.5
+            return replace(found, witness=replace(found.witness, output=scores))
+    return Verdict(Status.UNKNOWN, "no counterexample was found")
 
 
 def bounds(model, spec, *, method="alpha", deadline=None, progress=None, **arguments):
@@ -143,13 +153,23 @@ def bounds(model, spec, *, method="alpha", deadline=None, progress=None, **argum
     return OutputBounds(np.array([[-1.0, 0.1]]), np.array([[2.0, 0.30000000000000004]]), method, method == "exact")
 
 
+def draw_counterexample(**arguments):
+    """Never comes to an end, or fails."""
+    if os.environ["FAKE_PICTURE"] == "slow":
+        time.sleep(120)
+    raise ZeroDivisionError("no room for the picture")
+
+
 CONTENTS = {
+    "netproof.cli.show.picture": {"draw_counterexample": draw_counterexample},
     "netproof.api": {"verify": verify, "attack": attack, "bounds": bounds, "Progress": Progress},
 }
 
 
 class Fake(MetaPathFinder, Loader):
     def find_spec(self, name, path=None, target=None):
+        if name == "netproof.cli.show.picture" and not os.environ.get("FAKE_PICTURE"):
+            return None
         return importlib.util.spec_from_loader(name, self) if name in CONTENTS else None
 
     def create_module(self, spec: ModuleSpec):

@@ -6,8 +6,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import shlex
-import sys
 import time
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -21,6 +19,7 @@ from netproof.cli import options
 from netproof.cli.certify.source import Source, find_source
 from netproof.cli.commands.verify import prepare
 from netproof.cli.exits import EXIT_BELOW, EXIT_BUG, EXIT_INTERRUPTED
+from netproof.cli.process.command_line import command_line
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
 from netproof.cli.robust.command import Norm, read_question
@@ -136,12 +135,8 @@ def _share(text: str | None) -> Fraction | None:
 
 def _question(source: Source, eps: str, norm: str, clip: str | None, pixels: Preprocessing) -> Question:
     """Read the radius and what is done to pixels, as `robust` does for one image."""
-    if source.files is None and pixels.is_given:
-        raise UsageError(
-            "--preprocess, --mean, --std and --resize go with image files; an .npz holds the network's own inputs",
-            file=source.path,
-            remedy="leave them out",
-        )
+    if source.files is None:
+        pixels.refuse(source.path, "an .npz holds the network's own inputs")
     image = source.path if source.files is None else str(Path(source.path, source.files[0][0]))
     return read_question(image, eps, norm, clip, pixels, named=source.files is not None)
 
@@ -237,7 +232,7 @@ class _Run:
             ("Machine", in_words({**describe(), "gpu": self.gpu})),
             ("Versions", said),
             ("Method, time limit for each image", f"{self.engine.method}, {limit}"),
-            ("Command", f"`{shlex.join(['netproof', *sys.argv[1:]])}`"),
+            ("Command", f"`{command_line()}`"),
         ]
 
     def _list(self, found: Certification) -> None:

@@ -25,7 +25,7 @@ from netproof.core.machine.versions import accelerator
 from netproof.core.torch_state import engine_state
 from netproof.dataset.engine import Certifier, CertifyProgress, Limits
 from netproof.dataset.images import Item, read_images
-from netproof.dataset.result import ImageResult, ImageStatus
+from netproof.dataset.result import FAILURES, ImageResult, ImageStatus
 from netproof.dataset.store import Kept
 from netproof.errors import UsageError
 from netproof.model.load import load_network
@@ -35,7 +35,6 @@ from netproof.workers.worker import Job
 
 PANEL, GAP = 160, 16  # pixels per side of each part of a picture, and between two
 THEME = "text{fill:#1b1f24}@media(prefers-color-scheme:dark){text{fill:#e6eaef}}"  # it lies on the page's own ground
-FAILURES = (ImageStatus.BROKEN, ImageStatus.MISREAD)
 
 
 @engine_state()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import shlex
 import signal
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +16,8 @@ import typer
 
 from netproof.cli import options
 from netproof.cli.commands.report import Rivals, check_rivals, write_all, write_results
-from netproof.cli.exits import EXIT_INTERRUPTED
+from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED
+from netproof.cli.process.command_line import command_line
 from netproof.cli.process.supervisor import stop_signals
 from netproof.cli.show.output import print_err, print_out, text_table
 from netproof.errors import UsageError
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from netproof.campaign.instances import Instance
     from netproof.campaign.jobs import Job
     from netproof.campaign.store import Result, Store
-
-EXIT_WRONG = 1
 
 
 def bench(
@@ -86,8 +83,7 @@ def bench(
     instances = read_folders(folders, first)
     with alone_in(Path(out)), Store(Path(out) / NAME) as store:
         made = make_jobs(instances, chosen, timeout, device, threads, seed, attack)
-        command = shlex.join(["netproof", *sys.argv[1:]])
-        jobs = [dataclasses.replace(job, memory=memory, command=command) for job in made]
+        jobs = [dataclasses.replace(job, memory=memory, command=command_line()) for job in made]
         workers = _workers(jobs, threads) if workers is None else workers
         shown = _Shown(not no_report, quiet, tuple(rival or ()))
         return _campaign(jobs, store, workers, methods, shown, rerun=rerun)
@@ -200,7 +196,7 @@ def _conclude(store: Store, results: list[Result], asked: _Shown) -> int:
     Results of other versions that the store holds stand in the table under names of their own.
     """
     from netproof.campaign.summary import contradictions, latest, of_other_versions, summaries
-    from netproof.report.campaign import HEADINGS, summary_cells
+    from netproof.report.columns import HEADINGS, summary_cells
 
     stored = store.results()
     shown = latest([*of_other_versions(stored), *results])
@@ -214,4 +210,4 @@ def _conclude(store: Store, results: list[Result], asked: _Shown) -> int:
         write_results(store.path.parent, latest(stored))
     for line in said:  # also where a rival says otherwise, which is no proof of anything
         print_err(f"netproof: contradiction: {line}")
-    return EXIT_WRONG if wrong else 0
+    return EXIT_BUG if wrong else 0

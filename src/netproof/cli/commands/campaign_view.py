@@ -17,7 +17,7 @@ from rich.table import Table
 from netproof.campaign.jobs import Job
 from netproof.campaign.run import Event
 from netproof.campaign.store import Result
-from netproof.campaign.summary import VERDICTS
+from netproof.campaign.summary import VERDICTS, is_wrong
 from netproof.cli.show.layout import (
     BETWEEN,
     EDGES,
@@ -81,7 +81,7 @@ class View:
         counts = self._counts[result.method]
         counts[result.verdict] += 1
         counts["solved"] += result.solved
-        counts["wrong"] += result.wrong
+        counts["wrong"] += is_wrong(result)
 
     def _line(self, result: Result) -> str:
         """Make a line such as `3/18  auto  demo: digits-fc.onnx fc-5-breaks.vnnlib  sat  0.01 s`."""
@@ -97,7 +97,7 @@ class View:
         if not result.solved:
             return
         name = escape(f"{result.benchmark}: {result.onnx} {result.vnnlib}")
-        if result.wrong:
+        if is_wrong(result):
             self._say(
                 f"[bold red]CONTRADICTION: {name}: known to be {result.truth}, {result.verdict} by {result.method}[/]"
             )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from netproof.cli import options
+from netproof.cli.exits import EXIT_BUG
 from netproof.cli.show.output import print_err, print_out
 
 if TYPE_CHECKING:
@@ -33,21 +34,22 @@ def report(
 ) -> int:
     """Write DIR/report/index.html, with plots (PNG, PDF) and tables (CSV, LaTeX) beside it, and VNN-COMP's results.csv.
 
-    The path of the page goes to stdout. Counterexamples go to DIR/counterexamples.
+    The path of the page goes to stdout. Counterexamples go to DIR/counterexamples. Where answers contradict each other
+    or what is known the exit code is 1.
     """
     from netproof.campaign.store import NAME, Store
-    from netproof.campaign.summary import versions_said
+    from netproof.campaign.summary import contradictions, latest, versions_said
 
     with Store(Path(folder) / NAME, create=False) as store:
         results = store.results()
-    page, wrong = write_all(Path(folder), results, rival or ())
+    page, said = write_all(Path(folder), results, rival or ())
     if not quiet:
         for line in versions_said(results, "shown under names of their own"):
             print_err(f"netproof: {line}")
-        for line in wrong:
+        for line in said:  # also where a rival says otherwise, which is no proof of anything
             print_err(f"netproof: contradiction: {line}")
     print_out(f"{page}\n")
-    return 0
+    return EXIT_BUG if contradictions(latest(results)) else 0
 
 
 def write_all(folder: Path, results: list[Result], rivals: Sequence[str] = ()) -> tuple[Path, list[str]]:

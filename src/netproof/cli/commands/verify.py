@@ -8,7 +8,9 @@ import functools
 import gc
 import importlib
 import os
+import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +18,7 @@ import typer
 from netproof.cli import options
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
-from netproof.cli.show.answer import Answer, deliver, ending_code, reply
+from netproof.cli.show.answer import Answer, deliver, ending_code, looked_at, reply
 from netproof.cli.show.output import Hashes, Outputs, print_err
 from netproof.cli.show.progress import Display
 from netproof.cli.show.seen import Viewer, check_picture
@@ -29,6 +31,7 @@ from netproof.workers.worker import Job
 
 if TYPE_CHECKING:
     from netproof.core.verdict import Witness
+    from netproof.model.network import Network
     from netproof.problem.property import Property
 
 STANDARD = {"timeout": "timed-out"}  # what the standard's command line calls it on stdout
@@ -99,26 +102,33 @@ def _work(
     from netproof import api
 
     question: str | Property = _query_on_one_tensor(spec) or spec if drawn or saver.form != "text" else spec
+    asked: Any = model
     file = model if isinstance(model, str) else next(iter(model.values()))
     if saver.form == "png":
         saver = dataclasses.replace(saver, layout=image_layout(_input_shape(file), file))
-    if drawn:
+    if drawn:  # what the picture needs is read before, so that nothing is left to do when time is up but to draw
+        from netproof.model.load import load_network
+        from netproof.problem.vnnlib.reader import load_property
+
         image_layout(_input_shape(file), file, "--picture")
-    verdict = api.verify(model, question, **engine.arguments(), deadline=job.deadline, progress=job.teller())
-    viewer = _viewer(file, question, verdict.witness, engine) if drawn and verdict.witness is not None else None
-    return reply(verdict, engine, saver, viewer)
+        network = load_network(file, outputs=engine.outputs)
+        question = read = load_property(question) if isinstance(question, str) else question
+        asked = model if read.interface is not None else network  # a query of 2.0 binds the file by itself
+    verdict = api.verify(asked, question, **engine.arguments(), deadline=job.deadline, progress=job.teller())
+    found = reply(verdict, engine, saver)
+    if not drawn or verdict.witness is None:
+        return found
+    job.tell({"answer": found})  # what happens to the picture takes nothing from it
+    viewer = functools.partial(_viewer, network, file, read, verdict.witness)
+    return looked_at(found, verdict.witness, viewer, drawn=True)
 
 
-def _viewer(model: str, question: str | Property, witness: Witness, engine: options.Engine) -> Viewer:
+def _viewer(network: Network, model: str, asked: Property, witness: Witness) -> Viewer:
     """Compare a counterexample with the middle of the input set that it was found in."""
     import numpy as np
 
-    from netproof.model.load import load_network
-    from netproof.problem.vnnlib.reader import load_property
     from netproof.problem.witness import violated
 
-    asked = load_property(question) if isinstance(question, str) else question
-    network = load_network(model, outputs=engine.outputs)
     index = violated(asked, witness.input, witness.output)
     disjunct = asked.disjuncts[index or 0]
     middle = [(low + high) / 2 for low, high in zip(disjunct.box.lower, disjunct.box.upper, strict=True)]
@@ -182,6 +192,14 @@ def answer(
     """Run the work, then write the answer: files, then stdout, then a summary for people; return the exit code."""
     display = Display(started=started, timeout=engine.timeout, quiet=quiet)
     hashes: Hashes | None = None
+    told: Answer | None = None
+
+    def hear(event: Mapping[str, Any]) -> None:
+        nonlocal told
+        if "answer" in event:
+            told = event["answer"]
+        else:
+            display.update(event)
 
     def tick() -> None:
         nonlocal hashes
@@ -190,22 +208,26 @@ def answer(
         display.tick()
 
     with contextlib.closing(display):
-        outcome = supervise(work, started=started, timeout=engine.timeout, on_event=display.update, on_tick=tick)
-    found = conclude(outcome, engine, display)
+        outcome = supervise(work, started=started, timeout=engine.timeout, on_event=hear, on_tick=tick)
+    found = conclude(outcome, engine, display, told)
     record = found.record
     record.lasted(time.monotonic() - started)
     saved = deliver(found, f"{record.verdict}\n{record.text}", engine, outputs, asked, hashes)
     if not quiet:
-        print_err(summary(record, method=engine.method, device=found.device, saved=saved, seen=found.seen))
+        about: dict[str, Any] = {"method": engine.method, "device": found.device, "saved": saved, "seen": found.seen}
+        print_err(summary(record, **about, on_terminal=sys.stdout.isatty()))
         if found.note:
             print_err(f"  note: {found.note}")
     return outputs.exit_code(ending_code(record, outcome))
 
 
-def conclude(outcome: Outcome, engine: options.Engine, display: Display) -> Answer:
-    """Take the worker's answer; without one, what its last progress said and why it ended."""
-    found: Answer = outcome.result or Answer(Record(**known_so_far(display.latest)), engine.device)
-    if outcome.ending == Ending.FINISHED:
+def conclude(outcome: Outcome, engine: options.Engine, display: Display, told: Answer | None = None) -> Answer:
+    """Take the worker's answer, or the counterexample that it told before it was to draw it; without one, what its
+
+    last progress said and why it ended.
+    """
+    found: Answer = outcome.result or told or Answer(Record(**known_so_far(display.latest)), engine.device)
+    if outcome.ending == Ending.FINISHED or told is not None:
         return found
     record = found.record.undecided(outcome.verdict, outcome.reason)
     return Answer(record, found.device, accelerator=found.accelerator)

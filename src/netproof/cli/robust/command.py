@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -54,6 +55,9 @@ Norm = Annotated[str, typer.Option(metavar="inf|2|1", help="The norm of the radi
 Targets = Annotated[
     str | None, typer.Option(metavar="K,…", help="Outputs to exclude. (default: all others)", show_default=False)
 ]
+EveryTarget = Annotated[
+    bool, typer.Option("--every-target", help="Go on after the first target that is broken, and ask about all.")
+]
 Largest = Annotated[
     bool,
     typer.Option(
@@ -75,6 +79,7 @@ def robust(
     resize: Resize = False,
     clip: Clip = None,
     targets: Targets = None,
+    every_target: EveryTarget = False,
     largest: Largest = False,
     timeout: options.Timeout = None,
     device: options.Device = "auto",
@@ -90,7 +95,7 @@ def robust(
     picture: options.PictureFile = None,
     quiet: options.Quiet = False,
 ) -> int:
-    """Prove that every image within a radius keeps its label, target by target.
+    """Prove that every image within a radius keeps its label, target by target, up to the first that is broken.
 
     Line 1 of stdout is the verdict at --eps. With --largest it is that at the largest radius that was certified, and
     lines 2 and 3 are this radius and the smallest that was broken.
@@ -98,8 +103,7 @@ def robust(
     started = command_started()
     model = options.model_file(model)
     question = read_question(image, eps, norm, clip, read_preprocessing(preprocess, mean, std, resize=resize))
-    if largest and question.eps == 0:
-        raise UsageError("--eps: --largest cannot start from 0", remedy="start from a small radius, as 1/255")
+    _check(question, label, largest=largest, every=every_target)
     engine = options.engine(
         method=method,
         device=device,
@@ -109,13 +113,12 @@ def robust(
         seed=seed,
         attack=attack,
     ).asking(output, memory)
-    if label is not None and label < 0:
-        raise UsageError(f"--label: {label} is not an output", remedy="outputs count from 0")
     outputs = Outputs({"--json": json, "--witness": witness, "--picture": check_picture(picture)})
     outputs.check((model, question.image))
     forms = (form_of(witness), *(["picture"] if picture is not None else []))
     asked: dict[str, Any] = {"model": model, "question": question, "label": label, "forms": forms}
-    work = functools.partial(_work, largest=largest, engine=engine, targets=read_targets(targets), **asked)
+    asked["targets"] = read_targets(targets)
+    work = functools.partial(_work, largest=largest, every=every_target, engine=engine, **asked)
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
     with contextlib.closing(run.display):
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
@@ -123,6 +126,16 @@ def robust(
     found.record.lasted(time.monotonic() - started)
     run.deliver(found, outputs, model, quiet=quiet)
     return outputs.exit_code(ending_code(found.record, outcome))
+
+
+def _check(question: Question, label: int | None, *, largest: bool, every: bool) -> None:
+    """Raise UsageError for what cannot be asked, before anything is loaded."""
+    if largest and every:
+        raise UsageError("--every-target: --largest asks about all targets at once", remedy="leave one of them out")
+    if largest and question.eps == 0:
+        raise UsageError("--eps: --largest cannot start from 0", remedy="start from a small radius, as 1/255")
+    if label is not None and label < 0:
+        raise UsageError(f"--label: {label} is not an output", remedy="outputs count from 0")
 
 
 def read_question(
@@ -137,12 +150,8 @@ def read_question(
         raise UsageError(f"--eps: {eps} is negative", remedy="give 0 or more, as 2/255")
     if norm not in NORMS:
         raise UsageError(f"--norm: unknown norm {norm!r}", remedy="use inf, 2 or 1")
-    if path.lower().endswith(".npy") and pixels.is_given:
-        raise UsageError(
-            "--preprocess, --mean, --std and --resize go with a picture; an .npy is the network's own input",
-            file=image,
-            remedy="leave them out, or give a .png or .jpg",
-        )
+    if path.lower().endswith(".npy"):
+        pixels.refuse(image, "an .npy is the network's own input")
     return Question(path, radius, norm, pixels.mean, pixels.std, read_clip(clip), pixels.resize)
 
 
@@ -164,11 +173,14 @@ def read_targets(text: str | None) -> tuple[int, ...] | None:
         raise UsageError(f"--targets: {text!r} is not a list of outputs", remedy="as in --targets 3,5") from None
 
 
-def _work(job: Job, *, largest: bool, engine: options.Engine, **asked: Any) -> None:
+def _work(job: Job, *, largest: bool, every: bool, engine: options.Engine, **asked: Any) -> None:
     prepare(engine)
     from netproof.cli.robust import work
 
-    (work.largest if largest else work.each_target)(job, engine=engine, **asked)
+    if largest:
+        work.largest(job, engine=engine, **asked)
+    else:
+        work.each_target(job, engine=engine, every=every, **asked)
 
 
 @dataclass
@@ -221,7 +233,15 @@ class _Run:
         """Make one answer of all, with the device that was really used and the counterexample to keep."""
         last = self.at_eps[-1].answer if self.rows else Answer(Record(), self.engine.device)
         broken = Answer(Record(), "") if self.broken is None else self.broken.answer
-        return Answer(self.record(outcome), last.device, broken.saved, broken.note, last.accelerator, seen=broken.seen)
+        return Answer(
+            self.record(outcome),
+            last.device,
+            broken.saved,
+            broken.note,
+            last.accelerator,
+            seen=broken.seen,
+            undrawn=broken.undrawn,
+        )
 
     def record(self, outcome: Outcome) -> Record:
         expected = 1 if self.largest else len(self.targets)
@@ -273,7 +293,7 @@ class _Run:
         if not quiet:
             self.show(found, saved)
 
-    def show(self, found: Answer, saved: str | None) -> None:
+    def show(self, found: Answer, saved: Sequence[str]) -> None:
         for note in self.notes:
             print_err(f"note: {note}")
         if self.predicted is not None and self.predicted != self.label:
@@ -285,7 +305,13 @@ class _Run:
         record, note = found.record, found.note
         if not self.largest or record.reason == CONTRADICTION:
             shown = found.seen if record.verdict == "sat" else None
-            print_err(summary(record, method=self.engine.method, device=found.device, saved=saved, seen=shown))
+            about: dict[str, Any] = {
+                "method": self.engine.method,
+                "device": found.device,
+                "saved": saved,
+                "seen": shown,
+            }
+            print_err(summary(record, **about, on_terminal=sys.stdout.isatty()))
             if note:
                 print_err(f"  note: {note}")
             return
@@ -294,7 +320,7 @@ class _Run:
         if found.seen is not None:
             print_err(f"  there it is {found.seen.words}")
         if saved:
-            print_err(f"  counterexample saved to {saved}" + (f" ({note})" if note else ""))
+            print_err(f"  counterexample saved to {' and '.join(saved)}" + (f" ({note})" if note else ""))
         if record.reason:
             print_err(f"  {record.reason}")
 

@@ -92,7 +92,7 @@ def _resized(path: str, image: Image, layout: Layout | None, shape: tuple[int, .
 
     if layout is None:
         raise UsageError(
-            f"--resize: the network's input {list(shape)} is no image", file=path, remedy="scale the image yourself"
+            f"--resize: the network's input {list(shape)} is not an image", file=path, remedy="scale the image yourself"
         )
     size = (layout.width, layout.height)
     if image.size == size:

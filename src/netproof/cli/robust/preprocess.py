@@ -64,9 +64,14 @@ class Preprocessing:
     std: tuple[Fraction, ...] | None = None
     resize: bool = False
 
-    @property
-    def is_given(self) -> bool:
-        return self.mean is not None or self.std is not None or self.resize
+    def refuse(self, file: str, why: str) -> None:
+        """Raise UsageError where anything is to be done to a file that holds no picture."""
+        if self.mean is not None or self.std is not None or self.resize:
+            raise UsageError(
+                f"--preprocess, --mean, --std and --resize are for picture files only: {why}",
+                file=file,
+                remedy="leave them out, or give .png or .jpg files",
+            )
 
 
 def read_preprocessing(preprocess: str | None, mean: str | None, std: str | None, *, resize: bool) -> Preprocessing:

@@ -6,6 +6,7 @@ Everything found is sent at once, so that an interrupt or a timeout loses nothin
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import time
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from netproof.cli.options import Engine
 from netproof.cli.robust.image import Centre, read_centre, region
 from netproof.cli.robust.question import Question, Row, shown_radius
-from netproof.cli.show.answer import reply
+from netproof.cli.show.answer import looked_at, reply
 from netproof.cli.show.seen import Viewer
 from netproof.cli.show.witness_file import Saver, image_layout
 from netproof.dataset.bracket import close_in
@@ -26,6 +27,7 @@ from netproof.workers.worker import Job
 if TYPE_CHECKING:
     import numpy as np
 
+    from netproof.core.verdict import Verdict
     from netproof.model.network import Network
 
 
@@ -65,10 +67,24 @@ class Asker:
             deadline=self.job.part(seconds),
             progress=self.job.teller(title=f"target {key}" if isinstance(key, int) else f"eps {float(key):.4g}"),
         )
-        return Row(key, reply(verdict, self.engine, self.saver, self._viewer(eps)), time.monotonic() - began)
+        return self._row(key, eps, verdict, time.monotonic() - began)
 
-    def attack(self, eps: Fraction, targets: Sequence[int], seconds: float | None) -> Row:
-        """Look for a counterexample within a radius, and prove nothing."""
+    def _row(self, key: int | Fraction, eps: Fraction, verdict: Verdict, seconds: float) -> Row:
+        """Make the row of an answer; a counterexample is told before it is looked at, which may take long or fail."""
+        row = Row(key, reply(verdict, self.engine, self.saver), seconds)
+        if verdict.witness is None:
+            return row
+        self.job.tell(row)
+        drawn = self.viewer.picture is not None
+        return dataclasses.replace(
+            row, answer=looked_at(row.answer, verdict.witness, functools.partial(self._viewer, eps), drawn=drawn)
+        )
+
+    def attack(self, key: Fraction | None, eps: Fraction, targets: Sequence[int], seconds: float | None) -> Row | None:
+        """Look for a counterexample within a radius, and prove nothing; None where none was found.
+
+        Without a key the row is about the target that the counterexample is read as.
+        """
         from netproof import api
         from netproof.problem.specs import classification
 
@@ -78,7 +94,11 @@ class Asker:
         deadline = self.job.part(seconds if seconds is not None and math.isfinite(seconds) else None)
         engine = {name: getattr(self.engine, name) for name in ("device", "threads", "seed", "outputs")}
         verdict = api.attack(self.network, asked, deadline=deadline, **engine)
-        return Row(eps, reply(verdict, self.engine, self.saver, self._viewer(eps)), time.monotonic() - began)
+        if verdict.witness is None:
+            return None
+        scores = verdict.witness.output.reshape(-1)
+        about = max(targets, key=lambda target: scores[target]) if key is None else key
+        return self._row(about, eps, verdict, time.monotonic() - began)
 
 
 def open_question(
@@ -139,16 +159,27 @@ def rivals(asker: Asker, targets: Sequence[int] | None) -> list[int]:
     return list(dict.fromkeys(targets))
 
 
-def each_target(job: Job, **asked: Any) -> None:
-    """Ask about every target by itself. The time is divided evenly; what is left goes to the undecided."""
+def each_target(job: Job, *, every: bool = False, **asked: Any) -> None:
+    """Ask about every target by itself, up to the first that is broken; after an attack on all of them at once.
+
+    The time is divided evenly; what is left goes to the undecided. every: go on where one is broken, and ask about all.
+    """
     asker, open_targets, _ = open_question(job, **asked)
+    limited = asker.engine.timeout is not None
+    if not every and asker.engine.attack is not False:  # a target that is hard to prove does not hide one that breaks
+        share = job.deadline.remaining() / (len(open_targets) + 1) if limited else None
+        row = asker.attack(None, asker.question.eps, open_targets, share)
+        if row is not None:
+            job.tell(row)
+            return
     for _ in range(2):
         undecided = []
         for index, target in enumerate(open_targets):
-            share = job.deadline.remaining() / (len(open_targets) - index)
-            limited = asker.engine.timeout is not None
-            row = asker.ask(target, asker.question.eps, [target], share if limited else None)
+            share = job.deadline.remaining() / (len(open_targets) - index) if limited else None
+            row = asker.ask(target, asker.question.eps, [target], share)
             job.tell(row)
+            if row.record.verdict == "sat" and not every:
+                return
             if row.record.verdict == "timeout":
                 undecided.append(target)
         open_targets = undecided
@@ -175,10 +206,10 @@ class _Radii:
     def attack(self, eps: Fraction, seconds: float | None) -> bool:
         if self.asker.engine.attack is False:  # --no-attack
             return False
-        row = self.asker.attack(eps, self.targets, seconds)
-        if row.record.verdict == "sat":
+        row = self.asker.attack(eps, eps, self.targets, seconds)
+        if row is not None:
             self.asker.job.tell(row)
-        return row.record.verdict == "sat"
+        return row is not None
 
     def prove(self, eps: Fraction, seconds: float | None) -> str:
         row = self.asker.ask(eps, eps, self.targets, seconds)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED
@@ -19,7 +19,9 @@ from netproof.run.record import Record
 from netproof.run.schema import VERSION
 
 if TYPE_CHECKING:
-    from netproof.core.verdict import Verdict
+    from netproof.core.verdict import Verdict, Witness
+
+CUT_SHORT = "the run ended before that"
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Answer:
     accelerator: Mapping[str, str | None] = field(default_factory=dict)
     tensors: Mapping[str, bytes] = field(default_factory=dict)  # of the witness, by file, where they are asked for
     seen: Seen | None = None  # the witness as people see it
+    undrawn: str = ""  # why the picture of the witness is not there, where one was asked for
 
     @property
     def saved(self) -> str | bytes | None:
@@ -45,17 +48,27 @@ class Answer:
         return self.record.text
 
 
-def reply(verdict: Verdict, engine: Engine, saver: Saver, viewer: Viewer | None = None) -> Answer:
+def reply(verdict: Verdict, engine: Engine, saver: Saver) -> Answer:
     """Make what the worker sends back: plain values, and the witness as a file where it is not to be text."""
     device, file, notes = used_device(engine.device), None, [""]
     tensors: dict[str, bytes] = {}
-    seen = None if viewer is None or verdict.witness is None else viewer.see(verdict.witness)
     if verdict.witness is not None:
         file, about = saver.content(verdict.witness.given)
         notes = [verdict.witness.note, about]
         tensors = serialised(verdict.witness) if saver.serialise else {}
     note = "; ".join(filter(None, notes))
-    return Answer(Record.of(verdict), device, file, note, accelerator(device), tensors, seen)
+    undrawn = "" if verdict.witness is None else CUT_SHORT  # until it is looked at
+    return Answer(Record.of(verdict), device, file, note, accelerator(device), tensors, undrawn=undrawn)
+
+
+def looked_at(found: Answer, witness: Witness, viewer: Callable[[], Viewer], *, drawn: bool) -> Answer:
+    """Add what a counterexample looks like; where its picture fails the answer stands, and says why it has none."""
+    try:
+        return replace(found, seen=viewer().see(witness), undrawn="")
+    except Exception as error:
+        if not drawn:
+            raise
+        return replace(found, undrawn=" ".join(f"{type(error).__name__}: {error}".split()))
 
 
 def used_device(asked: str) -> str:
@@ -75,20 +88,20 @@ def deliver(
     asked: tuple[str, ...],
     hashes: Hashes | None = None,
     **more: Any,
-) -> str | None:
-    """Write the files, then `text` to stdout; return the path of the witness, where it was written.
+) -> list[str]:
+    """Write the files, then `text` to stdout; return the paths of those that show the witness.
 
     A terminal is not filled with the numbers of a witness: the summary says how to get them.
     """
     contents: dict[str, str | bytes | None] = {"--results-file": text, "--witness": found.saved}
     contents["--picture"] = None if found.seen is None else found.seen.picture
+    if found.undrawn:
+        outputs.miss("--picture", f"the counterexample could not be drawn: {found.undrawn}")
     outputs.add_files(found.tensors)
     if outputs.paths["--json"] is not None:
         contents["--json"] = to_json({**document(found, engine, asked, hashes or Hashes(asked)), **more})
     written = outputs.deliver(contents, text.removesuffix(found.witness) if sys.stdout.isatty() else text)
-    return (
-        " and ".join(str(outputs.paths[option]) for option in ("--witness", "--picture") if option in written) or None
-    )
+    return [str(outputs.paths[option]) for option in ("--witness", "--picture") if option in written]
 
 
 def document(found: Answer, engine: Engine, asked: tuple[str, ...], hashes: Hashes) -> dict[str, Any]:

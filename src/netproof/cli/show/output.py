@@ -137,6 +137,13 @@ class Outputs:
                 wrong = f"cannot write {name}: {error.strerror or error}"
                 self._failed.append(UsageError(wrong, file=self.folder, remedy="free the disk or go elsewhere"))
 
+    def miss(self, option: str, why: str) -> None:
+        """Note that there is nothing for a file that was asked for."""
+        path = self.paths.get(option)
+        if path is not None:
+            remedy = "the answer stands; give it more time, or use --witness"
+            self._failed.append(UsageError(f"{option}: {why}", file=path, remedy=remedy))
+
     def exit_code(self, otherwise: int) -> int:
         return EXIT_USAGE if self._failed else otherwise
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from netproof.core.reasons import CONTRADICTION, CONTRADICTORY, EMPTY, INTERRUPTED
@@ -20,8 +20,19 @@ SHORT = {
 }
 
 
-def summary(record: Record, *, method: str, device: str, saved: str | None = None, seen: Seen | None = None) -> str:
-    """Say a verdict, what it means, and what it took; of a counterexample also how it looks."""
+def summary(
+    record: Record,
+    *,
+    method: str,
+    device: str,
+    saved: Sequence[str] = (),
+    seen: Seen | None = None,
+    on_terminal: bool = False,
+) -> str:
+    """Say a verdict, what it means, and what it took; of a counterexample also how it looks.
+
+    saved: files that hold the counterexample; on_terminal: whether stdout is one, and so has none of its numbers.
+    """
     verdict, reason = record.verdict, record.reason
     if verdict == "unsat":
         if reason in (EMPTY, CONTRADICTORY):
@@ -30,10 +41,10 @@ def summary(record: Record, *, method: str, device: str, saved: str | None = Non
         else:
             head = "PROVED: holds for every input"
     elif verdict == "sat":
-        where = f"counterexample saved to {saved}" if saved else "counterexample found and replayed"
+        where = f"counterexample saved to {' and '.join(saved)}" if saved else "counterexample found and replayed"
         head = f"BROKEN: {where}" + (f" ({reason})" if reason else "")
         head += f"\n  {seen.words}" if seen is not None else ""
-        head += "" if saved or not sys.stdout.isatty() else "\n  --witness FILE saves it, and a pipe gets it"
+        head += "" if saved or not on_terminal else "\n  --witness FILE saves it, and a pipe gets it"
     elif record.contradiction is not None and reason == CONTRADICTION:
         kept = record.contradiction["saved"]
         where = f" with the folder {kept}" if kept else " (the case could not be saved)"

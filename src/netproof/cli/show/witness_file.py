@@ -64,11 +64,11 @@ def layout_of(shape: Sequence[int]) -> Layout | None:
 
 
 def image_layout(shape: Sequence[int], model: str, option: str = "--witness") -> Layout:
-    """Find the layout as `layout_of` does, where an option asks for a picture; UsageError if it is no image."""
+    """Find the layout as `layout_of` does, where an option asks for a picture; UsageError if it is not an image."""
     found = layout_of(shape)
     if found is None:
         raise UsageError(
-            f"its input {list(shape)} is no image, so {option} cannot draw it",
+            f"its input {list(shape)} is not an image, so {option} cannot draw it",
             file=model,
             remedy="use .npy or .txt" if option == "--witness" else "leave it out, or save --witness as .npy or .txt",
         )

@@ -155,7 +155,7 @@ class Cactus {
     for (const row of kept) {
       instances.add(instance.data[row]);
       if (!curves.has(method.data[row])) curves.set(method.data[row], []);
-      if (SOLVED.includes(verdict.values[verdict.data[row]]) && !rows.cell("wrong", row)) curves.get(method.data[row]).push(row);
+      if (isRight(rows, row)) curves.get(method.data[row]).push(row);
     }
     const total = instances.size;
     const time = (row) => Math.max(rows.byKey.seconds.data[row], LEAST_SECONDS);
@@ -185,6 +185,11 @@ class Cactus {
     if (!all.length) markup += label((LEFT + WIDE - RIGHT) / 2, HIGH / 2, "nothing is solved");
     this.plot.show(markup, `Cactus plot: solved of ${total} instances: ${[...curves].map(([place, found]) => `${method.values[place]} ${found.length}`).join(", ")}`, series, legend);
   }
+}
+
+/** Say whether a row is an answer that nothing contradicts; netproof.campaign.summary says what does. */
+function isRight(rows, row) {
+  return SOLVED.includes(rows.cell("verdict", row)) && !rows.cell("wrong", row);
 }
 
 /** Say of a row what a plot's tip has: the instance, the answer, the seconds. */
@@ -231,7 +236,7 @@ class Scatter {
     this.plot.measure();
     const [across, up] = this.choices.map((select) => Number(select.value));
     const names = [across, up].map((place) => rows.byKey.method.values[place]);
-    const time = (row) => (SOLVED.includes(rows.cell("verdict", row)) ? Math.max(rows.cell("seconds", row), LEAST_SECONDS) : null);
+    const time = (row) => (isRight(rows, row) ? Math.max(rows.cell("seconds", row), LEAST_SECONDS) : null);
     const pairs = [];
     for (const instance of this.chosen) {
       const [a, b] = [this.of.get(instance)[across], this.of.get(instance)[up]];
