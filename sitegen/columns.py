@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fields import comments, sentence
+from sitegen.fields import comments, sentence
 
 from netproof.campaign.scores import Duel
 from netproof.campaign.store import Result

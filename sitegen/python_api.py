@@ -7,7 +7,7 @@ import inspect
 import re
 from typing import Any
 
-from fields import comments, sentence
+from sitegen.fields import comments, sentence
 
 import netproof
 

@@ -19,7 +19,6 @@ import pytest
 from support.pages import ROOT, Reader, blocks, typed, unknown
 
 DOCS = ROOT / "docs"
-sys.path.insert(0, str(ROOT / "sitegen"))
 
 # Pages whose blocks other tests run, each with what it has to know: test_docs.py, test_docs_certify.py,
 # test_cli_pictures.py.
@@ -82,7 +81,7 @@ def test_the_readme_runs(tmp_path: Path) -> None:
 
 def test_the_notebook_shows_what_its_cells_show_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stored outputs are those of a run, up to numbers and pictures."""
-    import notebook
+    from sitegen import notebook
 
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "notebook"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
+import re
 from pathlib import Path
 
 import pytest
@@ -18,13 +18,8 @@ from support.pages import ROOT, blocks, options, typed, unknown
 if not os.environ.get("CI"):
     pytest.importorskip("mkdocs", reason="mkdocs is installed by `make docs` and `make test`")
 
-sys.path.insert(0, str(ROOT / "sitegen"))
-
-import columns
-import commands
-import exit_codes
-import json_page
-import python_api
+from sitegen import columns, commands, exit_codes, json_page, python_api, rival
+from sitegen.look import LOOKS, Look
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +59,24 @@ def test_the_workflow_runs_a_command_of_today() -> None:
     assert not unknown(command)
 
 
-def test_every_figure_has_both_versions() -> None:
-    images = ROOT / "docs" / "images"
-    light = {path.name.removesuffix("-light.svg") for path in images.glob("*-light.svg")}
-    assert light == {path.name.removesuffix("-dark.svg") for path in images.glob("*-dark.svg")}
-    assert len(light) >= 6
+def test_every_figure_that_a_page_shows_is_drawn(site: Path) -> None:
+    """Both versions of each are there, and none of them is shown by no page."""
+    shown = {
+        name
+        for page in (ROOT / "docs").rglob("*.md")
+        for name in re.findall(r"images/([\w-]+\.svg)", page.read_text(encoding="utf-8"))
+    }
+    figures = {name.rpartition("-")[0] for name in shown}
+    assert shown == {f"{name}-{look.name}.svg" for name in figures for look in LOOKS}
+    assert shown == {path.name for path in (site / "images").glob("*.svg")}
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+def test_the_chart_shows_the_figures_of_the_page(look: Look) -> None:
+    """`python -m sitegen.rival` draws it again where the tables of docs/performance.md have changed."""
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    stored = (ROOT / "docs" / "images" / f"rival-{look.name}.svg").read_text(encoding="utf-8")
+    assert stored == rival.draw(look, rival.seconds(page))
 
 
 def test_every_command_and_option_is_on_the_page() -> None:

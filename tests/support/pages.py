@@ -24,6 +24,7 @@ from netproof.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "cli"))
+sys.path.append(str(ROOT))  # for the package `sitegen`
 
 from command import REAL, run  # noqa: E402 (as tests of the command line run it)
 
