@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sitegen.fields import comments, sentence
-
 from netproof.campaign.scores import Duel
 from netproof.campaign.store import Result
 from netproof.dataset.store import COLUMNS as IMAGE_COLUMNS
 from netproof.report.files import COLUMNS, DUEL_COLUMNS, FIGURES, POINTS, RUN_COLUMNS
+from sitegen.fields import comments, sentence
 
 # What the source does not say behind a field.
 RUNS = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any

@@ -22,18 +22,16 @@ from sitegen import columns, commands, exit_codes, json_page, python_api, rival
 from sitegen.look import LOOKS, Look
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def test_the_site_is_whole(tmp_path: Path) -> None:
+    """It has the pages that are written and those that are made, and nothing of it is fetched from elsewhere.
+
+    One test, since workers would each build a site of their own for several.
+    """
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
-    folder = tmp_path_factory.mktemp("site")
-    build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(folder)))
-    return folder
-
-
-def test_the_site_is_whole(site: Path) -> None:
-    """It has the pages that are written and those that are made, and nothing of it is fetched from elsewhere."""
+    site = tmp_path / "site"
+    build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(site)))
     names = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
     written = {
         path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in (ROOT / "docs").rglob("*.md")
@@ -44,6 +42,10 @@ def test_the_site_is_whole(site: Path) -> None:
     for path in site.rglob("*.html"):
         head = path.read_text(encoding="utf-8").partition("</head>")[0]
         assert "fonts.googleapis" not in head
+    shown = figures_on_pages()
+    figures = {name.rpartition("-")[0] for name in shown}
+    assert shown == {f"{name}-{look.name}.svg" for name in figures for look in LOOKS}
+    assert shown == {path.name for path in (site / "images").glob("*.svg")}
 
 
 def test_the_workflow_runs_a_command_of_today() -> None:
@@ -59,16 +61,9 @@ def test_the_workflow_runs_a_command_of_today() -> None:
     assert not unknown(command)
 
 
-def test_every_figure_that_a_page_shows_is_drawn(site: Path) -> None:
-    """Both versions of each are there, and none of them is shown by no page."""
-    shown = {
-        name
-        for page in (ROOT / "docs").rglob("*.md")
-        for name in re.findall(r"images/([\w-]+\.svg)", page.read_text(encoding="utf-8"))
-    }
-    figures = {name.rpartition("-")[0] for name in shown}
-    assert shown == {f"{name}-{look.name}.svg" for name in figures for look in LOOKS}
-    assert shown == {path.name for path in (site / "images").glob("*.svg")}
+def figures_on_pages() -> set[str]:
+    pages = (path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md"))
+    return {name for page in pages for name in re.findall(r"images/([\w-]+\.svg)", page)}
 
 
 @pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
