@@ -13,7 +13,8 @@ import netproof
 from netproof.campaign.store import Result
 from netproof.cli import exits
 from netproof.run.schema import schemas
-from support.pages import ROOT, blocks, options, typed, unknown
+from support.pages import ROOT, options, typed, unknown
+from test_docs import blocks
 
 if not os.environ.get("CI"):
     pytest.importorskip("mkdocs", reason="mkdocs is installed by `make docs` and `make test`")
@@ -52,7 +53,7 @@ def test_the_workflow_runs_a_command_of_today() -> None:
     """The recipe is YAML, and its steps run a command that exists and can fail a build."""
     import yaml
 
-    (recipe,) = (block.text for block in blocks(ROOT / "docs" / "howto" / "ci.md") if block.language == "yaml")
+    (recipe,) = blocks("howto/ci.md", "yaml")
     steps = yaml.safe_load(recipe)["jobs"]["certify"]["steps"]
     lines = [words for step in steps for words in typed(step.get("run", ""))]
     (command,) = (words for words in lines if words[0] == "netproof")
