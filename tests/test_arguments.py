@@ -11,6 +11,7 @@ import torch
 
 import netproof
 from netproof.api import Progress
+from netproof.numerics import float32_is_strict, use_strict_float32
 from support.api import module
 
 
@@ -115,6 +116,15 @@ SETTINGS = {
 }
 
 
+# Ways to let torch round products of float32 matrices more coarsely than float32, by older and newer names.
+FASTER = {
+    "the older name": lambda: torch.set_float32_matmul_precision("high"),
+    "a flag": lambda: setattr(torch.backends.cuda.matmul, "allow_tf32", True),
+    "CUDA's": lambda: setattr(torch.backends.cuda.matmul, "fp32_precision", "tf32"),
+    "the CPU library's": lambda: setattr(torch.backends.mkldnn.matmul, "fp32_precision", "bf16"),
+}
+
+
 def settings() -> list[Any]:
     backends: Any = torch.backends
     parts = (backends, backends.cuda.matmul, backends.cudnn.conv, backends.mkldnn.matmul, backends.mkldnn.conv)
@@ -136,6 +146,20 @@ def torch_again() -> Any:
     torch.set_grad_enabled(True)
     torch.set_num_threads(found.threads)
     found.restore()
+
+
+@pytest.mark.parametrize("kind", FASTER)
+@pytest.mark.parametrize("newer_only", [False, True])
+def test_faster_products_are_known_by_any_name(
+    kind: str, newer_only: bool, torch_again: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the settings of a run, as a program may change them within one; also were the older name to say nothing."""
+    use_strict_float32()
+    assert float32_is_strict()
+    FASTER[kind]()
+    if newer_only:
+        monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "highest")
+    assert not float32_is_strict()
 
 
 @pytest.mark.parametrize("kind", SETTINGS)

@@ -204,8 +204,19 @@ def use_strict_float32() -> None:
 
 
 def float32_is_strict() -> bool:
-    """Say whether products in float32 are rounded as float32: a proof in it asks, as a program may change that."""
-    return torch.get_float32_matmul_precision() == "highest"
+    """Say whether products of matrices in float32 are rounded as float32.
+
+    A proof in it asks, as a program may change that. The older name is asked, which torch refuses to answer by where
+    newer ones differ, and those newer ones too. What is said of convolutions does not matter: those of a proof are
+    products of matrices (`model.conv.Kernel.summed`).
+    """
+    try:
+        legacy = torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return False
+    backends: Any = torch.backends
+    parts = (backends.cuda.matmul, backends.mkldnn.matmul)
+    return legacy == "highest" and all(part.fp32_precision in ("ieee", "none") for part in parts)
 
 
 def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:

@@ -182,3 +182,18 @@ def test_margins_before_and_behind_a_last_map_are_not_mixed() -> None:
     proved = netproof.verify(model, REGION, (x[0] < 1.5) & (y[0] > y[1]), device="cpu", threads=1)
     assert proved.proved
     assert proved.lower_bound is None
+
+
+@pytest.mark.parametrize("last", [torch.nn.Tanh(), torch.nn.Softmax(1)], ids=["tanh", "softmax"])
+def test_what_compares_inputs_is_in_no_unit_with_what_a_last_map_reads(last: torch.nn.Module) -> None:
+    linear = torch.nn.Linear(2, 2)
+    with torch.no_grad():
+        linear.weight.zero_()
+        linear.bias.copy_(torch.tensor([4.0, 0.0]))
+    model = torch.nn.Sequential(linear, last)
+    x, y = netproof.variables(model, REGION)
+    alone = netproof.verify(model, REGION, y[0] > y[1], device="cpu")
+    assert alone.lower_bound == pytest.approx(4.0)  # of what the map reads
+    mixed = netproof.verify(model, REGION, (x[0] + x[1] < 1.5) | (y[0] > y[1]), device="cpu")
+    assert mixed.proved
+    assert mixed.lower_bound is None

@@ -12,13 +12,11 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import root_domains
-from netproof.bounds.condensed.single import Single
+from netproof.bounds.condensed.single import Single, single_copy
 from netproof.bounds.confirm import confirm, confirm_past
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
-from netproof.bounds.net import Pulled
 from netproof.bounds.neurons.root import Root
-from netproof.bounds.packed import Lagrangian, Packed
 from netproof.bounds.scope import split_on
 from netproof.model.affine import Linear
 from netproof.model.conv import Conv, Kernel
@@ -28,6 +26,7 @@ from support.awkward import GraphBuilder
 from support.condensed import exact_pull, lines_of, lopsided, plain_root, random_forms
 from support.problems import box_problem, random_relus
 from support.rational import exact
+from support.single import float32_first, only, pull, single_of
 
 DOUBLE = torch.float64
 
@@ -38,25 +37,6 @@ def flushed(request: pytest.FixtureRequest) -> Iterator[None]:
     torch.set_flush_denormal(request.param)
     yield
     torch.set_flush_denormal(False)
-
-
-def single_of(root: Root) -> Single:
-    assert root.single is not None
-    return root.single
-
-
-def only(net: Single, *names: str) -> Single:
-    """Return the same with all charges in float32 gone but these."""
-    every = ("before", "after", "split", "seed", "trunk", "input", "lost")
-    gone = {n: torch.zeros_like(getattr(net.charges, n)) for n in every if n not in names}
-    return replace(net, charges=replace(net.charges, **gone))
-
-
-def pull(net: Single, seed: Tensor, lines: Packed, slopes: Tensor, signed: Tensor | None = None) -> Tensor:
-    """Bound forms (domain, 1 + Y + U) over the condensed network's columns: (domain,)."""
-    counted = net.with_rows(seed[:, None], torch.zeros(len(seed), 1, dtype=DOUBLE))
-    found: Pulled = net.backward(counted.rows[:, 0], Lagrangian(lines.at(slopes), signed))
-    return found.value - counted.error[:, 0]
 
 
 def above(net: Single, root: Root, seed: Tensor, signed: Tensor | None = None) -> int:
@@ -267,17 +247,26 @@ def test_large_weights_are_left_to_float64(weight: float) -> None:
     node = build.relu(build.linear(0, np.eye(2)))
     build.linear(build.relu(build.linear(node, np.array([[weight, -1.0]]))), np.ones((1, 1)))
     root = plain_root(box_problem(build.finish(), -1.0, 1.0))
-    assert root.single is None
-    domains = root_domains(root)
-    theta, never = DualPoint.of(domains), torch.zeros(1, dtype=DOUBLE)
-    one, other = confirm(root, domains, theta), confirm_past(root, domains, theta, never)
-    assert torch.equal(one.domains.bound, other.domains.bound)
+    assert single_copy(root.net64, root.net32) is None
 
 
 # --- which of the two says what is kept ---
 
 
-def test_float64_is_asked_within_the_rounding_of_float32() -> None:
+@pytest.fixture
+def first() -> Iterator[None]:
+    with float32_first():
+        yield
+
+
+def test_float32_is_asked_first_where_float64_is_slow() -> None:
+    """A GPU; on a CPU nothing is gained."""
+    with float32_first("cpu"):
+        assert plain_root(two_layers(0)).single is not None
+    assert plain_root(two_layers(0)).single is None
+
+
+def test_float64_is_asked_within_the_rounding_of_float32(first: None) -> None:
     """Thresholds far below, just below and above what is proved, and none at all."""
     root = plain_root(box_problem(random_relus(3, (6, 5), 1), -1.0, 1.0))
     domains = root_domains(root).select(torch.zeros(4, dtype=torch.int64))
@@ -293,7 +282,7 @@ def test_float64_is_asked_within_the_rounding_of_float32() -> None:
     assert bool(found.bound[1] > between)
 
 
-def test_float32_that_is_not_strict_proves_nothing() -> None:
+def test_float32_that_is_not_strict_proves_nothing(first: None) -> None:
     root = plain_root(box_problem(random_relus(3, (6, 5), 1), -1.0, 1.0))
     domains = root_domains(root)
     theta, far = DualPoint.of(domains), torch.full((1,), -100.0, dtype=DOUBLE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -11,8 +13,10 @@ from netproof.bounds.linear.coefficients import Coefficients, Dense
 from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.linear.lined_graph import one_hot
 from netproof.bounds.linear.region import Region
+from netproof.bounds.windows.kernels import correlate, transposed
 from netproof.bounds.windows.plan import _kept
 from netproof.bounds.windows.windowed import Windowed
+from netproof.model.conv import Kernel
 from netproof.model.graph import Graph, Node
 from netproof.problem.problem import InputSet
 from netproof.relax import Lines
@@ -121,6 +125,24 @@ def test_the_plan_counts_what_is_kept(seed: int) -> None:
         for index, here in done.kept.items():
             assert isinstance(here, Windowed | Dense)
             assert here.values[0].numel() == planned[index]
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_kernels_of_proofs_in_float32_are_sums(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """γ_n holds for sums of products; a library's convolution may be another."""
+    weight = torch.rand(4, 2 // groups, 3, 2, generator=torch.Generator().manual_seed(0))
+    kernel = Kernel(weight, (1, 2), (1, 1), (1, 1), groups, (2, 6, 6))
+    image, result = (torch.rand(5, 6, 6, c, generator=torch.Generator().manual_seed(c)) for c in (2, 4))
+    plain = correlate(kernel, image), transposed(kernel, result)
+
+    def refused(*given: object) -> Tensor:
+        raise AssertionError("a convolution by the library")
+
+    for name in ("conv2d", "conv_transpose2d"):
+        monkeypatch.setattr(torch.nn.functional, name, refused)
+    summed = replace(kernel, direct=True)
+    for one, other in zip((correlate(summed, image), transposed(summed, result)), plain, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_windows_stay_windows_through_most_of_these_graphs() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import struct
+import zlib
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -81,6 +83,38 @@ def test_what_is_no_image_is_not_scaled(tmp_path: Path) -> None:
     Image.fromarray(PIXELS).save(tmp_path / "x.png")
     with pytest.raises(UsageError, match="is no image"):
         read_picture(str(tmp_path / "x.png"), (1, 12), resize=True)
+
+
+def png_of_16_bits(colour_type: int, samples: int) -> bytes:
+    """Make a PNG of one pixel by hand: Pillow writes none with colours of 16 bits."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", 1, 1, 16, colour_type, 0, 0, 0)
+    pixels = zlib.compress(b"\0" + b"\x80\xff" * samples)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(("colour_type", "samples"), [(2, 3), (4, 2), (6, 4)], ids=["RGB", "grey and alpha", "RGBA"])
+def test_colours_of_16_bits_are_not_cut(colour_type: int, samples: int, tmp_path: Path) -> None:
+    """What is proved must be about the picture, not about its upper bytes."""
+    (tmp_path / "x.png").write_bytes(png_of_16_bits(colour_type, samples))
+    with pytest.raises(UsageError, match="16 bits are not read exactly"):
+        read_picture(str(tmp_path / "x.png"), (1, 3, 1, 1), resize=False)
+
+
+def test_grey_of_16_bits_is_read_exactly(tmp_path: Path) -> None:
+    (tmp_path / "x.png").write_bytes(png_of_16_bits(0, 1))
+    found = read_picture(str(tmp_path / "x.png"), (1, 1, 1, 1), resize=False)
+    assert (found.pixels.item(), found.white) == (0x80FF, 65535)
+
+
+@pytest.mark.parametrize("given", [("", None), (None, ""), ("mnist", "")], ids=str)
+def test_a_variable_that_is_not_set_is_not_no_preprocessing(given: tuple[str | None, str | None]) -> None:
+    name, empty = ("mnist", "") if given[0] == "mnist" else (None, given[0])
+    with pytest.raises(UsageError):
+        read_preprocessing(name, empty, given[1], resize=False)
 
 
 def test_preprocessing_is_given_once(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import torch
 from netproof.bounds.base import Bounder, Bounds, Clock
 from netproof.bounds.beta import Beta
 from netproof.bounds.condensed import condenser
+from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.lirpa import TIGHT, Lirpa
@@ -39,6 +40,7 @@ from support.asking import (
 from support.exact import milp_minimum, rows_of
 from support.problems import unstable_of
 from support.random_graphs import Question, random_question, rows_tensor, seeded
+from support.single import float32_first
 
 
 class OnTheGraph:
@@ -57,6 +59,19 @@ class LirpaOnTheGraph(OnTheGraph, Lirpa): ...
 class BetaOnTheGraph(OnTheGraph, Beta): ...
 
 
+class BetaInFloat32(Beta):
+    """Proves in float32 first, as on a GPU."""
+
+    def root(self, *args: Any) -> tuple[Root, Bounds] | None:
+        with float32_first():
+            return super().root(*args)
+
+    def bound(self, root: Root, *args: Any) -> Bounds:
+        with float32_first():
+            assert root.single is not None or not isinstance(root.net64, Condensed)
+            return super().bound(root, *args)
+
+
 BOUNDERS: dict[str, Bounder] = {
     "lirpa": Lirpa(),
     "lirpa, on the graph": LirpaOnTheGraph(root_steps=20, neuron_steps=5, steps=3),
@@ -67,7 +82,7 @@ BOUNDERS: dict[str, Bounder] = {
     "lirpa, nothing rebounded": Lirpa(root_steps=20, neuron_steps=5, steps=3, rebound=0),
     "beta": Beta(),
     "beta, on the graph": BetaOnTheGraph(),
-    "beta, brief": Beta(root_steps=5, neuron_steps=3, steps=2),
+    "beta, brief, float32 first": BetaInFloat32(root_steps=5, neuron_steps=3, steps=2),
     "beta, fixed slopes": Beta(root_steps=0, neuron_steps=0, steps=0),
     "beta, wild steps": Beta(root_steps=20, neuron_steps=10, steps=10, rate=5.0, child_rate=5.0),
     "bdd": Bdd(root_steps=40, steps=20),

@@ -136,17 +136,36 @@ MUTANTS = (
     Mutant(
         "settle-covers-what-is-open",
         "search/ledger.py",
-        "        self._cover.close(domains.target[done], domains.level[done])\n        return still_open\n",
-        "        self._cover.close(domains.target, domains.level)\n        return still_open\n",
+        "        keys = self._cover.keys(domains.target[done], domains.level[done])\n",
+        "        keys = self._cover.keys(domains.target, domains.level)\n",
         "only what is proved counts",
         LEDGER,
     ),
     Mutant(
         "settle-without-a-bound",
         "search/ledger.py",
-        "        self._book(domains, done, by)\n        self._cover.close",
-        "        self._cover.close",
+        "        self._book(domains, done, by)\n        self._cover.add",
+        "        self._cover.add",
         "a target's bound is that of all its parts, the proved ones too",
+        LEDGER,
+    ),
+    Mutant(
+        "settle-tells-before-it-counts",
+        "search/ledger.py",
+        "        keys = self._cover.keys(domains.target[done], domains.level[done])\n"
+        "        self._book(domains, done, by)\n",
+        "        self._book(domains, done, by)\n"
+        "        keys = self._cover.keys(domains.target[done], domains.level[done])\n",
+        "where memory runs out it is done again, and a leaf that was told would be told twice",
+        LEDGER,
+    ),
+    Mutant(
+        "book-tells-first",
+        "search/ledger.py",
+        "        if told is not None:\n            self._recorder.closed(self._root, told, by)\n",
+        "        if told is not None:\n            self._recorder.closed(self._root, told, by)\n"
+        "        self.book(domains.target[done], domains.bound[done])\n",
+        "where memory runs out it is done again, and a leaf that was told would be told twice",
         LEDGER,
     ),
     Mutant(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 SINGLE = ("bounds/test_single.py",)
+CHARGES = ("bounds/test_single_charges.py",)
+STRICT = ("test_arguments.py::test_faster_products_are_known_by_any_name",)
 NET = "bounds/condensed/single.py"
 START = "bounds/condensed/start.py"
 
@@ -20,8 +22,8 @@ MUTANTS = (
     Mutant(
         "single-charge-sums",
         NET,
-        "        double.before + summed + constants + slope,\n",
-        "        double.before + constants,\n",
+        "        summed + constants + slope,\n",
+        "        constants,\n",
         "float32 rounds every sum of a pass",
         SINGLE,
     ),
@@ -138,6 +140,110 @@ MUTANTS = (
         SINGLE,
     ),
     Mutant(
+        "single-charge-after",
+        NET,
+        " + after.abs() @ charges.after",
+        "",
+        "lines are rounded, in float64 too",
+        CHARGES,
+    ),
+    Mutant(
+        "single-charge-input",
+        NET,
+        "        charge = charge + at_input.double().abs().flatten(1) @ self.charges.input.flatten()\n",
+        "",
+        "the least over the input is a rounded sum",
+        CHARGES,
+    ),
+    Mutant(
+        "single-charge-taken",
+        NET,
+        "        charge = charge + rounding(taken.abs().sum(1), self.count + 8)\n",
+        "",
+        "what lines and middles add is a rounded sum",
+        CHARGES,
+    ),
+    Mutant(
+        "single-charge-offset",
+        NET,
+        "            charge = charge + rounding(offset.abs().sum(1), self.count + 16)\n",
+        "",
+        "what splits add is a rounded sum",
+        CHARGES,
+    ),
+    Mutant(
+        "single-charge-parts",
+        NET,
+        "enlarged(charge) + rounding(torch.stack(parts).abs().sum(0) + charge, len(parts) + 8)",
+        "enlarged(charge)",
+        "the last sum is rounded",
+        CHARGES,
+    ),
+    Mutant(
+        "single-charge-raised",
+        NET,
+        "return raised(found, self.matrix.shape[1] + 16, SINGLE).double()",
+        "return found.double()",
+        "the charge is itself a sum in float32",
+        CHARGES,
+    ),
+    Mutant(
+        "single-charge-constants",
+        NET,
+        "        summed + constants + slope,\n",
+        "        summed + slope,\n",
+        "what float64 charges a neuron is charged in float32 too",
+        CHARGES,
+    ),
+    Mutant(
+        "single-charge-long-constants",
+        NET,
+        "double.before * (2 + len(middle) / (count + 1))",
+        "double.before * 2",
+        "the constant of h is a sum of as many products as there are columns",
+        CHARGES,
+    ),
+    Mutant(
+        "single-charge-large-constants",
+        NET,
+        " + rounding(constant.abs(), count + 8)\n",
+        "\n",
+        "constants are multiplied and added up in float64",
+        CHARGES,
+    ),
+    Mutant(
+        "single-charge-slope",
+        NET,
+        "        summed + constants + slope,\n",
+        "        summed + constants,\n",
+        "a slope becomes float32, its product and what a split takes off it are rounded",
+        CHARGES,
+    ),
+    Mutant(
+        "single-refuses-operands",
+        NET,
+        "    if any(layer.arity > 1 for layer in proof.layers):\n        return None\n",
+        "",
+        "a pass in float32 knows functions of one operand",
+        CHARGES,
+    ),
+    Mutant(
+        "single-refuses-long-starts",
+        NET,
+        "start.roundings >= MOST_TERMS or len",
+        "len",
+        "what is lost below the normal numbers is counted for sums of so many products",
+        CHARGES,
+    ),
+    Mutant(
+        "single-refuses-long-sums",
+        NET,
+        " or len(middle) >= MOST_TERMS:",
+        ":",
+        "what is lost below the normal numbers is counted for sums of so many products",
+        CHARGES,
+    ),
+    Mutant(
         "confirm-past-strict",
         "bounds/confirm.py",
         "    if not float32_is_strict() or scope.single is None:\n",
@@ -152,5 +258,21 @@ MUTANTS = (
         "    near = (~told).nonzero()[:0, 0]\n",
         "float64 proves what float32 leaves open within its rounding",
         SINGLE,
+    ),
+    Mutant(
+        "strict-refused",
+        "numerics.py",
+        "    except RuntimeError:\n        return False\n",
+        "    except RuntimeError:\n        return True\n",
+        "torch refuses to say by the older name where a newer one set something else",
+        STRICT,
+    ),
+    Mutant(
+        "strict-newer-names",
+        "numerics.py",
+        ' and all(part.fp32_precision in ("ieee", "none") for part in parts)\n',
+        "\n",
+        "a newer name may set what the older one does not say",
+        STRICT,
     ),
 )

@@ -120,4 +120,20 @@ MUTANTS = (
         "below the normal numbers a norm is rounded by more than its share",
         ("bounds/test_zonotope_errors.py",),
     ),
+    Mutant(
+        "windows-put-by-the-library",
+        "bounds/windows/kernels.py",
+        "    if kernel.summed:\n        return in_chunks(lambda some: _put",
+        "    if not kernel.summed:\n        return in_chunks(lambda some: _put",
+        "γ_n does not hold for convolutions by Winograd or FFT",
+        ("bounds/test_windowed.py::test_kernels_of_proofs_in_float32_are_sums",),
+    ),
+    Mutant(
+        "windows-read-by-the-library",
+        "bounds/windows/kernels.py",
+        "    if kernel.summed:\n        _, height",
+        "    if not kernel.summed:\n        _, height",
+        "γ_n does not hold for convolutions by Winograd or FFT",
+        ("bounds/test_windowed.py::test_kernels_of_proofs_in_float32_are_sums",),
+    ),
 )

@@ -103,7 +103,7 @@ def test_fact_1_one_split_at_a_time_proves_it(method: str, tmp_path: Path) -> No
     model = relu_minus_relu().save(tmp_path / "f.onnx")
     verdict = netproof.verify(model, as_file("-0.001", tmp_path / "f.vnnlib"), method=method, device="cpu")
     assert verdict.status == Status.UNSAT
-    assert verdict.lower_bound == pytest.approx(0.001, abs=1e-5)  # a proof in float32 charges 3e-6
+    assert verdict.lower_bound == pytest.approx(0.001, abs=1e-6)
 
 
 @every_method
@@ -115,7 +115,7 @@ def test_fact_1_the_leaf_lp_proves_it(method: str, tmp_path: Path) -> None:
     assert verdict.lower_bound is not None
     assert 0 <= verdict.lower_bound <= 0.001 + 1e-6
     if method in SIGNS:
-        assert verdict.lower_bound == pytest.approx(0.001, abs=1e-5)  # a proof in float32 charges 3e-6
+        assert verdict.lower_bound == pytest.approx(0.001, abs=1e-6)
     if method in SLOPES_ALONE:
         assert verdict.decided_by == "leaf"
         assert verdict.stats.leaf_lps + verdict.stats.lps > 0

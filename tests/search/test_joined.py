@@ -18,6 +18,8 @@ from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Clock, root_domains
 from netproof.bounds.beta import Beta
 from netproof.bounds.condensed import condenser
+from netproof.bounds.confirm import confirm_past
+from netproof.bounds.dual import DualPoint
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.neurons.transfer import repack
 from netproof.core.deadline import Deadline
@@ -38,6 +40,7 @@ from support.asking import CPU
 from support.boxes import deaf, joined_replay, several
 from support.exact import enumerate_minimum
 from support.problems import box_problem, packed_values, random_relus, targets_of
+from support.single import float32_first
 
 either_net = pytest.mark.parametrize("fits", [True, False], ids=["condensed", "graph"])
 
@@ -164,6 +167,17 @@ def test_sub_domains_get_the_tighter_bounds_of_their_own_boxes() -> None:
     assert torch.equal(moved.lower, new.bounds_of(moved.target).lower)
     assert torch.equal(moved.upper, new.bounds_of(moved.target).upper)
     assert not torch.equal(moved.lower[0], moved.lower[1])
+
+
+def test_a_proof_in_float32_is_attained_in_the_box_of_its_own_target() -> None:
+    problems = near(seed=1)
+    root = root_of(join(problems))
+    domains = root_domains(root)
+    with float32_first():
+        found = confirm_past(root, domains, DualPoint.of(domains), torch.full((3,), -10.0, dtype=torch.float64))
+    assert bool((found.domains.evaluated[:, 0] < 0).all())
+    for problem, point in zip(problems, found.point.double(), strict=True):
+        assert bool((point >= problem.input_set.lower - 1e-6).all() and (point <= problem.input_set.upper + 1e-6).all())
 
 
 def test_some_targets_of_joined_problems_keep_their_boxes() -> None:

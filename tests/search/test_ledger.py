@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from netproof.bounds.domains import Domains, split
+from netproof.bounds.linear.memory import with_less
+from netproof.core.machine.allowance import NO_CAPS, allowing
 from netproof.search.goals import Goal, Judge
 from netproof.search.ledger import Ledger
+from support.full_device import Device
 from support.problems import plain_domains
 
 CPU = torch.device("cpu")
@@ -73,3 +77,34 @@ def test_what_is_searched_again_starts_from_nothing_and_the_rest_stays(ledger: L
     assert ledger.proved() == (0, HALF)
     assert ledger.undecided == 1
     assert ledger.target_bounds([])[1] == -2.0
+
+
+class Told:
+    """Keeps the bounds of what was closed."""
+
+    def __init__(self) -> None:
+        self.bounds: list[float] = []
+
+    def neurons(self, *given: Any) -> None:
+        pass
+
+    def closed(self, scope: Any, domains: Domains, by: str) -> None:
+        self.bounds += domains.bound.tolist()
+
+    def restarted(self, targets: Tensor) -> None:
+        pass
+
+
+def test_where_memory_runs_out_all_is_told_and_counted_once() -> None:
+    """At each operation in turn, after which it is all done again."""
+    domains, at, count = halves(1.0, -1.0, 2.0, 3.0), 0, 1
+    while at < count:
+        at += 1
+        told = Told()
+        ledger = Ledger(AboveZero(), 2, CPU, told)
+        with allowing(NO_CAPS), Device(at) as device:
+            with_less(lambda ledger=ledger: ledger.settle(domains), CPU)  # type: ignore[misc]
+        count = device.count
+        assert told.bounds == [1.0, 2.0, 3.0], at
+        assert ledger.proved() == (HALF, 1), at
+    assert at > 8

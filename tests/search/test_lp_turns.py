@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from netproof.bounds.base import Bounds, Clock
 from netproof.bounds.domains import Domains, split
@@ -16,15 +17,17 @@ from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
 from netproof.core.extras import Extras
+from netproof.core.machine.allowance import NO_CAPS, allowing
 from netproof.core.verdict import Stats
 from netproof.search.frontier import Frontier
-from netproof.search.goals import Decide
-from netproof.search.leaf import LeafLP
+from netproof.search.goals import Decide, Judge
+from netproof.search.leaf import LeafLP, Outcomes
 from netproof.search.ledger import Ledger
 from netproof.search.loop import Search
 from netproof.search.lp_turns import LpTurns
 from netproof.search.method import Method, Work
 from support.asking import CPU, first_problem, knotted, root_of, sharpened
+from support.full_device import Device
 
 LIRPA = Lirpa(root_steps=3, neuron_steps=0, steps=1)
 
@@ -58,6 +61,48 @@ def test_what_is_pruned_below_a_proved_parent_counts_once(takes: int) -> None:
     assert (len(frontier), stats.lp_pruned) == (0, 15)
     assert ledger.proved() == (1,)
     assert 0 < float(ledger.target_bounds(frontier.summaries())) <= 20 + 1e-6
+
+
+class Offered(Decide):
+    """Counts how often points were offered to the end."""
+
+    count = 0
+
+    def offer(self, judge: Judge, points: Tensor, target: Tensor) -> bool:
+        found = super().offer(judge, points, target)
+        self.count += 1
+        return found
+
+
+class Solved(LeafLP):
+    """Has solved its LPs: all that is left is to make use of what they say."""
+
+    def __init__(self, root: Root, outcomes: Outcomes) -> None:
+        super().__init__(root, 1)
+        self._outcomes = outcomes
+
+    def decide(self, domains: Domains, deadline: Deadline) -> Outcomes:
+        return self._outcomes
+
+
+def test_where_memory_runs_out_points_are_offered_once() -> None:
+    """At each operation in turn: what is done again is what failed, and no more."""
+    problem = first_problem(sharpened(knotted(0, (3, 6, 5, 2)), (Fraction(20),)))
+    root, bounds = root_of(LIRPA, problem)
+    domains, at, count = bounds.domains, 0, 1
+    outcomes = Outcomes(domains.bound + 1.0, torch.zeros(len(domains), *problem.graph.input.shape))
+    while at < count:
+        at += 1
+        goal = Offered(problem, lambda point, target: None)
+        ledger = Ledger(goal, 1, CPU)
+        ledger.under(root)
+        turns = LpTurns(root, Solved(root, outcomes), LIRPA, ledger, 1)
+        with allowing(NO_CAPS), Device(at) as device:
+            found = turns._decide(domains, Deadline(60.0), Stats())
+        count = device.count
+        assert goal.count == 1, at
+        assert torch.equal(found.bound, domains.bound + 1.0)
+    assert at > 8
 
 
 @dataclass(frozen=True)

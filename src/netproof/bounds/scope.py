@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from netproof.bounds.condensed.single import single_copy
+from netproof.bounds.condensed.single import single_first
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.linear.layers import Layer, split_points
 from netproof.bounds.net import Bounding, Net
@@ -65,7 +65,7 @@ class LayerScope:
     @classmethod
     def of(cls, scope: Scope, search: Net, proof: Net, forms: Tensor, errors: Tensor, settled: Tensor) -> LayerScope:
         """Make the scope of neurons, given by forms (n, columns), float64, with errors (n,)."""
-        single = single_copy(proof, search)
+        single = single_first(proof, search)
         return cls(
             scope.device,
             scope.bias,

@@ -26,6 +26,8 @@ class FileTooLarge(OSError):
 
 def find_file(path: Path) -> Path | None:
     """Find the file itself, or NAME.gz where only that is there."""
+    if not path.name:  # `.` and `/` are folders
+        return None
     return next((file for file in (path, path.with_name(f"{path.name}.gz")) if file.is_file()), None)
 
 

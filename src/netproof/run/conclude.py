@@ -131,11 +131,12 @@ class Evidence:
     def margin(self) -> float:
         """Return the bound that is proved of every case of a violation, those included that no input can be."""
         spare = self._property.spare
-        if spare is None or not math.isfinite(self.lower):
+        of_inputs = any(not row.coefs for disjunct in self._property.disjuncts for row in disjunct.rows)
+        if not math.isfinite(self.lower):
             return self.lower
-        if self._asked[0] is not self._network.graph:  # bounds are of what the last map reads, `spare` is of outputs
-            return math.nan
-        return min(self.lower, float_down(spare))
+        if self._asked[0] is not self._network.graph and (spare is not None or of_inputs):
+            return math.nan  # bounds are of what the last map reads: not in one unit with those of inputs, or `spare`
+        return self.lower if spare is None else min(self.lower, float_down(spare))
 
     def verdict(self, stats: Stats, *, cancelled: bool) -> Verdict:
         """Return what follows from the evidence: `sat`, a contradiction, `unsat`, or why nothing is decided."""

@@ -34,11 +34,19 @@ class Cover:
 
     def close(self, target: Tensor, level: Tensor) -> None:
         """Count sub-domains as proved; target, level: (n,), integers."""
+        self.add(self.keys(target, level))
+
+    def keys(self, target: Tensor, level: Tensor) -> Tensor:
+        """Return what `add` counts of sub-domains; all that memory may run out in, and none counts yet."""
         if self._many > WAITING:
             self._add_up()
-        if len(target):  # last: if memory runs out before, the same ones are closed again
-            self._waiting.append(target.long() * LEVELS + level.long())
-            self._many += len(target)
+        return target.long() * LEVELS + level.long()
+
+    def add(self, keys: Tensor) -> None:
+        """Count sub-domains as proved; keys (n,): what `keys` said of them."""
+        if len(keys):
+            self._waiting.append(keys)
+            self._many += len(keys)
 
     def restart(self, targets: Sequence[int]) -> None:
         """Forget what was proved of these targets, whose sets are searched from the start again."""

@@ -97,7 +97,7 @@ class Ledger(Tally[Domains]):
         self._root, self._judge = root, Judge(root.graph32.graph, root.rows)
 
     def try_points(self, points: Tensor, target: Tensor) -> None:
-        """Offer points (n, *input) to the goal; rows with a NaN are no points."""
+        """Offer points (n, *input) to the goal; rows with a NaN are no points. May be done again."""
         real = ~points.flatten(1).isnan().any(1)
         if self._judge is not None and not self.done:
             self.goal.offer(self._judge, points[real], target[real])
@@ -107,11 +107,15 @@ class Ledger(Tally[Domains]):
         return ~self.goal.proved(domains)
 
     def settle(self, domains: Domains, by: str = "bound") -> Tensor:
-        """Book the sub-domains that are proved; return which are still open, (domain,) bool."""
+        """Book the sub-domains that are proved; return which are still open, (domain,) bool.
+
+        Where memory runs out it can be done again: nothing was told or counted then.
+        """
         still_open = self.is_open(domains)
         done = (~still_open).nonzero()[:, 0]
+        keys = self._cover.keys(domains.target[done], domains.level[done])
         self._book(domains, done, by)
-        self._cover.close(domains.target[done], domains.level[done])
+        self._cover.add(keys)
         return still_open
 
     def settle_above(self, domains: Domains) -> Domains:
@@ -126,9 +130,10 @@ class Ledger(Tally[Domains]):
         self.close(domains)
 
     def _book(self, domains: Domains, done: Tensor, by: str) -> None:
-        if len(done) and self._recorder is not NOTHING:
-            self._recorder.closed(self._root, domains.select(done), by)
-        self.book(domains.target[done], domains.bound[done])
+        told = domains.select(done) if len(done) and self._recorder is not NOTHING else None
+        self.book(domains.target[done], domains.bound[done])  # twice is as good as once
+        if told is not None:
+            self._recorder.closed(self._root, told, by)
 
     def restart(self, targets: Tensor) -> None:
         """Search these targets (n,) from their whole sets again; what was proved of parts of them is not used."""

@@ -356,12 +356,12 @@ class Search(Rounds[Domains]):
         self._report("leaf", float(self.target_bounds().min()), len(leaves))
         outcomes = self._leaf.decide(leaves, self._deadline)
         self._stats.leaf_lps += len(leaves)
+        with_less(lambda: self._ledger.try_points(outcomes.point, leaves.target), self._device)
         self._ledger.leave_undecided(with_less(lambda: self._settled(leaves, outcomes), self._device))
         self._stats.seconds["leaf"] += time.monotonic() - began
 
     def _settled(self, leaves: Domains, outcomes: Outcomes) -> Domains:
         """Settle leaves by what LPs say of them; return those that stay open."""
-        self._ledger.try_points(outcomes.point, leaves.target)
         leaves = with_bounds(leaves, outcomes.bound)
         rest = leaves.select(self._ledger.is_open(leaves))
         self._ledger.settle(leaves, by="lp")  # last: if memory runs out before, it is done again

@@ -125,12 +125,9 @@ class LpTurns:
     def _decide(self, domains: Domains, deadline: Deadline, stats: Stats) -> Domains:
         outcomes = self._leaf.decide(domains, deadline)
         stats.lps += len(domains)
-
-        def with_outcomes() -> Domains:
-            self._ledger.try_points(outcomes.point, domains.target)
-            return with_bounds(domains, outcomes.bound)
-
-        return with_less(with_outcomes, self._root.device)
+        device = self._root.device
+        with_less(lambda: self._ledger.try_points(outcomes.point, domains.target), device)  # not again for bounds
+        return with_less(lambda: with_bounds(domains, outcomes.bound), device)
 
     def _decide_parents(self, domains: Domains, deadline: Deadline, stats: Stats, clock: Clock) -> Domains:
         """Bounded first, for their intermediate bounds; by LP where that is not enough."""

@@ -45,6 +45,11 @@ SINGLE = torch.float32
 MOST_TERMS = 1 << 20  # of a sum, for `SINGLE_LOST` to hold
 ROWS = 256  # of a matrix whose sizes are added up at once
 
+# The devices on which float32 is asked first. A GPU may have float64 units for one in 64 of its float32 ones. A CPU has
+# half as many at worst, and what is saved there goes into the copy and its charges: a run took 1.01 times as long
+# (docs/performance.md, Confirmation).
+FIRST_ON = ("cuda",)
+
 
 @dataclass(frozen=True, eq=False)
 class SingleCharges:
@@ -133,9 +138,12 @@ class Single(Bounding):
         value = torch.stack(parts).sum(0)
         charge = enlarged(charge) + rounding(torch.stack(parts).abs().sum(0) + charge, len(parts) + 8)
         within = [after, before, at_y, upper, lower, start] + ([] if less is None else [less])
-        most = torch.stack([t.abs().amax(1) if t.shape[1] else t.new_zeros(len(t)) for t in within]).amax(0)
+        largest = [t.abs().amax(1) if t.shape[1] else t.new_zeros(len(t)) for t in within]
+        most = torch.stack([t.expand(len(seed)) for t in largest]).amax(0)  # lines may be the same for all
         value = torch.where(most <= SINGLE_LIMIT, value - charge, torch.nan)
-        return Pulled(value, after, before, at_input, region or self.region, lines, charge)
+        # Counted from 0 again, since whoever asks where a bound is attained means the input itself.
+        where = self.region if region is None else BoxRegion(region.centre + self.origin.flatten(), region.radius)
+        return Pulled(value, after, before, at_input, where, lines, charge)
 
     def _pass(self, start: Tensor, upper: Tensor, lower: Tensor, less: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the coefficients of z and of h, (domain, U) float32 each."""
@@ -170,6 +178,11 @@ class Single(Bounding):
     @cached_property
     def _about_centre(self) -> Region:
         return self.region.about_centre()
+
+
+def single_first(proof: Net, search: Net) -> Single | None:
+    """Return the network to prove with in float32 before float64 is asked; None where that gains nothing."""
+    return single_copy(proof, search) if proof.rows.device.type in FIRST_ON else None
 
 
 def single_copy(proof: Net, search: Net) -> Single | None:
@@ -232,11 +245,12 @@ def _charges(net: Condensed, matrix: Tensor, start: Start, middle: Tensor, const
     weight = float32_up(torch.cat([sums.new_zeros(1), sums]))
     summed = torch.cat([some.abs() @ weight for some in matrix.split(ROWS)])  # some at a time: a copy takes longer
     summed = raised(summed, len(middle) + 8, SINGLE).double() + SINGLE_LOST
-    # Its constant is one sum in float64 of so many products, where `before` has some for one of as many as neurons.
+    # All that float64 charges is in here, twice, so nowhere else; and as often again as the constant of h, one sum in
+    # float64 of so many products, is longer than one of as many as neurons.
     constants = double.before * (2 + len(middle) / (count + 1)) + rounding(constant.abs(), count + 8)
     slope = few_roundings(double.read, 6, SINGLE)
     weights = (
-        double.before + summed + constants + slope,
+        summed + constants + slope,
         double.after,
         slope,
         double.seed[1:] + sums + few_roundings(away, 2, SINGLE),

@@ -17,7 +17,7 @@ from torch import Tensor
 from netproof.bounds.ascent import Schedule
 from netproof.bounds.condensed.condenser import Condenser, search_copy
 from netproof.bounds.condensed.network import Condensed
-from netproof.bounds.condensed.single import Single, single_copy
+from netproof.bounds.condensed.single import Single, single_first
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.interval import Intervals
 from netproof.bounds.linear.layers import Layer, split_at_zero
@@ -135,8 +135,8 @@ class Root:
 
     @cached_property
     def single(self) -> Single | None:
-        """Return the network to prove with in float32 first; None where only float64 says anything."""
-        return single_copy(self.net64, self.net32)
+        """Return the network to prove with in float32 first; None where nothing is gained by that."""
+        return single_first(self.net64, self.net32)
 
     def climbs_that_fit(self) -> int:
         """Return how many bounds may be climbed at once; the condensed network need not be there for it."""

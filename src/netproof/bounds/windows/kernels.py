@@ -1,11 +1,10 @@
 """Kernels applied to windows (n, height, width, C), one for each form: channels last, so that each is a matrix product.
 
-In float64, the arithmetic of proofs, these are direct sums, as those of `model.conv` are.
+Where a kernel is `summed`, as all are in float64, these are direct sums, as those of `model.conv` are.
 """
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -15,7 +14,7 @@ from netproof.model.conv import Kernel, in_chunks
 
 def transposed(kernel: Kernel, windows: Tensor) -> Tensor:
     """Map windows (n, kh, kw, D) of the result to those (n, mh, mw, C) of the image that they are read from."""
-    if kernel.weight.dtype == torch.float64:
+    if kernel.summed:
         return in_chunks(lambda some: _put(kernel, some), windows, _unfolded(kernel, windows))
     images = windows.permute(0, 3, 1, 2)
     done = F.conv_transpose2d(images, kernel.weight, None, _pair(kernel.stride), 0, 0, kernel.groups, kernel.dilation)
@@ -24,7 +23,7 @@ def transposed(kernel: Kernel, windows: Tensor) -> Tensor:
 
 def correlate(kernel: Kernel, windows: Tensor) -> Tensor:
     """Map windows (n, mh, mw, C) of the image to the results (n, kh, kw, D) that lie wholly in them."""
-    if kernel.weight.dtype == torch.float64:
+    if kernel.summed:
         _, height, width, channels = windows.shape
         entries = entries_read(kernel, (height, width), channels)
         return in_chunks(lambda some: _read(kernel, some), windows, entries)

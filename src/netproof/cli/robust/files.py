@@ -12,6 +12,7 @@ from netproof.errors import UsageError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+    from PIL.ImageFile import ImageFile
 
 PLAIN = {"L": 255, "RGB": 255, "I;16": 65535}  # by mode of a picture that is taken as it is, its value for white
 GREY = {"1": "L", "L": "L", "I;16": "I;16"}  # by mode that has no colours, what it is read as
@@ -36,6 +37,7 @@ def read_picture(path: str, shape: tuple[int, ...], *, resize: bool) -> Picture:
 
     try:
         with Image.open(path) as file:
+            _refuse_cut(path, file)
             file.load()
             image: Image.Image = ImageOps.exif_transpose(file)
             transparent = "transparency" in file.info or file.mode in ("LA", "PA", "RGBA")
@@ -51,6 +53,13 @@ def read_picture(path: str, shape: tuple[int, ...], *, resize: bool) -> Picture:
         plain = _resized(path, plain, layout, shape, notes)
     pixels = np.asarray(plain).astype(np.int64)
     return Picture(_with_channels(plain, pixels, layout, notes), PLAIN[plain.mode], tuple(notes))
+
+
+def _refuse_cut(path: str, file: ImageFile) -> None:
+    """Refuse what would be read with fewer bits than it has: colours of 16 bits, whose lower half is left out."""
+    stored = {tile[3] if isinstance(tile[3], str) else tile[3][0] for tile in file.tile if tile[3]}
+    if file.mode != "I;16" and any(";16" in str(raw) for raw in stored):
+        raise UsageError("colours of 16 bits are not read exactly", file=path, remedy="save it with 8 bits, or as grey")
 
 
 def _plain(path: str, image: Image) -> Image:

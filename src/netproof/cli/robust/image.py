@@ -118,6 +118,8 @@ def _read_array(path: str, shape: tuple[int, ...]) -> np.ndarray:
         ) from error
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
         raise UsageError("does not hold an array of real numbers", file=path, remedy="save floats with numpy.save")
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        raise UsageError(f"holds numbers of type {array.dtype}", file=path, remedy="save float64")
     if not np.isfinite(array).all():
         raise UsageError("holds NaN or infinite values", file=path, remedy="save finite numbers")
     if array.shape != shape and _without_ones(*array.shape) != _without_ones(*shape):

@@ -72,13 +72,13 @@ class Preprocessing:
 def read_preprocessing(preprocess: str | None, mean: str | None, std: str | None, *, resize: bool) -> Preprocessing:
     """Read the options; UsageError where they cannot be, or say a thing twice."""
     if preprocess is not None:
-        if mean or std:
-            raise UsageError("--preprocess says --mean and --std", remedy="give one or the other")
+        if mean is not None or std is not None:
+            raise UsageError("--preprocess cannot be combined with --mean and --std", remedy="give one or the other")
         return Preprocessing(*_named(preprocess), resize)
-    scales = options.numbers("--std", std) if std else None
+    scales = options.numbers("--std", std) if std is not None else None
     if scales and min(scales) <= 0:
         raise UsageError(f"--std: {std} is not positive", remedy="give positive numbers")
-    return Preprocessing(options.numbers("--mean", mean) if mean else None, scales, resize)
+    return Preprocessing(options.numbers("--mean", mean) if mean is not None else None, scales, resize)
 
 
 def _named(name: str) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
