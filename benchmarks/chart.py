@@ -1,4 +1,4 @@
-"""The README's chart: mean seconds on the five sets, of the paper's method, of BaBSR, of `lirpa` and of `auto`.
+"""The chart of docs/paper.md: mean seconds on the five sets, of the paper's method, of BaBSR, of `lirpa` and of `auto`.
 
 Drawn from the table1.csv that `netproof reproduce table1` has written, and from nothing else; from several of them
 where rows were measured with different limits or devices.

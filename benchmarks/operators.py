@@ -7,7 +7,6 @@ joins by a line in `CASES`.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
 import warnings
@@ -16,10 +15,12 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from options import Parser, positive, run
 from tables import say, table
 from torch import Tensor, nn
 
 import netproof
+from netproof.errors import UsageError
 from netproof.problem.specs import linf_ball
 
 WIDTH, DEPTH, INPUTS = 10, 4, 5
@@ -124,15 +125,18 @@ def measured(names: Iterable[str], networks: int) -> list[list[str]]:
     return rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--networks", type=int, default=9)
-    parser.add_argument("operators", nargs="*", default=list(CASES), help="names, or all")
+def main() -> int:
+    parser = Parser(description=__doc__, prog="operators.py")
+    parser.add_argument("--networks", type=positive, default=9, metavar="N", help="of each operator (default: 9)")
+    parser.add_argument("operators", nargs="*", default=list(CASES), metavar="OPERATOR", help="names (default: all)")
     asked = parser.parse_args()
+    if unknown := [name for name in asked.operators if name not in CASES]:
+        raise UsageError(f"no case for {', '.join(unknown)}", remedy=f"there are {', '.join(CASES)}")
     warnings.simplefilter("ignore")
     header = ["operator", "width by intervals", "sampled", "crown", "alpha"]
     print(table([header, *measured(asked.operators, asked.networks)]))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

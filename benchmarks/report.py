@@ -8,7 +8,6 @@ page 200 ms or more.
 
 from __future__ import annotations
 
-import argparse
 import random
 import subprocess
 import sys
@@ -18,6 +17,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
+
+from options import Parser, positive, run  # noqa: E402
+from tables import say, table  # noqa: E402
 
 from netproof._version import __version__  # noqa: E402
 from netproof.campaign.store import NAME, Result, Store  # noqa: E402
@@ -142,9 +144,9 @@ def measure_page(page: Path) -> tuple[float, dict[str, float], dict[str, float]]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=10_000)
-    parser.add_argument("--out", type=Path, help="keep the campaign there")
+    parser = Parser(description=__doc__.splitlines()[0], prog="report.py")
+    parser.add_argument("--runs", type=positive, default=10_000, metavar="N", help="(default: 10000)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="keep the campaign there")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.out or Path(temporary)
@@ -152,18 +154,17 @@ def main() -> int:
             fill(folder, given.runs)
         took = report(folder)
         page = folder / "report" / "index.html"
-        print(f"{given.runs} runs: report {took:.2f} s, page {page.stat().st_size / 1e6:.1f} MB", flush=True)
+        say(f"{given.runs} runs: a page of {page.stat().st_size / 1e6:.1f} MB")
+        rows, slowest = [("report", took)], 0.0
         if find_browser() is None:
-            print("no Chromium here: the page is not measured")
-            return int(took >= REPORT)
-        opened, sorts, others = measure_page(page)
-    print(f"page opened in {opened:.2f} s")
-    for name, seconds in {**{f"sort by {name}": seconds for name, seconds in sorts.items()}, **others}.items():
-        print(f"  {name:24} {1000 * seconds:6.0f} ms")
-    slowest = max(sorts.values())
-    print(f"slowest sort {1000 * slowest:.0f} ms")
+            say("no Chromium here: the page is not measured")
+        else:
+            opened, sorts, others = measure_page(page)
+            slowest = max(sorts.values())
+            rows += [("open the page", opened), *((f"sort by {name}", s) for name, s in sorts.items()), *others.items()]
+    print(table([("what", "seconds"), *((name, f"{seconds:.3f}") for name, seconds in rows)]))
     return int(took >= REPORT or slowest >= SORT)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

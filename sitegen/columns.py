@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fields import comments, sentence
-
 from netproof.campaign.scores import Duel
 from netproof.campaign.store import Result
 from netproof.dataset.store import COLUMNS as IMAGE_COLUMNS
 from netproof.report.columns import IN_CSV
 from netproof.report.files import DUEL_COLUMNS, RUN_COLUMNS
 from netproof.run.schema import schemas
+from sitegen.fields import comments, sentence
 
 # What the source does not say behind a field.
 AS_IN_JSON = (

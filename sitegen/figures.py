@@ -1,15 +1,15 @@
-"""The figures of the documentation, each in a light and a dark version: `python sitegen/figures.py` draws all again.
-
-What they show is computed by netproof, but for the chart beside another tool, whose figures stand in RIVAL.
-"""
+"""The figures of docs/methods.md, computed by netproof and drawn when the site is built, light and dark."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+import io
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import matplotlib as mpl
 import numpy as np
@@ -19,44 +19,18 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
 import netproof
 from netproof.demo import copy_data
+from netproof.search import rounds
+from sitegen.look import LOOKS, Look
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
-# Mean seconds on one H200, both tools one after the other on the same machine and instances, November 2026: α,β-CROWN
-# (release of December 2025, no commercial solver) and netproof 0.1.0, the first 6 of each set and 8 of ACAS Xu.
-# The third column is a later netproof on another H200, all instances (docs/performance.md, 15 November 2026).
-RIVAL = {
-    "OVAL base, easy": (4.65, 0.13, 0.15),
-    "OVAL base, hard": (6.48, 0.31, 0.20),
-    "OVAL wide": (3.71, 0.15, 0.18),
-    "OVAL deep": (6.61, 0.17, 0.20),
-    "ACAS Xu": (1.90, 0.10, 0.09),
-}
-
-
-@dataclass(frozen=True)
-class Look:
-    """Colours of one version."""
-
-    name: str
-    ink: str
-    faint: str
-    good: str
-    bad: str
-    cold: str
-
-
-LOOKS = (
-    Look("light", "#1f2933", "#c7ced6", "#00796b", "#c4501b", "#3b5bdb"),
-    Look("dark", "#e6e9ee", "#4a525e", "#4fc3b0", "#ff9a62", "#91a7ff"),
-)
+Box = tuple[np.ndarray, np.ndarray, float]  # lower and upper corner (2,), and the bound there
 
 
 def settings(look: Look) -> dict[str, Any]:
-    """Return matplotlib's settings: transparent paper, one colour of ink, text as paths so that it looks alike."""
+    """Return matplotlib's settings: transparent paper, one colour of ink, text as text."""
     ink = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor"), look.ink)
     clear = {"figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none"}
     free = {"axes.spines.top": False, "axes.spines.right": False}
-    return {**ink, **clear, **free, "svg.fonttype": "path", "svg.hashsalt": "netproof", "font.size": 11}
+    return {**ink, **clear, **free, "svg.fonttype": "none", "svg.hashsalt": "netproof", "font.size": 11}
 
 
 def relu(look: Look) -> Figure:
@@ -102,24 +76,12 @@ def toy() -> tuple[torch.nn.Module, Any]:
 
 def boxes(look: Look) -> Figure:
     """Draw branch and bound on boxes of two inputs: which are proved after some splits, and what is left."""
-    model, values = toy()
-    network = netproof.load_network(model, example_shape=(1, 2))
+    values, levels = _split()
     figure = Figure(figsize=(8, 2.5), layout="constrained")
-    axes = figure.subplots(1, 4)
-    done: list[tuple[np.ndarray, np.ndarray]] = []
-    start = np.array([-1.0, -1.0]), np.array([1.0, 1.0])
-    open_boxes = [(*start, _least(network, *start))]
-    for level, ax in enumerate(axes):
-        if level:
-            for _ in range(2):
-                parts = [half for low, high, _ in open_boxes for half in _halves(low, high)]
-                bounded = [(low, high, _least(network, low, high)) for low, high in parts]
-                done += [(low, high) for low, high, bound in bounded if bound > 0]
-                open_boxes = [box for box in bounded if box[2] <= 0]
-        ax.contour(
-            np.linspace(-1, 1, 201), np.linspace(-1, 1, 201), values, levels=8, colors=look.faint, linewidths=0.7
-        )
-        for low, high in done:
+    side = np.linspace(-1, 1, 201)
+    for ax, (done, open_boxes) in zip(figure.subplots(1, 4), levels, strict=True):
+        ax.contour(side, side, values, levels=8, colors=look.faint, linewidths=0.7)
+        for low, high, _ in done:
             ax.add_patch(Rectangle(low, *(high - low), facecolor=look.good, alpha=0.35, edgecolor=look.good))
         for low, high, _ in open_boxes:
             ax.add_patch(Rectangle(low, *(high - low), facecolor=look.bad, alpha=0.35, edgecolor=look.bad))
@@ -128,6 +90,25 @@ def boxes(look: Look) -> Figure:
         ax.set_title(f"{len(done)} proved, {len(open_boxes)} open", fontsize=10)
         ax.set_xlabel("all proved" if worst is None else f"worst bound {worst:.2f}", fontsize=10)
     return figure
+
+
+@functools.cache
+def _split() -> tuple[np.ndarray, list[tuple[list[Box], list[Box]]]]:
+    """Split until all is proved: values on a grid, and what is proved and open before and after each two splits."""
+    model, values = toy()
+    network = netproof.load_network(model, example_shape=(1, 2))
+    start = np.array([-1.0, -1.0]), np.array([1.0, 1.0])
+    done: list[Box] = []
+    left = [(*start, _least(network, *start))]
+    levels = [(done, left)]
+    for step in range(6):
+        parts = [half for low, high, _ in left for half in _halves(low, high)]
+        bounded = [(low, high, _least(network, low, high)) for low, high in parts]
+        done = done + [box for box in bounded if box[2] > 0]
+        left = [box for box in bounded if box[2] <= 0]
+        if step % 2:
+            levels.append((done, left))
+    return values, levels
 
 
 def _least(network: Any, low: np.ndarray, high: np.ndarray) -> float:
@@ -145,19 +126,25 @@ def _halves(low: np.ndarray, high: np.ndarray) -> list[tuple[np.ndarray, np.ndar
 
 def bars(look: Look) -> Figure:
     """Draw the outputs of a bundled network between bounds of every kind."""
-    model, spec = _demo("fc-3-holds")
     methods = {"ibp": look.faint, "crown": look.bad, "alpha": look.cold, "exact": look.good}
     words = {"ibp": "intervals", "crown": "CROWN", "alpha": "optimised slopes", "exact": "the truth"}
     figure = Figure(figsize=(8, 3.4), layout="constrained")
     ax = figure.add_subplot()
     for at, (method, colour) in enumerate(methods.items()):
-        found = netproof.bounds(model, spec, method=method, threads=1, timeout=60)
-        low, high = (np.asarray(side).ravel() for side in (found.lower, found.upper))
+        low, high = _bounded(method)
         place = np.arange(len(low)) + 0.2 * (at - 1.5)
         ax.bar(place, high - low, bottom=low, width=0.17, color=colour, label=words[method])
     ax.set(xticks=range(len(low)), xlabel="output", ylabel="bounds over the whole input set")
     ax.legend(frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.14), fontsize=10)
     return figure
+
+
+@functools.cache
+def _bounded(method: str) -> tuple[np.ndarray, np.ndarray]:
+    """Bound the outputs (10,) of a bundled network."""
+    with _demo("fc-3-holds") as (model, spec):
+        found = netproof.bounds(model, spec, method=method, threads=1, timeout=60)
+    return np.asarray(found.lower).ravel(), np.asarray(found.upper).ravel()
 
 
 def search(look: Look) -> Figure:
@@ -176,23 +163,23 @@ def search(look: Look) -> Figure:
 
 @functools.cache
 def _searched() -> tuple[list[int], list[float], list[int]]:
-    """Search once for all versions: what is told on the way depends on the clock."""
-    model, spec = _demo("fc-4-needs-splits")
+    """Search with one sub-domain at a time and hear of each: the clock, which thins reports out, has no say."""
     told: list[netproof.Progress] = []
     none = dict.fromkeys(("steps", "probes", "root_steps", "tighter_roots", "rebound"), 0)
     options = {"batch": 1, "lp_turns": False, **none}
     asked = {"method": "beta", "options": options, "threads": 1, "attack": False, "progress": told.append}
-    assert netproof.verify(model, spec, **asked).proved
+    with _demo("fc-4-needs-splits") as (model, spec), mock.patch.object(rounds, "REPORT_EVERY", -1.0):
+        assert netproof.verify(model, spec, **asked).proved
     seen = [one for one in told if one.phase == "search" and one.lower_bound is not None]
     return [one.domains for one in seen], [one.lower_bound or 0.0 for one in seen], [one.frontier for one in seen]
 
 
-def _demo(name: str) -> tuple[str, str]:
-    import tempfile
-
-    folder = Path(tempfile.mkdtemp())
-    (found,) = (one for one in copy_data(folder) if one.name == name)
-    return str(folder / found.onnx), str(folder / found.vnnlib)
+@contextmanager
+def _demo(name: str) -> Iterator[tuple[str, str]]:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (found,) = (one for one in copy_data(folder) if one.name == name)
+        yield str(folder / found.onnx), str(folder / found.vnnlib)
 
 
 def flow(look: Look) -> Figure:
@@ -225,40 +212,16 @@ def _box(ax: Any, place: tuple[float, float, float, float], text: str, colour: s
     ax.annotate(text, (left + width / 2, bottom + height / 2), ha="center", va="center", fontsize=9, color=colour)
 
 
-def rival(look: Look) -> Figure:
-    """Draw mean seconds beside another tool."""
-    figure = Figure(figsize=(8, 3.2), layout="constrained")
-    ax = figure.add_subplot()
-    mine = ("netproof 0.1.0, same machine and instances", "netproof, 15 November 2026, all instances of the set")
-    words = ("α,β-CROWN, release of December 2025", *mine)
-    for at, (colour, word) in enumerate(zip((look.bad, look.good, look.cold), words, strict=True)):
-        place = np.arange(len(RIVAL)) + 0.26 * (at - 1)
-        seconds = [row[at] for row in RIVAL.values()]
-        ax.barh(place, seconds, height=0.24, color=colour, label=word)
-        for y, s in zip(place, seconds, strict=True):
-            ax.annotate(f"{s:.2f} s", (s, y), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8.5)
-    ax.set(yticks=range(len(RIVAL)), yticklabels=list(RIVAL), xlabel="mean seconds per property, start-up excluded")
-    ax.invert_yaxis()
-    ax.tick_params(axis="y", length=0)
-    ax.legend(frameon=False, fontsize=9.5, loc="lower right")
-    return figure
-
-
 FIGURES: dict[str, Callable[[Look], Figure]] = {
-    "flow": flow, "relu": relu, "bars": bars, "boxes": boxes, "search": search, "rival": rival,
+    "flow": flow, "relu": relu, "bars": bars, "boxes": boxes, "search": search,
 }  # fmt: skip
 
 
-def main() -> None:
-    """Draw every figure, or those that are named."""
-    import sys
-
-    torch.set_num_threads(1)
-    for name in sys.argv[1:] or FIGURES:
+def drawn() -> Iterator[tuple[str, str]]:
+    """Yield every figure in every version: the name of its file, and the SVG."""
+    for name, draw in FIGURES.items():
         for look in LOOKS:
+            file = io.StringIO()
             with mpl.rc_context(settings(look)):
-                FIGURES[name](look).savefig(FOLDER / f"{name}-{look.name}.svg", metadata={"Date": None})
-
-
-if __name__ == "__main__":
-    main()
+                draw(look).savefig(file, format="svg", metadata={"Date": None})
+            yield f"{name}-{look.name}.svg", file.getvalue()

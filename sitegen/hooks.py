@@ -1,4 +1,4 @@
-"""What MkDocs calls: pages that are made from the code are added to those that are written."""
+"""What MkDocs calls: pages and figures that are made from the code are added to those that are written."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-import columns
-import commands
-import exit_codes
-import json_page
-import notebook
-import python_api
+from sitegen import columns, commands, exit_codes, figures, json_page, notebook, python_api
 
 CODE = re.compile(r"`[^`]*`")
 # By the path of the page, what makes its text.
@@ -32,9 +27,11 @@ PAGES = {
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the generated pages."""
+    """Add the generated pages and figures."""
     for path, made in PAGES.items():
         files.append(File.generated(config, path, content=made()))
+    for name, svg in figures.drawn():
+        files.append(File.generated(config, f"images/{name}", content=svg))
     return files
 
 

@@ -1,6 +1,6 @@
 """The notebook in the documentation: run, stored with what it shows, and turned into a page.
 
-`python sitegen/notebook.py` runs every cell again and stores its outputs. No kernel is needed: cells run in this
+`python -m sitegen.notebook` runs every cell again and stores its outputs. No kernel is needed: cells run in this
 process, and what a notebook would show of the last expression of a cell is kept.
 """
 

@@ -7,9 +7,8 @@ import inspect
 import re
 from typing import Any
 
-from fields import comments, sentence
-
 import netproof
+from sitegen.fields import comments, sentence
 
 HEAD = """# Python
 

@@ -15,8 +15,6 @@ from netproof.cli.app import app
 from netproof.demo import copy_data
 from test_docs import ROOT, blocks
 
-PAGE = "certify.md"
-
 
 def options_of_certify() -> set[str]:
     """Every option of the command, as it is typed."""
@@ -29,15 +27,15 @@ def options_of_certify() -> set[str]:
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     copy_data(tmp_path / "digits")  # as the demo does, which has its own tests
-    first, *others = blocks(PAGE, "python")
+    first, *others = blocks("certify.md", "python")
     (tmp_path / "data.py").write_text(first, encoding="utf-8")
     runpy.run_path("data.py")
-    (command,) = (line for block in blocks(PAGE, "sh") for line in block.splitlines())
+    (command,) = (line for block in blocks("certify.md", "sh") for line in block.splitlines())
     words = [sys.executable, "-m", *shlex.split(command), "--device", "cpu", "--threads", "1"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    (shown,) = blocks(PAGE, "text")
+    (shown,) = blocks("certify.md", "text")
     assert done.stdout == shown
     assert (tmp_path / "certified" / "index.html").exists()
     (tmp_path / "page.py").write_text("\n".join([first, *others]), encoding="utf-8")
@@ -47,6 +45,6 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table_has_options_that_exist() -> None:
-    text = (ROOT / "docs" / PAGE).read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "certify.md").read_text(encoding="utf-8")
     named = {word.strip("`,").split()[0] for word in text.split() if word.startswith("`--") and word != "`--largest`"}
     assert named <= options_of_certify()

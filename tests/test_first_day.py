@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,18 @@ import pytest
 from support.pages import ROOT, Reader, blocks, typed, unknown
 
 DOCS = ROOT / "docs"
-sys.path.insert(0, str(ROOT / "sitegen"))
 
-# Pages whose blocks other tests run, each with what it has to know: test_docs.py, test_docs_certify.py,
-# test_cli_pictures.py.
-ELSEWHERE = {"python.md", "torch-export.md", "benchmarking.md", "certify.md", "properties.md", "robust.md"}
-# Blocks of these languages are not code that runs; each is looked at below, or shows what a block before it says.
-SHOWN = {"text", "yaml", ""}
+# Pages whose blocks other tests run, all of a language by `blocks(page, language)`, each with what it has to know.
+ELSEWHERE = {
+    "test_docs.py": (
+        *(("python.md", "python"), ("torch-export.md", "python"), ("properties.md", "vnnlib")),
+        *(("benchmarking.md", "sh"), ("benchmarking.md", "text"), ("benchmarking.md", "python")),
+    ),
+    "test_docs_certify.py": (("certify.md", "python"), ("certify.md", "sh"), ("certify.md", "text")),
+    "test_site.py": (("howto/ci.md", "yaml"),),
+}
+# Pages that are read from the top to the bottom, in the folder that the tutorial leaves.
+READ = (DOCS / "robust.md", *sorted((DOCS / "howto").glob("*.md")), DOCS / "index.md")
 
 
 class Page(HTMLParser):
@@ -46,9 +50,6 @@ class Page(HTMLParser):
         self.words += data.split()
 
 
-HOW_TO = sorted((DOCS / "howto").glob("*.md"))
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's of its own exporter
 def test_the_first_day(tmp_path: Path) -> None:
     """The tutorial, what it leaves behind, and then the pages that start from there, in the same folder."""
@@ -59,9 +60,9 @@ def test_the_first_day(tmp_path: Path) -> None:
     assert day.names["radius"].certified < day.names["radius"].broken
     assert day.names["verdict"].proved
     check_certified(tmp_path / "certified")
-    for page in HOW_TO:
+    check_notebook(day)
+    for page in READ:
         Reader(tmp_path).read(page)
-    assert Reader(tmp_path, image=day.names["three"][None, None]).read(DOCS / "index.md") == ["python", "text"]
 
 
 def check_certified(folder: Path) -> None:
@@ -80,15 +81,17 @@ def test_the_readme_runs(tmp_path: Path) -> None:
     assert Reader(tmp_path).read(ROOT / "README.md") == ["sh", "text", "python", "text"]
 
 
-def test_the_notebook_shows_what_its_cells_show_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stored outputs are those of a run, up to numbers and pictures."""
-    import notebook
+def check_notebook(tutorial: Reader) -> None:
+    """Run the notebook's cells after those that are the tutorial's: what is stored is what they show, up to numbers."""
+    from sitegen import notebook
 
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": "notebook"}
     code = [cell for cell in notebook.cells() if cell["cell_type"] == "code"]
-    assert len(code) >= 5
-    for cell in code:
+    first = [block.text for block in blocks(DOCS / "tutorial.md") if block.language == "python"][:2]
+    assert ["".join(cell["source"]) + "\n" for cell in code[:2]] == first
+    assert [len(cell["outputs"]) for cell in code[:2]] == [0, 1]
+    names = dict(tutorial.after[1])
+    assert len(code) >= 6
+    for cell in code[2:]:
         now = notebook.run("".join(cell["source"]), names)
         assert [_shape(output) for output in now] == [_shape(output) for output in cell["outputs"]]
 
@@ -104,9 +107,18 @@ PAGES = sorted(DOCS.rglob("*.md"))
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_block_is_run_or_says_why_not(page: Path) -> None:
     """And commands that are not run have commands and options that exist."""
-    run_here = page in HOW_TO or page.name in ("tutorial.md", "index.md", "README.md") or page.name in ELSEWHERE
+    run = {language for pairs in ELSEWHERE.values() for name, language in pairs if DOCS / name == page}
+    if page in READ or page in (DOCS / "tutorial.md", ROOT / "README.md"):
+        run |= Reader.LANGUAGES
     for block in blocks(page):
-        assert run_here or block.why or block.language in SHOWN, f"{page.name}:{block.line}: not run"
+        assert block.why or block.language in run, f"{page.name}:{block.line}: not run"
         if block.language == "sh":
             wrong = [words for words in typed(block.text) if words[0] == "netproof" and unknown(words)]
             assert not wrong, f"{page.name}:{block.line}"
+
+
+@pytest.mark.parametrize("file", ELSEWHERE)
+def test_what_is_run_elsewhere_is_run_there(file: str) -> None:
+    """A test that takes all blocks of a language from a page says so in these words."""
+    text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+    assert [pair for pair in ELSEWHERE[file] if f'blocks("{pair[0]}", "{pair[1]}")' not in text] == []

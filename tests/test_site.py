@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
+import re
 from pathlib import Path
 
 import pytest
@@ -13,32 +13,26 @@ import netproof
 from netproof.campaign.store import Result
 from netproof.cli import exits
 from netproof.run.schema import schemas
-from support.pages import ROOT, blocks, options, typed, unknown
+from support.pages import ROOT, options, typed, unknown
+from test_docs import blocks
 
 if not os.environ.get("CI"):
     pytest.importorskip("mkdocs", reason="mkdocs is installed by `make docs` and `make test`")
 
-sys.path.insert(0, str(ROOT / "sitegen"))
-
-import columns
-import commands
-import exit_codes
-import json_page
-import python_api
+from sitegen import columns, commands, exit_codes, json_page, python_api, rival
+from sitegen.look import LOOKS, Look
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def test_the_site_is_whole(tmp_path: Path) -> None:
+    """It has the pages that are written and those that are made, and nothing of it is fetched from elsewhere.
+
+    One test, since workers would each build a site of their own for several.
+    """
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
-    folder = tmp_path_factory.mktemp("site")
-    build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(folder)))
-    return folder
-
-
-def test_the_site_is_whole(site: Path) -> None:
-    """It has the pages that are written and those that are made, and nothing of it is fetched from elsewhere."""
+    site = tmp_path / "site"
+    build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(site)))
     names = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
     written = {
         path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in (ROOT / "docs").rglob("*.md")
@@ -49,13 +43,17 @@ def test_the_site_is_whole(site: Path) -> None:
     for path in site.rglob("*.html"):
         head = path.read_text(encoding="utf-8").partition("</head>")[0]
         assert "fonts.googleapis" not in head
+    shown = figures_on_pages()
+    figures = {name.rpartition("-")[0] for name in shown}
+    assert shown == {f"{name}-{look.name}.svg" for name in figures for look in LOOKS}
+    assert shown == {path.name for path in (site / "images").glob("*.svg")}
 
 
 def test_the_workflow_runs_a_command_of_today() -> None:
     """The recipe is YAML, and its steps run a command that exists and can fail a build."""
     import yaml
 
-    (recipe,) = (block.text for block in blocks(ROOT / "docs" / "howto" / "ci.md") if block.language == "yaml")
+    (recipe,) = blocks("howto/ci.md", "yaml")
     steps = yaml.safe_load(recipe)["jobs"]["certify"]["steps"]
     lines = [words for step in steps for words in typed(step.get("run", ""))]
     (command,) = (words for words in lines if words[0] == "netproof")
@@ -64,11 +62,17 @@ def test_the_workflow_runs_a_command_of_today() -> None:
     assert not unknown(command)
 
 
-def test_every_figure_has_both_versions() -> None:
-    images = ROOT / "docs" / "images"
-    light = {path.name.removesuffix("-light.svg") for path in images.glob("*-light.svg")}
-    assert light == {path.name.removesuffix("-dark.svg") for path in images.glob("*-dark.svg")}
-    assert len(light) >= 6
+def figures_on_pages() -> set[str]:
+    pages = (path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md"))
+    return {name for page in pages for name in re.findall(r"images/([\w-]+\.svg)", page)}
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+def test_the_chart_shows_the_figures_of_the_page(look: Look) -> None:
+    """`python -m sitegen.rival` draws it again where the tables of docs/performance.md have changed."""
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    stored = (ROOT / "docs" / "images" / f"rival-{look.name}.svg").read_text(encoding="utf-8")
+    assert stored == rival.draw(look, rival.seconds(page))
 
 
 def test_every_command_and_option_is_on_the_page() -> None:

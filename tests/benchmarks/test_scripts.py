@@ -35,6 +35,8 @@ SCRIPTS = (
     "float64",
     "compare",
     "certify",
+    "report",
+    "operators",
     "versions",
     "scaling",
     "large",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
-import shlex
 import struct
 import zlib
 from collections.abc import Callable
@@ -23,7 +21,6 @@ from netproof.cli.robust.preprocess import read_preprocessing
 from netproof.cli.show.picture import FRAME, GAP, HEAD, MARGIN, PANEL, draw_counterexample
 from netproof.cli.show.seen import Seen
 from netproof.cli.show.summary import summary
-from netproof.demo import copy_data
 from netproof.errors import UsageError
 from netproof.run.record import Record
 
@@ -286,16 +283,3 @@ def test_what_cannot_be_drawn_is_refused(arguments: tuple[str, ...], message: st
     done = run("robust", model, "--eps", "0.1", *image, *arguments, engine=REAL, cwd=asked)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
-
-
-def test_the_page_about_one_image_shows_what_happens(tmp_path: Path) -> None:
-    """Its commands run, and say what the page says that they do."""
-    text = (Path(__file__).parents[2] / "docs" / "robust.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    copy_data(tmp_path / "digits")  # what the first of them does, without its answers
-    command = shlex.split(block.splitlines()[1])[1:]
-    done = run(*command, "--device", "cpu", "--targets", "3", engine=REAL, cwd=tmp_path)
-    shown = re.findall(r"^```text\n(BROKEN.*?)^```", text, re.DOTALL | re.MULTILINE)[0]
-    assert shown in done.stderr
-    with Image.open(tmp_path / "broken.png") as file:
-        assert file.size == (2 * MARGIN + 3 * PANEL + 2 * GAP, HEAD + PANEL + 74)

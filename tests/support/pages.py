@@ -24,6 +24,7 @@ from netproof.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "cli"))
+sys.path.append(str(ROOT))  # for the package `sitegen`
 
 from command import REAL, run  # noqa: E402 (as tests of the command line run it)
 
@@ -88,23 +89,27 @@ def unknown(words: list[str]) -> list[str]:
 class Reader:
     """One who goes through pages in a folder, and keeps what Python defines on the way."""
 
+    LANGUAGES = frozenset({"python", "sh", "text"})
+
     def __init__(self, folder: Path, **names: Any) -> None:
         self.folder = folder
         self.names: dict[str, Any] = {"__name__": "page", **names}
         self.said = ""
+        self.after: list[dict[str, Any]] = []  # the names after each block of Python
 
     def read(self, page: Path) -> list[str]:
         """Run a page; return the languages of the blocks that were run."""
         done = []
         for block in blocks(page):
             where = f"{page.relative_to(ROOT)}:{block.line}"
-            if block.why:
+            if block.why or block.language not in self.LANGUAGES:
                 continue
             if block.language == "python":
                 self.said = self._python(block.text, where)
+                self.after.append(dict(self.names))
             elif block.language == "sh":
                 self.said = "".join(self._shell(words, where) for words in typed(block.text))
-            elif block.language == "text":
+            else:
                 missing = [line for line in block.text.splitlines() if _plain(line) not in _lines(self.said)]
                 assert not missing, f"{where}: not said: {missing}\nbut:\n{self.said}"
             done.append(block.language)

@@ -258,7 +258,8 @@ class _Run:
             return record.undecided("unknown", CONTRADICTION).but(contradiction=wrong)
         if broken == 0 and record.verdict == "sat" and not record.reason:
             record = record.but(reason=f"the network reads the image itself as {self.predicted}")
-        decided = record.verdict in ("sat", "unsat") and outcome.ending != Ending.INTERRUPTED
+        # A replayed counterexample, or all proofs, stand whatever ended the run; a bracket does not.
+        decided = record.verdict in ("sat", "unsat") and not (self.largest and outcome.ending == Ending.INTERRUPTED)
         if decided or outcome.ending == Ending.FINISHED:
             return record
         return record.undecided(outcome.verdict, outcome.reason)
