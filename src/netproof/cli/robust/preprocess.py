@@ -78,7 +78,10 @@ def read_preprocessing(preprocess: str | None, mean: str | None, std: str | None
     """Read the options; UsageError where they cannot be, or say a thing twice."""
     if preprocess is not None:
         if mean is not None or std is not None:
-            raise UsageError("--preprocess cannot be combined with --mean and --std", remedy="give one or the other")
+            raise UsageError(
+                "--preprocess already sets the mean and the standard deviation",
+                remedy="leave out --preprocess, or --mean and --std",
+            )
         return Preprocessing(*_named(preprocess), resize)
     scales = options.numbers("--std", std) if std is not None else None
     if scales and min(scales) <= 0:
