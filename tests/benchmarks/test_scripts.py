@@ -113,63 +113,6 @@ def test_images_of_excluded_sets_are_not_learnt_from(script: Callable[[str], Mod
         data.images(renamed, {"0", "1"}, 4)
 
 
-TABLE1 = """set,boxes,source,method,properties,mean_s,solved_percent,limit_s
-oval_wide_unclipped,unclipped,ours,lirpa,2,4.5,100,30
-oval_wide_unclipped,unclipped,ours,babsr-lp,2,30,0,30
-oval_wide_unclipped,unclipped,published,BaBSR,2,900,100,3600
-oval_wide_unclipped,not said,paper,Fast and Complete,,375.23,91.5,3600
-oval_wide,clipped in 2 of 2,ours,lirpa,2,1.5,100,30
-oval_wide,not said,paper,BaBSR,,3325.7,49.7,3600
-oval_deep_unclipped,unclipped,ours,auto,2,0.5,100,30
-oval_deep_unclipped,unclipped,ours,babsr-lp,2,20,50,30
-oval_deep_unclipped,unclipped,published,BaBSR,2,900,100,3600
-oval_deep_unclipped,unclipped,ours,gnn,2,,,30
-"""
-
-
-def test_the_chart_of_the_readme(run: Run, tmp_path: Path, script: Callable[[str], ModuleType]) -> None:
-    """Of four series only: BaBSR as measured, or as published where the measured one solved nothing."""
-    (tmp_path / "table1.csv").write_text(TABLE1)
-    code, table, _, _ = run("chart", str(tmp_path / "table1.csv"), "--out", str(tmp_path / "chart.png"))
-    assert code == 0
-    drawn = [(row["set"], row["source"], row["method"], row["mean s"], row["% solved"]) for row in table]
-    assert drawn == [
-        ("oval_wide", "paper", "Fast and Complete", "375.23", "91.5"),
-        ("oval_wide", "published", "BaBSR", "900.00", "100"),
-        ("oval_wide", "ours", "lirpa", "4.50", "100"),
-        ("oval_deep", "ours", "babsr-lp", "20.00", "50"),
-        ("oval_deep", "ours", "auto", "0.50", "100"),
-    ]
-    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
-    chart = script("chart")
-    (axes,) = chart.draw(chart.chosen(chart.read(tmp_path / "table1.csv")), "").axes
-    marks = [line for line in axes.lines if line.get_marker() not in ("", "None")]
-    hollow = {float(line.get_xdata()[0]) for line in marks if line.get_markerfacecolor() == "white"}
-    assert hollow == {375.23, 20.0}
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["Wide", "Deep"]
-
-
-def test_a_chart_of_two_tables(run: Run, tmp_path: Path) -> None:
-    """Where both have a row, that of the first is drawn."""
-    header = TABLE1.splitlines()[0]
-    (tmp_path / "slow.csv").write_text(f"{header}\noval_deep_unclipped,unclipped,ours,babsr-lp,3,160,100,300\n")
-    (tmp_path / "table1.csv").write_text(TABLE1)
-    files = [str(tmp_path / name) for name in ("slow.csv", "table1.csv")]
-    code, table, _, _ = run("chart", *files, "--out", str(tmp_path / "chart.png"))
-    assert code == 0
-    found = {row["method"]: (row["mean s"], row["limit s"]) for row in table if row["set"] == "oval_deep"}
-    assert found == {"babsr-lp": ("160.00", "300"), "auto": ("0.50", "30")}
-
-
-@pytest.mark.parametrize("text", ["", "set,boxes\n", TABLE1.replace("375.23", "fast"), "set,boxes,source,mean_s\n"])
-def test_a_chart_of_something_else(run: Run, tmp_path: Path, text: str) -> None:
-    (tmp_path / "table1.csv").write_text(text)
-    code, _, out, err = run("chart", str(tmp_path / "table1.csv"), "--out", str(tmp_path / "chart.png"))
-    assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert "table1.csv" in err
-    assert not (tmp_path / "chart.png").exists()
-
-
 def test_throughput(run: Run, demo: Demo) -> None:
     onnx, vnnlib, _ = demo["fc-4-needs-splits"]
     code, table, out, _ = run(
@@ -348,45 +291,6 @@ def test_sets_are_found_by_name(
 
 
 # --- what they count and read ---
-
-
-@pytest.mark.parametrize(
-    ("said", "verdict"),
-    [
-        ("unsat\n", "unsat"),
-        ("sat\n((X_0 0.5)\n (Y_0 1.0))\n", "sat"),
-        ("reading unsat_v5.vnnlib\nResult: timeout in 20 s\n", "timeout"),
-        ("timeout is 20\nHOLDS\n", "unsat"),
-        ("saturated, unsatisfied\n", ""),
-    ],
-)
-def test_verdicts_are_read(script: Callable[[str], ModuleType], said: str, verdict: str) -> None:
-    assert script("compare").verdict_in(said) == verdict
-
-
-def rival(script: Callable[[str], ModuleType], code: str, result: str = "") -> object:
-    values = {"onnx": "a b.onnx", "vnnlib": "p.vnnlib", "timeout": "20"}
-    _, verdict = script("compare").Command("rival", f'{sys.executable} -c "{code}" {{onnx}}', result).run(values, 20.0)
-    return verdict
-
-
-def test_rival_commands(script: Callable[[str], ModuleType], tmp_path: Path) -> None:
-    """A name with a blank is one argument; a verdict may be in a file; a failure is no verdict."""
-    assert rival(script, "import sys; print('sat' if sys.argv[1:] == ['a b.onnx'] else {})") == "sat"
-    file = tmp_path / "result-20.txt"
-    code = f"open('{file}', 'w').write('violated'); print('unsat')"
-    assert rival(script, code, str(tmp_path / "result-{timeout}.txt")) == "sat"
-    assert rival(script, "pass", str(file)) == "", "an old file is no verdict"
-    assert rival(script, "raise SystemExit(3)") == "exit code 3"
-
-
-def test_contradicting_verdicts_are_seen(
-    run: Run, script: Callable[[str], ModuleType], instances: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(script("compare"), "netproof_command", lambda given: "echo unsat")
-    code, table, _, _ = run("compare", str(instances), "--rival", "echo sat", "--repeats", "2")
-    assert code == 1
-    assert [row["verdicts"] for row in table] == ["CONTRADICT", "CONTRADICT", ""]
 
 
 def test_flops_are_those_of_the_products(script: Callable[[str], ModuleType]) -> None:
