@@ -80,12 +80,12 @@ def _read(kernel: Kernel, windows: Tensor) -> Tensor:
     (sy, sx), (dy, dx), (ky, kx) = kernel.stride, kernel.dilation, kernel.window
     spans = reach(kernel)
     high, wide = (height - spans[0]) // sy + 1, (width - spans[1]) // sx + 1
-    laid = windows.new_empty(n, high, wide, kernel.groups, ky * kx, channels // kernel.groups)
     split = windows.unflatten(3, (kernel.groups, -1))
-    for i in range(ky):
-        rows = slice(i * dy, i * dy + sy * (high - 1) + 1, sy)
-        for j in range(kx):
-            laid[:, :, :, :, i * kx + j] = split[:, rows, j * dx : j * dx + sx * (wide - 1) + 1 : sx]
+    by_n, by_row, by_column, by_group, by_channel = split.stride()
+    laid = split.as_strided(  # one copy for all taps, as launches are what counts on a GPU
+        (n, high, wide, kernel.groups, ky, kx, channels // kernel.groups),
+        (by_n, sy * by_row, sx * by_column, by_group, dy * by_row, dx * by_column, by_channel),
+    )
     taps = _taps(kernel).flatten(2)  # (groups, D/groups, taps·C/groups)
     if kernel.groups == 1:
         return (laid.reshape(n * high * wide, -1) @ taps[0].mT).reshape(n, high, wide, -1)
