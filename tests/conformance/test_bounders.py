@@ -202,7 +202,7 @@ def test_each_sub_domain_contains_the_inherited_bounds(bounder: Bounder) -> None
 
 @every_bounder
 def test_several_targets_are_each_below_their_own_minimum(bounder: Bounder) -> None:
-    for seed in range(4):
+    for seed in range(2):
         question = hard(seed)
         eye = np.eye(question.graph.output.size)
         each = [rows_tensor(row[None], np.zeros(1)) for row in (*eye, *-eye)]

@@ -35,8 +35,7 @@ def read_by(net: torch.nn.Module, X: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("norm", ["inf", "2", "1"])
-@pytest.mark.parametrize("eps", [0.02, 0.08])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("seed", "eps"), [(0, 0.02), (1, 0.08)])
 def test_verdicts_are_those_of_verify(seed: int, eps: float, norm: str) -> None:
     """Of a network with more inputs than are split, so that images are searched together."""
     net = module(14, 16, 12, 4, seed=seed)

@@ -237,8 +237,7 @@ def exact_softmax(*x: Fraction) -> Fraction:
     return Fraction(int(value.man)) * Fraction(2) ** int(value.exp)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("arity", [2, 3])
+@pytest.mark.parametrize(("arity", "seed"), [(2, 0), (3, 1)])
 def test_planes_of_a_softmax_conform(arity: int, seed: int) -> None:
     Conformance(SoftmaxRelaxation(arity), exact_softmax, usual_boxes(seed, arity)).check()
 

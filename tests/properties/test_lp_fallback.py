@@ -32,11 +32,11 @@ def both_thresholds(question: Question, folder: Path, method: str, options: dict
 
 
 @pytest.mark.parametrize("first", range(0, 100, 20))
-def test_a_hundred_networks_have_the_same_verdict_with_a_low_threshold(first: int, tmp_path: Path) -> None:
+def test_fifty_networks_have_the_same_verdict_with_a_low_threshold(first: int, tmp_path: Path) -> None:
     """One in four is knotted, so that more than 20 sub-domains are open at once."""
     lps = 0
-    for seed in range(first, first + 20):
-        truth = Status.SAT if seed % 5 == 0 else Status.UNSAT
+    for seed in range(first, first + 20, 2):
+        truth = Status.SAT if seed % 10 == 0 else Status.UNSAT
         random = knotted(2000 + seed, (2, 6, 2)) if seed % 4 == 0 else random_question(seeded(2000 + seed))
         question = sharpened(random, (MARGIN if truth == Status.UNSAT else -MARGIN,))
         few, many = both_thresholds(question, tmp_path, "lirpa", BRIEF)

@@ -163,7 +163,7 @@ def test_after_splits_slopes_never_pass_the_lp_and_often_fall_short() -> None:
 
 def test_optimised_bounds_pass_the_first_lp_and_stay_under_the_last() -> None:
     passed = 0
-    for seed in range(12):
+    for seed in range(6):
         problem = gaussian_problem(seed, (5, 10, 10, 10, 1), 0.4)
         before = crown_root(problem)
         (first_lp,) = lp_values(before, root_domains(before)).tolist()
@@ -173,7 +173,7 @@ def test_optimised_bounds_pass_the_first_lp_and_stay_under_the_last() -> None:
         assert best <= last_lp + 1e-6
         assert last_lp >= first_lp - 1e-6
         passed += best > first_lp + 1e-3
-    assert passed >= 6
+    assert passed >= 3
 
 
 # --- section 3.1 inside the search: intermediate bounds are optimised jointly with the output ---

@@ -211,12 +211,12 @@ def shrunk(property: Property, share: Fraction, corner: Sequence[Fraction]) -> P
 @every_method
 def test_a_smaller_box_keeps_what_is_proved_and_a_larger_one_what_is_broken(method: str, tmp_path: Path) -> None:
     seen = set()
-    for seed in range(3):
+    for seed in range(2):
         question = sharpened(knotted(500 + seed, (2, 5, 3, 2)), (MARGIN if seed % 2 else -MARGIN,))
         rng = np.random.default_rng(seed)
         corner = [Fraction(int(v), 4) for v in rng.integers(0, 5, 2)]
         verdicts: list[Verdict] = []
-        for share in (Fraction(1), Fraction(3, 4), Fraction(1, 2), Fraction(1, 8), Fraction(0)):
+        for share in (Fraction(1), Fraction(1, 2), Fraction(1, 8)):
             smaller = shrunk(question.property, share, corner)
             verdicts.append(ask(question.network, smaller, tmp_path, method=method, options=brief(method)))
         statuses = [v.status for v in verdicts]
@@ -230,15 +230,19 @@ def test_a_smaller_box_keeps_what_is_proved_and_a_larger_one_what_is_broken(meth
 
 
 @every_method
-@pytest.mark.parametrize("attack", [True, False], ids=["attack", "no attack"])
-def test_a_run_can_be_repeated(method: str, attack: bool, tmp_path: Path) -> None:
-    for seed, margins in ((600, (MARGIN,)), (601, (-MARGIN,)), (602, (MARGIN, -MARGIN))):
-        question = sharpened(knotted(seed, (2, 5, 4, 2)), margins)
-        how = {"method": method, "attack": attack, "seed": 7, "options": brief(method)}
-        first, again = (ask(question.network, question.property, tmp_path, **how) for _ in range(2))
-        assert first.status == again.status
-        assert (first.lower_bound, first.upper_bound) == (again.lower_bound, again.upper_bound)
-        counts = ("domains", "rounds", "lps", "leaf_lps", "lp_parents_proved", "lp_pruned")
-        assert [getattr(first.stats, c) for c in counts] == [getattr(again.stats, c) for c in counts]
-        if first.witness is not None and again.witness is not None:
-            np.testing.assert_array_equal(first.witness.input, again.witness.input)
+@pytest.mark.parametrize(
+    ("seed", "margins", "attack"),
+    [(600, (MARGIN,), False), (601, (-MARGIN,), False), (602, (MARGIN, -MARGIN), True)],
+)
+def test_a_run_can_be_repeated(
+    method: str, seed: int, margins: tuple[Fraction, ...], attack: bool, tmp_path: Path
+) -> None:
+    question = sharpened(knotted(seed, (2, 5, 4, 2)), margins)
+    how = {"method": method, "attack": attack, "seed": 7, "options": brief(method)}
+    first, again = (ask(question.network, question.property, tmp_path, **how) for _ in range(2))
+    assert first.status == again.status
+    assert (first.lower_bound, first.upper_bound) == (again.lower_bound, again.upper_bound)
+    counts = ("domains", "rounds", "lps", "leaf_lps", "lp_parents_proved", "lp_pruned")
+    assert [getattr(first.stats, c) for c in counts] == [getattr(again.stats, c) for c in counts]
+    if first.witness is not None and again.witness is not None:
+        np.testing.assert_array_equal(first.witness.input, again.witness.input)
