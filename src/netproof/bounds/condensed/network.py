@@ -219,11 +219,13 @@ class Condensed(Net):
             torch.mul(a[k], torch.where(a[k] < 0, upper[k], lower[k]), out=p[k])
             if split is not None:
                 p[k].sub_(split[k])
-        lost = (after.clamp(max=0) * lines.upper_intercept).sum(1)
-        carried = None if lift is None else lift.carried(after)
+        falls, carried = after.clamp(max=0), None if lift is None else lift.carried(after)
         if lift is not None and carried is not None:
             lift.reads.add_(before, -carried * lift.reads.of(lines.upper_slope))
-            lost = lost + (carried * (lift.above.height - lift.reads.of(lines.upper_intercept))).sum(1)
+            lift.reads.add_(falls, -carried)
+        lost = (falls * lines.upper_intercept).sum(1)
+        if lift is not None and carried is not None:
+            lost = lost + (carried * lift.above.height).sum(1)
         at_base = seed[:, :base]
         if first < count:
             at_base = torch.addmm(at_base, before[:, first:], self.onto_base)

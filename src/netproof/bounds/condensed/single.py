@@ -136,16 +136,16 @@ class Single(Bounding):
         charge = self._charge(start, after, before, at_y, less)
         below = 0.0 if lines.lower_intercept is None else lines.lower_intercept
         taken = after.double() * (torch.where(after < 0, lines.upper_intercept, below) - self.middle[1 + y :])
-        parts = [seed[:, 0], before.double() @ self.constant, taken.sum(1)]
+        parts = [seed[:, 0], before.double() @ self.constant]
         if lift is not None and carried is not None:
             charge = charge + lift.charged(after, before, carried, self.charges.read)
             charge = charge + few_roundings(
                 at_input.double().abs().flatten(1) @ self.region.radius.flatten(), 4, SINGLE
             )
             at_input = at_input + lift.above.over_input(carried).view_as(at_input)
-            chord = lift.reads.of(lines.upper_intercept)
-            parts.append((carried.double() * (lift.above.height - chord)).sum(1))
-        parts.append(over.least_of(at_input.double()))
+            lift.reads.add_(taken, -carried.double() * lift.reads.of(lines.upper_intercept))
+            parts.append((carried.double() * lift.above.height).sum(1))
+        parts += [taken.sum(1), over.least_of(at_input.double())]
         charge = charge + at_input.double().abs().flatten(1) @ self.charges.input.flatten()
         charge = charge + rounding(taken.abs().sum(1), self.count + 8)
         if offset is not None:

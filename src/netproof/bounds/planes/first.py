@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.linear.lined_graph import LinedGraph
-from netproof.bounds.linear.memory import places_that_fit
+from netproof.bounds.linear.memory import holds, places_that_fit
 from netproof.bounds.planes.reads import Reads
+from netproof.bounds.windows.plan import widest
 from netproof.relax.hinge import HingeRelaxation
 
 
@@ -15,7 +16,7 @@ from netproof.relax.hinge import HingeRelaxation
 def reads_of(proof: LinedGraph) -> Reads | None:
     """Return what the first layer reads, of a network to prove with; None where there are no planes above it.
 
-    They need a box, and a function that is the larger of two lines and falls nowhere.
+    They need a box, a function that is the larger of two lines and falls nowhere, and room.
     """
     if not proof.layers or proof.region.ball is not None:
         return None
@@ -23,6 +24,9 @@ def reads_of(proof: LinedGraph) -> Reads | None:
     if not isinstance(relaxation, HingeRelaxation) or relaxation.leak < 0:
         return None
     graph, region = proof.graph, proof.region
+    entries = len(first.index) * widest(graph, first.pre)  # of the weights, of places, and of copies that are made
+    if not holds(8 * torch.float64.itemsize * entries, first.index.device):
+        return None
     lines = {n: proof.linear_part(n) for n in graph.nonlinear if n in graph.ancestors[first.pre]}
     parts, named = [], list[Tensor]()
     for some in first.index.split(places_that_fit(graph, first.pre, first.index.device, torch.float64)):

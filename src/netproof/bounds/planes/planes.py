@@ -182,7 +182,7 @@ class Lift(NamedTuple):
         largest = self.reads.of(read[None])[0] * max(1.0, self.reads.leak)
         q, parts = carried.double().abs(), (self.reads.of(t).double().abs() for t in (after, before))
         kept = sum(part @ few_roundings(largest, 8, carried.dtype) for part in parts)
-        return (q * self.above.charge).sum(1) + q @ rounding(largest, len(largest) + 16) + kept
+        return (q * self.above.charge).sum(1) + kept
 
     def narrow(self) -> Lift:
         """Return the same with shares in float32, rounded: any share is sound."""
