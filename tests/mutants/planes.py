@@ -59,7 +59,7 @@ MUTANTS = (
         "        return value + with_vanishing(enlarged(cost))\n",
         "        return with_vanishing(value)\n",
         "the most over a box is a rounded sum",
-        PLANES,
+        CHARGES,
     ),
     Mutant(
         "planes-height-underflow",

@@ -46,7 +46,9 @@ def reads_by_hand(root: Root) -> Reads:
     return reads
 
 
-def planes_by_hand(reads: Reads, slope: np.ndarray, height: np.ndarray | float = 0.0, *, single: bool = False) -> Planes:
+def planes_by_hand(
+    reads: Reads, slope: np.ndarray, height: np.ndarray | float = 0.0, *, single: bool = False
+) -> Planes:
     """Return planes of given heights, above neurons or not: slope (n, J, K), height broadcastable to (n, J)."""
     flat = torch.from_numpy(np.broadcast_to(np.asarray(height, np.float64), slope.shape[:2]).copy())
     at = reads.about_centre if single else reads
@@ -106,7 +108,9 @@ class Bounded:
         slope = exact(self.planes.slope[lift.above.row[at]]).reshape(self.planes.slope.shape[1:])
         over: Exact = form[1:] + q @ slope
         ends = np.minimum(over * exact(net.region.lower), over * exact(net.region.upper))
-        counted = q @ slope @ exact(net.region.centre) if narrow else Fraction(0)  # heights are where x is at the centre
+        counted = (
+            q @ slope @ exact(net.region.centre) if narrow else Fraction(0)
+        )  # heights are where x is at the centre
         return Fraction(form[0] + lost + ends.sum() - counted)
 
     def above(self, found: Tensor, *, narrow: bool = False) -> int:
