@@ -118,7 +118,7 @@ def test_neurons_are_not_above_what_they_read(seed: int) -> None:
         assert max(weight @ x + bias - h) < 1e-5  # and next to it
 
 
-def test_planes_over_windows_are_those_over_the_whole_image() -> None:
+def test_planes_over_windows_are_those_over_the_whole_image(monkeypatch: pytest.MonkeyPatch) -> None:
     root = plain_root(image(0))
     reads, layer = reads_of(root), root.layers[0]
     assert reads.places is not None
@@ -138,6 +138,25 @@ def test_planes_over_windows_are_those_over_the_whole_image() -> None:
         lie = torch.einsum("di,dji->dj", x.flatten(1), dense(reads, slope)[row]) + found.height[row]
         torch.testing.assert_close(above.at(x.flatten(1)), lie)
         assert bool((above.at(x.flatten(1)) >= h.relu()).all())
+    monkeypatch.setattr(planes, "entries_at_once", lambda device: 5 * reads.count * reads.width)
+    above = Planes.on(reads, slope, row).of(torch.arange(12))
+    torch.testing.assert_close(above.over_input(q), want)
+    torch.testing.assert_close(above.at(x.flatten(1)), lie)
+    each = q[:, :, None] * slope[row]
+    torch.testing.assert_close(reads.given(each), want)
+    torch.testing.assert_close(reads.given_by_input(each), want)
+
+
+def test_an_image_much_larger_than_windows_has_no_matrices_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what a pass multiplies is counted by what is less work."""
+    reads = reads_of(plain_root(image(0)))
+    found = Planes.on(reads, random_slopes(reads, 1, 0), kept=True)
+    assert found.work == reads.count * reads.inputs
+    assert found.matrix is not None
+    monkeypatch.setattr(planes, "GATHERED", 2)
+    found = Planes.on(reads, random_slopes(reads, 1, 0), kept=True)
+    assert found.work == 2 * reads.count * reads.width
+    assert found.matrix is None
 
 
 def test_sub_domains_of_one_target_are_not_padded_to_those_of_another(monkeypatch: pytest.MonkeyPatch) -> None:

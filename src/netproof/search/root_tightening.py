@@ -59,7 +59,7 @@ def _deepen(
 
 def size_of(net: Net) -> int:
     """Return the numbers that one pass of a network multiplies, roughly."""
-    return max(1, net.count * net.rows.shape[-1])
+    return max(1, net.count * net.rows.shape[-1]) + (0 if net.planes is None else net.planes.work)
 
 
 @dataclass(frozen=True, eq=False)

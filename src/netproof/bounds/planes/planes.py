@@ -19,12 +19,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from netproof.bounds.linear.memory import entries_at_once
 from netproof.bounds.planes.reads import Reads
 from netproof.numerics import enlarged, few_roundings, rounding
 from netproof.relax import Lines
 
 MATRIX = 1 << 22  # entries of one target's planes up to which they are products of matrices, not of windows,
 MATRICES = 1 << 26  # and of those of all targets
+GATHERED = 32  # numbers of a product of matrices that take a CPU as long as one of a window
 SKEWED = 4  # times as many rows as there are, for which targets are not padded to the same number of them
 
 
@@ -53,10 +55,17 @@ class Planes:
         reads = self.reads
         if reads.places is None:
             return self.slope
-        if not self.kept or reads.count * reads.inputs > min(MATRIX, MATRICES // max(1, len(self.slope))):
+        sparse = self.slope.device.type == "cpu" and reads.inputs > GATHERED * reads.width
+        most = min(MATRIX, MATRICES // max(1, len(self.slope)))
+        if sparse or not self.kept or reads.count * reads.inputs > most:
             return None
         none = self.slope.new_zeros(len(self.slope), reads.count, reads.inputs)
         return none.scatter_add_(2, reads.places.expand_as(self.slope), self.slope)
+
+    @property
+    def work(self) -> int:
+        """Return the numbers that a pass of one sub-domain multiplies, as a product of matrices would."""
+        return self.reads.count * min(self.reads.inputs, GATHERED * self.reads.width)
 
     @cached_property
     def charge(self) -> Tensor:
@@ -101,14 +110,22 @@ class Above:
         planes = self.planes
         if planes.matrix is not None:
             return self._each(q, planes.matrix)
-        return planes.reads.given(q[:, :, None] * planes.slope[self.row])
+        parts = (planes.reads.given(q[some][:, :, None] * planes.slope[self.row[some]]) for some in self._parts())
+        return torch.cat(list(parts))
 
     def at(self, x: Tensor) -> Tensor:
         """Return what the planes are at points x (domain, input): (domain, J)."""
         planes = self.planes
         if planes.matrix is not None:
             return self._each(x, planes.matrix.mT) + self.height
-        return (planes.reads.taken(x) * planes.slope[self.row]).sum(2) + self.height
+        parts = ((planes.reads.taken(x[some]) * planes.slope[self.row[some]]).sum(2) for some in self._parts())
+        return torch.cat(list(parts)) + self.height
+
+    def _parts(self) -> list[slice]:
+        """Return as many sub-domains at a time as their windows leave room for."""
+        slope = self.planes.slope
+        size = max(1, entries_at_once(slope.device) // max(1, slope[0].numel()))
+        return [slice(begin, begin + size) for begin in range(0, max(1, len(self.row)), size)]
 
     def _each(self, rows: Tensor, matrices: Tensor) -> Tensor:
         """Return what each has (domain, a) times its own of the matrices (n, a, b): (domain, b)."""

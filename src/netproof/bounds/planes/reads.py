@@ -73,12 +73,24 @@ class Reads:
 
     def taken(self, x: Tensor) -> Tensor:
         """Return the windows of points x (n, input): (n, J or 1, K)."""
-        return x[:, None] if self.places is None else x[:, self.places]
+        if self.places is None:
+            return x[:, None]
+        return x.index_select(1, self.places.flatten()).unflatten(1, self.places.shape)
 
     def given(self, each: Tensor) -> Tensor:
         """Add up what windows have (n, J, K) by input: (n, input)."""
         if self.places is None:
             return each.sum(1)
+        if each.device.type != "cpu":
+            return self.given_by_input(each)
+        none = each.new_zeros(len(each), self.inputs)
+        return none.scatter_add_(1, self.places.flatten().expand(len(each), -1), each.flatten(1))
+
+    def given_by_input(self, each: Tensor) -> Tensor:
+        """Add up what windows have as `given` does, one sum for each input.
+
+        That is the same each time. Adding to places that several share is not, on a GPU.
+        """
         inputs, readers = self._readers
         flat = pad(each.flatten(1), (0, 1))  # the last is for inputs with fewer readers
         return each.new_zeros(len(each), self.inputs).index_copy_(1, inputs, flat[:, readers].sum(2))
@@ -87,7 +99,7 @@ class Reads:
     def _readers(self) -> tuple[Tensor, Tensor]:
         """Return the inputs (m,) that are read, and (m, R) the entries of flattened windows that are of each.
 
-        J·K stands for none. Sums by these are the same each time; adding to places that several share is not, on a GPU.
+        J·K stands for none.
         """
         assert self.places is not None
         inputs, which, counts = self.places.flatten().unique(return_inverse=True, return_counts=True)
