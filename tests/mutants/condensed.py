@@ -191,8 +191,8 @@ MUTANTS = (
     Mutant(
         "dual-underflow",
         "bounds/condensed/network.py",
-        "        charge = charge + charges.lost\n",
-        "",
+        "        charge = charge + charges.lost + more\n",
+        "        charge = charge + more\n",
         "a coefficient that vanishes is multiplied by what it stands before",
         UNDERFLOWS,
     ),

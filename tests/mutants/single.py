@@ -94,8 +94,8 @@ MUTANTS = (
     Mutant(
         "single-rows-counted",
         NET,
-        "error=enlarged(error + off))",
-        "error=enlarged(error))",
+        "error=enlarged(error + off), planes=None)",
+        "error=enlarged(error), planes=None)",
         "the constant of a row counted from the middle is a rounded sum",
         SINGLE,
     ),

@@ -11,14 +11,17 @@ from netproof.bounds.beta import Beta
 from netproof.bounds.domains import Domains
 from netproof.core.extras import CANDIDATES, Extras
 from netproof.search.effort import (
+    EARLY,
     FEW_NEURONS,
     LONG_SEARCH,
     NEURON_PROBES,
+    ROUNDS,
     Effort,
     LpTurn,
     Rebounding,
     Tightening,
     neurons_at_once,
+    rounds_for,
 )
 from netproof.search.frontier import Frontier
 from support.asking import CPU, EVERY_EXTRA, first_problem, knotted, root_of
@@ -121,10 +124,18 @@ def test_a_tighter_root_branches_on_neurons_as_long_as_its_price_lasts() -> None
     account.pay(cost=100, bounded=1000)
     assert account.branching(neurons=10) is None  # slopes only
     account.pay(cost=100, bounded=100)  # a price of 200
-    assert account.branching(neurons=10) == (5, 1)
-    assert account.branching(neurons=1000) == (1, 1)
+    assert account.branching(neurons=10) == 5
+    assert account.branching(neurons=1000) == 1
     account.pay(cost=100, bounded=1000)
-    assert account.branching(neurons=10) == (16, 3)  # 50 rounds' worth: wider, not longer
+    assert account.branching(neurons=10) == 50
+
+
+def test_every_layer_gets_as_much_work_and_early_ones_more_rounds() -> None:
+    assert rounds_for(5, 1.0) == (5, 1)
+    assert rounds_for(5, 0.5) == (10, 1)
+    assert rounds_for(50, 1.0) == (ROUNDS, 3)  # wider, not longer
+    assert rounds_for(5, 1e-6) == (ROUNDS, 5 * EARLY // ROUNDS)
+    assert rounds_for(1, 3.0) == (1, 1)
 
 
 def test_the_lp_has_a_turn_when_bounds_are_stuck_or_there_are_too_many() -> None:

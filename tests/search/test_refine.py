@@ -16,7 +16,7 @@ from netproof.bounds.neurons.transfer import repack
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
 from netproof.problem.problem import Problem
-from netproof.search.root_tightening import NeuronSearch
+from netproof.search.root_tightening import NeuronSearch, size_of
 from support.asking import bound_of, first_problem, knotted, root_of, sample
 from support.exact import milp_minimum
 from support.problems import inside, packed_values
@@ -29,8 +29,8 @@ def deep(seed: int) -> Problem:
     return first_problem(knotted(seed, (3, 6, 5, 4, 2)))
 
 
-def tightened(root: Root, rounds: int = 12, width: int = 3) -> Root:
-    search = NeuronSearch(BETA, Babsr(), rounds, width, 0, FOREVER, Clock())
+def tightened(root: Root, worth: int = 36) -> Root:
+    search = NeuronSearch(BETA, Babsr(), worth, size_of(root.net32), 0, FOREVER, Clock())
     better = BETA.tighter(root, search, FOREVER)
     assert better is not None
     return better
@@ -69,7 +69,7 @@ def test_with_rounds_enough_a_neuron_is_bounded_exactly() -> None:
         problem = deep(seed)
         question = knotted(seed, (3, 6, 5, 4, 2))
         root, _ = root_of(BETA, problem)
-        better = tightened(root, rounds=60, width=8)
+        better = tightened(root, worth=480)
         layer = better.graph32.layers[1]
         found = better.intervals.of[layer.pre]
         head = problem.graph.nodes[layer.pre]
@@ -86,7 +86,7 @@ def test_with_rounds_enough_a_neuron_is_bounded_exactly() -> None:
 
 def test_sub_domains_carried_over_hold_the_same_points() -> None:
     dropped = 0
-    for seed in range(8):
+    for seed in range(12):
         problem = deep(seed)
         root, bounds = root_of(BETA, problem)
         everything = torch.arange(root.count)

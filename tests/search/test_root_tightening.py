@@ -42,7 +42,7 @@ def test_a_bounder_without_tighter_roots_is_never_asked_for_one() -> None:
 
 def test_the_first_costs_what_slopes_of_their_own_cost_and_the_next_are_branched() -> None:
     root, _ = root_of(BETA, first_problem(knotted(0, (3, 6, 5, 4, 2))))
-    assert tightening_cost(BETA, root) == 2 * sum(layer.count for layer in root.layers[1:])
+    assert tightening_cost(BETA, root) == 2 * sum(layer.count for layer in root.layers[1:]) + 10 * len(root.valid)
     effort = Effort.on(CPU, Extras())
     bounds = []
     for _ in range(3):

@@ -27,6 +27,7 @@ class Schedule:
     rate: float = 0.25
     decay: float = 0.98
     gain: float | None = 1e-3  # of |bound| between two looks that is worth going on for; None: to the last step
+    planes: int = 0  # steps in which planes above the first layer are climbed too, where that is asked for
 
 
 class Climb(NamedTuple):

@@ -85,8 +85,13 @@ class Bounder(ABC):
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Bound the whole input set under a root that is there already, one domain per target, in their order."""
 
-    def tighter(self, root: Root, deepen: Deepen | None, deadline: Deadline) -> Root | None:
-        """Return a root with better bounds of the neurons, for more time; None where there is none to be had."""
+    def tighter(
+        self, root: Root, deepen: Deepen | None, deadline: Deadline, targets: Tensor | None = None
+    ) -> Root | None:
+        """Return a root with better bounds of the neurons, for more time; None where there is none to be had.
+
+        targets (n,): those that it is wanted for; None: all.
+        """
         return None
 
     def of_neurons(self) -> NeuronBounder | None:
@@ -110,6 +115,8 @@ def root_domains(root: Root) -> Domains:
     """Return one unsplit domain per target, nothing known of it yet."""
     target = torch.arange(root.rows.coef.shape[0], device=root.device)
     lower, upper = root.bounds_of(target)
-    slopes = initial_slopes(root.layers, lower, upper, parallel=root.parallel)
+    slopes = root.planed
+    if slopes is None:
+        slopes = initial_slopes(root.layers, lower, upper, parallel=root.parallel)
     domains = Domains.unsplit(target, lower, upper, root.points, slopes, root.valid)
     return domains if root.own is None else replace(domains, inside=root.own.of(target))

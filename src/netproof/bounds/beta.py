@@ -18,6 +18,7 @@ from netproof.bounds.confirm import confirm, confirm_past, mark_empty
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.neurons.each import Deepen
+from netproof.bounds.neurons.planed import planed
 from netproof.bounds.neurons.rebound import rebound
 from netproof.bounds.neurons.refine import in_time
 from netproof.bounds.neurons.root import Root, build_root, forward_root
@@ -39,6 +40,7 @@ class Beta(Bounder):
     rate: float = 0.25
     child_rate: float = 0.1
     rebound: int = 32  # neurons per layer bounded again after many splits
+    planes: int = 20  # steps in which planes above the first layer are climbed at tighter roots; 0: there are none
 
     def root(
         self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
@@ -79,12 +81,22 @@ class Beta(Bounder):
         climb = Climb(Schedule(self.root_steps, self.rate), with_margin(threshold), deadline)
         return self._bound(root, root_domains(root), climb, clock)
 
-    def tighter(self, root: Root, deepen: Deepen | None, deadline: Deadline) -> Root | None:
-        if self.neuron_steps == 0 or len(root.graph32.layers) < 2:
+    def tighter(
+        self, root: Root, deepen: Deepen | None, deadline: Deadline, targets: Tensor | None = None
+    ) -> Root | None:
+        if self.neuron_steps and len(root.graph32.layers) > 1:
+            schedule = Schedule(self.neuron_steps, self.rate, planes=self.planes)
+            new = build_root(root.problem, root.device, schedule, deadline, root.confirmed, deepen)
+            return None if new is None else self._planed(new, targets, deadline) or new
+        return self._planed(root, targets, deadline) if root.planes is None else None
+
+    def _planed(self, root: Root, targets: Tensor | None, deadline: Deadline) -> Root | None:
+        """Return a root with planes of some targets, which are left open without; None where there are none."""
+        if self.planes == 0 or root.reads is None or deadline.expired:
             return None
-        return build_root(
-            root.problem, root.device, Schedule(self.neuron_steps, self.rate), deadline, root.confirmed, deepen
-        )
+        whole = self.whole(root, torch.zeros(len(root.valid), device=root.device), deadline, Clock())
+        wanted = torch.arange(len(root.valid), device=root.device) if targets is None else targets
+        return planed(root, whole.domains.select(wanted), Schedule(self.planes, self.rate), deadline)
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         return mark_empty(self.bound_part(root, domains, threshold, deadline, clock))
@@ -99,8 +111,8 @@ class Beta(Bounder):
         return self
 
     def tightening_cost(self, root: Root) -> int:
-        """Return what slopes of their own for all neurons cost, in sub-domains of the search."""
-        return root.later * self.neuron_steps // max(1, self.steps)
+        """Return what slopes of their own for all neurons cost, and planes of all targets, in sub-domains."""
+        return (root.later * self.neuron_steps + len(root.valid) * self.planes) // max(1, self.steps)
 
     def bound_part(self, part: Scope, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Bound sub-domains of any scope, as `bound` does those of a root."""

@@ -17,6 +17,7 @@ from netproof.bounds.domains import Domains, Known
 from netproof.bounds.linear.region import BoxRegion
 from netproof.bounds.net import Bounding, Net, Pulled
 from netproof.bounds.packed import Lagrangian, Packed, some
+from netproof.bounds.planes.planes import Above
 from netproof.bounds.scope import Scope
 from netproof.core.deadline import Deadline
 from netproof.numerics import lowered
@@ -64,6 +65,7 @@ class Dual:
     valid: Tensor  # (domain, row) bool: the others are padding
     packed: Packed
     region: BoxRegion | None = None  # the boxes that sub-domains lie in; None: the whole input set
+    above: Above | None = None  # planes of the first layer's neurons; None: there are none
 
     @classmethod
     def of(cls, scope: Scope, domains: Domains, *, proof: bool) -> Dual:
@@ -77,7 +79,8 @@ class Dual:
         packed, region = Packed.of(net.layers, known, proof=net.proof), net.over(known.inside)
         shared = net.rows.shape[0] == 1 < net.rows.shape[1]  # many rows for each sub-domain would take much memory
         rows = net.rows if shared else net.rows[target]
-        return cls(net, rows, net.error[target], valid[target], packed, region)
+        above = None if net.planes is None else net.planes.of(target)
+        return cls(net, rows, net.error[target], valid[target], packed, region, above)
 
     @classmethod
     def of_forms(cls, net: Net, forms: Tensor, error: Tensor, known: Known) -> Dual:
@@ -101,7 +104,8 @@ class Dual:
     def select(self, index: Tensor) -> Dual:
         """Return the function of some sub-domains."""
         forms, error, valid = some(self.forms, index), self.error[index], self.valid[index]
-        return Dual(self.net, forms, error, valid, self.packed.select(index), self.boxes(index))
+        above = None if self.above is None else self.above.select(index)
+        return Dual(self.net, forms, error, valid, self.packed.select(index), self.boxes(index), above)
 
     def boxes(self, index: Tensor) -> BoxRegion | None:
         """Return the boxes that the sub-domains at `index` lie in; None: all of the input set."""
@@ -134,12 +138,14 @@ class Dual:
         """Return D (n,) of the sub-domains at `origin` (n,) at their points, with other lines (n, U) of the neurons."""
         seed = self.mix(theta.weights)[origin]
         beta = None if theta.multipliers is None else theta.multipliers[origin]
-        relaxed = self.packed.splits(origin).lagrangian(lines, beta, self.boxes(origin))
+        lift = None if self.above is None else self.above.select(origin).lift(theta.slopes[origin], lines)
+        relaxed = self.packed.splits(origin).lagrangian(lines, beta, self.boxes(origin), lift)
         return self.net.backward(seed, relaxed).value
 
     def _pull(self, slopes: Tensor, beta: Tensor | None, weights: Tensor) -> Pulled:
-        relaxed = self.packed.lagrangian(self.packed.at(slopes), beta, self.region)
-        return self.net.backward(self.mix(weights), relaxed)
+        lines = self.packed.at(slopes)
+        lift = None if self.above is None else self.above.lift(slopes, lines)
+        return self.net.backward(self.mix(weights), self.packed.lagrangian(lines, beta, self.region, lift))
 
     def less(self, value: Tensor, weights: Tensor) -> Tensor:
         """Return a proof's value (domain,) less what the rows may be off by, and the rounding of their mix."""
@@ -172,9 +178,11 @@ class Dual:
 
     def gradient(self, moving: Sequence[Tensor], seen: Evaluated) -> list[Tensor]:
         """Return the gradient, from one pass forward at the minimiser."""
-        h, values = self.both_ways.forward(seen.pulled)
+        there = self.both_ways.forward(seen.pulled)
+        h, values, _ = there
         slope = torch.empty_like(moving[0])
         self.packed.gradient(moving[0][:, 0], seen.pulled.after, h, slope[:, 0])
+        seen.pulled.add_gain_(there, slope[:, 0])
         if slope.shape[1] > 1:
             self.packed.multiplier_gradient(moving[0][:, 1], h, slope[:, 1])
         if not self.free:
@@ -223,7 +231,7 @@ class _Carry(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         if ctx.deadline is not None:
             ctx.deadline.check()
-        h, values = ctx.net.forward(ctx.pulled)
+        h, values, _ = ctx.net.forward(ctx.pulled)
         after, grad = ctx.pulled.after, grad[:, None]
         rises, falls = after.clamp(min=0) * grad, after.clamp(max=0) * grad
         drop = None if ctx.pulled.lines.lower_intercept is None else rises

@@ -23,6 +23,7 @@ from torch import Tensor
 from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.region import BoxRegion, Region
 from netproof.bounds.packed import Lagrangian, some
+from netproof.bounds.planes.planes import Lift, Planes
 from netproof.relax import Line, Lines
 
 
@@ -36,13 +37,15 @@ class Pulled(NamedTuple):
     region: Region | BoxRegion  # over which it is bounded
     lines: Lines | None = None  # that it was carried back by; None where it was not by lines
     charge: Tensor | None = None  # (domain,): what a proof in float32 has taken off for rounding; None: another net
+    lift: Lift | None = None  # what went to planes of the first layer's neurons; None: nothing
 
     def select(self, index: Tensor) -> Pulled:
         """Return those of some sub-domains."""
         lines = self.lines and Lines(*(None if t is None else some(t, index) for t in self.lines))  # type: ignore[arg-type]
         value, after, before, at_input = (t[index] for t in (self.value, self.after, self.before, self.at_input))
         charge = None if self.charge is None else self.charge[index]
-        return Pulled(value, after, before, at_input, self.region.select(index), lines, charge)
+        lift = None if self.lift is None else self.lift.select(index)
+        return Pulled(value, after, before, at_input, self.region.select(index), lines, charge, lift)
 
     @property
     def line(self) -> Line:
@@ -52,6 +55,29 @@ class Pulled(NamedTuple):
         below = 0.0 if lines.lower_intercept is None else lines.lower_intercept
         slope = torch.where(falls, lines.upper_slope, lines.lower_slope)
         return Line(slope, torch.where(falls, lines.upper_intercept, below))
+
+    def add_gain_(self, there: Forwarded, gain: Tensor) -> None:
+        """Add what larger shares of planes gain, at the minimiser, to what parameters gain (domain, U), in place."""
+        if self.lift is not None and there.above is not None and self.lines is not None:
+            of = self.lift.reads.of
+            chord = torch.addcmul(of(self.lines.upper_intercept), of(self.lines.upper_slope), of(there.h))
+            self.lift.gain_(self.after, chord, there.above, gain)
+
+
+class Forwarded(NamedTuple):
+    """The relaxed network where a bound is attained."""
+
+    h: Tensor  # (domain, U)
+    values: Tensor  # (domain, columns)
+    above: Tensor | None = None  # (domain, J): the planes of the first layer's neurons; None: there are none
+
+    def z(self, pulled: Pulled) -> Tensor:
+        """Return the neurons' outputs (domain, U) in the bound that was carried back."""
+        line = pulled.line
+        found = torch.addcmul(line.intercept, line.slope, self.h)
+        if pulled.lift is not None and self.above is not None:
+            pulled.lift.raise_(pulled.after, found, self.above)
+        return found
 
 
 class Bounding(ABC):
@@ -65,6 +91,7 @@ class Bounding(ABC):
     origin: Tensor | None = None  # (*input): the point that the region is counted from; None: 0
     rows: Tensor  # (target, row, columns): the forms that are to be bounded
     error: Tensor  # (target, row): what each may be off by
+    planes: Planes | None = None  # of each target, above the neurons of the first layer; None: there are none
 
     @property
     def count(self) -> int:
@@ -107,8 +134,8 @@ class Net(Bounding):
     """A network in one precision: to search with, or to prove with."""
 
     @abstractmethod
-    def forward(self, pulled: Pulled) -> tuple[Tensor, Tensor]:
-        """Return h (domain, U) and the columns' values (domain, columns) of the relaxed network at the minimiser."""
+    def forward(self, pulled: Pulled) -> Forwarded:
+        """Evaluate the relaxed network at the minimiser."""
 
     @abstractmethod
     def upto(self, depth: int) -> Self:

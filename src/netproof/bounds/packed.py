@@ -12,6 +12,7 @@ from torch import Tensor
 from netproof.bounds.domains import Known
 from netproof.bounds.linear.layers import Layer, alike
 from netproof.bounds.linear.region import BoxRegion
+from netproof.bounds.planes.planes import Lift
 from netproof.core.forms import Interval
 from netproof.relax import Family, Fan, Lines
 
@@ -23,6 +24,7 @@ class Lagrangian(NamedTuple):
     signed: Tensor | None = None  # (domain, U): sβ, the multiplier of each split s·(h − q) >= 0 with its sign; None: 0
     offset: Tensor | None = None  # (domain, U): sβq; None: 0
     region: BoxRegion | None = None  # the boxes of the input, as `Net.over` gives them; None: the whole input set
+    lift: Lift | None = None  # what goes to planes of the first layer's neurons; None: nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +75,17 @@ class Packed:
             h = h - torch.where(signed > 0, low, torch.where(signed < 0, high, between))
         torch.mul(h, self.sign, out=out).neg_()
 
-    def lagrangian(self, lines: Lines, multipliers: Tensor | None, region: BoxRegion | None) -> Lagrangian:
-        """Return what bounds the sub-domains by lines and multipliers (domain, U), over boxes of the input."""
+    def lagrangian(
+        self, lines: Lines, multipliers: Tensor | None, region: BoxRegion | None, lift: Lift | None = None
+    ) -> Lagrangian:
+        """Return what bounds the sub-domains by lines, planes and multipliers (domain, U), over boxes of the input."""
         if multipliers is None:
-            return Lagrangian(lines, None, None, region)
+            return Lagrangian(lines, None, None, region, lift)
         signed = self.sign * multipliers
         if self.band is None:
-            return Lagrangian(lines, signed, None, region)
+            return Lagrangian(lines, signed, None, region, lift)
         offset = signed.clamp(min=0) * self.band.low + signed.clamp(max=0) * self.band.high
-        return Lagrangian(lines, signed, offset, region)
+        return Lagrangian(lines, signed, offset, region, lift)
 
     def project_(self, multipliers: Tensor) -> Tensor:
         """Make the multipliers (domain, U) sound, in place: not negative, but where they are free."""

@@ -17,6 +17,7 @@ class Source(IntEnum):
     SLOPES = 1  # the root's own of this neuron and side
     BRANCHES = 2  # branch and bound on the neuron
     FORWARD = 4  # affine forms of the nodes before, carried forward
+    PLANES = 5  # slopes and planes above the first layer, of this neuron and side; they are not kept
     EARLIER = 3  # the root before this one, or those that it joins, which say what
 
 

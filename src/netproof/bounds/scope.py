@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from netproof.bounds.condensed.single import single_first
+from netproof.bounds.condensed.single import Single, single_first
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.linear.layers import Layer, split_points
 from netproof.bounds.net import Bounding, Net
+from netproof.bounds.planes.rows import RowPlanes
 
 
 class Scope(Protocol):
@@ -52,7 +53,7 @@ class LayerScope:
     net32: Net
     net64: Net
     settled: Tensor  # (target,) float64: the bound past which no better one is wanted
-    single: Bounding | None = None
+    single: Single | None = None
 
     @property
     def count(self) -> int:
@@ -75,6 +76,11 @@ class LayerScope:
             settled,
             None if single is None else single.with_rows(forms[:, None], errors[:, None]),
         )
+
+    def with_planes(self, planes: RowPlanes) -> LayerScope:
+        """Return the same with planes of each neuron."""
+        nets = planes.on(self.net32), planes.on(self.net64), planes.on_single(self.single)
+        return replace(self, net32=nets[0], net64=nets[1], single=nets[2])
 
 
 def split_on(scope: Scope, domains: Domains, neurons: Tensor) -> Domains:

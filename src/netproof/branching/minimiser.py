@@ -32,8 +32,8 @@ def at_minimiser(scope: Scope, domains: Domains) -> AtMinimiser:
     """
     dual = Dual.of(scope, domains, proof=False)
     value, pulled, _ = dual.at(DualPoint.of(domains))
-    h, _ = dual.both_ways.forward(pulled)
-    return AtMinimiser(value, pulled.after, h, torch.addcmul(pulled.line.intercept, pulled.line.slope, h))
+    there = dual.both_ways.forward(pulled)
+    return AtMinimiser(value, pulled.after, there.h, there.z(pulled))
 
 
 def changes(scope: Scope, domains: Domains, at: AtMinimiser) -> tuple[Tensor, Tensor]:

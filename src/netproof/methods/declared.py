@@ -49,6 +49,7 @@ REBOUNDING = (
     Field("rebound_gain", float, 0.2, "share of the way to proof that rebounding must gain in a trial", 0.0, 1.0),
 )
 TIGHTER_ROOTS = Field("tighter_roots", int, None, "times that the root is tightened, 0: never (none: while it pays)", 0)
+PLANES = Field("planes", int, 20, "steps of planes above the first layer, at tighter roots, 0: none", 0, MAX_STEPS)
 PROBES = Field("probes", int, 6, "neurons tried per sub-domain before it is split, 0: none", 0, CANDIDATES)
 LP_TURNS = Field("lp_turns", bool, True, "turns of the LP where bounds are stuck (without η: on small networks only)")
 ENVELOPE = Field("envelope", bool, True, "search ReLUs alone first, where most is lost there and the rest costs much")
@@ -66,6 +67,7 @@ PROOF = (
     rebound(32, "many splits"),
     *REBOUNDING,
     TIGHTER_ROOTS,
+    PLANES,
     PROBES,
     *rates(),
     LEAF_LP,

@@ -40,6 +40,7 @@ WORTH = PATIENCE * GAIN  # of its bound that a root must gain for another to fol
 GROWTH = 2  # a neuron lies behind half of the layers on average: two of its sub-domains cost as much as one of ours
 EAGER = 4  # a size: where a root alone is ahead of the search, the next comes after a quarter of the search
 ROUNDS = 16  # a size: more than fit into so many rounds make each round wider
+EARLY = 16  # a size: times as many rounds for an early layer, whose bounds all later ones rest on
 NEURON_PROBES = 2  # a size: candidates of a neuron's sub-domain, of which there are two for every neuron
 
 ELSEWHERE = 0.5  # of what a root's bound loses that may be lost elsewhere than at hinges: these are the larger part
@@ -108,16 +109,14 @@ class Tightening:
         self.price = self._next(cost) if self.rung == 0 else GROWTH * self._weight * bounded
         self.rung += 1
 
-    def branching(self, neurons: int) -> tuple[int, int] | None:
-        """Return for how many rounds the price lasts, and the sub-domains split per neuron and round.
+    def branching(self, neurons: int) -> int | None:
+        """Return for how many rounds of one sub-domain per neuron the price lasts.
 
         None for the first tighter root, which branches on no neuron.
         """
         if self.rung < 2:
             return None
-        a_round = 4 * neurons  # two sides, two children
-        rounds = max(1, self.price // max(1, a_round))
-        return min(rounds, ROUNDS), max(1, rounds // ROUNDS)
+        return max(1, self.price // max(1, 4 * neurons))  # two sides, two children
 
     def judge(self, before: float, after: float, searched: float) -> None:
         """Take note of the root's least bound before and after, and of what the search under it had got to.
@@ -178,6 +177,16 @@ class LpTurn:
 def lps_a_turn(neurons: int) -> int:
     """Return how many sub-domains a worker takes in one turn of the LP, on a network of so many neurons."""
     return max(1, min(MOST_A_TURN, NEURONS_A_TURN // max(1, neurons)))
+
+
+def rounds_for(worth: int, share: float) -> tuple[int, int]:
+    """Return rounds on the neurons of one layer, and the sub-domains split per neuron and round.
+
+    worth: rounds of one sub-domain per neuron, at the cost of the whole network. share: of that cost, what one of the
+    layer's sub-domains takes. Every layer gets as much work, so early ones get more rounds, up to EARLY times as many.
+    """
+    rounds = max(1, int(worth * min(EARLY, 1.0 / max(share, 1e-9))))
+    return min(rounds, ROUNDS), max(1, rounds // ROUNDS)
 
 
 def neurons_at_once(fill: int, available: int) -> int:

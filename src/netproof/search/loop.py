@@ -147,13 +147,13 @@ class Search(Rounds[Domains]):
         """Make a tighter root and bound what is open again under it: sub-domain by sub-domain, or from the start."""
         began, confirmed = time.monotonic(), self._clock.confirm
         self._tell("root")
-        bounder, account = self._method.bounder, self._effort.tightening
+        method, account, targets = self._method, self._effort.tightening, self._open_targets(frontier)
         account.pay(cost, self._effort.bounded)
-        given = bounder, self._method.brancher, root, self._effort, self._deadline, self._clock
+        given = method.bounder, method.brancher, root, self._effort, self._deadline, self._clock, targets
         moves = None
         try:
             new = with_less(lambda: tighter_root(*given), self._device)
-            moves = None if new is None else self._prepared(root, new, frontier)
+            moves = None if new is None else self._prepared(root, new, frontier, targets)
         except DeviceError:  # nothing has changed yet: the search goes on under the root that it has
             pass
         if moves is not None:
@@ -161,13 +161,18 @@ class Search(Rounds[Domains]):
         account.over = account.over or moves is None
         self._stats.seconds["root"] += time.monotonic() - began - (self._clock.confirm - confirmed)
 
-    def _prepared(self, root: Root, new: Root, frontier: Frontier[Domains]) -> _Moves:
-        """Return what a new root says of the whole set, and what is open as it is under it; changes nothing."""
+    def _prepared(self, root: Root, new: Root, frontier: Frontier[Domains], targets: Tensor) -> _Moves:
+        """Return what a new root says of the whole set, and what is open as it is under it; changes nothing.
+
+        targets (n,): those that are open.
+        """
         bounder, given = self._method.bounder, (self._deadline, self._clock)
         whole = with_less(lambda: bounder.whole(new, self._thresholds(), *given), self._device)
-        # A search of some sub-domains must not go beyond them: it carries over all that it has.
-        few = self._start is not None or (len(frontier) <= self._method.batch and not frontier.waiting)
-        if not few:
+        # A search of some sub-domains must not go beyond them: it carries over all that it has. Where the root alone is
+        # ahead of all that was split under the old one, those splits are of no use: other neurons matter now.
+        few = len(frontier) <= self._method.batch and not frontier.waiting
+        ahead = float(whole.domains.bound[targets].min()) > frontier.lower_bound
+        if self._start is None and (ahead or not few):
             return _Moves(new, whole, None)
         carried = with_less(lambda: [repack(part, root, new) for part in frontier.everything()], self._device)
         return _Moves(new, whole, carried)

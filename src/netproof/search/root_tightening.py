@@ -14,13 +14,14 @@ from torch import Tensor
 
 from netproof.bounds.base import Bounder, Clock, NeuronBounder
 from netproof.bounds.domains import Domains
+from netproof.bounds.net import Net
 from netproof.bounds.neurons.each import Deepen
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.scope import LayerScope, split_on
 from netproof.branching.brancher import Brancher
 from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
-from netproof.search.effort import GAIN, PATIENCE, Effort
+from netproof.search.effort import GAIN, PATIENCE, Effort, rounds_for
 
 
 def tightening_cost(bounder: Bounder, root: Root) -> int | None:
@@ -30,10 +31,19 @@ def tightening_cost(bounder: Bounder, root: Root) -> int | None:
 
 
 def tighter_root(
-    bounder: Bounder, brancher: Brancher, root: Root, effort: Effort, deadline: Deadline, clock: Clock
+    bounder: Bounder,
+    brancher: Brancher,
+    root: Root,
+    effort: Effort,
+    deadline: Deadline,
+    clock: Clock,
+    targets: Tensor | None = None,
 ) -> Root | None:
-    """Return the next root, for the price that was paid; None where there is none that is better."""
-    return bounder.tighter(root, _deepen(bounder, brancher, root, effort, deadline, clock), deadline)
+    """Return the next root, for the price that was paid; None where there is none that is better.
+
+    targets (n,): those that are open; None: all.
+    """
+    return bounder.tighter(root, _deepen(bounder, brancher, root, effort, deadline, clock), deadline, targets)
 
 
 def _deepen(
@@ -43,7 +53,13 @@ def _deepen(
     neurons, paid = bounder.of_neurons(), effort.tightening.branching(root.later)
     if paid is None or neurons is None:
         return None
-    return NeuronSearch(neurons, brancher, *paid, effort.probes_due(of_neurons=True), deadline, clock)
+    probes = effort.probes_due(of_neurons=True)
+    return NeuronSearch(neurons, brancher, paid, size_of(root.net32), probes, deadline, clock)
+
+
+def size_of(net: Net) -> int:
+    """Return the numbers that one pass of a network multiplies, roughly."""
+    return max(1, net.count * net.rows.shape[-1]) + (0 if net.planes is None else net.planes.work)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +68,8 @@ class NeuronSearch:
 
     bounder: NeuronBounder
     brancher: Brancher
-    rounds: int
-    width: int  # sub-domains of a neuron that are split per round
+    worth: int  # rounds of one sub-domain per neuron, at the cost of the whole network
+    whole: int  # the size of that
     probes: int  # neurons tried in each before it is
     deadline: Deadline
     clock: Clock
@@ -64,11 +80,12 @@ class NeuronSearch:
         least = domains.bound.clone()
         stale = torch.zeros(count, device=part.device)
         leaves = self._bound(part, domains)
-        for _ in range(self.rounds):
+        rounds, width = rounds_for(self.worth, size_of(part.net32) / self.whole)
+        for _ in range(rounds):
             if self.deadline.expired:
                 break
             open_ = (least <= part.settled) & (stale < PATIENCE)
-            picked = _worst(leaves, open_ & self._splittable(leaves, count), part.settled, self.width)
+            picked = _worst(leaves, open_ & self._splittable(leaves, count), part.settled, width)
             if len(picked) == 0:
                 break
             chosen = self.brancher.reorder(part, leaves.select(picked), self.probes)

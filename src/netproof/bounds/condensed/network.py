@@ -26,12 +26,13 @@ from netproof.bounds.linear.backward import Backward
 from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.memory import climbs_that_fit
 from netproof.bounds.linear.region import Region
-from netproof.bounds.net import Net, Pulled
+from netproof.bounds.net import Forwarded, Net, Pulled
 from netproof.bounds.packed import Lagrangian
+from netproof.bounds.planes.planes import Lift, Planes
 from netproof.core.forms import LinearForm
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
-from netproof.numerics import enlarged, enlarged_rounding, rounding
+from netproof.numerics import enlarged, enlarged_rounding, few_roundings, rounding, vanishing
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +127,7 @@ class Condensed(Net):
     direct: int  # so many of the first neurons read y itself, the first so many entries of it
     charges: Charges | None  # None: a search copy
     origin: Tensor | None = None
+    planes: Planes | None = None
 
     @property
     def proof(self) -> bool:
@@ -178,6 +180,7 @@ class Condensed(Net):
             error=self.error[:0],
             direct=min(self.direct, count),
             charges=None if self.charges is None else self.charges.upto(count, self.base + count),
+            planes=None,  # they are the rows'
         )
 
     def neurons(self, depth: int, which: Tensor) -> tuple[Tensor, Tensor]:
@@ -188,7 +191,11 @@ class Condensed(Net):
 
     def with_rows(self, rows: Tensor, error: Tensor) -> Condensed:
         """Return the same with other forms to bound."""
-        return replace(self, rows=rows, error=error)
+        return replace(self, rows=rows, error=error, planes=None)
+
+    def with_planes(self, planes: Planes) -> Condensed:
+        """Return the same with planes of each target."""
+        return replace(self, planes=planes)
 
     def mixing(self, count: int) -> tuple[Tensor, Tensor]:
         """Return the weight of |form| in the rounding of a mix of forms, and what underflow may cost."""
@@ -197,7 +204,7 @@ class Condensed(Net):
 
     def backward(self, seed: Tensor, relaxed: Lagrangian) -> Pulled:
         """Bound each form of seed (domain, 1 + Y + U) from below, one matrix product per layer."""
-        lines, signed, offset, region = relaxed
+        lines, signed, offset, region, lift = relaxed
         count, base, first = self.count, self.base, self.direct
         after, before = seed[:, base:].clone(), seed.new_empty(len(seed), count)
         # Taking many small views costs as much as the arithmetic on a GPU, so they are taken all at once.
@@ -212,22 +219,30 @@ class Condensed(Net):
             torch.mul(a[k], torch.where(a[k] < 0, upper[k], lower[k]), out=p[k])
             if split is not None:
                 p[k].sub_(split[k])
+        falls, carried = after.clamp(max=0), None if lift is None else lift.carried(after)
+        if lift is not None and carried is not None:
+            lift.reads.add_(before, -carried * lift.reads.of(lines.upper_slope))
+            lift.reads.add_(falls, -carried)
+        lost = (falls * lines.upper_intercept).sum(1)
+        if lift is not None and carried is not None:
+            lost = lost + (carried * lift.above.height).sum(1)
         at_base = seed[:, :base]
         if first < count:
             at_base = torch.addmm(at_base, before[:, first:], self.onto_base)
         if first:
             at_base = at_base.clone() if first == count else at_base
             at_base[:, 1 : 1 + first].add_(before[:, :first])
-        lost = (after.clamp(max=0) * lines.upper_intercept).sum(1)
         if lines.lower_intercept is not None:
             lost = lost + (after.clamp(min=0) * lines.lower_intercept).sum(1)
         if self.charges is not None:
             return self.proved(seed, at_base, lost, after, before, relaxed)
         at_input, over = self.trunk.pull(at_base[:, 1:]), region or self.region
+        if lift is not None and carried is not None:
+            at_input = at_input + lift.above.over_input(carried).view_as(at_input)
         value = at_base[:, 0] + at_base[:, 1:] @ self.trunk.centre + lost + over.least_of(at_input)
         if offset is not None:
             value = value + offset.sum(1)
-        return Pulled(value, after, before, at_input, over, lines)
+        return Pulled(value, after, before, at_input, over, lines, lift=lift)
 
     def proved(
         self,
@@ -242,43 +257,60 @@ class Condensed(Net):
 
         relaxed: what gave these numbers; None: no lines, and nothing is split.
         """
-        lines, _, offset, region = relaxed or (None, None, None, None)
+        lines, _, offset, region, lift = relaxed or (None, None, None, None, None)
         charges = self.charges
         assert charges is not None
         form = self.trunk_bound(at_base[:, 1:])
+        more = lost.new_zeros(())
+        if lift is not None:
+            form, more = self._lifted(form, lift, after, before)
         over = region or self.region
         least = over.least(form)
         charge = before.abs() @ charges.before + after.abs() @ charges.after + seed.abs() @ charges.seed
-        charge = charge + charges.lost
+        charge = charge + charges.lost + more
         if offset is not None:  # one rounding of each product, and those of their sum
             lost = lost + offset.sum(1)
             charge = charge + rounding(offset.abs().sum(1), self.count + 16)
         size = at_base[:, 0].abs() + lost.abs() + least.abs() + charge
         value = at_base[:, 0] + lost + least - enlarged(charge) - rounding(size, 8)
-        return Pulled(value, after, before, form.coef, over, lines)
+        return Pulled(value, after, before, form.coef, over, lines, lift=lift)
+
+    def _lifted(self, form: LinearForm, lift: Lift, after: Tensor, before: Tensor) -> tuple[LinearForm, Tensor]:
+        """Return a form over the input with what planes carry, and what rounding may cost by that (domain,)."""
+        assert self.charges is not None
+        own, carried = form.coef.flatten(1), lift.carried(after)
+        reach = self.region.centre.abs().flatten() + self.region.radius.flatten()
+        cost = lift.charged(after, before, carried, self.charges.read)
+        cost = cost + few_roundings(own.abs() @ reach, 4) + vanishing(reach.sum())
+        coef = (own + lift.above.over_input(carried)).view_as(form.coef)
+        return LinearForm(coef, form.const), cost
 
     def trunk_bound(self, coef: Tensor) -> LinearForm:
         """Return <coef, y> for coef (n, Y) as a form over the input, never above it: (n, *input), (n,). In proofs."""
         assert self.charges is not None
         return self.charges.trunk.form(self.trunk.node, self.trunk.spread(coef), {})
 
-    def forward(self, pulled: Pulled) -> tuple[Tensor, Tensor]:
-        """Return h (domain, U) and v = (1, y, z) (domain, 1 + Y + U) of the relaxed network at the minimiser."""
+    def forward(self, pulled: Pulled) -> Forwarded:
+        """Evaluate the relaxed network at the minimiser; its columns are v = (1, y, z)."""
         assert self.charges is None  # the trunk counts from the centre, as a search copy's region does
         base, count = self.base, self.count
         values = pulled.value.new_empty(len(pulled.value), base + count)
         values[:, 0] = 1.0
-        values[:, 1:base] = self.trunk.push(pulled.region.minimiser(pulled.at_input))
+        point, lift = pulled.region.minimiser(pulled.at_input), pulled.lift
+        values[:, 1:base] = self.trunk.push(point)
+        above = None if lift is None else lift.above.at(point.flatten(1))
         h = torch.empty_like(pulled.after)
-        slope, lift = pulled.line
+        slope, intercept = pulled.line
         read, z = h.split(self.sizes, 1), values[:, base:].split(self.sizes, 1)
-        slope_of, lift_of = slope.split(self.sizes, 1), lift.split(self.sizes, 1)
+        slope_of, lift_of = slope.split(self.sizes, 1), intercept.split(self.sizes, 1)
         for k, layer in enumerate(self.layers):
             if layer.packed.stop <= self.direct:
                 read[k].copy_(values[:, 1 : 1 + self.direct])
             else:
                 torch.mm(values[:, : base + layer.start], self.from_before[k], out=read[k])
             torch.addcmul(lift_of[k], slope_of[k], read[k], out=z[k])
+            if k == 0 and lift is not None and above is not None:
+                lift.raise_(pulled.after, z[k], above)
             if layer.arity > 1:
                 z[k].copy_(layer.in_first_slots(z[k].unflatten(1, (layer.arity, len(layer.outputs))).sum(1)))
-        return h, values
+        return Forwarded(h, values, above)

@@ -28,6 +28,7 @@ from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.region import BoxRegion, Region
 from netproof.bounds.net import Bounding, Net, Pulled
 from netproof.bounds.packed import Lagrangian
+from netproof.bounds.planes.planes import Planes
 from netproof.numerics import (
     SINGLE_LIMIT,
     SINGLE_LOST,
@@ -62,6 +63,7 @@ class SingleCharges:
     trunk: Tensor  # (Y,) of the coefficient of y
     input: Tensor  # (*input) float64, of the coefficient of x
     columns: Tensor  # (1 + Y + U,) float64: the largest |value| of each column
+    read: Tensor  # (U,) float64: the largest |h|
     lost: Tensor  # () float64: what underflow may cost
 
 
@@ -80,6 +82,7 @@ class Single(Bounding):
     direct: int
     charges: SingleCharges
     origin: Tensor  # (*input) float64
+    planes: Planes | None = None  # slopes float32, heights and charges float64
 
     @property
     def proof(self) -> bool:
@@ -107,7 +110,11 @@ class Single(Bounding):
         """Return the same with other forms, given over the columns of the condensed network, as are their errors."""
         counted = torch.cat([(rows @ self.middle)[..., None], rows[..., 1:]], -1)
         off = enlarged_rounding(rows.abs() @ self.middle.abs(), rows.shape[-1] + 8)
-        return replace(self, rows=counted, error=enlarged(error + off))
+        return replace(self, rows=counted, error=enlarged(error + off), planes=None)
+
+    def with_planes(self, planes: Planes) -> Single | None:
+        """Return the same with planes of each target, counted from the centre; None where slopes are too large."""
+        return replace(self, planes=planes) if _is_within(planes.slope) else None
 
     def mixing(self, count: int) -> tuple[Tensor, Tensor]:
         """Return the weight of |form| in the rounding of a mix of forms, and what underflow may cost."""
@@ -115,21 +122,30 @@ class Single(Bounding):
 
     def backward(self, seed: Tensor, relaxed: Lagrangian) -> Pulled:
         """Bound each form of seed (domain, 1 + Y + U) from below, every rounding taken off; NaN beyond the limit."""
-        lines, signed, offset, region = relaxed
+        (lines, signed, offset, region, _), y = relaxed, self.trunk.count
+        lift = None if relaxed.lift is None else relaxed.lift.narrow()
         upper, lower = lines.upper_slope.to(SINGLE), lines.lower_slope.to(SINGLE)
         less = None if signed is None else signed.to(SINGLE)
         start = seed[:, 1:].to(SINGLE)
         after, before = self._pass(start, upper, lower, less)
+        carried = None if lift is None else lift.carried(after)
+        if lift is not None and carried is not None:
+            lift.reads.add_(before, -carried * lift.reads.of(upper))
         at_y = self._at_y(start, before)
-        at_input = self.trunk.pull(at_y)
-        over = region or self._about_centre
-        least = over.least_of(at_input.double())
-        lift = torch.where(
-            after < 0, lines.upper_intercept, 0.0 if lines.lower_intercept is None else lines.lower_intercept
-        )
-        taken = after.double() * (lift - self.middle[1 + self.trunk.count :])
-        parts = [seed[:, 0], before.double() @ self.constant, taken.sum(1), least]
+        at_input, over = self.trunk.pull(at_y), region or self._about_centre
         charge = self._charge(start, after, before, at_y, less)
+        below = 0.0 if lines.lower_intercept is None else lines.lower_intercept
+        taken = after.double() * (torch.where(after < 0, lines.upper_intercept, below) - self.middle[1 + y :])
+        parts = [seed[:, 0], before.double() @ self.constant]
+        if lift is not None and carried is not None:
+            charge = charge + lift.charged(after, before, carried, self.charges.read)
+            charge = charge + few_roundings(
+                at_input.double().abs().flatten(1) @ self.region.radius.flatten(), 4, SINGLE
+            )
+            at_input = at_input + lift.above.over_input(carried).view_as(at_input)
+            lift.reads.add_(taken, -carried.double() * lift.reads.of(lines.upper_intercept))
+            parts.append((carried.double() * lift.above.height).sum(1))
+        parts += [taken.sum(1), over.least_of(at_input.double())]
         charge = charge + at_input.double().abs().flatten(1) @ self.charges.input.flatten()
         charge = charge + rounding(taken.abs().sum(1), self.count + 8)
         if offset is not None:
@@ -143,7 +159,7 @@ class Single(Bounding):
         value = torch.where(most <= SINGLE_LIMIT, value - charge, torch.nan)
         # Counted from 0 again, since whoever asks where a bound is attained means the input itself.
         where = self.region if region is None else BoxRegion(region.centre + self.origin.flatten(), region.radius)
-        return Pulled(value, after, before, at_input, where, lines, charge)
+        return Pulled(value, after, before, at_input, where, lines, charge, lift)
 
     def _pass(self, start: Tensor, upper: Tensor, lower: Tensor, less: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the coefficients of z and of h, (domain, U) float32 each."""
@@ -260,4 +276,5 @@ def _charges(net: Condensed, matrix: Tensor, start: Start, middle: Tensor, const
     reach = away.sum() + double.read.sum() + start.reach
     lost = double.lost + SINGLE_LOST * (1.0 + reach)
     at_input = enlarged(net.region.about_centre().charge())
-    return SingleCharges(before, after, split, seed, trunk, at_input, torch.cat([middle[:1], away]), lost)
+    columns = torch.cat([middle[:1], away])
+    return SingleCharges(before, after, split, seed, trunk, at_input, columns, double.read, lost)

@@ -33,6 +33,13 @@ class Coefficients(ABC):
     def take(self, index: Tensor) -> Tensor:
         """Return those at entries (k,) of the flattened node: (*lead, k)."""
 
+    def entries(self) -> tuple[Tensor | None, Tensor]:
+        """Return of n forms all that may not be 0: places (n, k) in the flattened node, and the numbers there (n, k).
+
+        No places: k are all entries of the node, in their order. What lies nowhere is 0, at any place.
+        """
+        return None, self.dense().flatten(1)
+
     @abstractmethod
     def dot(self, weight: Tensor) -> Tensor:
         """Return <coef, weight> for weight (*node): (*lead)."""

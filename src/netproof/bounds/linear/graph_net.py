@@ -13,7 +13,7 @@ from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.lined_graph import LinedGraph, one_hot
 from netproof.bounds.linear.memory import graph_climbs_that_fit
 from netproof.bounds.linear.region import Region
-from netproof.bounds.net import Net, Pulled
+from netproof.bounds.net import Forwarded, Net, Pulled
 from netproof.bounds.packed import Lagrangian
 from netproof.model.graph import Graph
 from netproof.model.ops import Nonlinear
@@ -93,7 +93,7 @@ class GraphNet(Net):
 
     def backward(self, seed: Tensor, relaxed: Lagrangian) -> Pulled:
         """Bound each form of seed (domain, columns) from below, by the one engine of backward passes."""
-        lines, signed, offset, region = relaxed
+        lines, signed, offset, region, _ = relaxed
         coef = seed[:, 1:].reshape(-1, *self.graph.nodes[self.start].shape)
         if self._unread is not None:  # a walk does not come by these, so what their splits give must not count
             signed, offset = (None if t is None else t.masked_fill(self._unread, 0.0) for t in (signed, offset))
@@ -152,8 +152,8 @@ class GraphNet(Net):
         parts = (by_node.get(layer.node, nothing.new_zeros(count, layer.count)) for layer in self.layers)
         return torch.cat([nothing, *parts], 1)
 
-    def forward(self, pulled: Pulled) -> tuple[Tensor, Tensor]:
-        """Return h (domain, U) and the columns' values (domain, columns) of the relaxed network at the minimiser."""
+    def forward(self, pulled: Pulled) -> Forwarded:
+        """Evaluate the relaxed network at the minimiser."""
         slope, lift = pulled.line
         spread = _ByNode(self, Lines(slope, slope, lift))
         point = pulled.region.minimiser(pulled.at_input)
@@ -172,7 +172,7 @@ class GraphNet(Net):
         layers = [layer for layer in self.layers if layer.pre in values]
         read = {layer.node: values[layer.pre].flatten(1)[:, layer.index] for layer in layers}
         last = values[self.start].flatten(1)
-        return self._packed(read, len(last)), torch.nn.functional.pad(last, (1, 0), value=1.0)
+        return Forwarded(self._packed(read, len(last)), torch.nn.functional.pad(last, (1, 0), value=1.0))
 
 
 class _ByNode(Mapping[int, Lines]):

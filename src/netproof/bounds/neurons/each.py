@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from netproof.bounds.ascent import Climb, Schedule
+from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.domains import Domains, Known
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.layers import initial_slopes, settled_at
 from netproof.bounds.linear.memory import places_that_fit, rows_that_fit
 from netproof.bounds.neurons import worth
 from netproof.bounds.neurons.forms import bound_forms, bound_places, fixed_lines
+from netproof.bounds.neurons.raised import Raising
+from netproof.bounds.planes.first import reads_of
+from netproof.bounds.planes.reads import Reads
+from netproof.bounds.planes.rows import RowPlanes
 from netproof.bounds.record import Source
 from netproof.bounds.scope import LayerScope
+from netproof.bounds.windows.moves import image_sides
 from netproof.bounds.windows.plan import walked
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
@@ -38,6 +44,14 @@ def slopes_to_start(root: Root, count: int) -> Tensor:
     return initial_slopes(known, lower[None], upper[None], parallel=root.parallel)[0, :count]
 
 
+class Start(NamedTuple):
+    """Where branching on neurons begins: slopes of their bounds, and planes where there are any."""
+
+    slopes: Tensor  # (2n, U')
+    planes: RowPlanes | None
+    places: Tensor | None = None  # (k,): which bounds have planes, in order
+
+
 class LayerNeurons:
     """Bounds a node's neurons: by the graph with fixed slopes, by the condensed network with optimised ones."""
 
@@ -53,7 +67,13 @@ class LayerNeurons:
             rows = min(rows, self._before.search.climbs_that_fit())
         else:
             rows = places_that_fit(graph, pre, root.device, torch.float64)
+        self._reads = self._to_raise()
         self.chunk = max(1, rows // 2)
+
+    def _to_raise(self) -> Reads | None:
+        """Return what planes are above, where there are to be any: below the first layer."""
+        wanted = self._schedule.planes and self.optimised and isinstance(self._before.search, Condensed)
+        return reads_of(self._root.graph64) if wanted and self._root.own is None else None
 
     def bound(self, places: Tensor) -> tuple[Interval, Tensor, Tensor]:
         """Bound h at `places` (n,), confirmed; also what gave each side (2, n), and the slopes (2n, U') of both."""
@@ -68,8 +88,13 @@ class LayerNeurons:
         climb = Climb(self._schedule, settled, self._deadline)
         value, found = bound_forms(nets, (forms, error), known, (start, None), climb)
         slopes, by = found.slopes.expand(len(forms), -1), torch.full_like(value, Source.SLOPES, dtype=torch.int8)
+        begin = Start(slopes, None)
+        if self._reads is not None:
+            higher, begin = self._raised(places, (forms, error), known, (value, slopes))
+            by[higher > value] = Source.PLANES
+            value = value.fmax(higher)
         if self._deepen is not None:
-            deeper = self._branched(forms, error, slopes, value)
+            deeper = self._branched(forms, error, begin, value)
             by[deeper > value] = Source.BRANCHES
             value = value.fmax(deeper)
         return Interval(value[: len(places)], -value[len(places) :]), by.view(2, -1), slopes
@@ -112,20 +137,47 @@ class LayerNeurons:
         lower, upper = (side[None] for side in self._root.packed_bounds)
         return fixed_lines(proof, Known(lower, upper, torch.zeros_like(lower), None), self._slopes)
 
-    def _branched(self, forms: Tensor, error: Tensor, slopes: Tensor, value: Tensor) -> Tensor:
+    def _unknown(self, value: Tensor) -> Tensor:
+        """Return which bounds (2n,) of h and −h of n neurons leave open where g is linear: neither side tells."""
+        half = len(value) // 2
+        unsettled = value <= self._settled(half)
+        return (unsettled & unsettled.roll(half)).nonzero()[:, 0]
+
+    def _raised(
+        self, places: Tensor, forms: tuple[Tensor, Tensor], known: Known, found: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Start]:
+        """Return the same bounds with planes above the first layer, where the sign of the neuron is not known yet.
+
+        found: the bounds (2n,) of h and −h at places (n,), and the slopes (2n, U') that gave them.
+        """
+        value, slopes = found
+        open_ = self._unknown(value)
+        assert self._reads is not None
+        nets, schedule = (self._before.search, self._before.proof), replace(self._schedule, steps=self._schedule.planes)
+        raising = Raising(nets, self._reads, known, schedule, self._deadline)
+        sides = image_sides(self._root.graph64.graph.nodes[self._pre].shape)
+        pixel = places if sides is None else places % (sides[0] * sides[1])  # neurons of one pixel read the same
+        order = pixel.repeat(2)[open_].argsort(stable=True)
+        settled, part = self._settled(len(places))[open_], (forms[0][open_], forms[1][open_])
+        risen = raising(part, order, (value[open_], slopes[open_]), settled, keep=self._deepen is not None)
+        start = Start(slopes.index_copy(0, open_, risen.slopes), risen.planes, open_)
+        return value.index_copy(0, open_, risen.value), start
+
+    def _branched(self, forms: Tensor, error: Tensor, start: Start, value: Tensor) -> Tensor:
         """Return the same bounds by branch and bound, where the sign of the neuron is not known yet."""
         assert self._deepen is not None
         root, device = self._root, self._root.device
-        half = len(value) // 2
-        unsettled = value <= self._settled(half)
-        unknown = unsettled & unsettled.roll(half)  # neither side tells where g is linear
-        places = unknown.nonzero()[:, 0]
-        settled = self._settled(half)[places].double()
+        places = self._unknown(value)
+        if len(places) == 0 or self._deadline.expired:
+            return value
+        settled = self._settled(len(value) // 2)[places].double()
         part = LayerScope.of(root, self._before.search, self._before.proof, forms[places], error[places], settled)
+        if start.planes is not None and start.places is not None:
+            part = part.with_planes(start.planes.some(torch.searchsorted(start.places, places)))
         target = torch.arange(len(places), device=device)
-        domains = Domains.unsplit(target, *root.packed_bounds, root.points, slopes[places], part.valid)
+        domains = Domains.unsplit(target, *root.packed_bounds, root.points, start.slopes[places], part.valid)
         domains = replace(domains, bound=value[places])
-        return value.index_copy(0, places, self._deepen(part, domains)) if len(places) else value
+        return value.index_copy(0, places, self._deepen(part, domains))
 
     def _settled(self, count: int) -> Tensor:
         """Return the bounds of h and then of −h, of `count` neurons each, past which g is known to be linear."""

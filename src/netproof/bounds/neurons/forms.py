@@ -14,6 +14,9 @@ from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.net import Net
 from netproof.bounds.packed import Packed
+from netproof.bounds.planes.climb import raise_planes
+from netproof.bounds.planes.planes import Planes
+from netproof.bounds.planes.reads import Reads
 from netproof.numerics import lowered
 from netproof.relax import Lines
 
@@ -53,3 +56,18 @@ def bound_forms(
         _, theta = ascend(Dual.of_forms(search, *forms, known), theta, climb)
     theta = replace(theta, slopes=theta.slopes.half().float())  # as a root keeps them
     return Dual.of_forms(proof, *forms, known).at(theta).value, theta
+
+
+@torch.no_grad()
+def raise_forms(
+    nets: tuple[Net, Net], reads: Reads, forms: tuple[Tensor, Tensor], known: Known, slopes: Tensor, climb: Climb
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return confirmed lower bounds (n,) of forms with planes, the slopes (n, U) that gave them, and those of planes.
+
+    As `bound_forms`, from slopes (n, U); of planes (n, J, K).
+    """
+    theta = DualPoint(slopes, None, torch.ones(len(slopes), 1, device=slopes.device))
+    theta, planes = raise_planes(Dual.of_forms(nets[0], *forms, known), reads.to_search, theta, climb)
+    each = torch.arange(len(slopes), device=slopes.device)
+    proof = replace(Dual.of_forms(nets[1], *forms, known), above=Planes.on(reads, planes.double()).of(each))
+    return proof.at(theta).value, theta.slopes, planes

@@ -8,7 +8,7 @@ gets, one layer after the other, loses nothing against doing all at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 
 import torch
@@ -28,6 +28,9 @@ from netproof.bounds.net import Net
 from netproof.bounds.neurons import worth
 from netproof.bounds.neurons.each import Deepen, slopes_to_start
 from netproof.bounds.neurons.refine import Refined, refine, tighten_by
+from netproof.bounds.planes.first import reads_of
+from netproof.bounds.planes.reads import Reads
+from netproof.bounds.planes.rows import RowPlanes
 from netproof.bounds.record import Source
 from netproof.bounds.scope import LayerScope
 from netproof.bounds.windows.plan import walked
@@ -57,6 +60,8 @@ class Root:
     condenser: Condenser
     parallel: bool = False  # whether slopes start parallel to the upper lines
     members: tuple[Intervals, ...] = ()  # of joined problems, what holds on each one's own box
+    planes: RowPlanes | None = None  # of the targets, above the first layer; None: there are none
+    planed: Tensor | None = None  # (target, U): slopes to start from with planes
     _bias: list[Tensor] = field(default_factory=list)  # per layer (U_k,)
 
     def take_in(self, layer: Layer) -> None:
@@ -126,17 +131,33 @@ class Root:
     @cached_property
     def net64(self) -> Net:
         """Return the network to prove with: condensed, or the graph itself where that would not fit."""
-        return self.condensed64 if self._condense else GraphNet.whole(self.graph64, self.rows)
+        return self._planed(self.condensed64) if self._condense else GraphNet.whole(self.graph64, self.rows)
 
     @cached_property
     def net32(self) -> Net:
         """Return the same to search with."""
-        return self.condensed32 if self._condense else GraphNet.whole(self.graph32, self.rows)
+        return self._planed(self.condensed32) if self._condense else GraphNet.whole(self.graph32, self.rows)
+
+    def _planed(self, net: Net) -> Net:
+        return net if self.planes is None else self.planes.on(net)
+
+    def with_planes(self, planes: RowPlanes, slopes: Tensor) -> Root:
+        """Return the same with planes of targets, and slopes (target, U) to start from with them."""
+        new = replace(self, planes=planes, planed=slopes)
+        kept = ("reads", "_condense", "condensed64", "condensed32")  # what has nothing to do with planes
+        new.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
+        return new
+
+    @cached_property
+    def reads(self) -> Reads | None:
+        """Return what the first layer reads of the input, for planes above it; None where there can be none."""
+        return reads_of(self.graph64) if self._condense and self.own is None else None
 
     @cached_property
     def single(self) -> Single | None:
         """Return the network to prove with in float32 first; None where nothing is gained by that."""
-        return single_first(self.net64, self.net32)
+        single = single_first(self.net64, self.net32)
+        return single if self.planes is None else self.planes.on_single(single)
 
     def climbs_that_fit(self) -> int:
         """Return how many bounds may be climbed at once; the condensed network need not be there for it."""

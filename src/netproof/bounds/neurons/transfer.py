@@ -52,11 +52,20 @@ def repack(domains: Domains, old: Root, new: Root) -> tuple[Domains, Domains]:
         lower=left.lower[:, places].maximum(lower),
         upper=left.upper[:, places].minimum(upper),
         points=left.points[:, places] if new.points.shape[1] else left.points[:, :0],
-        slopes=left.slopes[:, places],
+        slopes=_slopes(left, places, new),
         multipliers=left.multipliers[:, places],
         candidates=_candidates(left.candidates, places, old),
     )
     return moved, domains.select(dropped)
+
+
+def _slopes(domains: Domains, places: Tensor, new: Root) -> Tensor:
+    """Return the slopes of what was packed at `places`; where there are planes, those of the first layer are theirs."""
+    kept = domains.slopes[:, places]
+    if new.planes is None or new.planed is None:
+        return kept
+    first = new.planes.reads.count
+    return torch.cat([new.planed[domains.target, :first], kept[:, first:]], 1)
 
 
 def _candidates(named: Tensor, places: Tensor, old: Root) -> Tensor:

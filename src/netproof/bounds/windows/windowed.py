@@ -66,6 +66,15 @@ class Windowed(Coefficients):
         at = (rows.clamp(0, high - 1) * wide + columns.clamp(0, wide - 1)) * self.values.shape[-1] + channel
         return self.values.flatten(1).gather(1, at).masked_fill_(~there, 0.0)
 
+    def entries(self) -> tuple[Tensor | None, Tensor]:
+        rows, columns = self.places.entries(self.frame)
+        height, width = self.frame.sides
+        there = ((rows >= 0) & (rows < height))[:, :, None] & ((columns >= 0) & (columns < width))[:, None]
+        pixel = rows.clamp(0, height - 1)[:, :, None] * width + columns.clamp(0, width - 1)[:, None]
+        channel = torch.arange(self.values.shape[-1], device=pixel.device) * (height * width)
+        places = (pixel[..., None] + channel).flatten(1)
+        return places, self.values.masked_fill(~there[..., None], 0.0).flatten(1)
+
     def dot(self, weight: Tensor) -> Tensor:
         return self._total(self.values, weight)
 
