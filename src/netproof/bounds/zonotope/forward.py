@@ -62,11 +62,12 @@ class Forward:
         if isinstance(node.op, Input):
             made = self._input()
         elif isinstance(node.op, Affine):
-            made = through_affine(node, [self._forms[i] for i in node.inputs], deadline)
+            spent = [self._is_spent(i, node) for i in node.inputs]
+            made = through_affine(node, [self._forms[i] for i in node.inputs], deadline, spent=spent)
         elif isinstance(node.op, Nonlinear) and node.op.arity == 1:
             (pre,) = node.inputs
-            spent = self._is_spent(pre, node)
-            made = through_nonlinear(node, self._forms[pre], self._intervals.of[pre], deadline, spent=spent)
+            one = self._is_spent(pre, node)
+            made = through_nonlinear(node, self._forms[pre], self._intervals.of[pre], deadline, spent=one)
         else:
             made = _box(self._intervals.of[node.index])
         self._forms[node.index] = made
