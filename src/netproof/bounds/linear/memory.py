@@ -89,6 +89,15 @@ def places_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch
     return max(1, enough // (8 * widest(graph, start) * dtype.itemsize))
 
 
+def points_that_fit(graph: Graph, device: torch.device) -> int:
+    """Return how many points may be evaluated at once with their gradients, float32: values of every node of each.
+
+    By all the memory there is, as `holds` says.
+    """
+    most = _most(device) if device.type == "cuda" else min(_most(device), budget(device))
+    return max(1, most // (3 * graph.entries * torch.float32.itemsize))
+
+
 def more_than_a_pass(device: torch.device, rows: int) -> int:
     """Return how many rows may be held at once where it must be many, for so many that one pass is given by choice."""
     return max(rows, rows * _most(device) // max(1, budget(device)))
