@@ -273,6 +273,8 @@ class Run:
             return
         remaining = self.deadline.remaining()
         upper = float("inf") if self.evidence is None else self.evidence.upper
+        if not np.isfinite(lower) and self.evidence is not None:
+            lower = self.evidence.margin  # what earlier steps proved
         self._progress(
             Progress(
                 phase,
