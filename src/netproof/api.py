@@ -214,6 +214,7 @@ class Run:
             points.append(inputs.lower + share * (inputs.upper - inputs.lower))
         if points:
             check(network, torch.cat(points))
+        host.refuse_if_taken(allowance().caps.host)  # with the network and onnxruntime, before anything is bounded
 
     def decide(
         self,

@@ -24,6 +24,10 @@ A_SLICE = {"cpu": 1 << 20, "cuda": 1 << 26}  # numbers of many that are computed
 A_CLIMB = 1 << 28  # entries of all nodes that are climbed at once, at most: more gains nothing and delays a deadline
 MOVED = 1 << 26  # bytes of sub-domains that are moved at a time
 WAITING = 0.4  # of the host's memory that is free or theirs, for sub-domains that wait
+OWN = 3 << 27  # bytes of the host that Python, torch and onnxruntime take by themselves
+A_WHILE = (
+    0.75  # of a GPU's memory, where to run out costs no more than the attempt, or of a cap on the host's beyond OWN
+)
 SPARE, SPARE_PART = 1 << 29, 32  # bytes of the host's memory that stay free, or one in so many of all there are
 ROOM = "use --device cpu, a larger GPU or a larger --memory"
 
@@ -35,7 +39,8 @@ def budget(device: torch.device) -> int:
     given = allowance()
     if device.type == "cuda":
         return int(gpu_memory(device) * GPU_SHARE * given.share)
-    most = CPU_BUDGET if given.caps.host is None else min(CPU_BUDGET, given.caps.host // 8)
+    cap = given.caps.host
+    most = CPU_BUDGET if cap is None else min(CPU_BUDGET, max(cap // 64, (cap - OWN) // 4))
     return int(most * given.share)
 
 
@@ -109,6 +114,17 @@ def holds(size: int, device: torch.device) -> bool:
     By all the memory there is, not by what is free, so that the same question takes the same way again.
     """
     return size <= _most(device)
+
+
+def holds_for_a_while(size: int, device: torch.device) -> bool:
+    """Say whether something of `size` bytes may be in memory while a root is built and nothing else is large."""
+    given = allowance()
+    if device.type == "cuda":
+        whole = torch.cuda.mem_get_info(device)[1]
+        return size <= A_WHILE * given.share * (whole if given.caps.gpu is None else min(whole, given.caps.gpu))
+    if given.caps.host is None:
+        return holds(size, device) and size <= host_memory()
+    return size <= A_WHILE * given.share * (given.caps.host - OWN) and size <= host_memory()
 
 
 def _most(device: torch.device) -> int:
