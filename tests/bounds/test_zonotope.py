@@ -270,7 +270,7 @@ def test_forms_are_tighter_than_intervals_where_layers_are_linear() -> None:
 def test_forms_are_given_up_where_they_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = image_graph(3).to(CPU, torch.float64)
     intervals = interval_bounds(graph, box(graph, 0.1, 3))
-    monkeypatch.setattr(forward, "holds_for_a_while", lambda size, device: size < 100_000)
+    monkeypatch.setattr(forward, "holds_for_a_while", lambda size, device, held: size < 100_000)
     forms = Forward(intervals)
     assert forms.bounds(len(graph.nodes) - 1, Deadline()) is None
     assert forms.given_up

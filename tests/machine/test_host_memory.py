@@ -156,8 +156,8 @@ def test_what_is_held_for_a_while_leaves_the_process_its_own(monkeypatch: pytest
     monkeypatch.setattr(host, "left", lambda: 100 * G)
     monkeypatch.setattr(host, "most", lambda: 128 * G)
     monkeypatch.setattr(host, "taken", lambda: memory.OWN)
-    assert memory.holds_for_a_while(16 * G, CPU)
-    assert not memory.holds_for_a_while(17 * G, CPU)
+    assert memory.holds_for_a_while(32 * G, CPU)
+    assert not memory.holds_for_a_while(33 * G, CPU)
     with allowing(Caps(host=2 * G)) as given:
         most = int(memory.A_WHILE * (2 * G - memory.OWN))
         assert memory.holds_for_a_while(most, CPU)
@@ -168,7 +168,8 @@ def test_what_is_held_for_a_while_leaves_the_process_its_own(monkeypatch: pytest
         assert not memory.holds_for_a_while(1, CPU)
         assert memory.budget(CPU) == memory.OWN // 64
     monkeypatch.setattr(host, "left", lambda: G)
-    assert not memory.holds_for_a_while(2 * G, CPU)
+    assert not memory.holds_for_a_while(G, CPU)
+    assert memory.holds_for_a_while(G, CPU, held=G // 2)
 
 
 def test_many_that_share_the_memory_leave_some_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,15 +116,14 @@ def holds(size: int, device: torch.device) -> bool:
     return size <= _most(device)
 
 
-def holds_for_a_while(size: int, device: torch.device) -> bool:
-    """Say whether something of `size` bytes may be in memory while a root is built and nothing else is large."""
+def holds_for_a_while(size: int, device: torch.device, held: int = 0) -> bool:
+    """Say whether `size` bytes may be in memory while a root is built and nothing else is large; `held`: that are."""
     given = allowance()
     if device.type == "cuda":
         whole = torch.cuda.mem_get_info(device)[1]
         return size <= A_WHILE * given.share * (whole if given.caps.gpu is None else min(whole, given.caps.gpu))
-    if given.caps.host is None:
-        return holds(size, device) and size <= host_memory()
-    return size <= A_WHILE * given.share * (given.caps.host - OWN) and size <= host_memory()
+    most = host.most() // 4 if given.caps.host is None else A_WHILE * (given.caps.host - OWN)
+    return size <= most * given.share and size - held <= A_WHILE * host_memory()
 
 
 def _most(device: torch.device) -> int:

@@ -53,7 +53,9 @@ class Forward:
         before = [self._forms[i] for i in self._graph.nodes[index].inputs if i in self._forms]
         count = max([self._varying, *(sum(len(g.values) for g in forms.generators.values()) for forms in before)])
         size = int(LIVE * count * self._sizes[index] * torch.float64.itemsize)
-        return holds_for_a_while(size, self._intervals.region.centre.device)
+        values = [some.values for forms in self._forms.values() for some in forms.generators.values()]
+        held = sum(one.numel() * one.element_size() for one in values)
+        return holds_for_a_while(size, self._intervals.region.centre.device, held)
 
     def _step(self, deadline: Deadline) -> bool:
         """Make the forms of the next node, or none any more; DeadlineExpired where there is no time for it."""
