@@ -2,7 +2,7 @@
 
 The networks are made here, from a seed: a family of one depth and width on images of several sides, or three that are
 named. Each is asked whether the label stays for every input within eps. `--write` puts the same questions into a folder
-that `netproof bench` and other tools read.
+that `netproof bench` and other tools read. A small root that is not counted comes first.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from netproof.numerics import use_strict_float32
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
 
+WARM = 16  # the side of an image that is bounded before anything is counted
 SIDES = [16, 24, 32, 48, 64, 96]  # of the family: 29 thousand to a million neurons
 WIDTH, BLOCKS, CLASSES = 16, (2, 2), 10
 NAMED: dict[str, tuple[int, tuple[int, ...], int, int]] = {  # width, blocks, side, classes
@@ -190,6 +191,15 @@ class Row:
         return [*head, short(self.seconds), f"{self.peak:.2f}", *shares]
 
 
+def warm_up(given: argparse.Namespace, device: torch.device) -> None:
+    """Bound a small root that is not counted: the first of a process waits for libraries and kernels to load."""
+    torch.manual_seed(given.seed)
+    problem = problem_of(_question("warm-up", residual(WIDTH, BLOCKS, WARM, CLASSES), WARM, CLASSES, 0), given.eps)
+    threshold = torch.zeros(len(problem.disjuncts), dtype=torch.float64, device=device)
+    Beta().root(problem, threshold, device, Deadline(given.timeout), Clock())
+    synchronise(device)
+
+
 def measure(question: Question, given: argparse.Namespace, device: torch.device) -> Row | None:
     """Bound the root as `beta` does, with all targets; None where the time limit came first."""
     problem = problem_of(question, given.eps)
@@ -290,6 +300,7 @@ def main() -> int:
         torch.set_num_threads(given.threads)
     rows: list[Row] = []
     cells = [[*COLUMNS, *(f"{phase} %" for phase in PHASES)]]
+    warm_up(given, device)
     for question in questions(given):
         row = measure(question, given, device)
         cells.append([question.name, *["-"] * (len(cells[0]) - 1)] if row is None else row.cells)

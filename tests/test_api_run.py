@@ -14,6 +14,7 @@ import pytest
 import netproof
 from netproof.api import Progress
 from netproof.core.deadline import Deadline
+from netproof.core.machine import host
 from netproof.core.verdict import Status, Verdict
 from netproof.demo import Instance
 from netproof.errors import UsageError
@@ -179,6 +180,17 @@ def test_a_run_within_caps_on_memory_reports_its_peaks(demo: dict[str, tuple[Pat
     assert stats.peak_memory == stats.peak_host_memory > 1 << 20
     with pytest.raises(UsageError, match=r"less than the .* MiB that the process itself takes"):
         netproof.verify(onnx, vnnlib, device="cpu", memory="host=1M")
+
+
+def test_a_cap_that_the_network_itself_fills_is_refused(
+    demo: dict[str, tuple[Path, Path, Instance]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process may stay below it until the network is read; then not even the smallest step fits."""
+    onnx, vnnlib, _ = demo["fc-4-needs-splits"]
+    taken = iter([1 << 20, 3 << 20])
+    monkeypatch.setattr(host, "taken", lambda: next(taken))
+    with pytest.raises(UsageError, match=r"less than the 3 MiB that the process itself takes .*host=6M"):
+        netproof.verify(onnx, vnnlib, device="cpu", memory="host=2M")
 
 
 def test_every_second_is_in_a_phase(demo: dict[str, tuple[Path, Path, Instance]]) -> None:

@@ -214,6 +214,7 @@ class Run:
             points.append(inputs.lower + share * (inputs.upper - inputs.lower))
         if points:
             check(network, torch.cat(points))
+        host.refuse_if_taken(allowance().caps.host)  # with the network and onnxruntime, before anything is bounded
 
     def decide(
         self,
@@ -273,6 +274,8 @@ class Run:
             return
         remaining = self.deadline.remaining()
         upper = float("inf") if self.evidence is None else self.evidence.upper
+        if not np.isfinite(lower) and self.evidence is not None:
+            lower = self.evidence.margin  # what earlier steps proved
         self._progress(
             Progress(
                 phase,

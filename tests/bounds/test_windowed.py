@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -14,10 +17,13 @@ from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.linear.lined_graph import one_hot
 from netproof.bounds.linear.region import Region
 from netproof.bounds.windows.kernels import correlate, transposed
-from netproof.bounds.windows.plan import _kept
+from netproof.bounds.windows.plan import _kept, windows_pay
 from netproof.bounds.windows.windowed import Windowed
-from netproof.model.conv import Kernel
+from netproof.model.conv import Conv, ConvTranspose, Kernel
 from netproof.model.graph import Graph, Node
+from netproof.model.load import load_network
+from netproof.model.moves import Concat
+from netproof.model.ops import Affine
 from netproof.problem.problem import InputSet
 from netproof.relax import Lines
 from support.image_graphs import image_graph
@@ -145,13 +151,63 @@ def test_kernels_of_proofs_in_float32_are_sums(groups: int, monkeypatch: pytest.
         torch.testing.assert_close(one, other)
 
 
-def test_windows_stay_windows_through_most_of_these_graphs() -> None:
-    """What is compared above is not dense against dense."""
-    kinds = []
+def kinds(op: Affine) -> Iterator[str]:
+    """What issue and docs name an op by; of kernels, all that they have."""
+    yield type(op).__name__
+    if isinstance(op, Conv | ConvTranspose):
+        kernel = op.kernel
+        for name in ("stride", "padding", "dilation"):
+            if max(getattr(kernel, name)) > (0 if name == "padding" else 1):
+                yield f"{type(op).__name__} {name}"
+        if kernel.groups > 1:
+            yield f"{type(op).__name__} groups"
+            if bool((kernel.weight == 1).all()):
+                yield "pool"
+    if isinstance(op, Concat):
+        yield f"Concat {op.axis}"
+
+
+def test_windows_stay_windows_through_ops_of_every_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compared above is not dense against dense: windows pass what is named here, in several graphs."""
+    passed: Counter[str] = Counter()
+    adjoint, arrivals, here = Windowed.adjoint, [], set[str]()
+
+    def noted(self: Windowed, op: Affine) -> list[Coefficients]:
+        found = adjoint(self, op)
+        here.update(kinds(op) if all(isinstance(one, Windowed) for one in found) else ())
+        return found
+
+    monkeypatch.setattr(Windowed, "adjoint", noted)
     for seed in SEEDS:
         graph = image_graph(seed).to(CPU, torch.float64)
+        here.clear()
         for start in starts(graph):
             windows, _ = begun(graph.nodes[start], torch.float64)
             at = arrived(Backward(graph), start, windows, lines_of(graph, torch.float64)).at
-            kinds.append(isinstance(at, Windowed))
-    assert sum(kinds) > len(kinds) // 2
+            arrivals.append(isinstance(at, Windowed))
+        passed.update(here)
+    assert sum(arrivals) > len(arrivals) // 2
+    kernels = product(("Conv", "ConvTranspose"), ("stride", "padding", "dilation", "groups"))
+    named = [
+        *map(" ".join, kernels),
+        "pool",
+        "Sum",
+        "Concat 1",
+        "Concat 2",
+        "Concat 3",
+        "Scale",
+        "Pad",
+        "Index",
+        "Reshape",
+    ]
+    assert {name: passed[name] for name in named if passed[name] < 3} == {}
+
+
+def test_neurons_behind_max_pools_keep_windows() -> None:
+    """A maximum over windows is one of images, however the windows overlap."""
+    torch.manual_seed(0)
+    pools = [torch.nn.MaxPool2d(2), torch.nn.MaxPool2d(3, 2), torch.nn.MaxPool2d((2, 3), 1)]
+    layers = [layer for pool in pools for layer in (torch.nn.Conv2d(2, 2, 3, 1, 1), torch.nn.ReLU(), pool)]
+    net = torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(2 * 5 * 4, 2))
+    graph = load_network(net, example_shape=(1, 2, 28, 28)).graph
+    assert all(windows_pay(graph, graph.nodes[i].inputs[0]) for i in graph.nonlinear[:-2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,25 @@ def test_forms_that_others_read_are_not_overwritten(moved: bool, monkeypatch: py
     for one, other in zip(found, apart, strict=True):
         assert torch.equal(one.lower, other.lower)
         assert torch.equal(one.upper, other.upper)
+
+
+def test_sums_written_into_spent_forms_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A branch that nobody else reads takes up the sum; to the last bit it says what a new one would."""
+    regions = [(graph := image_graph(seed).to(CPU, torch.float64), box(graph, 0.1, seed)) for seed in range(24)]
+    written, into_spent = [], steps._into_spent
+
+    def noted(*given: Any) -> Any:
+        written.append(into_spent(*given))
+        return written[-1]
+
+    monkeypatch.setattr(steps, "_into_spent", noted)
+    in_place = [bounded(*given)[1] for given in regions]
+    assert sum(pair is not None for pair in written) >= 3
+    monkeypatch.setattr(Forward, "_is_spent", lambda *_: False)
+    for given, ours in zip(regions, in_place, strict=True):
+        for one, other in zip(ours, bounded(*given)[1], strict=True):
+            assert torch.equal(one.lower, other.lower)
+            assert torch.equal(one.upper, other.upper)
 
 
 def test_forms_that_were_only_expanded_are_left_alone() -> None:
@@ -250,7 +270,7 @@ def test_forms_are_tighter_than_intervals_where_layers_are_linear() -> None:
 def test_forms_are_given_up_where_they_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = image_graph(3).to(CPU, torch.float64)
     intervals = interval_bounds(graph, box(graph, 0.1, 3))
-    monkeypatch.setattr(forward, "holds", lambda size, device: size < 100_000)
+    monkeypatch.setattr(forward, "holds_for_a_while", lambda size, device, held: size < 100_000)
     forms = Forward(intervals)
     assert forms.bounds(len(graph.nodes) - 1, Deadline()) is None
     assert forms.given_up
@@ -329,7 +349,7 @@ def test_forms_are_given_up_where_memory_runs_out(error: Exception, monkeypatch:
     graph = image_graph(3).to(CPU, torch.float64)
     forms = Forward(interval_bounds(graph, box(graph, 0.1, 3)))
 
-    def full(*args: object) -> None:
+    def full(*args: object, **more: object) -> None:
         raise error
 
     monkeypatch.setattr(forward, "through_affine", full)

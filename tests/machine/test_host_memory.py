@@ -94,7 +94,8 @@ def test_limits_of_the_process_itself_count(tmp_path: Path, monkeypatch: pytest.
 def test_what_the_process_has(tmp_path: Path) -> None:
     proc, _ = machine(tmp_path)
     assert (host.taken(proc), host.peak(proc)) == (1 << 20, 2 << 20)
-    assert host.peak() >= host.taken() > 1 << 20
+    now = host.taken()  # first: to ask takes memory
+    assert host.peak() >= now > 1 << 20
 
 
 def test_a_machine_that_says_nothing_has_memory(tmp_path: Path) -> None:
@@ -149,6 +150,26 @@ def test_what_fits_follows_from_the_cap(monkeypatch: pytest.MonkeyPatch) -> None
     with allowing(Caps(host=G + (1 << 20))):
         assert memory.is_short()
     assert memory.budget(CPU) == free[0]
+
+
+def test_what_is_held_for_a_while_leaves_the_process_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "left", lambda: 100 * G)
+    monkeypatch.setattr(host, "most", lambda: 128 * G)
+    monkeypatch.setattr(host, "taken", lambda: memory.OWN)
+    assert memory.holds_for_a_while(32 * G, CPU)
+    assert not memory.holds_for_a_while(33 * G, CPU)
+    with allowing(Caps(host=2 * G)) as given:
+        most = int(memory.A_WHILE * (2 * G - memory.OWN))
+        assert memory.holds_for_a_while(most, CPU)
+        assert not memory.holds_for_a_while(most + 2, CPU)
+        given.halve()
+        assert not memory.holds_for_a_while(most, CPU)
+    with allowing(Caps(host=memory.OWN)):  # nothing is left, and passes are as small as they get
+        assert not memory.holds_for_a_while(1, CPU)
+        assert memory.budget(CPU) == memory.OWN // 64
+    monkeypatch.setattr(host, "left", lambda: G)
+    assert not memory.holds_for_a_while(G, CPU)
+    assert memory.holds_for_a_while(G, CPU, held=G // 2)
 
 
 def test_many_that_share_the_memory_leave_some_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 WINDOWS = ("bounds/test_windowed.py",)
 FORWARD = ("bounds/test_zonotope.py",)
+ROWS = ("bounds/test_interval_rows.py",)
 
 MUTANTS = (
     Mutant(
@@ -135,5 +136,29 @@ MUTANTS = (
         "    if not kernel.summed:\n        _, height",
         "γ_n does not hold for convolutions by Winograd or FFT",
         ("bounds/test_windowed.py::test_kernels_of_proofs_in_float32_are_sums",),
+    ),
+    Mutant(
+        "rows-by-intervals-without-the-radius",
+        "bounds/linear/rows.py",
+        "        terms.append(here.dot(middle) - here.size(radius))\n",
+        "        terms.append(here.dot(middle))\n",
+        "a neuron may be anywhere in its interval",
+        ROWS,
+    ),
+    Mutant(
+        "rows-by-intervals-of-padding",
+        "bounds/linear/rows.py",
+        "    return value.masked_fill(~rows.valid, -torch.inf).amax(1)\n",
+        "    return value.amax(1)\n",
+        "a target's padding is no row",
+        ROWS,
+    ),
+    Mutant(
+        "sums-written-into-what-others-read",
+        "bounds/zonotope/steps.py",
+        "and mine is not None and spent[place]):\n",
+        "and mine is not None):\n",
+        "forms that a later node reads must stay as they are",
+        FORWARD,
     ),
 )

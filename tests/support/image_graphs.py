@@ -66,14 +66,15 @@ class ImageGraph:
         out = groups * rng.randint(1, 2)
         stride, window = rng.choice([(1, 1), (2, 2), (2, 1)]), (rng.randint(2, 4), rng.randint(2, 3))
         padding, rest = (rng.randint(0, 1), rng.randint(0, 1)), (rng.randint(0, stride[0] - 1), 0)
+        dilation = rng.choice([(1, 1), (1, 1), (2, 1), (1, 2)])
         image = [
-            (size - 1) * s - 2 * p + k + more
-            for size, s, p, k, more in zip(sides, stride, padding, window, rest, strict=True)
+            (size - 1) * s - 2 * p + d * (k - 1) + 1 + more
+            for size, s, p, d, k, more in zip(sides, stride, padding, dilation, window, rest, strict=True)
         ]
         if max(image) > LARGEST or min(image) < 3:
             return None
         weight = self.normal(channels, out // groups, *window) / (channels * window[0] * window[1]) ** 0.5
-        kernel = Kernel(weight, stride, padding, (1, 1), groups, (out, *image))
+        kernel = Kernel(weight, stride, padding, dilation, groups, (out, *image))
         return self.add(ConvTranspose(kernel, self.normal(out), shape, (1, *kernel.image)), node)
 
     def join(self, node: int) -> int | None:

@@ -81,6 +81,10 @@ class Evidence:
         reason = outcome.reason if outcome.covers else ""
         self.add(problem, Outcome(whole, outcome.bounds, outcome.witness, reason, decided_by=outcome.decided_by))
 
+    def bounds_all(self, problem: Problem) -> bool:
+        """Say whether some bound is known of every target of a problem."""
+        return all(self._bounds[disjunct] > -math.inf for disjunct in problem.disjuncts)
+
     def see(self, problem: Problem, goal: Decide) -> None:
         """Note what the goal of a problem saw at evaluated points."""
         self.see_points(float(goal.upper.min()), {problem.disjuncts[t]: lowest for t, lowest in goal.lowest.items()})

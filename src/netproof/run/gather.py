@@ -1,18 +1,27 @@
-"""The way from problems to evidence: a first look over boxes, an attack, then the search that the method is for."""
+"""The way from problems to evidence: a first look, an attack, then the search that the method is for.
+
+The first look is over boxes where inputs are split, and by intervals where the root may be late, so that there is some
+bound.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Protocol
 
 import torch
 
+from netproof.bounds.linear.memory import with_less
+from netproof.bounds.linear.rows import bounds_by_intervals
+from netproof.bounds.neurons import worth
 from netproof.core.deadline import Deadline
+from netproof.core.reasons import INTERVALS_ONLY, ROOT_LATE
 from netproof.core.verdict import Stats, Witness
-from netproof.errors import Unbounded
+from netproof.errors import DeviceError, Unbounded
 from netproof.methods.build import build_method
 from netproof.methods.declared import BOX_BATCHES
 from netproof.methods.plan import Strategy, choose_strategy
@@ -71,6 +80,7 @@ class Gather:
 
     def __init__(self, run: Setting, evidence: Evidence, network: AnyNetwork, property: Property) -> None:
         self._run, self._evidence, self._network, self._property = run, evidence, network, property
+        self._early: set[int] = set()  # by id, the problems that intervals were asked about
 
     def run(self, problems: Sequence[Problem], attack: bool, *, attacked: bool = False) -> None:
         """Go on until what is known settles the question; attacked: whether the first attack was made already."""
@@ -80,6 +90,7 @@ class Gather:
                 nothing = Outcome.nothing(len(problem.disjuncts), f"no LP form for {missing}")
                 self._evidence.add(problem, nothing)
             return
+        self._bound_early(problems)
         how = choose_strategy(self._run.info, problems)
         if how is not Strategy.NEURONS and len(problems) > 1:
             if attack:
@@ -147,6 +158,32 @@ class Gather:
         run = self._run
         return Work(run.device, run.threads, run.deadline, run.stats, report)
 
+    def _bound_early(self, problems: Sequence[Problem]) -> None:
+        """Bound by intervals, before anything that takes long, what a root may be late for."""
+        for problem in problems:
+            left = self._run.deadline.remaining()
+            if worth.may_be_late(problem.graph, self._run.device, left):
+                self._by_intervals(problem, self._run.deadline)
+
+    def _by_intervals(self, problem: Problem, deadline: Deadline) -> None:
+        """Add what intervals say of a problem's targets: bounds, and no share of what is proved."""
+        began, device = time.monotonic(), self._run.device
+        self._early.add(id(problem))
+        with suppress(Unbounded, DeviceError):  # better bounds may be to be had, or less memory is enough for them
+            found = with_less(lambda: bounds_by_intervals(problem, device, deadline), device)
+            if found is not None:
+                nothing = (Fraction(0),) * len(found)
+                self._evidence.add(problem, Outcome(nothing, tuple(found.tolist()), decided_by="root"))
+        self._run.stats.seconds["root"] += time.monotonic() - began
+
+    def _at_least_by_intervals(self, problem: Problem, outcome: Outcome) -> Outcome:
+        """Say of a root that was late that intervals are there, if they are or take no time."""
+        if outcome.reason != ROOT_LATE:
+            return outcome
+        if id(problem) not in self._early and problem.graph.entries <= worth.AFTERWARDS:
+            self._by_intervals(problem, Deadline())
+        return replace(outcome, reason=INTERVALS_ONLY) if self._evidence.bounds_all(problem) else outcome
+
     def _attack_all(self, problems: Sequence[Problem]) -> None:
         seconds = self._run.stats.seconds
         began = time.monotonic() - seconds["attack"]
@@ -170,7 +207,7 @@ class Gather:
             except Unbounded as error:
                 outcome = Outcome.nothing(len(problem.disjuncts), str(error))
             self._evidence.see(problem, goal)
-            self._evidence.add(problem, outcome)
+            self._evidence.add(problem, self._at_least_by_intervals(problem, outcome))
             if self._evidence.is_over:
                 break
 

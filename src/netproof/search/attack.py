@@ -14,7 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from netproof.bounds.linear.memory import with_less
+from netproof.bounds.linear.memory import points_that_fit, with_less
 from netproof.bounds.linear.region import Region
 from netproof.core.deadline import Deadline
 from netproof.core.machine.allowance import allowance
@@ -31,13 +31,17 @@ LOOK = 4  # steps between two looks for a witness: each look waits for the devic
 FREE = {"cpu": 1 << 15, "cuda": 1 << 22}
 MOST_FREE = 320  # points that are added only because they cost nothing, at most
 
+# Entries of all nodes over FEWEST points of each target up to which all targets are attacked. Beyond that an attack on
+# hundreds of classes would take longer than the root, so that those which come nearest at the centre have to do.
+ALL_TARGETS = 1 << 26
+
 
 @dataclass(frozen=True)
 class Pgd:
     """Signed steps on the worst row of each target, from the centre, from corners and from random points."""
 
     restarts: int = 30  # per target; more where they cost nothing
-    points: int = 320  # over all targets; more where they cost nothing, or for FEWEST per target
+    points: int = 320  # over all targets; more where they cost nothing, or for FEWEST per target if that is not much
     steps: int = 40
 
     def find(
@@ -68,13 +72,26 @@ class Pgd:
         judge = Judge(graph, rows)
         for inputs, wanted in problem.by_set(range(len(problem.disjuncts)) if targets is None else targets):
             region = Region.of(inputs, device, torch.float32)
-            restarts = self._restarts(len(wanted), graph, device)
-            x = self._starts(region, len(wanted), restarts, seed)
-            target = torch.tensor(wanted, device=device).repeat_interleave(restarts)
-            offer = partial(_offer, goal, judge, target)
-            if self.descend(x, region, Slope(graph, rows, target), offer, deadline) or deadline.expired:
-                break
+            near = self._nearest(torch.tensor(wanted, device=device), graph, judge, region)
+            restarts = self._restarts(len(near), graph, device)
+            starts = self._starts(region, len(near), restarts, seed)
+            each = near.repeat_interleave(restarts)
+            size = points_that_fit(graph, device)
+            for x, target in zip(starts.split(size), each.split(size), strict=True):
+                offer = partial(_offer, goal, judge, target)
+                if self.descend(x, region, Slope(graph, rows, target), offer, deadline) or deadline.expired:
+                    return goal.witness is not None
         return goal.witness is not None
+
+    def _nearest(self, target: Tensor, graph: Graph, judge: Judge, region: Region) -> Tensor:
+        """Return the targets (n,) to attack: all, or those that are lowest at the centre where all would cost much."""
+        most = self.points // FEWEST
+        if len(target) <= most or len(target) * FEWEST * graph.entries <= ALL_TARGETS:
+            return target
+        y = judge.outputs(region.centre[None])
+        value = judge.worst_row(y.expand(len(target), *y.shape[1:]), target)
+        nearest = value.nan_to_num(torch.inf).argsort(stable=True)[:most]
+        return target[nearest.sort().values]
 
     def descend(
         self, x: Tensor, region: Region, slope: Slope, offer: Callable[[Seen], bool], deadline: Deadline
@@ -88,17 +105,15 @@ class Pgd:
             if step in (0, 1) or (step + 1) % LOOK == 0:
                 # A full step lands on a corner of the box, where ties of piecewise linear networks lie.
                 seen = [_best([*seen, slope.only_value(region.minimiser(gradient))])]
-                if deadline.expired:
-                    break
                 if bool((seen[0].value <= 0).any()):
                     if offer(seen[0]):
                         return True
                     seen = []  # refused, so they must not be in the way of others
+            if deadline.expired:
+                return bool(seen) and offer(_best(seen))
             rate = 0.5 * (1 - step / self.steps) + 0.01
             x = into(region, torch.addcmul(x, gradient.sign(), width, value=-rate))
-        else:
-            seen.append(slope.only_value(x))
-        return offer(_best(seen))
+        return offer(_best([*seen, slope.only_value(x)]))
 
     def _restarts(self, targets: int, graph: Graph, device: torch.device) -> int:
         """Return the number of starts per target."""

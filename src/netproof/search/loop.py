@@ -23,6 +23,7 @@ from netproof.bounds.neurons.transfer import repack
 from netproof.bounds.scope import split_on
 from netproof.core.batch import concatenate
 from netproof.core.extras import CANDIDATES
+from netproof.core.reasons import ROOT_LATE
 from netproof.errors import DeviceError
 from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
@@ -89,7 +90,7 @@ class Search(Rounds[Domains]):
         self._last = None if rounds is None else self._stats.rounds + rounds
         if not (self._bound_root() if self._start is None else self._take_up(*self._start)):
             self._ledger.nothing_is_known()
-            return self._outcome(reason="the root was not bounded in time")
+            return self._outcome(reason=ROOT_LATE)
         self._run_rounds()
         self._stats.seconds["confirm"] += self._clock.confirm
         return self._outcome()

@@ -24,6 +24,10 @@ A_SLICE = {"cpu": 1 << 20, "cuda": 1 << 26}  # numbers of many that are computed
 A_CLIMB = 1 << 28  # entries of all nodes that are climbed at once, at most: more gains nothing and delays a deadline
 MOVED = 1 << 26  # bytes of sub-domains that are moved at a time
 WAITING = 0.4  # of the host's memory that is free or theirs, for sub-domains that wait
+OWN = 3 << 27  # bytes of the host that Python, torch and onnxruntime take by themselves
+A_WHILE = (
+    0.75  # of a GPU's memory, where to run out costs no more than the attempt, or of a cap on the host's beyond OWN
+)
 SPARE, SPARE_PART = 1 << 29, 32  # bytes of the host's memory that stay free, or one in so many of all there are
 ROOM = "use --device cpu, a larger GPU or a larger --memory"
 
@@ -35,7 +39,8 @@ def budget(device: torch.device) -> int:
     given = allowance()
     if device.type == "cuda":
         return int(gpu_memory(device) * GPU_SHARE * given.share)
-    most = CPU_BUDGET if given.caps.host is None else min(CPU_BUDGET, given.caps.host // 8)
+    cap = given.caps.host
+    most = CPU_BUDGET if cap is None else min(CPU_BUDGET, max(cap // 64, (cap - OWN) // 4))
     return int(most * given.share)
 
 
@@ -89,6 +94,15 @@ def places_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch
     return max(1, enough // (8 * widest(graph, start) * dtype.itemsize))
 
 
+def points_that_fit(graph: Graph, device: torch.device) -> int:
+    """Return how many points may be evaluated at once with their gradients, float32: values of every node of each.
+
+    By all the memory there is, as `holds` says.
+    """
+    most = _most(device) if device.type == "cuda" else min(_most(device), budget(device))
+    return max(1, most // (3 * graph.entries * torch.float32.itemsize))
+
+
 def more_than_a_pass(device: torch.device, rows: int) -> int:
     """Return how many rows may be held at once where it must be many, for so many that one pass is given by choice."""
     return max(rows, rows * _most(device) // max(1, budget(device)))
@@ -100,6 +114,16 @@ def holds(size: int, device: torch.device) -> bool:
     By all the memory there is, not by what is free, so that the same question takes the same way again.
     """
     return size <= _most(device)
+
+
+def holds_for_a_while(size: int, device: torch.device, held: int = 0) -> bool:
+    """Say whether `size` bytes may be in memory while a root is built and nothing else is large; `held`: that are."""
+    given = allowance()
+    if device.type == "cuda":
+        whole = torch.cuda.mem_get_info(device)[1]
+        return size <= A_WHILE * given.share * (whole if given.caps.gpu is None else min(whole, given.caps.gpu))
+    most = host.most() // 4 if given.caps.host is None else A_WHILE * (given.caps.host - OWN)
+    return size <= most * given.share and size - held <= A_WHILE * host_memory()
 
 
 def _most(device: torch.device) -> int:

@@ -1,9 +1,15 @@
 """From which size on a rung of a root is worth its while: numbers that passes hold, which is what they cost.
 
-About 2^23 numbers in passes are a second on a CPU core. What is below that is not worth another pass.
+What takes less than a second on a CPU core is not worth another pass.
 """
 
 from __future__ import annotations
+
+import torch
+
+from netproof.model.graph import Graph
+
+A_SECOND = {"cpu": 1 << 23, "cuda": 1 << 30}  # numbers in passes, on one core or on a GPU
 
 # Numbers in backward passes for a layer's neurons from which on affine forms of all nodes are worth their while. On
 # less, they would be one more pass for little.
@@ -19,3 +25,14 @@ CONDENSING_WORTH, LITTLE = 1 << 25, 8
 
 # Numbers in backward passes for both sides of neurons from which on one side goes first: two passes have their price.
 ONE_SIDE_WORTH = 1 << 23
+
+# Of the time that is left, how much the passes of a root may take before intervals alone go first; these take a
+# hundredth of it. Where they do not go first and no more is known in the end, a pass of intervals over so many entries
+# of all nodes takes less than deadlines are kept by.
+SHORT, AFTERWARDS = 1 / 8, 1 << 18
+
+
+def may_be_late(graph: Graph, device: torch.device, seconds: float) -> bool:
+    """Say whether a root may take much of so many seconds; by dense passes, so that it is said too often at worst."""
+    neurons = sum(graph.nodes[i].size for i in graph.nonlinear)
+    return neurons * graph.entries // OPEN > SHORT * seconds * A_SECOND[device.type]

@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 
 from netproof.bounds.linear.interval import Intervals
-from netproof.bounds.linear.memory import attempted, holds
+from netproof.bounds.linear.memory import attempted, holds_for_a_while
 from netproof.bounds.windows.frame import Frame
 from netproof.bounds.windows.moves import image_sides, united
 from netproof.bounds.windows.onward import onward
@@ -21,7 +21,9 @@ from netproof.model.graph import Node
 from netproof.model.ops import Affine, Input, Nonlinear
 from netproof.numerics import up
 
-LIVE = 4  # nodes whose forms are held at once: what a block begins with, its two branches and what is being computed
+# What is held at once, in forms of the node that is being computed: a block's beginning and the branch so far, both of
+# smaller windows, and what is made of a slice on the way.
+LIVE = 2.5
 
 
 class Forward:
@@ -50,7 +52,10 @@ class Forward:
         """Say whether the forms of a node, and of those that are held with it, leave memory for the rest."""
         before = [self._forms[i] for i in self._graph.nodes[index].inputs if i in self._forms]
         count = max([self._varying, *(sum(len(g.values) for g in forms.generators.values()) for forms in before)])
-        return holds(LIVE * count * self._sizes[index] * torch.float64.itemsize, self._intervals.region.centre.device)
+        size = int(LIVE * count * self._sizes[index] * torch.float64.itemsize)
+        values = [some.values for forms in self._forms.values() for some in forms.generators.values()]
+        held = sum(one.numel() * one.element_size() for one in values)
+        return holds_for_a_while(size, self._intervals.region.centre.device, held)
 
     def _step(self, deadline: Deadline) -> bool:
         """Make the forms of the next node, or none any more; DeadlineExpired where there is no time for it."""
@@ -62,11 +67,12 @@ class Forward:
         if isinstance(node.op, Input):
             made = self._input()
         elif isinstance(node.op, Affine):
-            made = through_affine(node, [self._forms[i] for i in node.inputs], deadline)
+            spent = [self._is_spent(i, node) for i in node.inputs]
+            made = through_affine(node, [self._forms[i] for i in node.inputs], deadline, spent=spent)
         elif isinstance(node.op, Nonlinear) and node.op.arity == 1:
             (pre,) = node.inputs
-            spent = self._is_spent(pre, node)
-            made = through_nonlinear(node, self._forms[pre], self._intervals.of[pre], deadline, spent=spent)
+            one = self._is_spent(pre, node)
+            made = through_nonlinear(node, self._forms[pre], self._intervals.of[pre], deadline, spent=one)
         else:
             made = _box(self._intervals.of[node.index])
         self._forms[node.index] = made

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from netproof.bounds.linear.coefficients import Dense
 from netproof.bounds.windows.frame import Places
-from netproof.bounds.windows.moves import same, scaled
+from netproof.bounds.windows.moves import same, scaled, united
 from netproof.bounds.windows.onward import onward
 from netproof.bounds.windows.windowed import Windowed
 from netproof.bounds.zonotope.accurate import at_point
@@ -29,8 +29,13 @@ from netproof.relax import relaxation_of
 from netproof.relax.parallel import parallel_lines
 
 
-def through_affine(node: Node, inputs: Sequence[Zonotope], deadline: Deadline) -> Zonotope:
-    """Carry forms through an affine op; DeadlineExpired where there is no time for it."""
+def through_affine(
+    node: Node, inputs: Sequence[Zonotope], deadline: Deadline, *, spent: Sequence[bool] | None = None
+) -> Zonotope:
+    """Carry forms through an affine op; DeadlineExpired where there is no time for it; then all is as it was.
+
+    spent: which inputs nobody else reads, so that a sum may be written into their generators.
+    """
     op = node.op
     assert isinstance(op, Affine)
     centre, rounded = at_point(op, [x.centre for x in inputs])
@@ -44,7 +49,8 @@ def through_affine(node: Node, inputs: Sequence[Zonotope], deadline: Deadline) -
     error = enlarged(absolute.forward(*(x.error[None] for x in inputs))[0])
     gain = length_gain(op)
     length = None if gain is None else _longer(gain, inputs, rounded)
-    return Zonotope.of(centre, enlarged(error + rounded), length, _carried(node, inputs, deadline))
+    carried = _carried(node, inputs, deadline, spent or [False] * len(inputs))
+    return Zonotope.of(centre, enlarged(error + rounded), length, carried)
 
 
 def _longer(gain: Tensor | float, inputs: Sequence[Zonotope], rounded: Tensor) -> Tensor:
@@ -95,36 +101,70 @@ def _some_of(some: Windowed, part: slice) -> Windowed:
     return Windowed(some.values[part], replace(some.frame, path=()), places)
 
 
-def _carried(node: Node, inputs: Sequence[Zonotope], deadline: Deadline) -> dict[int, Generators]:
+def _carried(
+    node: Node, inputs: Sequence[Zonotope], deadline: Deadline, spent: Sequence[bool]
+) -> dict[int, Generators]:
     """Return the generators of an affine op's result; those of one origin come by every branch."""
     found: dict[int, Generators] = {}
+    in_place: dict[int, tuple[Windowed, Windowed]] = {}  # written to last, when the deadline is not looked at any more
     for began in sorted({began for x in inputs for began in x.generators}):
         parts = [x.generators.get(began) for x in inputs]
         moved = [_by_windows(node, place, some, deadline) for place, some in enumerate(parts) if some is not None]
-        if all(one is not None for one in moved):
+        pair = _into_spent(moved, parts, spent)
+        if pair is not None:
+            in_place[began] = pair
+        elif all(one is not None for one in moved):
             total = moved[0]
             for more in moved[1:]:
                 total = total.plus(more)  # type: ignore[union-attr, arg-type, assignment]
             found[began] = total  # type: ignore[assignment]
         else:
             found[began] = _dense(node, parts, inputs, deadline)
-    return found
+    for began, (whole, more) in in_place.items():
+        _, _, left, _, top, _ = more.frame.pads_to(whole.frame)
+        high, wide = more.frame.size
+        whole.values[:, top : top + high, left : left + wide] += more.values
+        found[began] = whole
+    return dict(sorted(found.items()))
+
+
+def _into_spent(
+    moved: Sequence[Generators | None], parts: Sequence[Generators | None], spent: Sequence[bool]
+) -> tuple[Windowed, Windowed] | None:
+    """Return the windows of a sum that hold those of its other branch and may be written to, and those; None: none do.
+
+    They are the largest forms there are, and a third of the same size would be held for the sum.
+    """
+    if len(moved) != 2 or len(parts) != 2:
+        return None
+    for place in (0, 1):
+        whole, more, mine = moved[place], moved[1 - place], parts[place]
+        if not (isinstance(whole, Windowed) and isinstance(more, Windowed) and mine is not None and spent[place]):
+            continue
+        same_values = whole.values is mine.values and more.places is whole.places
+        if same_values and whole.values.is_contiguous() and united([whole.frame, more.frame]) == whole.frame:
+            return whole, more
+    return None
 
 
 def _dense(node: Node, parts: Sequence[Generators | None], inputs: Sequence[Zonotope], deadline: Deadline) -> Dense:
     """Apply an op without its constant to dense generators; a branch that has none of them has 0."""
     assert isinstance(node.op, Affine)
-    count = next(len(some.values) for some in parts if some is not None)
-    xs = [
-        x.centre.new_zeros(1, *x.centre.shape).expand(count, *x.centre.shape) if some is None else some.dense()
-        for some, x in zip(parts, inputs, strict=True)
-    ]
-    linear, largest = node.op.linear(), max(xs, key=lambda x: x[0].numel())
+    values = next(some.values for some in parts if some is not None)
+    linear, largest = node.op.linear(), max(x.centre.numel() for x in inputs)
 
-    def carried(part: slice) -> Tensor:
-        return linear.forward(*(x[part] for x in xs))
+    def carried(part: slice) -> Tensor:  # windows become dense some at a time: all of them would be far larger
+        count = len(values[part])
+        return linear.forward(*(_dense_part(some, x, part, count) for some, x in zip(parts, inputs, strict=True)))
 
-    return Dense(in_parts(carried, largest, node.size, deadline), len(node.shape))
+    return Dense(in_parts(carried, values, max(node.size, largest), deadline), len(node.shape))
+
+
+def _dense_part(some: Generators | None, x: Zonotope, part: slice, count: int) -> Tensor:
+    """Return a slice of an input's generators, (count, *its node): 0 where it has none."""
+    if some is None:
+        return x.centre.new_zeros(1, *x.centre.shape).expand(count, *x.centre.shape)
+    return some.values[part] if isinstance(some, Dense) else _some_of(some, part).dense()
 
 
 def _by_windows(node: Node, place: int, some: Generators, deadline: Deadline) -> Generators | None:

@@ -16,6 +16,7 @@ import torch
 from netproof.bounds.base import Bounds, Clock
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import DeadlineExpired
+from netproof.core.reasons import ROOT_LATE
 from netproof.core.verdict import Stats
 from netproof.paper.rivals.babsr_lp import BabsrLP
 from netproof.paper.rivals.mip_model import Watch, solve_mip
@@ -74,7 +75,7 @@ class MipSearch:
         self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
         self._stats.seconds["confirm"] += self._clock.confirm
         if first is None:
-            return self._outcome("the root was not bounded in time", stopped=True)
+            return self._outcome(ROOT_LATE, stopped=True)
         root, bounds = first
         self._bounds = tuple(bounds.domains.bound.tolist())
         proved = self._goal.proved(bounds.domains)

@@ -1,8 +1,9 @@
 """Converters of maxima over windows and axes: trees of pairwise maxima, exact by ReLUs.
 
-A maximum over a window is one along each axis in turn. Along one axis the entries of every window are laid out on an
-axis of their own, which is then halved, pair by pair: each halving is one ReLU layer, so k entries are log₂ k layers.
-Padding never wins a maximum, so windows at the border are made of their entries inside alone.
+A maximum over a window is one along each axis in turn. Along one axis, of windows of a few entries, the first ones of
+all windows are one image, the second ones another, and images are compared. The entries of longer windows are laid out
+on an axis of their own, which is then halved, pair by pair: each halving is one ReLU layer, so k entries are log₂ k
+layers. Padding never wins a maximum, so windows at the border are made of their entries inside alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.hinges import Pick, maximum, minimum
 from netproof.model.onnx.operators.moves import joined, reshape, select
+
+FEW = 3  # entries of a window of which images are compared: as many ReLU layers as if they were laid out
 
 
 def along(c: Context, x: Ref, axis: int, pick: Pick) -> Ref:
@@ -115,11 +118,24 @@ def _max_pool(c: Context) -> Value:
         parts: list[Value] = []
         for width, group in groupby(entries, key=len):  # windows at the border have fewer entries
             index = np.array(list(group))
-            laid = select(c, x, axis, index.reshape(-1))
-            laid = reshape(c, laid, (*x.shape[:axis], len(index), width, *x.shape[axis + 1 :]))
-            parts.append(along(c, laid, axis + 1, maximum))
+            parts.append(_of_few(c, x, axis, index) if width <= FEW else _of_many(c, x, axis, index))
         x = joined(c, parts, axis)
     return x
+
+
+def _of_few(c: Context, x: Ref, axis: int, index: np.ndarray) -> Value:
+    """Return the maxima along an axis over windows, index (count, width), by images: neurons keep windows of these."""
+    best: Value = select(c, x, axis, index[:, 0])
+    for k in range(1, index.shape[1]):
+        best = maximum(c, best, select(c, x, axis, index[:, k]))
+    return best
+
+
+def _of_many(c: Context, x: Ref, axis: int, index: np.ndarray) -> Ref:
+    """Return the same by halvings of an axis that the entries of each window are laid out on."""
+    laid = select(c, x, axis, index.reshape(-1))
+    laid = reshape(c, laid, (*x.shape[:axis], len(index), index.shape[1], *x.shape[axis + 1 :]))
+    return along(c, laid, axis + 1, maximum)
 
 
 def _refuse_indices(c: Context) -> None:
