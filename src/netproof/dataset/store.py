@@ -18,6 +18,7 @@ from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.errors import UsageError
 
 NAME = "certify.sqlite"
+COUNTEREXAMPLES = "counterexamples"  # the folder beside it
 SCHEMA = 1  # PRAGMA user_version
 APPLICATION = 0x6E706372  # "npcr": tells our files from other SQLite ones
 WAIT = 30.0  # seconds for another writer's lock

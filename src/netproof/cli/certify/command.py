@@ -41,7 +41,7 @@ from netproof.core.machine.describe import describe, in_words
 from netproof.core.machine.versions import versions
 from netproof.core.reasons import CONTRADICTION
 from netproof.dataset.result import Certification, ImageStatus, percent
-from netproof.dataset.store import COLUMNS, NAME, Kept, Store, stands
+from netproof.dataset.store import COLUMNS, COUNTEREXAMPLES, NAME, Kept, Store, stands
 from netproof.errors import UsageError
 from netproof.run.schema import VERSION
 from netproof.workers.worker import Job
@@ -100,12 +100,14 @@ def certify(
     model = options.model_file(model)
     wanted = _share(at_least)
     source = find_source(data, first)
-    question = _question(source, eps, norm, clip, read_preprocessing(preprocess, mean, std, resize=resize))
+    pixels = read_preprocessing(preprocess, mean, std, resize=resize)
+    question = _question(source, eps, norm, clip, pixels)
     engine = options.engine(
         method=method, device=device, threads=threads, timeout=timeout, settings=settings, seed=seed, attack=attack
     )
     outputs = Outputs({"--json": json})
-    outputs.check((model,))
+    outputs.check((model, *pixels.files, *source.read, *_written(out)))
+    _refuse_inside(out, source)
     plain = source.files is not None and question.mean is None and question.std is None and not question.is_array
     run = _Run(engine, Display(started=started, timeout=None, quiet=quiet), out, hint=plain)
     run.take_up(model, source, question, quiet=quiet)
@@ -133,10 +135,30 @@ def _share(text: str | None) -> Fraction | None:
     return share
 
 
+def _written(out: str | None) -> list[str]:
+    """List the files of a folder for the answers, which no option may replace."""
+    names = (NAME, "results.csv", "index.html", "accuracy.csv", "accuracy.tex")
+    return [] if out is None else [str(Path(out, name)) for name in names]
+
+
+def _refuse_inside(out: str | None, source: Source) -> None:
+    """Refuse a data set that the run's own files might replace."""
+    if out is None:
+        return
+    taken = {Path(path).resolve() for path in _written(out)}
+    for path in map(Path, source.read):
+        real = path.resolve()
+        if real in taken or real.parent == Path(out, COUNTEREXAMPLES).resolve():
+            raise UsageError("--out would write over the data set", file=str(path), remedy="give another folder")
+
+
 def _question(source: Source, eps: str, norm: str, clip: str | None, pixels: Preprocessing) -> Question:
     """Read the radius and what is done to pixels, as `robust` does for one image."""
     if source.files is None:
         pixels.refuse(source.path, "an .npz holds the network's own inputs")
+    for name, _ in source.files or ():
+        if name.lower().endswith(".npy"):
+            pixels.refuse(str(Path(source.path, name)), "an .npy is the network's own input")
     image = source.path if source.files is None else str(Path(source.path, source.files[0][0]))
     return read_question(image, eps, norm, clip, pixels, named=source.files is not None)
 

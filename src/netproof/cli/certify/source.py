@@ -25,6 +25,14 @@ class Source:
     files: tuple[tuple[str, int], ...] | None = None  # relative to the folder, with labels; None: an .npz
     first: int | None = None  # only so many are asked about
 
+    @property
+    def read(self) -> list[str]:
+        """List every file that is read."""
+        if self.files is None:
+            return [self.path]
+        listed = [str(Path(self.path, LABELS))] if Path(self.path, LABELS).is_file() else []
+        return [*listed, *(str(Path(self.path, name)) for name, _ in self.files)]
+
     def digest(self) -> str:
         """Hash everything that is read, whatever its name."""
         if self.files is None:

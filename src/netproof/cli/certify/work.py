@@ -8,6 +8,7 @@ import functools
 import io
 import zipfile
 from collections.abc import Callable, Collection
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from netproof.core.torch_state import engine_state
 from netproof.dataset.engine import Certifier, CertifyProgress, Limits
 from netproof.dataset.images import Item, read_images
 from netproof.dataset.result import FAILURES, ImageResult, ImageStatus
-from netproof.dataset.store import Kept
+from netproof.dataset.store import COUNTEREXAMPLES, Kept
 from netproof.errors import UsageError
 from netproof.model.load import load_network
 from netproof.model.network import Network
@@ -71,8 +72,8 @@ def _keep(point: np.ndarray, folder: Path, index: int) -> None:
     buffer = io.BytesIO()
     np.save(buffer, point)
     try:
-        (folder / "counterexamples").mkdir(parents=True, exist_ok=True)
-        write_whole(folder / "counterexamples" / f"{index:05d}.npy", buffer.getvalue())
+        (folder / COUNTEREXAMPLES).mkdir(parents=True, exist_ok=True)
+        write_whole(folder / COUNTEREXAMPLES / f"{index:05d}.npy", buffer.getvalue())
     except OSError as error:
         remedy = "give another folder with --out, or free the disk"
         raise UsageError(f"cannot be written: {error.strerror}", file=str(folder), remedy=remedy) from error
@@ -117,7 +118,19 @@ def _arrays(path: str) -> tuple[np.ndarray, np.ndarray]:
 
 def _load(question: Question, shape: tuple[int, ...]) -> tuple[np.ndarray, InputRegion]:
     centre = read_centre(question, shape)
+    if question.clip is not None:
+        _refuse_outside(question, centre.values, *question.clip)
     return centre.as_input(), region(question, centre)
+
+
+def _refuse_outside(question: Question, values: np.ndarray, low: Fraction, high: Fraction) -> None:
+    """Refuse an image that the range does not hold, as those of an .npz: it was scaled otherwise than is said."""
+    if (values < low).any() or (values > high).any():
+        raise UsageError(
+            f"it has values from {float(values.min()):.4g} to {float(values.max()):.4g}, outside of --clip",
+            file=question.image,
+            remedy="give the range that the images have, or leave --clip out",
+        )
 
 
 def _asked(item: Item) -> Question:

@@ -79,7 +79,7 @@ def bench(
     for name in methods:  # what can be refused is refused before anything runs
         engine = options.engine(method=name, device=device, threads=threads, timeout=timeout, settings=(), seed=seed)
         engine.asking(None, memory)
-    check_rivals(rival or (), report=not no_report)
+    check_rivals(rival or (), Path(out), report=not no_report)
     instances = read_folders(folders, first)
     with alone_in(Path(out)), Store(Path(out) / NAME) as store:
         made = make_jobs(instances, chosen, timeout, device, threads, seed, attack)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from netproof.cli.show.output import TENSOR
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def serialised(witness: Witness) -> dict[str, bytes]:
     arrays = {tensor.name: (tensor.array, tensor.dtype) for tensor in witness.tensors}
     arrays = arrays or {"X": (witness.input, "real"), "Y": (witness.output, "real")}
     return {
-        f"{name}.pb": numpy_helper.from_array(
+        f"{name}{TENSOR}": numpy_helper.from_array(
             array if dtype == "real" else array.astype(dtype), name
         ).SerializeToString()
         for name, (array, dtype) in arrays.items()
