@@ -14,7 +14,7 @@ from netproof.campaign.store import Result
 from netproof.errors import NetproofError
 from netproof.methods.registry import method_info
 
-LONGEST = 100  # characters, of a name; a longer one ends in a hash of what is left out
+LONGEST = 100  # characters, of a part of a name
 
 
 def stable_name(result: Result) -> str:
@@ -57,8 +57,16 @@ def _attacks(method: str) -> bool:
 
 
 def file_name(label: str) -> str:
-    """Turn a label into a part of a file's name."""
-    plain = re.sub(r"[^A-Za-z0-9._=-]+", "_", label).strip("_")
-    if len(plain) <= LONGEST:
-        return plain
-    return f"{plain[: LONGEST - 9]}_{hashlib.sha256(json.dumps(label).encode()).hexdigest()[:8]}"
+    """Turn a label into a part of a file's name; one that is not the label itself ends in a hash of that."""
+    plain = readable(label)
+    return plain if plain == label else f"{plain[: LONGEST - 9]}_{short_hash(label)}"
+
+
+def readable(label: str) -> str:
+    """Return the characters of a label that any file's name may have; different labels may be the same then."""
+    return re.sub(r"[^A-Za-z0-9._=-]+", "_", label).strip("_")[:LONGEST]
+
+
+def short_hash(*labels: str) -> str:
+    """Return a few characters that differ where labels do."""
+    return hashlib.sha256(json.dumps(labels).encode()).hexdigest()[:8]
