@@ -153,10 +153,10 @@ def test_a_store_that_cannot_be_brought_up_stays_as_it_was(tmp_path: Path, monke
 def test_an_answer_of_another_version_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = read_folder(make_set(tmp_path / "set", "unsat"))[0]
     with monkeypatch.context() as earlier:
-        earlier.setattr("netproof.campaign.jobs.__version__", "0.1.0")
+        earlier.setattr("netproof.campaign.jobs.build", lambda: "0.1.0")
         key = Job(instance, "auto").key
     path = old_store(tmp_path / "results.sqlite", dataclasses.replace(a_result(), key=key))
     with Store(path) as store:
         assert store.done(Job(instance, "auto")) is None
-        monkeypatch.setattr("netproof.campaign.jobs.__version__", "0.1.0")
+        monkeypatch.setattr("netproof.campaign.jobs.build", lambda: "0.1.0")
         assert store.done(Job(instance, "auto")) is not None

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netproof.core.files import find_file, read_bounded, unpack
+from netproof.core.files import find_file, read_bounded, unpack, well_formed
 from netproof.core.network_list import networks_of
 from netproof.errors import UsageError
 from netproof.problem.decimal import decimal
@@ -88,7 +88,7 @@ def read_folders(names: Iterable[str | Path], first: int | None = None) -> list[
     for folder in folders:
         found = read_folder(folder)[:first]
         if count[benchmark_name(folder)] > 1:
-            longer = f"{folder.parent.name}-{benchmark_name(folder)}"
+            longer = well_formed(f"{folder.parent.name}-{benchmark_name(folder)}")
             found = [dataclasses.replace(instance, benchmark=longer) for instance in found]
         instances += found
     return instances
@@ -97,7 +97,8 @@ def read_folders(names: Iterable[str | Path], first: int | None = None) -> list[
 def benchmark_name(folder: Path) -> str:
     """Return the folder's name; where that is only a version (`acasxu/2.0`), with its parent's before it."""
     folder = folder.resolve()
-    return f"{folder.parent.name}-{folder.name}" if re.fullmatch(r"v?[0-9]+(\.[0-9]+)*", folder.name) else folder.name
+    version = re.fullmatch(r"v?[0-9]+(\.[0-9]+)*", folder.name)
+    return well_formed(f"{folder.parent.name}-{folder.name}" if version else folder.name)
 
 
 def read_folder(folder: str | Path) -> list[Instance]:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from netproof._version import __version__
 from netproof.campaign.store import Result
+from netproof.core.machine.versions import build
 from netproof.errors import NetproofError
 from netproof.methods.registry import method_info
 
@@ -29,7 +29,7 @@ def stable_name(result: Result) -> str:
         said["seed"] = result.seed
     if result.device not in ("cpu", ""):
         said["device"] = result.device
-    if result.version not in (None, __version__):
+    if result.version not in (None, build()):
         said["netproof"] = result.version
     return file_name("_".join([result.method, *(f"{name}={value}" for name, value in said.items())]))
 

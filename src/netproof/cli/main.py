@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -47,3 +48,10 @@ def _open_streams() -> None:
     sys.stdin = sys.stdin or open(0)  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w")  # noqa: SIM115
+    _take_all_characters(sys.stdout)
+
+
+def _take_all_characters(stream: TextIO) -> None:
+    """Write a path as it is, whatever its bytes, and escape the characters that another encoding does not have."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="surrogateescape" if stream.encoding.lower() == "utf-8" else "backslashreplace")

@@ -64,6 +64,14 @@ def is_special(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
+def well_formed(text: str) -> str:
+    """Write those bytes of a path that are no UTF-8 as escapes: Python keeps them as half characters, which no file,
+
+    database or page can hold.
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def beside(path: Path) -> Path:
     """Name a temporary file in the same folder."""
     return path.with_name(f".{path.name[:200]}.{os.getpid()}.tmp")

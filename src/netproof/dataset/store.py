@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from netproof.core.files import well_formed
 from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.errors import UsageError
 
@@ -45,7 +46,7 @@ class Kept:
         """Return its cells, in the order of COLUMNS."""
         one = self.result
         cells = (one.label, one.predicted, str(one.status), one.seconds, one.margin, one.read_as, one.decided_by)
-        return (one.index, self.name, *cells, one.reason)
+        return (one.index, well_formed(self.name), *cells, one.reason)
 
 
 class Store:
@@ -87,7 +88,7 @@ class Store:
         with self._usable():
             found = self._connection.execute("SELECT key, words FROM question").fetchone()
             if found is None:
-                self._connection.execute("INSERT INTO question VALUES (?, ?)", (key, words))
+                self._connection.execute("INSERT INTO question VALUES (?, ?)", (key, well_formed(words)))
             elif found[0] != key:
                 raise UsageError(
                     f"it holds the results of another question: {found[1]}",

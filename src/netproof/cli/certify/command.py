@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import typer
 
-from netproof._version import __version__
 from netproof.cli import options
 from netproof.cli.certify.source import Source, find_source
 from netproof.cli.commands.verify import prepare
@@ -38,7 +37,7 @@ from netproof.cli.show.output import Outputs, print_err, text_table, to_json
 from netproof.cli.show.progress import Display
 from netproof.core.files import sha256
 from netproof.core.machine.describe import describe, in_words
-from netproof.core.machine.versions import versions
+from netproof.core.machine.versions import build, versions
 from netproof.core.reasons import CONTRADICTION
 from netproof.dataset.result import Certification, ImageStatus, percent
 from netproof.dataset.store import COLUMNS, COUNTEREXAMPLES, NAME, Kept, Store, stands
@@ -187,7 +186,7 @@ class _Run:
         """Find what an earlier run of the same command has answered."""
         if self.out is None:
             return
-        words = f"{model} on {source.path}, eps {question.eps}, norm {question.norm}"
+        words = f"{model} on {source.path}, eps {question.eps}, norm {question.norm}, by netproof {build()}"
         with Store(Path(self.out, NAME)) as store:
             store.belong_to(_key(model, source, question, self.engine), words)
             answers = store.answers()
@@ -291,7 +290,7 @@ class _Run:
 def _key(model: str, source: Source, question: Question, engine: options.Engine) -> str:
     """Hash what an answer depends on, the time limit aside."""
     asked = {
-        "version": __version__,
+        "netproof": build(),
         "model": sha256(model),
         "data": source.digest(),
         "question": [str(value) for name, value in vars(question).items() if name != "image"],

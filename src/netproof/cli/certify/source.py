@@ -39,7 +39,7 @@ class Source:
             return sha256(self.path)
         found = hashlib.sha256()
         for name, label in self.files:
-            found.update(f"{name}\n{label}\n{sha256(Path(self.path, name))}\n".encode())
+            found.update(f"{name}\n{label}\n{sha256(Path(self.path, name))}\n".encode("utf-8", "surrogateescape"))
         return found.hexdigest()
 
 

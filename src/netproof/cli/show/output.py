@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from netproof.cli.exits import EXIT_USAGE
-from netproof.core.files import beside, is_special, sha256, write_whole
+from netproof.core.files import beside, is_special, sha256, well_formed, write_whole
 from netproof.errors import NetproofError, UsageError
 
 HASH_WAIT = 0.2  # seconds to wait for hashes: a late answer is worse than a missing hash
@@ -165,7 +165,9 @@ class Outputs:
         if path is None or path == STDOUT or content is None:
             return False
         try:
-            write_whole(Path(os.path.realpath(path)), content.encode() if isinstance(content, str) else content)
+            write_whole(
+                Path(os.path.realpath(path)), well_formed(content).encode() if isinstance(content, str) else content
+            )
         except OSError as error:
             self._failed.append(
                 UsageError(
