@@ -55,7 +55,7 @@ class Output:
         return self.folder / (f"{self.name}-{file_name(more)}" if more else self.name)
 
     def kept(self, *asked: Any) -> Path:
-        """Return where the answer to one question is kept, so that a rerun goes on from there; by version and sources, too."""
+        """Return where the answer to one question is kept, so that a rerun of the same build goes on from there."""
         key = json.dumps([*asked, build()])
         return self.folder / f"{self.name}-kept" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
 
