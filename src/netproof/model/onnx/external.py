@@ -27,6 +27,8 @@ def parse_proto(data: bytes, path: str) -> onnx.ModelProto:
     try:
         model.ParseFromString(data)
     except DecodeError as error:
+        if "alloc" in str(error):  # protobuf has no other word for it
+            raise MemoryError from error
         raise ModelError(
             "not an ONNX model, or one cut short",
             file=path,
