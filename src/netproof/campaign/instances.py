@@ -67,7 +67,7 @@ def find_folders(names: Iterable[str | Path]) -> list[Path]:
 
 
 def _find(name: str, home: str | None) -> list[Path]:
-    for place in [Path(name), *([Path(home) / name] if home else [])]:
+    for place in [Path(name), *([Path(home) / name] if home else [])] if name else []:
         if find_file(place / INSTANCES):
             return [place.resolve()]
         inner = sorted(place.iterdir()) if place.is_dir() else []
@@ -75,7 +75,7 @@ def _find(name: str, home: str | None) -> list[Path]:
         if found:
             return found
     tried = f", nor in {HOME}={home}" if home else ""
-    what = "no instances.csv in this folder" if Path(name).is_dir() else "no such folder"
+    what = "no instances.csv in this folder" if name and Path(name).is_dir() else "no such folder"
     by_name = "" if home else f", or set {HOME} to the folder in which it is"
     raise UsageError(f"{what}{tried}", file=name, remedy=f"give a folder of VNN-COMP instances{by_name}")
 

@@ -57,7 +57,9 @@ Timeout = Annotated[float, typer.Option(metavar="S", help="Seconds for each imag
 Out = Annotated[
     str | None,
     typer.Option(
-        metavar="DIR", help="Keep the answers there as they come, results.csv and a page; goes on if run again."
+        metavar="DIR",
+        help="Keep the answers there as they come, results.csv and a page; goes on if run again.",
+        callback=options.not_empty,
     ),
 ]
 AtLeast = Annotated[

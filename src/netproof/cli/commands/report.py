@@ -28,7 +28,10 @@ Rivals = Annotated[
 
 
 def report(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="What `netproof bench` was given as --out.")],
+    folder: Annotated[
+        str,
+        typer.Argument(metavar="DIR", help="What `netproof bench` was given as --out.", callback=options.not_empty),
+    ],
     rival: Rivals = None,
     quiet: options.Quiet = False,
 ) -> int:
@@ -97,7 +100,8 @@ def check_rivals(given: Sequence[str], folder: Path, *, report: bool = True) -> 
         raise UsageError("--rival: there is no report to show it in", remedy="leave out --no-report")
     for text in given:
         file = split_rival(text)[1]
-        read_rows(file)
+        if not read_rows(file):
+            raise UsageError("--rival: it has no results", file=str(file), remedy="give VNN-COMP's results.csv")
         ours = file.name.startswith(("results.csv", "results-")) and file.resolve().parent == folder.resolve()
         if ours or file.resolve().is_relative_to((folder / "report").resolve()):
             raise UsageError(

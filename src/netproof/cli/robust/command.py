@@ -383,5 +383,5 @@ def _table(rows: Iterable[Row], largest: bool) -> None:
         )
         for row in rows
     ]
-    console = Console(stderr=True)
+    console = Console(stderr=True, emoji=False)
     console.print(fitting_table(columns, cells, console.width))

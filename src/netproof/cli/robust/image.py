@@ -51,7 +51,8 @@ class Centre:
         return _each(scale, values, self.channels)
 
     def as_input(self) -> np.ndarray:
-        return self.normalised(self.values).astype(np.float32)
+        with np.errstate(over="ignore"):  # what no float32 holds, the input set refuses
+            return self.normalised(self.values).astype(np.float32)
 
 
 def _each(function: Callable[..., Fraction], *arrays: np.ndarray) -> np.ndarray:

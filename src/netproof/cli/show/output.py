@@ -98,7 +98,7 @@ class Outputs:
 
         inputs: all files that the command reads; those beside a model are found here.
         """
-        if self.folder is None and not any(self.paths.values()):
+        if self.folder is None and all(path is None for path in self.paths.values()):
             return
         taken = {os.path.realpath(path): path for path in _all_read(inputs, self._replaced)}
         if self.folder is not None:
@@ -223,6 +223,8 @@ def _check_writable(option: str, path: str, real: str) -> None:
     if is_special(Path(real)):
         return
     try:
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(real)  # a name may be too long, which that of the probe is not
         probe = beside(Path(real))
         probe.touch(exist_ok=False)
         probe.unlink()
