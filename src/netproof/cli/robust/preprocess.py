@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -63,7 +63,7 @@ class Preprocessing:
     mean: tuple[Fraction, ...] | None = None
     std: tuple[Fraction, ...] | None = None
     resize: bool = False
-    files: tuple[str, ...] = ()  # that it was read from
+    files: tuple[str, ...] = field(default=(), compare=False)  # that it was read from
 
     def refuse(self, file: str, why: str) -> None:
         """Raise UsageError where anything is to be done to a file that holds no picture."""
