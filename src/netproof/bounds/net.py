@@ -54,7 +54,7 @@ class Pulled(NamedTuple):
         return Line(slope, torch.where(falls, lines.upper_intercept, below))
 
 
-class Bounding(ABC):
+class RelaxedNet(ABC):
     """A network relaxed on its input set, whose forms are bounded by a pass back.
 
     A form is a row of numbers (columns,): the first stands before 1, the others before values of the network.
@@ -103,7 +103,7 @@ class Bounding(ABC):
         """Return the weight of |form| (columns,) in the rounding of a mix of `count` forms, and of underflow ()."""
 
 
-class Net(Bounding):
+class Net(RelaxedNet):
     """A network in one precision: to search with, or to prove with."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ from torch import Tensor
 from netproof.bounds.condensed.single import single_first
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.linear.layers import Layer, split_points
-from netproof.bounds.net import Bounding, Net
+from netproof.bounds.net import Net, RelaxedNet
 
 
 class Scope(Protocol):
@@ -39,7 +39,7 @@ class Scope(Protocol):
     def net64(self) -> Net: ...  # to prove with
 
     @property
-    def single(self) -> Bounding | None: ...  # to prove with in float32 first; None: nothing is gained by that
+    def single(self) -> RelaxedNet | None: ...  # to prove with in float32 first; None: nothing is gained by that
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class LayerScope:
     net32: Net
     net64: Net
     settled: Tensor  # (target,) float64: the bound past which no better one is wanted
-    single: Bounding | None = None
+    single: RelaxedNet | None = None
 
     @property
     def count(self) -> int:

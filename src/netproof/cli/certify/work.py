@@ -23,6 +23,7 @@ from netproof.cli.show.witness_file import Layout, layout_of
 from netproof.core.deadline import Deadline
 from netproof.core.files import write_whole
 from netproof.core.machine.versions import accelerator
+from netproof.core.shown.picture import png, shades, shown_range
 from netproof.core.torch_state import engine_state
 from netproof.dataset.engine import Certifier, CertifyProgress, Limits
 from netproof.dataset.images import Item, read_images
@@ -183,16 +184,7 @@ def _svg(parts: list[tuple[np.ndarray, str, bool]], title: str) -> bytes:
 
 
 def _png(values: np.ndarray, *, signed: bool) -> str:
-    """Draw values as a PNG, in base64: in [0, 1] as they are, others stretched; differences about middle grey."""
-    from PIL import Image
-
-    low, high = float(values.min()), float(values.max())
-    if signed:
-        high = max(abs(low), abs(high)) or 1.0
-        low = -high
-    elif low >= 0 and high <= 1:
-        low, high = 0.0, 1.0
-    scaled = ((values - low) / ((high - low) or 1.0)).clip(0, 1)
-    buffer = io.BytesIO()
-    Image.fromarray(np.rint(scaled * 255).astype(np.uint8)).save(buffer, format="PNG")
-    return base64.b64encode(buffer.getvalue()).decode("ascii")
+    """Draw values as a PNG, in base64; differences about middle grey."""
+    most = float(np.abs(values).max()) or 1.0
+    low, high = (-most, most) if signed else shown_range(values)
+    return base64.b64encode(png(shades(values, low, high))).decode("ascii")

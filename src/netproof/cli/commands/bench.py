@@ -28,16 +28,19 @@ if TYPE_CHECKING:
     from netproof.campaign.store import Result, Store
 
 
+Out = Annotated[
+    str,
+    typer.Option(
+        metavar="DIR", help="Where results and report go; a rerun goes on from there.", callback=options.not_empty
+    ),
+]
+
+
 def bench(
     folders: Annotated[
         list[str], typer.Argument(metavar="FOLDER…", help="With an instances.csv, or a folder of such folders.")
     ],
-    out: Annotated[
-        str,
-        typer.Option(
-            metavar="DIR", help="Where results and report go; a rerun goes on from there.", callback=options.not_empty
-        ),
-    ],
+    out: Out,
     method: Annotated[
         list[str] | None, typer.Option(metavar="auto|NAME", help="Repeatable; auto unless given.", show_default=False)
     ] = None,
