@@ -11,9 +11,15 @@ from pathlib import Path
 import pytest
 from command import environment, run
 
+from netproof.campaign.store import Store
 from netproof.cli.commands.campaign_view import View
 from netproof.core.files import is_of_path, is_special
-from support.campaign import make_set
+from netproof.dataset.result import ImageResult, ImageStatus
+from netproof.dataset.store import Kept
+from netproof.dataset.store import Store as Answers
+from netproof.demo import copy_data
+from netproof.errors import UsageError
+from support.campaign import a_result, make_set
 from support.processes import HANG
 
 LONG = "x" * 300
@@ -121,3 +127,25 @@ def test_text_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     view = View(total=1, methods=["auto"], quiet=False)
     view.note("root:x:0 [bold] :smile:")
     assert "root:x:0 [bold] :smile:" in capsys.readouterr().err
+
+
+def test_demo_replaces_no_file_of_another(tmp_path: Path) -> None:
+    (tmp_path / "instances.csv").write_text("mine\n")
+    with pytest.raises(UsageError, match=r"instances\.csv: another file is there \(give another folder"):
+        copy_data(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["instances.csv"]
+    (tmp_path / "instances.csv").unlink()
+    assert copy_data(tmp_path) == copy_data(tmp_path), "what is there already is its own"
+
+
+def test_a_damaged_row_is_one_line(tmp_path: Path) -> None:
+    with Store(tmp_path / "results.sqlite") as store:
+        store.add(a_result())
+        store._connection.execute("UPDATE runs SET options = '{bad'")
+        with pytest.raises(UsageError, match="cannot be read or kept"):
+            store.results()
+    with Answers(tmp_path / "certify.sqlite") as answers:
+        answers.add(Kept(ImageResult(0, 1, 1, ImageStatus.PROVED, 0.5), "a"))
+        answers._connection.execute("UPDATE images SET status = 'odd'")
+        with pytest.raises(UsageError, match="cannot be read or kept"):
+            answers.answers()

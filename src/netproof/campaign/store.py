@@ -134,9 +134,11 @@ class Store:
     def _readable(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError) as error:  # the last where a row is damaged
             remedy = "give another folder, or free the disk"
-            raise UsageError(f"the results cannot be kept: {error}", file=str(self.path), remedy=remedy) from error
+            raise UsageError(
+                f"the results cannot be read or kept: {error}", file=str(self.path), remedy=remedy
+            ) from error
 
     def _prepare(self) -> None:
         mark = self._connection.execute("PRAGMA application_id").fetchone()[0]
@@ -195,7 +197,7 @@ class Store:
         sought = [well_formed(value) for value in values]
         with self._readable():
             rows = self._connection.execute(f"SELECT {', '.join(_NAMES)} FROM runs {rest}", sought).fetchall()
-        return [_result(row) for row in rows]
+            return [_result(row) for row in rows]
 
     def close(self) -> None:
         self._connection.close()
