@@ -32,13 +32,13 @@ def copy_data(folder: Path) -> list[Instance]:
     UsageError where one of another content has such a name already: it is someone's own.
     """
     with as_file(files(__name__) / "data") as data:
-        targets = {file: folder / file.relative_to(data) for file in sorted(data.rglob("*")) if file.is_file()}
-        for file, target in targets.items():
-            if target.exists() and not filecmp.cmp(file, target, shallow=False):
+        targets = {found: folder / found.relative_to(data) for found in sorted(data.rglob("*")) if found.is_file()}
+        for bundled, target in targets.items():
+            if target.exists() and not filecmp.cmp(bundled, target, shallow=False):
                 raise UsageError("another file is there", file=str(target), remedy="give another folder with --out")
-        for file, target in targets.items():
+        for bundled, target in targets.items():
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target)
+            shutil.copyfile(bundled, target)
     with (folder / "instances.csv").open(newline="", encoding="utf-8") as file:
         return [
             Instance(
