@@ -18,11 +18,10 @@ import numpy as np
 import torch
 
 from netproof import arguments
-from netproof.bounds.linear.memory import said_plainly
 from netproof.core.cpu import available_cpus, look_around, threads_for
 from netproof.core.deadline import Deadline
 from netproof.core.machine import gpu, host
-from netproof.core.machine.allowance import allowance, allowing, read_caps
+from netproof.core.machine.allowance import allowance, allowing, read_caps, said_plainly
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.torch_state import engine_state
 from netproof.core.verdict import Stats, Verdict, add_up

@@ -37,6 +37,16 @@ class UsageError(NetproofError):
     """A command, option or argument that cannot be obeyed."""
 
 
+def of_path(error: OSError) -> UsageError:
+    """Say what is wrong with the file, folder or disk that an OSError is about."""
+    name = error.filename.decode(errors="replace") if isinstance(error.filename, bytes) else error.filename
+    return UsageError(
+        str(error.strerror),
+        file=None if name is None else str(name),
+        remedy="check the path, its permissions and the room on the disk",
+    )
+
+
 class ModelError(NetproofError):
     """A network that cannot be read, or that is not what the file claims."""
 

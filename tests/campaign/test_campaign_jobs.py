@@ -15,6 +15,7 @@ from netproof.campaign import jobs
 from netproof.campaign.instances import read_folder
 from netproof.campaign.jobs import Job, model_hash
 from netproof.campaign.worker import Loaded
+from netproof.core.machine import versions
 from netproof.errors import UsageError
 from support.campaign import make_set
 
@@ -57,8 +58,27 @@ def test_a_default_that_is_given_is_the_default(tmp_path: Path) -> None:
 def test_another_version_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = job(make_set(tmp_path, "unsat"))
     before = one.key
-    monkeypatch.setattr(jobs, "__version__", "99")
+    monkeypatch.setattr(jobs, "build", lambda: "99")
     assert dataclasses.replace(one).key != before
+
+
+def test_other_sources_of_the_same_version_are_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pages look like is no part of an answer."""
+    one = job(make_set(tmp_path / "set", "unsat"))
+    for name in ("search/loop.py", "report/page.py"):
+        file = tmp_path / "netproof" / name
+        file.parent.mkdir(parents=True)
+        file.write_text("a = 1\n")
+    monkeypatch.setattr(versions, "PACKAGE", tmp_path / "netproof")
+    keys = []
+    for name in ("", "report/page.py", "search/loop.py"):
+        versions.code.cache_clear()
+        if name:
+            (tmp_path / "netproof" / name).write_text("a = 2\n")
+        keys.append(dataclasses.replace(one).key)
+    monkeypatch.undo()
+    versions.code.cache_clear()
+    assert keys[0] == keys[1] != keys[2]
 
 
 def test_packed_and_missing_files(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_an_operator_that_is_not_supported_stays_so(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("not a database, but long enough to look at\n" * 20)
-    with pytest.raises(UsageError, match="cannot be kept"):
+    with pytest.raises(UsageError, match="cannot be read or kept"):
         Store(tmp_path / "text")
     other = sqlite3.connect(tmp_path / "other")
     other.execute("CREATE TABLE t (x)")
@@ -142,7 +142,7 @@ def test_two_that_open_an_old_store_at_once_bring_it_up_once(tmp_path: Path) -> 
 def test_a_store_that_cannot_be_brought_up_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = old_store(tmp_path / "results.sqlite", a_result())
     monkeypatch.setattr("netproof.campaign.store.ADDED", {2: ("split", "domains")})  # one that is there already
-    with pytest.raises(UsageError, match="cannot be kept"):
+    with pytest.raises(UsageError, match="cannot be read or kept"):
         Store(path)
     assert columns_of(path) == by_name(FORM_1)
     monkeypatch.undo()
@@ -153,10 +153,10 @@ def test_a_store_that_cannot_be_brought_up_stays_as_it_was(tmp_path: Path, monke
 def test_an_answer_of_another_version_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = read_folder(make_set(tmp_path / "set", "unsat"))[0]
     with monkeypatch.context() as earlier:
-        earlier.setattr("netproof.campaign.jobs.__version__", "0.1.0")
+        earlier.setattr("netproof.campaign.jobs.build", lambda: "0.1.0")
         key = Job(instance, "auto").key
     path = old_store(tmp_path / "results.sqlite", dataclasses.replace(a_result(), key=key))
     with Store(path) as store:
         assert store.done(Job(instance, "auto")) is None
-        monkeypatch.setattr("netproof.campaign.jobs.__version__", "0.1.0")
+        monkeypatch.setattr("netproof.campaign.jobs.build", lambda: "0.1.0")
         assert store.done(Job(instance, "auto")) is not None

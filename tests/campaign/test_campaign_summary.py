@@ -11,6 +11,7 @@ from netproof.campaign.instances import read_folder
 from netproof.campaign.jobs import Job
 from netproof.campaign.run import Run
 from netproof.campaign.summary import contradictions, latest, of_other_versions, summaries, versions_said
+from netproof.core.machine.versions import code
 from netproof.run.record import Record
 from support.campaign import a_result, make_set
 
@@ -49,13 +50,17 @@ def test_with_several_versions_every_name_has_its_own() -> None:
 
 
 def test_results_of_other_versions_are_told() -> None:
-    mine = dataclasses.replace(a_result(method="lirpa"), versions={"netproof": __version__})
+    mine = dataclasses.replace(a_result(method="lirpa"), versions={"netproof": __version__, "code": code()})
     unknown = dataclasses.replace(a_result("q.vnnlib", "error"), versions={})
     older = [a_result("p.vnnlib"), a_result("q.vnnlib"), a_result("q.vnnlib", "timeout")]
     alien = dataclasses.replace(a_result(), versions={"netproof": "9.0"})
-    assert of_other_versions([mine, unknown, *older, alien]) == [*older, alien]
-    assert versions_said([mine, unknown, *older, alien], "shown, not resumed") == [
+    before = dataclasses.replace(a_result(), versions={"netproof": __version__})  # when sources were not kept
+    edited = dataclasses.replace(a_result(), versions={"netproof": __version__, "code": "0a1b2c3d"})
+    assert of_other_versions([mine, unknown, *older, before, edited, alien]) == [*older, before, edited, alien]
+    assert versions_said([mine, unknown, *older, before, edited, alien], "shown, not resumed") == [
         "2 results of netproof 0.1.0 are shown, not resumed",
+        f"1 result of netproof {__version__} is shown, not resumed",
+        f"1 result of netproof {__version__}+0a1b2c3d is shown, not resumed",
         "1 result of netproof 9.0 is shown, not resumed",
     ]
     assert versions_said([mine, unknown], "shown") == []

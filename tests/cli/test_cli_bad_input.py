@@ -66,6 +66,10 @@ BAD = {
     "mean for an array": ((*ROBUST, "--mean", "0.5"), "--mean"),
     "std zero": ((*ROBUST, "--image", "x.png", "--std", "0"), "--std"),
     "model for robust by another name": (("robust", "p.vnnlib", *ROBUST[2:]), "not a model"),
+    "preprocessing of a spec": (("bounds", "m.onnx", "p.vnnlib", "--preprocess", "mnist"), "p.vnnlib: --preprocess"),
+    "resizing of a spec": (("bounds", "m.onnx", "p.vnnlib", "--resize"), "a spec is of the network's own inputs"),
+    "norm of a spec": (("bounds", "m.onnx", "p.vnnlib", "--norm", "2"), "--norm: a spec has its own input set"),
+    "clip of a spec": (("bounds", "m.onnx", "p.vnnlib", "--clip", "0,1"), "--clip: a spec has its own input set"),
     "demo over a file": (("demo", "--out", "m.onnx"), "--out"),
 }
 

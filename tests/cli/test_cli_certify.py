@@ -261,3 +261,21 @@ def test_pictures_undo_the_preprocessing(data: Path) -> None:
     done = run(*ASKED, "--data", "listed", "--mean", "0.5", "--std", "0.5", "--out", "out", engine=REAL, cwd=data)
     assert done.returncode == 0, done.stderr
     assert '"source":"data:image/svg+xml' in (data / "out" / "index.html").read_text()
+
+
+def test_pictures_outside_of_clip_are_refused(data: Path) -> None:
+    for source in ("listed", "d.npz"):
+        done = run("certify", "m.onnx", "--data", source, "--eps", "0.3", "--clip", "0,0.9", engine=REAL, cwd=data)
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        assert "outside of" in done.stderr
+
+
+def test_arrays_beside_pictures_are_not_normalised_in_silence(data: Path) -> None:
+    """An .npy is the network's own input, and a radius of pixels is none of such inputs."""
+    np.save(data / "listed" / "own.npy", np.zeros((1, 1, 4, 4), dtype=np.float32))
+    with (data / "listed" / "labels.csv").open("a") as file:
+        file.write("own.npy,0\n")
+    done = run("certify", "m.onnx", "--data", "listed", "--eps", "0.01", "--preprocess", "mnist", cwd=data)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert "own.npy: --preprocess, --mean, --std and --resize are for picture files only" in line

@@ -270,3 +270,15 @@ def test_a_ball_under_different_std_is_refused(tmp_path: Path) -> None:
     done = run(*robust, "--norm", "2", "--std", "1,1,2", cwd=tmp_path)
     assert done.returncode == 2
     assert "different --std" in done.stderr
+
+
+@pytest.mark.parametrize("more", [("--no-attack",), ("--largest",), ("--label", "0", "--every-target")])
+def test_one_output_has_no_other_class(tmp_path: Path, more: tuple[str, ...]) -> None:
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    np.save(tmp_path / "x.npy", np.ones(1, dtype=np.float32))
+    done = run("robust", "m.onnx", "--image", "x.npy", "--eps", "0.1", *more, engine=REAL, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "m.onnx: the network has one output, so no other class could be larger (ask `netproof verify`" in done.stderr

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from onnxruntime.capi.onnxruntime_pybind11_state import RuntimeException
 
 from netproof.bounds.linear import memory
 from netproof.core.machine import host
@@ -219,6 +220,9 @@ def test_halving_ends() -> None:
         (torch.OutOfMemoryError("CUDA out of memory"), True),
         (MemoryError(), True),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), True),
+        (RuntimeException("Failed to allocate memory for requested buffer of size 8"), True),
+        (RuntimeException("std::bad_alloc"), True),
+        (RuntimeException("invalid axis"), False),
         (RuntimeError("shapes"), False),
         (ValueError("can't allocate memory"), False),
     ],

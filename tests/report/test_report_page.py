@@ -94,11 +94,11 @@ def test_report(tmp_path: Path) -> None:
     drawn = (
         "cactus",
         "cactus-set",
-        "cactus-other_set",
+        other := f"cactus-{file_name('other/set')}",
         "scatter-auto_netproof=0.1.0-lirpa_steps=5_attack=True_netproof=0.1.0",
     )
     plots = {f"{name}.{suffix}" for name in drawn for suffix in ("png", "pdf")}
-    plots -= {"cactus-set.png", "cactus-other_set.png"}
+    plots -= {"cactus-set.png", f"{other}.png"}
     tables = {f"{name}.{suffix}" for name in ("summary", "speedups") for suffix in ("csv", "tex")}
     assert names == plots | tables | {"index.html", "runs.csv"}
     assert "3 instances, 5 runs, from 2026-01-01T10:00 to 2026-01-01T10:00 UTC." in " ".join(seen.text)
@@ -165,6 +165,7 @@ def test_names_of_files_are_plain() -> None:
     for label in ("auto (steps=5, seed=0)", "a/b", "../x", "é ü"):
         assert re.fullmatch(r"[A-Za-z0-9._=-]+", f"x{file_name(label)}")
         assert "/" not in file_name(label)
+    assert len({file_name(label) for label in ("x y", "x_y", "x/y", "_x_y", "x" * 200, "x" * 201)}) == 6
 
 
 def test_nothing_to_report(tmp_path: Path) -> None:

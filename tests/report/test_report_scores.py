@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +241,8 @@ def test_counterexamples_are_files_and_pictures(tmp_path: Path) -> None:
     assert picture_of(sat_with(np.zeros((1, 5), np.float32))) is None
     runs = [Run("auto", result)]
     (path,) = write_counterexamples(runs, tmp_path)
-    assert path.relative_to(tmp_path).as_posix() == ("counterexamples/set/onnx_m__v_p__auto.counterexample")
+    assert re.fullmatch(r"onnx_m__v_p__auto__[0-9a-f]{8}\.counterexample", path.name)
+    assert path.parent == tmp_path / "counterexamples" / "set"
     assert path.read_text() == result.witness
     before = path.stat().st_mtime_ns
     write_counterexamples(runs, tmp_path)
@@ -248,6 +250,18 @@ def test_counterexamples_are_files_and_pictures(tmp_path: Path) -> None:
     write_counterexamples([Run("auto", dataclasses.replace(result, verdict="unsat"))], tmp_path)
     assert not path.exists()
     assert not path.parent.exists()
+
+
+def test_every_counterexample_has_a_name_of_its_own(tmp_path: Path) -> None:
+    """Also where names of files differ in what a file's name leaves out; and none changes when another one joins."""
+    result = sat_with(np.zeros((1, 5), np.float32))
+    names = ("v/x y.vnnlib", "v/x_y.vnnlib", "v_x_y.vnnlib", "v/x_y.txt", "_v/x_y.vnnlib")
+    runs = [Run("auto", dataclasses.replace(result, vnnlib=name)) for name in names]
+    runs += [Run("auto", dataclasses.replace(result, benchmark=name)) for name in ("a b", "a_b", "a/b")]
+    paths = write_counterexamples(runs, tmp_path)
+    assert len(set(paths)) == len(runs)
+    assert all(path.is_file() for path in paths)
+    assert write_counterexamples(runs[:1], tmp_path) == paths[:1]
 
 
 def test_the_command_that_asks_again() -> None:

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import netproof
-from netproof.bounds.linear.memory import attempted, said_plainly, with_less
-from netproof.core.machine.allowance import NO_CAPS, allowing
+from netproof.bounds.linear.memory import attempted, with_less
+from netproof.core.machine.allowance import NO_CAPS, allowing, said_plainly
 from netproof.core.verdict import Verdict
 from netproof.demo import Instance
 from netproof.errors import DeviceError

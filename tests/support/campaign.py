@@ -26,7 +26,7 @@ def make_set(folder: Path, *words: str, models: int = 1) -> Path:
     """A folder with one instance for each word: what the stand-in does with it, or `WORD:LIMIT`."""
     folder.mkdir(parents=True, exist_ok=True)
     for model in MODELS[:models]:
-        (folder / model).write_bytes(f"{folder.name} {model}".encode())
+        (folder / model).write_bytes(os.fsencode(f"{folder.name} {model}"))
     lines = []
     for i, (word, _, limit) in enumerate(word.partition(":") for word in words):
         (folder / f"{i}-{word}.vnnlib").write_text(f"; fake {word}\n; {i}\n")

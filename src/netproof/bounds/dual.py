@@ -15,7 +15,7 @@ from torch import Tensor
 
 from netproof.bounds.domains import Domains, Known
 from netproof.bounds.linear.region import BoxRegion
-from netproof.bounds.net import Bounding, Net, Pulled
+from netproof.bounds.net import Net, Pulled, RelaxedNet
 from netproof.bounds.packed import Lagrangian, Packed, some
 from netproof.bounds.planes.planes import Above
 from netproof.bounds.scope import Scope
@@ -59,7 +59,7 @@ class Evaluated(NamedTuple):
 class Dual:
     """D of a batch of sub-domains on given bounds of their neurons: the bound of Σ_j λ_j r_j, rows r_j of each."""
 
-    net: Bounding
+    net: RelaxedNet
     forms: Tensor  # (domain, row, columns), or (1, row, columns) where all share them; one row: λ is 1
     error: Tensor  # (domain, row): what the forms may be off by
     valid: Tensor  # (domain, row) bool: the others are padding
@@ -73,7 +73,7 @@ class Dual:
         return cls.on(scope.net64 if proof else scope.net32, scope.valid, domains)
 
     @classmethod
-    def on(cls, net: Bounding, valid: Tensor, domains: Domains) -> Dual:
+    def on(cls, net: RelaxedNet, valid: Tensor, domains: Domains) -> Dual:
         """Return that of sub-domains of a network; valid (target, row): which of its rows are no padding."""
         target, known = domains.target, domains.known.to(net.dtype)
         packed, region = Packed.of(net.layers, known, proof=net.proof), net.over(known.inside)

@@ -80,7 +80,7 @@ class Forwarded(NamedTuple):
         return found
 
 
-class Bounding(ABC):
+class RelaxedNet(ABC):
     """A network relaxed on its input set, whose forms are bounded by a pass back.
 
     A form is a row of numbers (columns,): the first stands before 1, the others before values of the network.
@@ -130,7 +130,7 @@ class Bounding(ABC):
         """Return the weight of |form| (columns,) in the rounding of a mix of `count` forms, and of underflow ()."""
 
 
-class Net(Bounding):
+class Net(RelaxedNet):
     """A network in one precision: to search with, or to prove with."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ from torch import Tensor
 from netproof.bounds.condensed.single import Single, single_first
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.linear.layers import Layer, split_points
-from netproof.bounds.net import Bounding, Net
+from netproof.bounds.net import Net, RelaxedNet
 from netproof.bounds.planes.rows import RowPlanes
 
 
@@ -40,7 +40,7 @@ class Scope(Protocol):
     def net64(self) -> Net: ...  # to prove with
 
     @property
-    def single(self) -> Bounding | None: ...  # to prove with in float32 first; None: nothing is gained by that
+    def single(self) -> RelaxedNet | None: ...  # to prove with in float32 first; None: nothing is gained by that
 
 
 @dataclass(frozen=True, eq=False)

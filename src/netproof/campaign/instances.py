@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netproof.core.files import find_file, read_bounded, unpack
+from netproof.core.files import find_file, read_bounded, unpack, well_formed
 from netproof.core.network_list import networks_of
 from netproof.errors import UsageError
 from netproof.problem.decimal import decimal
@@ -67,7 +67,7 @@ def find_folders(names: Iterable[str | Path]) -> list[Path]:
 
 
 def _find(name: str, home: str | None) -> list[Path]:
-    for place in [Path(name), *([Path(home) / name] if home else [])]:
+    for place in [Path(name), *([Path(home) / name] if home else [])] if name else []:
         if find_file(place / INSTANCES):
             return [place.resolve()]
         inner = sorted(place.iterdir()) if place.is_dir() else []
@@ -75,7 +75,7 @@ def _find(name: str, home: str | None) -> list[Path]:
         if found:
             return found
     tried = f", nor in {HOME}={home}" if home else ""
-    what = "no instances.csv in this folder" if Path(name).is_dir() else "no such folder"
+    what = "no instances.csv in this folder" if name and Path(name).is_dir() else "no such folder"
     by_name = "" if home else f", or set {HOME} to the folder in which it is"
     raise UsageError(f"{what}{tried}", file=name, remedy=f"give a folder of VNN-COMP instances{by_name}")
 
@@ -88,7 +88,7 @@ def read_folders(names: Iterable[str | Path], first: int | None = None) -> list[
     for folder in folders:
         found = read_folder(folder)[:first]
         if count[benchmark_name(folder)] > 1:
-            longer = f"{folder.parent.name}-{benchmark_name(folder)}"
+            longer = well_formed(f"{folder.parent.name}-{benchmark_name(folder)}")
             found = [dataclasses.replace(instance, benchmark=longer) for instance in found]
         instances += found
     return instances
@@ -97,7 +97,8 @@ def read_folders(names: Iterable[str | Path], first: int | None = None) -> list[
 def benchmark_name(folder: Path) -> str:
     """Return the folder's name; where that is only a version (`acasxu/2.0`), with its parent's before it."""
     folder = folder.resolve()
-    return f"{folder.parent.name}-{folder.name}" if re.fullmatch(r"v?[0-9]+(\.[0-9]+)*", folder.name) else folder.name
+    version = re.fullmatch(r"v?[0-9]+(\.[0-9]+)*", folder.name)
+    return well_formed(f"{folder.parent.name}-{folder.name}" if version else folder.name)
 
 
 def read_folder(folder: str | Path) -> list[Instance]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from netproof._version import __version__
 from netproof.campaign.instances import Instance
 from netproof.core.files import find_file, sha256
 from netproof.core.machine.allowance import read_caps
+from netproof.core.machine.versions import build
 from netproof.errors import NetproofError, UsageError
 from netproof.methods.registry import method_info
 
@@ -67,7 +67,7 @@ class Job:
     @functools.cached_property
     def key(self) -> str:
         """Return a key, the same only for the same question asked in the same way, wherever its files are."""
-        contents = {"hashes": self.hashes, **self.asked, "netproof": __version__}
+        contents = {"hashes": self.hashes, **self.asked, "netproof": build()}
         return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
 
 

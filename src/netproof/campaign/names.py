@@ -9,12 +9,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from netproof._version import __version__
 from netproof.campaign.store import Result
+from netproof.core.machine.versions import build
 from netproof.errors import NetproofError
 from netproof.methods.registry import method_info
 
-LONGEST = 100  # characters, of a name; a longer one ends in a hash of what is left out
+LONGEST = 100  # characters, of a part of a name
 
 
 def stable_name(result: Result) -> str:
@@ -29,7 +29,7 @@ def stable_name(result: Result) -> str:
         said["seed"] = result.seed
     if result.device not in ("cpu", ""):
         said["device"] = result.device
-    if result.version not in (None, __version__):
+    if result.version not in (None, build()):
         said["netproof"] = result.version
     return file_name("_".join([result.method, *(f"{name}={value}" for name, value in said.items())]))
 
@@ -57,8 +57,16 @@ def _attacks(method: str) -> bool:
 
 
 def file_name(label: str) -> str:
-    """Turn a label into a part of a file's name."""
-    plain = re.sub(r"[^A-Za-z0-9._=-]+", "_", label).strip("_")
-    if len(plain) <= LONGEST:
-        return plain
-    return f"{plain[: LONGEST - 9]}_{hashlib.sha256(json.dumps(label).encode()).hexdigest()[:8]}"
+    """Turn a label into a part of a file's name; one that is not the label itself ends in a hash of that."""
+    plain = readable(label)
+    return plain if plain == label else f"{plain[: LONGEST - 9]}_{short_hash(label)}"
+
+
+def readable(label: str) -> str:
+    """Return the characters of a label that any file's name may have; different labels may be the same then."""
+    return re.sub(r"[^A-Za-z0-9._=-]+", "_", label).strip("_")[:LONGEST]
+
+
+def short_hash(*labels: str) -> str:
+    """Return a few characters that differ where labels do."""
+    return hashlib.sha256(json.dumps(labels).encode()).hexdigest()[:8]

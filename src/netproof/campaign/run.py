@@ -21,6 +21,7 @@ from netproof.campaign import worker
 from netproof.campaign.devices import Setup, setups
 from netproof.campaign.jobs import Job
 from netproof.campaign.store import Result, Store
+from netproof.core.files import well_formed
 from netproof.core.machine.describe import describe
 from netproof.core.reasons import CONTRADICTION
 from netproof.errors import NetproofError, UsageError
@@ -106,7 +107,7 @@ def _names(job: Job) -> dict[str, Any]:
     onnx, vnnlib = job.instance.names
     return {
         "benchmark": job.instance.benchmark,
-        "folder": str(job.instance.folder or ""),
+        "folder": well_formed(str(job.instance.folder or "")),
         "onnx": onnx,
         "vnnlib": vnnlib,
         "truth": job.instance.truth,

@@ -4,7 +4,8 @@ Write-ahead logging lets others read while a campaign writes, and every row is i
 disk: whatever is killed, the rows that were added stay.
 
 A store that an earlier version wrote is opened: columns that it lacks are added, and are empty in its rows. What it
-holds is shown, not resumed: a job's key has the version in it.
+holds is shown, not resumed: a job's key has the version in it, and a hash of the sources, since these change
+between two versions.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from netproof.campaign.jobs import Job
+from netproof.core.files import well_formed
 from netproof.errors import UsageError
 
 NAME = "results.sqlite"  # in the folder of a campaign
@@ -86,8 +88,12 @@ class Result:
 
     @property
     def version(self) -> str | None:
-        """Return the version of netproof that ran it; None where no worker got so far as to say."""
-        return self.versions.get("netproof")
+        """Return the netproof that ran it, as `build` names one; None where no worker got so far as to say.
+
+        Without its sources where it ran before those were kept.
+        """
+        version, sources = self.versions.get("netproof"), self.versions.get("code")
+        return version if sources is None else f"{version}+{sources}"
 
     @property
     def instance(self) -> tuple[str, str, str]:
@@ -128,9 +134,11 @@ class Store:
     def _readable(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError) as error:  # the last where a row is damaged
             remedy = "give another folder, or free the disk"
-            raise UsageError(f"the results cannot be kept: {error}", file=str(self.path), remedy=remedy) from error
+            raise UsageError(
+                f"the results cannot be read or kept: {error}", file=str(self.path), remedy=remedy
+            ) from error
 
     def _prepare(self) -> None:
         mark = self._connection.execute("PRAGMA application_id").fetchone()[0]
@@ -186,9 +194,10 @@ class Store:
         return found[0] if found else None
 
     def _select(self, rest: str, *values: str) -> list[Result]:
+        sought = [well_formed(value) for value in values]
         with self._readable():
-            rows = self._connection.execute(f"SELECT {', '.join(_NAMES)} FROM runs {rest}", values).fetchall()
-        return [_result(row) for row in rows]
+            rows = self._connection.execute(f"SELECT {', '.join(_NAMES)} FROM runs {rest}", sought).fetchall()
+            return [_result(row) for row in rows]
 
     def close(self) -> None:
         self._connection.close()
@@ -203,7 +212,9 @@ class Store:
 
 
 def _plain(name: str, value: Any) -> Any:
-    return json.dumps(value, sort_keys=True) if name in _JSON else value
+    if name in _JSON:
+        return json.dumps(value, sort_keys=True)
+    return well_formed(value) if isinstance(value, str) else value
 
 
 def _result(row: sqlite3.Row) -> Result:

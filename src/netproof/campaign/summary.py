@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from netproof._version import __version__
 from netproof.campaign.store import Result
+from netproof.core.machine.versions import build
 from netproof.core.reasons import CONTRADICTION
 
 Instance = tuple[str, str, str]
@@ -62,8 +62,8 @@ def is_right(result: Result, truth: Truths | None = None) -> bool:
 
 
 def of_other_versions(results: Iterable[Result]) -> list[Result]:
-    """Return those of another netproof than this one: they are shown, but no job takes them for its answer."""
-    return [result for result in results if result.version not in (None, __version__)]
+    """Return those of another netproof, be it of the same version: shown, but no job takes them for its answer."""
+    return [result for result in results if result.version not in (None, build())]
 
 
 def versions_said(results: Iterable[Result], what: str) -> list[str]:

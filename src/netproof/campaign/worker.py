@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof.campaign.devices import Setup
-from netproof.core.machine.versions import accelerator, versions
+from netproof.core.machine.versions import accelerator, code, versions
 from netproof.errors import UnsupportedOp, UsageError
 from netproof.run.record import Record
 from netproof.workers.worker import Job
@@ -34,7 +34,7 @@ def warm_up(job: Job, *, setup: Setup) -> dict[str, str | None]:
             if instance.name in WARM:
                 model, spec = (Path(folder) / name for name in (instance.onnx, instance.vnnlib))
                 api.verify(model, spec, device=setup.device, threads=setup.threads, timeout=WARM_LIMIT)
-    return {**versions(), "python": platform.python_version(), **accelerator(setup.device)}
+    return {**versions(), "code": code(), "python": platform.python_version(), **accelerator(setup.device)}
 
 
 class Loaded:

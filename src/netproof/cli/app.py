@@ -11,7 +11,6 @@ import os
 import traceback
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint
-from types import TracebackType
 from typing import Annotated, Any
 
 import typer
@@ -26,8 +25,9 @@ from netproof.cli.process.supervisor import WorkerBug
 from netproof.cli.robust import command as robust
 from netproof.cli.show.help import Command, epilogue, untyped
 from netproof.cli.show.output import print_err, print_out
+from netproof.core.files import is_of_path
 from netproof.core.plug_ins import load, points
-from netproof.errors import NetproofError, UsageError
+from netproof.errors import NetproofError, UsageError, of_path
 
 # Typer exports this one and not its base; click, on which older versions rest, need not be importable.
 CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -134,6 +134,15 @@ def run(arguments: Sequence[str]) -> int:
     except NetproofError as error:
         print_err(f"netproof: error: {error}")
         return EXIT_USAGE
+    except SystemExit as ended:
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        return 0  # rich ends so where no one reads what it prints any more
+    except OSError as error:
+        if not is_of_path(error):
+            raise
+        print_err(f"netproof: error: {of_path(error)}")
+        return EXIT_USAGE
     except CommandLineError as error:
         print_err(f"netproof: error: {_usage(error)}")
         return EXIT_USAGE
@@ -152,9 +161,10 @@ def _usage(error: Any) -> str:
     return f"{message} (see `{command} --help`)"
 
 
-def report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Report an exception that nothing caught; Python calls this, and exits with 1."""
-    _say_bug(f"{kind.__name__}: {error}", "".join(traceback.format_exception(kind, error, trace)))
+def report_bug(error: Exception) -> int:
+    """Report an exception that nothing caught; return the exit code."""
+    _say_bug(f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error)))
+    return EXIT_BUG
 
 
 def _say_bug(summary: str, trace: str) -> None:

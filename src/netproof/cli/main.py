@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import NoReturn
+from types import FrameType
+from typing import NoReturn, TextIO
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -16,6 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     entered = time.monotonic()
     _open_streams()
+    interrupts = _noted_interrupts()
     # Threads that wait must not spin: on a machine with other work, spinning makes two threads slower than one.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
@@ -24,14 +28,31 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         start_clock(entered, whole_process=arguments is None)
         from netproof.cli.app import report_bug, run
 
-        sys.excepthook = report_bug
-        code = run(sys.argv[1:] if arguments is None else arguments)
+        try:
+            code = run(sys.argv[1:] if arguments is None else arguments)
+        except Exception as error:
+            if interrupts:  # in the middle of an import, say: what fails then is no fault
+                raise KeyboardInterrupt from error
+            code = report_bug(error)
         sys.stdout.flush()
         sys.stderr.flush()
     except KeyboardInterrupt:
         sys.stderr.write("netproof: interrupted\n")
         code = 130
     os._exit(code)
+
+
+def _noted_interrupts() -> list[int]:
+    """Note every Ctrl-C beside raising it: a library that is being imported may swallow one."""
+    noted: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as under nohup
+        signal.signal(signal.SIGINT, note)
+    return noted
 
 
 def _open_streams() -> None:
@@ -47,3 +68,10 @@ def _open_streams() -> None:
     sys.stdin = sys.stdin or open(0)  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w")  # noqa: SIM115
+    _take_all_characters(sys.stdout)
+
+
+def _take_all_characters(stream: TextIO) -> None:
+    """Write a path as it is, whatever its bytes, and escape the characters that another encoding does not have."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="surrogateescape" if stream.encoding.lower() == "utf-8" else "backslashreplace")

@@ -31,6 +31,14 @@ def known_methods(incomplete: str) -> list[str]:
     return [name for name in METHODS if name.startswith(incomplete)]
 
 
+def not_empty(parameter: typer.CallbackParam, value: str | None) -> str | None:
+    """Refuse an empty name, which would be this very folder: a variable of the shell that is not set is one."""
+    if value == "":
+        name = parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.metavar
+        raise UsageError(f"{name}: the name is empty", remedy="give a folder; . is the present one")
+    return value
+
+
 Timeout = Annotated[
     float | None,
     typer.Option(

@@ -12,6 +12,21 @@ import torch
 from torch import Tensor
 
 
+def in_slices(make: Callable[[slice], Tensor], count: int, size: int) -> Tensor:
+    """Make a batch of `count`, `size` at a time, each part into its place: joining them would take twice the memory."""
+    if count <= size:
+        return make(slice(0, count))
+    whole: Tensor | None = None
+    for begin in range(0, count, size):
+        part = slice(begin, begin + size)
+        made = make(part)
+        whole = made.new_empty(count, *made.shape[1:]) if whole is None else whole
+        whole[part] = made
+        del made  # before the next is made
+    assert whole is not None
+    return whole
+
+
 class Batch:
     """Parts of input sets in a batch: a frozen dataclass of tensors, whose first axis is the part."""
 

@@ -8,11 +8,18 @@ import gzip
 import hashlib
 import io
 import os
+import stat
 from pathlib import Path
 from typing import IO
 
 from netproof.core.limits import LARGEST_FILE
 
+# What a path or a disk is to blame for, and no program. A file that is missing may be netproof's own: not here.
+OF_PATHS = (
+    *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM),
+    *(errno.EROFS, errno.EFBIG, errno.EIO),
+)
+FULL = (errno.ENOSPC, errno.EDQUOT)
 GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20  # bytes
 
@@ -22,6 +29,12 @@ class FileTooLarge(OSError):
 
     def __init__(self, what: str) -> None:
         super().__init__(errno.EFBIG, f"{what} more than {LARGEST_FILE >> 20} MiB, the largest that is read")
+
+
+def is_of_path(error: BaseException) -> bool:
+    """Say whether the user can mend it: by another path, other permissions or more room."""
+    named = isinstance(error, OSError) and error.filename is not None and error.errno in OF_PATHS
+    return named or (isinstance(error, OSError) and error.errno in FULL)  # that one of a stream has no name
 
 
 def find_file(path: Path) -> Path | None:
@@ -61,7 +74,19 @@ def sha256(path: str | Path) -> str:
 
 def is_special(path: Path) -> bool:
     """Say whether it is a device or a pipe, such as /dev/null: written to, never replaced."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # it is not there, or its name is too long to be
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def well_formed(text: str) -> str:
+    """Write those bytes of a path that are no UTF-8 as escapes: Python keeps them as half characters, which no file,
+
+    database or page can hold.
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def beside(path: Path) -> Path:

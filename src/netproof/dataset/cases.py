@@ -20,7 +20,7 @@ from netproof.problem.last.places import by_place
 from netproof.problem.problem import Problem
 from netproof.problem.property import Property
 from netproof.problem.reduce import reduce
-from netproof.problem.specs import classification
+from netproof.problem.specs import check_classes, classification
 from netproof.problem.witness import confirm
 from netproof.run.case import save_case
 from netproof.run.conclude import Evidence
@@ -112,8 +112,9 @@ def largest_output(output: np.ndarray) -> int:
 
 
 def check_labels(network: Network, items: Sequence[Item]) -> None:
-    """Raise UsageError for a label that is not an output of the network."""
+    """Raise UsageError for a label that is not an output of the network, or where it has but one."""
     outputs = int(np.prod(network.output_shape))
+    check_classes(outputs, network.path)
     wrong = next((item for item in items if not 0 <= item.label < outputs), None)
     if wrong is not None:
         raise UsageError(

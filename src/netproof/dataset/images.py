@@ -80,7 +80,12 @@ def whole_array(values: Any, name: str) -> np.ndarray:
 
 def _array(values: Any, name: str) -> np.ndarray:
     if isinstance(values, torch.Tensor):
-        return np.asarray(values.detach().cpu().numpy())
+        # numpy has no bfloat16, and every number of it is a float32.
+        plain = values.detach().float() if values.dtype == torch.bfloat16 else values.detach()
+        try:
+            return np.asarray(plain.cpu().numpy())
+        except (RuntimeError, TypeError, NotImplementedError) as error:  # it is sparse, or holds no numbers
+            raise UsageError(f"{name} is no plain tensor: {error}", remedy="give a dense one, or an array") from None
     try:
         return np.asarray(values)
     except ValueError:
@@ -95,6 +100,8 @@ def _refuse_outside(images: np.ndarray, clip: Any) -> None:
         np.asarray([float(exact(v, "clip")) for v in np.asarray(side, dtype=object).reshape(-1)]) for side in clip
     )
     flat = images.reshape(len(images), -1)
+    if not {low.size, high.size} <= {1, flat.shape[1]} or (low > high).any():
+        return  # no range of these images, or none at all: the input set says that too
     outside = ((flat < low) | (flat > high)).any(1)
     if outside.any():
         i = int(outside.argmax())

@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+from netproof.core.files import well_formed
 from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.errors import UsageError
 
 NAME = "certify.sqlite"
+COUNTEREXAMPLES = "counterexamples"  # the folder beside it
 SCHEMA = 1  # PRAGMA user_version
 APPLICATION = 0x6E706372  # "npcr": tells our files from other SQLite ones
 WAIT = 30.0  # seconds for another writer's lock
@@ -44,7 +47,7 @@ class Kept:
         """Return its cells, in the order of COLUMNS."""
         one = self.result
         cells = (one.label, one.predicted, str(one.status), one.seconds, one.margin, one.read_as, one.decided_by)
-        return (one.index, self.name, *cells, one.reason)
+        return (one.index, well_formed(self.name), *cells, one.reason)
 
 
 class Store:
@@ -61,9 +64,11 @@ class Store:
     def _usable(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError) as error:  # the last where a row is damaged
             remedy = "give another folder with --out, or free the disk"
-            raise UsageError(f"the results cannot be kept: {error}", file=str(self.path), remedy=remedy) from error
+            raise UsageError(
+                f"the results cannot be read or kept: {error}", file=str(self.path), remedy=remedy
+            ) from error
 
     def _prepare(self) -> None:
         ask = self._connection.execute
@@ -86,7 +91,7 @@ class Store:
         with self._usable():
             found = self._connection.execute("SELECT key, words FROM question").fetchone()
             if found is None:
-                self._connection.execute("INSERT INTO question VALUES (?, ?)", (key, words))
+                self._connection.execute("INSERT INTO question VALUES (?, ?)", (key, well_formed(words)))
             elif found[0] != key:
                 raise UsageError(
                     f"it holds the results of another question: {found[1]}",
@@ -104,14 +109,7 @@ class Store:
         """Return all answers, by image."""
         with self._usable():
             rows = self._connection.execute("SELECT * FROM images ORDER BY image").fetchall()
-        found = {}
-        for index, name, label, predicted, status, seconds, margin, read_as, decided_by, reason, given, picture in rows:
-            kind = ImageStatus(status)
-            result = ImageResult(
-                index, label, predicted, kind, seconds, margin, read_as, decided_by=decided_by, reason=reason
-            )
-            found[index] = Kept(result, name, given, picture or b"")
-        return found
+            return {row[0]: _kept(*row) for row in rows}
 
     def close(self) -> None:
         self._connection.close()
@@ -123,6 +121,14 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _kept(*row: Any) -> Kept:
+    """Read a row; ValueError where it is damaged."""
+    index, name, label, predicted, status, seconds, margin, read_as, decided_by, reason, given, picture = row
+    kind = ImageStatus(status)
+    result = ImageResult(index, label, predicted, kind, seconds, margin, read_as, decided_by=decided_by, reason=reason)
+    return Kept(result, name, given, picture or b"")
 
 
 def stands(kept: Kept, timeout: float | None) -> bool:

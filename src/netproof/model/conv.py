@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from netproof.core.batch import in_slices
 from netproof.core.machine.allowance import allowance
 from netproof.model.affine import magnitude, moved
 from netproof.model.ops import Affine
@@ -36,15 +37,7 @@ def in_chunks(apply: Callable[[Tensor], Tensor], x: Tensor, entries: int) -> Ten
     limit = UNFOLD_LIMIT["cpu" if on_cpu else "cuda"]
     limit = limit if cap is None else min(limit, cap // (UNFOLD_SHARE * x.element_size()))
     size = max(1, int(limit * given.share) // max(1, entries))
-    if x.shape[0] <= size:
-        return apply(x)
-    first = apply(x[:size])
-    whole = first.new_empty(x.shape[0], *first.shape[1:])  # joining pieces would take twice the memory
-    whole[:size] = first
-    del first
-    for begin in range(size, x.shape[0], size):
-        whole[begin : begin + size] = apply(x[begin : begin + size])
-    return whole
+    return in_slices(lambda part: apply(x[part]), x.shape[0], size)
 
 
 @dataclass(frozen=True, eq=False)

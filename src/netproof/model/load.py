@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from netproof import arguments
 from netproof.core.cpu import threads_for
+from netproof.core.machine.allowance import said_plainly
 from netproof.core.torch_state import engine_state
 from netproof.errors import UsageError
 from netproof.model.combined import AnyNetwork
@@ -21,10 +23,11 @@ from netproof.model.onnx.file import OnnxFile, read_file
 from netproof.model.onnx.reader import read_graph
 from netproof.model.origin.cross_check import cross_check
 from netproof.model.origin.external import identity
-from netproof.model.origin.torch_module import compare, exported
+from netproof.model.origin.torch_module import MODULE, compare, exported
 from netproof.numerics import generator
 
 PROBED = 1 << 25  # numbers in all layers at all points of the first comparison, at most
+ROOM = "free some memory, or give a smaller model"
 RECENT = 1 << 25  # bytes of the files whose networks are kept for the next question, at most
 
 _recent: OrderedDict[tuple[str, str, tuple[str, ...] | None], Network] = OrderedDict()  # the last used last
@@ -59,6 +62,21 @@ def read_network(
     outputs: Sequence[str] | None = None,
 ) -> Network:
     """Read a network; the caller must still compare it with `check`."""
+    with _in_memory(source):
+        return _read(source, example_shape, outputs)
+
+
+def _in_memory(source: object) -> AbstractContextManager[None]:
+    """Say which network it was where memory runs out."""
+    name = str(source) if isinstance(source, str | Path) else getattr(source, "path", MODULE)
+    return said_plainly("out of memory while it was read", file=name, remedy=ROOM)
+
+
+def _read(
+    source: str | Path | torch.nn.Module | Network,
+    example_shape: tuple[int, ...] | None,
+    outputs: Sequence[str] | None,
+) -> Network:
     outputs = None if outputs is None else arguments.words(outputs, "outputs")
     if isinstance(source, Network):
         if outputs is not None and outputs != [info.name for info in source.outputs]:
@@ -103,8 +121,9 @@ def check(network: AnyNetwork, points: Tensor) -> None:
         for part, inputs in network.parts(points):
             check(part, inputs)
         return
-    cross_check(network, points)
-    compare(network, points)
+    with _in_memory(network):
+        cross_check(network, points)
+        compare(network, points)
 
 
 def from_file(file: OnnxFile, outputs: Sequence[str] | None = None) -> Network:

@@ -14,6 +14,7 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from torch import Tensor
 
+from netproof.core.machine.allowance import unless_out_of_memory
 from netproof.errors import ModelError
 from netproof.model.graph import Graph
 from netproof.model.origin.external import ExternalFile, identity
@@ -181,6 +182,7 @@ class Network:
         try:
             return call()
         except _RUNTIME_ERRORS as error:
+            unless_out_of_memory(error)
             raise ModelError(
                 f"onnxruntime cannot run it: {error}", file=self.path, remedy="check it with onnx.checker"
             ) from error

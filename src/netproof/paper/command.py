@@ -37,7 +37,10 @@ NoData = Annotated[
     str | None,
     typer.Option("--data", metavar="DIR", help="Taken as elsewhere; nothing is read from it.", show_default=False),
 ]
-Out = Annotated[str, typer.Option(metavar="DIR", help="Where everything goes; a rerun goes on from there.")]
+Out = Annotated[
+    str,
+    typer.Option(metavar="DIR", help="Where everything goes; a rerun goes on from there.", callback=options.not_empty),
+]
 SetNames = Annotated[
     list[str] | None,
     typer.Option("--set-name", metavar="NAME", help="Only this set; repeatable.", show_default=False),

@@ -101,6 +101,7 @@ def linear_image(centre: Any, generators: Any, lower: Any = -1, upper: Any = 1) 
 
 def classification(region: InputRegion, label: int, n_outputs: int, targets: Sequence[int] | None = None) -> Property:
     """Ask that the label's logit stay above every target's (default: above all others); a tie is a violation."""
+    check_classes(n_outputs)
     label = whole(label, "label")
     others = [t for t in range(n_outputs) if t != label] if targets is None else whole_numbers(targets, "targets")
     for name, index in (("label", label), *(("target", t) for t in others)):
@@ -111,6 +112,19 @@ def classification(region: InputRegion, label: int, n_outputs: int, targets: Seq
     one = Fraction(1)
     rows = [Row({label: one, target: -one}, Fraction(0)) for target in others]
     return _property(region, rows, n_outputs)
+
+
+def check_classes(n_outputs: int, file: str | None = None) -> None:
+    """Raise UsageError unless there are at least two outputs, of which one can be the largest.
+
+    What a single output means (above 0? above 1/2?) the file does not say, so it is not guessed.
+    """
+    if n_outputs < 2:
+        raise UsageError(
+            "the network has one output, so no other class could be larger",
+            file=file,
+            remedy="ask `netproof verify` about its sign or threshold, by a spec such as (assert (<= Y_0 0.0))",
+        )
 
 
 def output_constraint(region: InputRegion, C: Any, d: Any) -> Property:

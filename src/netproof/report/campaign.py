@@ -12,6 +12,7 @@ from netproof.campaign.scores import Duel, Score, duels, scores
 from netproof.campaign.store import Result
 from netproof.campaign.summary import Run, contradictions, latest
 from netproof.core.machine.describe import in_words
+from netproof.core.machine.versions import build
 from netproof.errors import UsageError
 from netproof.report import files
 from netproof.report.drawings import write_plots
@@ -115,7 +116,7 @@ def _about(runs: Sequence[Run]) -> str:
     instances = len({run.result.instance for run in runs})
     span = f"{instances} instances, {len(runs)} runs, from {first[:16]} to {last[:16]} UTC."
     ran = list(dict.fromkeys(run.result.version for run in runs if run.result.version is not None))
-    by = "" if ran in ([], [__version__]) else f" Run by netproof {', '.join(ran)}; this page:"
+    by = "" if ran in ([], [build()]) else f" Run by netproof {', '.join(ran)}; this page:"
     return f"{span}{by} netproof {__version__}."
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from netproof.campaign.names import file_name, stable_name
+from netproof.campaign.names import file_name, readable, short_hash, stable_name
 from netproof.campaign.store import Result
 from netproof.campaign.summary import Run
 from netproof.core.files import write_whole
@@ -19,10 +19,14 @@ HEAD = re.compile(r"\S+ (?:float\d+|real|Float\d+)\S* \[([\d,]*)\]")
 
 
 def place_of(run: Run) -> PurePosixPath:
-    """Return where a run's counterexample is written: FOLDER/BENCHMARK/MODEL__PROPERTY__CONFIGURATION."""
+    """Return where a run's counterexample is written: FOLDER/BENCHMARK/MODEL__PROPERTY__CONFIGURATION__HASH.
+
+    The hash is of the names as instances.csv has them: in the names of files `x y` and `x_y` would be the same.
+    """
     result = run.result
-    model, spec = (file_name(str(PurePosixPath(name).with_suffix(""))) for name in (result.onnx, result.vnnlib))
-    return PurePosixPath(FOLDER, file_name(result.benchmark), f"{model}__{spec}__{stable_name(result)}{SUFFIX}")
+    parts = [readable(str(PurePosixPath(name).with_suffix(""))) for name in (result.onnx, result.vnnlib)]
+    name = "__".join([*parts, stable_name(result), short_hash(*result.instance)])
+    return PurePosixPath(FOLDER, file_name(result.benchmark), f"{name}{SUFFIX}")
 
 
 def write_counterexamples(runs: Sequence[Run], folder: Path) -> list[Path]:

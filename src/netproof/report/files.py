@@ -14,7 +14,7 @@ from netproof.campaign.names import stable_name
 from netproof.campaign.scores import Duel, Score
 from netproof.campaign.store import Result
 from netproof.campaign.summary import Run
-from netproof.core.files import write_whole
+from netproof.core.files import well_formed, write_whole
 from netproof.report.columns import IN_CSV
 
 RUN_COLUMNS = tuple(field.name for field in dataclasses.fields(Result) if field.name not in ("witness", "log"))
@@ -68,5 +68,5 @@ def write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> Path:
 
 
 def write_text(path: Path, text: str) -> Path:
-    write_whole(path, text.encode())
+    write_whole(path, well_formed(text).encode())
     return path

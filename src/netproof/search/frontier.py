@@ -14,8 +14,9 @@ from typing import Generic
 import torch
 from torch import Tensor
 
-from netproof.bounds.linear.memory import ROOM, attempted, pieces, with_less
+from netproof.bounds.linear.memory import attempted, pieces, with_less
 from netproof.core.batch import P, concatenate
+from netproof.core.machine.allowance import ROOM
 from netproof.errors import DeviceError
 from netproof.search.waiting.host import AsTheyAre, OnHost, Part, Storage, Summary
 

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from netproof.bounds.base import Bounder, Clock, root_domains
 from netproof.bounds.domains import Domains, names_of, parents
-from netproof.bounds.linear.memory import ROOM, attempted, with_less
+from netproof.bounds.linear.memory import attempted, with_less
 from netproof.bounds.neurons.root import Root
 from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
+from netproof.core.machine.allowance import ROOM
 from netproof.core.verdict import Stats
 from netproof.errors import DeviceError
 from netproof.search.effort import lps_a_turn

@@ -14,10 +14,10 @@ from typing import Generic
 
 from torch import Tensor
 
-from netproof.bounds.linear.memory import ROOM, attempted, domains_that_fit, is_short, may_wait, with_less
+from netproof.bounds.linear.memory import attempted, domains_that_fit, is_short, may_wait, with_less
 from netproof.core.batch import P
 from netproof.core.deadline import DeadlineExpired, Pace
-from netproof.core.machine.allowance import allowance
+from netproof.core.machine.allowance import ROOM, allowance
 from netproof.errors import DeviceError
 from netproof.search.frontier import Frontier
 from netproof.search.ledger import Tally

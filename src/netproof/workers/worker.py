@@ -20,8 +20,9 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from netproof.core.deadline import Deadline
+from netproof.core.files import is_of_path
 from netproof.core.machine.allowance import is_out_of_memory
-from netproof.errors import NetproofError
+from netproof.errors import NetproofError, of_path
 
 if TYPE_CHECKING:
     from netproof.api import Progress
@@ -138,6 +139,8 @@ def _last_word(error: BaseException) -> Message:
     """Make a message of what a work raised."""
     if isinstance(error, NetproofError):
         return "error", str(error)
+    if isinstance(error, OSError) and is_of_path(error):
+        return "error", str(of_path(error))
     if is_out_of_memory(error):
         return "memory", "out of memory"
     summary = " ".join(f"{type(error).__name__}: {error}".split())

@@ -26,7 +26,7 @@ from netproof.bounds.condensed.network import Condensed, Trunk
 from netproof.bounds.condensed.start import Start
 from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.region import BoxRegion, Region
-from netproof.bounds.net import Bounding, Net, Pulled
+from netproof.bounds.net import Net, Pulled, RelaxedNet
 from netproof.bounds.packed import Lagrangian
 from netproof.bounds.planes.planes import Planes
 from netproof.numerics import (
@@ -68,7 +68,7 @@ class SingleCharges:
 
 
 @dataclass(frozen=True, eq=False)
-class Single(Bounding):
+class Single(RelaxedNet):
     """A condensed network in float32, to prove with. Columns of every form: 1, then y', then z'; forms are float64."""
 
     trunk: Trunk  # in float32, every sum a plain one

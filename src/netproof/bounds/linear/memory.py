@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeVar
 
 import torch
 
 from netproof.bounds.windows.plan import widest
 from netproof.core.machine import host
-from netproof.core.machine.allowance import allowance, is_out_of_memory
+from netproof.core.machine.allowance import ROOM, allowance, is_out_of_memory
 from netproof.errors import DeviceError
 from netproof.model.graph import Graph
 
@@ -29,7 +28,6 @@ A_WHILE = (
     0.75  # of a GPU's memory, where to run out costs no more than the attempt, or of a cap on the host's beyond OWN
 )
 SPARE, SPARE_PART = 1 << 29, 32  # bytes of the host's memory that stay free, or one in so many of all there are
-ROOM = "use --device cpu, a larger GPU or a larger --memory"
 
 T = TypeVar("T")
 
@@ -193,17 +191,6 @@ def with_less(attempt: Callable[[], T], device: torch.device) -> T:
             return done[0]
         if not allowance().halve():
             raise DeviceError("out of memory, with as little at once as there can be", remedy=ROOM)
-
-
-@contextmanager
-def said_plainly() -> Iterator[None]:
-    """Let an error of memory that nothing caught be one that names a remedy."""
-    try:
-        yield
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        raise DeviceError("out of memory", remedy=ROOM) from error
 
 
 def release(device: torch.device) -> None:

@@ -20,6 +20,7 @@ from netproof.bounds.linear.lined_graph import one_hot
 from netproof.bounds.linear.memory import entries_at_once
 from netproof.bounds.windows.moves import image_sides
 from netproof.bounds.windows.windowed import Windowed
+from netproof.core.batch import in_slices
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.numerics import enlarged, lowered
@@ -70,24 +71,25 @@ def generators_at(places: Tensor, sizes: Tensor, shape: tuple[int, ...]) -> Gene
 
 def slices(values: Tensor, made: int = 0) -> list[slice]:
     """Return slices of a batch (n, ...), small enough for the deadline; made: entries that one becomes, if more."""
-    size = max(1, entries_at_once(values.device) // max(1, made, values[0].numel()))
+    size = _size(values, made)
     return [slice(begin, begin + size) for begin in range(0, len(values), size)]
+
+
+def _size(values: Tensor, made: int) -> int:
+    return max(1, entries_at_once(values.device) // max(1, made, values[0].numel()))
 
 
 def in_parts(make: Callable[[slice], Tensor], values: Tensor, entries: int, deadline: Deadline) -> Tensor:
     """Return what is made of a batch (n, ...), of so many entries each, slice by slice; or raise DeadlineExpired."""
-    parts = slices(values, entries)
-    if len(parts) == 1:
-        return make(parts[0])
-    whole: Tensor | None = None
-    for part in parts:
+
+    def in_time(part: slice) -> Tensor:
         deadline.check()
         made = make(part)
-        whole = made.new_empty(len(values), *made.shape[1:]) if whole is None else whole
-        whole[part] = made
         keep_up(values.device, deadline)
-    assert whole is not None
-    return whole
+        return made
+
+    size = _size(values, entries)
+    return in_slices(in_time if len(values) > size else make, len(values), size)
 
 
 def summed(some: Generators) -> Tensor:

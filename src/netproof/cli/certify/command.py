@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import typer
 
-from netproof._version import __version__
 from netproof.cli import options
 from netproof.cli.certify.source import Source, find_source
 from netproof.cli.commands.verify import prepare
@@ -38,10 +37,10 @@ from netproof.cli.show.output import Outputs, print_err, text_table, to_json
 from netproof.cli.show.progress import Display
 from netproof.core.files import sha256
 from netproof.core.machine.describe import describe, in_words
-from netproof.core.machine.versions import versions
+from netproof.core.machine.versions import build, versions
 from netproof.core.reasons import CONTRADICTION
 from netproof.dataset.result import Certification, ImageStatus, percent
-from netproof.dataset.store import COLUMNS, NAME, Kept, Store, stands
+from netproof.dataset.store import COLUMNS, COUNTEREXAMPLES, NAME, Kept, Store, stands
 from netproof.errors import UsageError
 from netproof.run.schema import VERSION
 from netproof.workers.worker import Job
@@ -58,7 +57,9 @@ Timeout = Annotated[float, typer.Option(metavar="S", help="Seconds for each imag
 Out = Annotated[
     str | None,
     typer.Option(
-        metavar="DIR", help="Keep the answers there as they come, results.csv and a page; goes on if run again."
+        metavar="DIR",
+        help="Keep the answers there as they come, results.csv and a page; goes on if run again.",
+        callback=options.not_empty,
     ),
 ]
 AtLeast = Annotated[
@@ -100,12 +101,14 @@ def certify(
     model = options.model_file(model)
     wanted = _share(at_least)
     source = find_source(data, first)
-    question = _question(source, eps, norm, clip, read_preprocessing(preprocess, mean, std, resize=resize))
+    pixels = read_preprocessing(preprocess, mean, std, resize=resize)
+    question = _question(source, eps, norm, clip, pixels)
     engine = options.engine(
         method=method, device=device, threads=threads, timeout=timeout, settings=settings, seed=seed, attack=attack
     )
     outputs = Outputs({"--json": json})
-    outputs.check((model,))
+    outputs.check((model, *pixels.files, *source.read, *_written(out)))
+    _refuse_inside(out, source)
     plain = source.files is not None and question.mean is None and question.std is None and not question.is_array
     run = _Run(engine, Display(started=started, timeout=None, quiet=quiet), out, hint=plain)
     run.take_up(model, source, question, quiet=quiet)
@@ -133,10 +136,30 @@ def _share(text: str | None) -> Fraction | None:
     return share
 
 
+def _written(out: str | None) -> list[str]:
+    """List the files of a folder for the answers, which no option may replace."""
+    names = (NAME, "results.csv", "index.html", "accuracy.csv", "accuracy.tex")
+    return [] if out is None else [str(Path(out, name)) for name in names]
+
+
+def _refuse_inside(out: str | None, source: Source) -> None:
+    """Refuse a data set that the run's own files might replace."""
+    if out is None:
+        return
+    taken = {Path(path).resolve() for path in _written(out)}
+    for path in map(Path, source.read):
+        real = path.resolve()
+        if real in taken or real.parent == Path(out, COUNTEREXAMPLES).resolve():
+            raise UsageError("--out would write over the data set", file=str(path), remedy="give another folder")
+
+
 def _question(source: Source, eps: str, norm: str, clip: str | None, pixels: Preprocessing) -> Question:
     """Read the radius and what is done to pixels, as `robust` does for one image."""
     if source.files is None:
         pixels.refuse(source.path, "an .npz holds the network's own inputs")
+    for name, _ in source.files or ():
+        if name.lower().endswith(".npy"):
+            pixels.refuse(str(Path(source.path, name)), "an .npy is the network's own input")
     image = source.path if source.files is None else str(Path(source.path, source.files[0][0]))
     return read_question(image, eps, norm, clip, pixels, named=source.files is not None)
 
@@ -165,7 +188,7 @@ class _Run:
         """Find what an earlier run of the same command has answered."""
         if self.out is None:
             return
-        words = f"{model} on {source.path}, eps {question.eps}, norm {question.norm}"
+        words = f"{model} on {source.path}, eps {question.eps}, norm {question.norm}, by netproof {build()}"
         with Store(Path(self.out, NAME)) as store:
             store.belong_to(_key(model, source, question, self.engine), words)
             answers = store.answers()
@@ -269,7 +292,7 @@ class _Run:
 def _key(model: str, source: Source, question: Question, engine: options.Engine) -> str:
     """Hash what an answer depends on, the time limit aside."""
     asked = {
-        "version": __version__,
+        "netproof": build(),
         "model": sha256(model),
         "data": source.digest(),
         "question": [str(value) for name, value in vars(question).items() if name != "image"],

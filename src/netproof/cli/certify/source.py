@@ -25,13 +25,21 @@ class Source:
     files: tuple[tuple[str, int], ...] | None = None  # relative to the folder, with labels; None: an .npz
     first: int | None = None  # only so many are asked about
 
+    @property
+    def read(self) -> list[str]:
+        """List every file that is read."""
+        if self.files is None:
+            return [self.path]
+        listed = [str(Path(self.path, LABELS))] if Path(self.path, LABELS).is_file() else []
+        return [*listed, *(str(Path(self.path, name)) for name, _ in self.files)]
+
     def digest(self) -> str:
         """Hash everything that is read, whatever its name."""
         if self.files is None:
             return sha256(self.path)
         found = hashlib.sha256()
         for name, label in self.files:
-            found.update(f"{name}\n{label}\n{sha256(Path(self.path, name))}\n".encode())
+            found.update(f"{name}\n{label}\n{sha256(Path(self.path, name))}\n".encode("utf-8", "surrogateescape"))
         return found.hexdigest()
 
 

@@ -8,6 +8,7 @@ import functools
 import io
 import zipfile
 from collections.abc import Callable, Collection
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,12 @@ from netproof.cli.show.witness_file import Layout, layout_of
 from netproof.core.deadline import Deadline
 from netproof.core.files import write_whole
 from netproof.core.machine.versions import accelerator
+from netproof.core.shown.picture import png, shades, shown_range
 from netproof.core.torch_state import engine_state
 from netproof.dataset.engine import Certifier, CertifyProgress, Limits
 from netproof.dataset.images import Item, read_images
 from netproof.dataset.result import FAILURES, ImageResult, ImageStatus
-from netproof.dataset.store import Kept
+from netproof.dataset.store import COUNTEREXAMPLES, Kept
 from netproof.errors import UsageError
 from netproof.model.load import load_network
 from netproof.model.network import Network
@@ -71,8 +73,8 @@ def _keep(point: np.ndarray, folder: Path, index: int) -> None:
     buffer = io.BytesIO()
     np.save(buffer, point)
     try:
-        (folder / "counterexamples").mkdir(parents=True, exist_ok=True)
-        write_whole(folder / "counterexamples" / f"{index:05d}.npy", buffer.getvalue())
+        (folder / COUNTEREXAMPLES).mkdir(parents=True, exist_ok=True)
+        write_whole(folder / COUNTEREXAMPLES / f"{index:05d}.npy", buffer.getvalue())
     except OSError as error:
         remedy = "give another folder with --out, or free the disk"
         raise UsageError(f"cannot be written: {error.strerror}", file=str(folder), remedy=remedy) from error
@@ -117,7 +119,19 @@ def _arrays(path: str) -> tuple[np.ndarray, np.ndarray]:
 
 def _load(question: Question, shape: tuple[int, ...]) -> tuple[np.ndarray, InputRegion]:
     centre = read_centre(question, shape)
+    if question.clip is not None:
+        _refuse_outside(question, centre.values, *question.clip)
     return centre.as_input(), region(question, centre)
+
+
+def _refuse_outside(question: Question, values: np.ndarray, low: Fraction, high: Fraction) -> None:
+    """Refuse an image that the range does not hold, as those of an .npz: it was scaled otherwise than is said."""
+    if (values < low).any() or (values > high).any():
+        raise UsageError(
+            f"it has values from {float(values.min()):.4g} to {float(values.max()):.4g}, outside of --clip",
+            file=question.image,
+            remedy="give the range that the images have, or leave --clip out",
+        )
 
 
 def _asked(item: Item) -> Question:
@@ -170,16 +184,7 @@ def _svg(parts: list[tuple[np.ndarray, str, bool]], title: str) -> bytes:
 
 
 def _png(values: np.ndarray, *, signed: bool) -> str:
-    """Draw values as a PNG, in base64: in [0, 1] as they are, others stretched; differences about middle grey."""
-    from PIL import Image
-
-    low, high = float(values.min()), float(values.max())
-    if signed:
-        high = max(abs(low), abs(high)) or 1.0
-        low = -high
-    elif low >= 0 and high <= 1:
-        low, high = 0.0, 1.0
-    scaled = ((values - low) / ((high - low) or 1.0)).clip(0, 1)
-    buffer = io.BytesIO()
-    Image.fromarray(np.rint(scaled * 255).astype(np.uint8)).save(buffer, format="PNG")
-    return base64.b64encode(buffer.getvalue()).decode("ascii")
+    """Draw values as a PNG, in base64; differences about middle grey."""
+    most = float(np.abs(values).max()) or 1.0
+    low, high = (-most, most) if signed else shown_range(values)
+    return base64.b64encode(png(shades(values, low, high))).decode("ascii")

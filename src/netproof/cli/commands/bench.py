@@ -28,11 +28,19 @@ if TYPE_CHECKING:
     from netproof.campaign.store import Result, Store
 
 
+Out = Annotated[
+    str,
+    typer.Option(
+        metavar="DIR", help="Where results and report go; a rerun goes on from there.", callback=options.not_empty
+    ),
+]
+
+
 def bench(
     folders: Annotated[
         list[str], typer.Argument(metavar="FOLDER…", help="With an instances.csv, or a folder of such folders.")
     ],
-    out: Annotated[str, typer.Option(metavar="DIR", help="Where results and report go; a rerun goes on from there.")],
+    out: Out,
     method: Annotated[
         list[str] | None, typer.Option(metavar="auto|NAME", help="Repeatable; auto unless given.", show_default=False)
     ] = None,
@@ -79,7 +87,7 @@ def bench(
     for name in methods:  # what can be refused is refused before anything runs
         engine = options.engine(method=name, device=device, threads=threads, timeout=timeout, settings=(), seed=seed)
         engine.asking(None, memory)
-    check_rivals(rival or (), report=not no_report)
+    check_rivals(rival or (), Path(out), report=not no_report)
     instances = read_folders(folders, first)
     with alone_in(Path(out)), Store(Path(out) / NAME) as store:
         made = make_jobs(instances, chosen, timeout, device, threads, seed, attack)

@@ -66,17 +66,20 @@ def bounds(
     """Bound every output from both sides. stdout: one line `Y_i lower upper` per output."""
     started = command_started()
     question: Question | None = None
+    pixels = read_preprocessing(preprocess, mean, std, resize=resize)
     if image is None and eps is None:
         model, spec = options.model_and_spec(files)
+        pixels.refuse(spec, "a spec is of the network's own inputs")
+        _refuse_without_image(norm, clip)
     else:
-        question = _question(files, image, eps, norm, clip, read_preprocessing(preprocess, mean, std, resize=resize))
+        question = _question(files, image, eps, norm, clip, pixels)
         model, spec = options.model_file(files[0]), question.image
     if method not in METHODS:
         raise UsageError(f"--method: unknown bound {method!r}", remedy="use " + ", ".join(METHODS))
     engine = options.engine(method="auto", device=device, threads=threads, timeout=timeout, settings=None)
     engine = engine.asking(output)
     outputs = Outputs({"--json": json})
-    outputs.check((model, spec))
+    outputs.check((model, spec, *pixels.files))
     display = Display(started=started, timeout=timeout, quiet=quiet)
     work = functools.partial(_work, model=model, spec=spec, question=question, method=method, engine=engine)
     with contextlib.closing(display):
@@ -88,6 +91,15 @@ def bounds(
     if not quiet:
         print_err(_summary(found))
     return outputs.exit_code(EXIT_INTERRUPTED if outcome.ending == Ending.INTERRUPTED else 0)
+
+
+def _refuse_without_image(norm: str, clip: str | None) -> None:
+    """Refuse what says something of an image where there is none, rather than leave it out of account."""
+    for option, given in (("--norm", norm != "inf"), ("--clip", clip is not None)):
+        if given:
+            raise UsageError(
+                f"{option}: a spec has its own input set", remedy="leave it out, or give --image and --eps"
+            )
 
 
 def _question(

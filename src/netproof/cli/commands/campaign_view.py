@@ -42,7 +42,7 @@ class View:
         self._at: dict[int, tuple[str, Job | None, float]] = {}  # worker → what it does, which job, since when
         self._said: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)  # instance → verdict → method
         self.ended = self.kept = 0
-        self._console = Console(stderr=True, highlight=False)
+        self._console = Console(stderr=True, highlight=False, emoji=False)
         shown = not quiet and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self.live: contextlib.AbstractContextManager[object] = (
             Live(get_renderable=self.tables, console=self._console, refresh_per_second=4, transient=True)

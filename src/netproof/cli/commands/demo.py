@@ -44,7 +44,9 @@ class Row:
 
 
 def demo(
-    out: Annotated[str, typer.Option(metavar="DIR", help="Where networks, specs and pictures go.")] = "netproof-demo",
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Where networks, specs and pictures go.", callback=options.not_empty)
+    ] = "netproof-demo",
     device: options.Device = "auto",
     threads: options.Threads = None,
 ) -> int:
@@ -150,7 +152,7 @@ def show(rows: Sequence[Row], folder: Path) -> None:
         word, colour = SHORT[row.record.verdict]
         one, verdict = row.instance, f"[bold {colour}]{word}[/]"
         cells.append((one.name, Path(one.onnx).stem, f"{one.eps:g}", verdict, f"{row.seconds:.2f}"))
-    console = Console()
+    console = Console(emoji=False)
     console.print(fitting_table([*columns, Column("seconds", 1, right=True)], cells, console.width))
     counts = [sum(row.record.verdict == verdict for row in rows) for verdict in ("unsat", "sat")]
     lines = [f"{counts[0]} proved for every input, {counts[1]} broken, {len(rows) - sum(counts)} undecided."]

@@ -28,7 +28,10 @@ Rivals = Annotated[
 
 
 def report(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="What `netproof bench` was given as --out.")],
+    folder: Annotated[
+        str,
+        typer.Argument(metavar="DIR", help="What `netproof bench` was given as --out.", callback=options.not_empty),
+    ],
     rival: Rivals = None,
     quiet: options.Quiet = False,
 ) -> int:
@@ -40,6 +43,7 @@ def report(
     from netproof.campaign.store import NAME, Store
     from netproof.campaign.summary import contradictions, latest, versions_said
 
+    check_rivals(rival or (), Path(folder))
     with Store(Path(folder) / NAME, create=False) as store:
         results = store.results()
     page, said = write_all(Path(folder), results, rival or ())
@@ -83,8 +87,11 @@ def write_results(folder: Path, runs: Sequence[Run]) -> None:
         raise UsageError(f"cannot be written: {error.strerror}", file=str(folder), remedy=remedy) from error
 
 
-def check_rivals(given: Sequence[str], *, report: bool) -> None:
-    """Refuse a rival that could not be read in the end, before anything runs; report: whether one is made at all."""
+def check_rivals(given: Sequence[str], folder: Path, *, report: bool = True) -> None:
+    """Refuse a rival that could not be read in the end, or that this would write over, before anything runs.
+
+    folder: where the results go; report: whether there is one to show a rival in.
+    """
     from netproof.campaign.instances import read_rows
     from netproof.campaign.rivals import split_rival
     from netproof.errors import UsageError
@@ -92,4 +99,11 @@ def check_rivals(given: Sequence[str], *, report: bool) -> None:
     if given and not report:
         raise UsageError("--rival: there is no report to show it in", remedy="leave out --no-report")
     for text in given:
-        read_rows(split_rival(text)[1])
+        file = split_rival(text)[1]
+        if not read_rows(file):
+            raise UsageError("--rival: it has no results", file=str(file), remedy="give VNN-COMP's results.csv")
+        ours = file.name.startswith(("results.csv", "results-")) and file.resolve().parent == folder.resolve()
+        if ours or file.resolve().is_relative_to((folder / "report").resolve()):
+            raise UsageError(
+                "--rival: netproof's own results go there", file=str(file), remedy="copy it to another folder first"
+            )

@@ -102,7 +102,8 @@ def robust(
     """
     started = command_started()
     model = options.model_file(model)
-    question = read_question(image, eps, norm, clip, read_preprocessing(preprocess, mean, std, resize=resize))
+    pixels = read_preprocessing(preprocess, mean, std, resize=resize)
+    question = read_question(image, eps, norm, clip, pixels)
     _check(question, label, largest=largest, every=every_target)
     engine = options.engine(
         method=method,
@@ -114,7 +115,7 @@ def robust(
         attack=attack,
     ).asking(output, memory)
     outputs = Outputs({"--json": json, "--witness": witness, "--picture": check_picture(picture)})
-    outputs.check((model, question.image))
+    outputs.check((model, question.image, *pixels.files))
     forms = (form_of(witness), *(["picture"] if picture is not None else []))
     asked: dict[str, Any] = {"model": model, "question": question, "label": label, "forms": forms}
     asked["targets"] = read_targets(targets)
@@ -382,5 +383,5 @@ def _table(rows: Iterable[Row], largest: bool) -> None:
         )
         for row in rows
     ]
-    console = Console(stderr=True)
+    console = Console(stderr=True, emoji=False)
     console.print(fitting_table(columns, cells, console.width))

@@ -51,7 +51,8 @@ class Centre:
         return _each(scale, values, self.channels)
 
     def as_input(self) -> np.ndarray:
-        return self.normalised(self.values).astype(np.float32)
+        with np.errstate(over="ignore"):  # what no float32 holds, the input set refuses
+            return self.normalised(self.values).astype(np.float32)
 
 
 def _each(function: Callable[..., Fraction], *arrays: np.ndarray) -> np.ndarray:
@@ -103,7 +104,7 @@ def region(question: Question, centre: Centre) -> InputRegion:
 def _per_channel(option: str, given: tuple[Fraction, ...], count: int) -> tuple[Fraction, ...]:
     if len(given) not in (1, count):
         raise UsageError(
-            f"{option} has {len(given)} values, the image {count} channel{'s' * (count > 1)}",
+            f"{option}, or that of --preprocess, has {len(given)} values, the image {count} channel{'s' * (count > 1)}",
             remedy=f"give 1 or {count}" if count > 1 else "give 1",
         )
     return given * count if len(given) == 1 else given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -63,6 +63,7 @@ class Preprocessing:
     mean: tuple[Fraction, ...] | None = None
     std: tuple[Fraction, ...] | None = None
     resize: bool = False
+    files: tuple[str, ...] = field(default=(), compare=False)  # that it was read from
 
     def refuse(self, file: str, why: str) -> None:
         """Raise UsageError where anything is to be done to a file that holds no picture."""
@@ -82,7 +83,7 @@ def read_preprocessing(preprocess: str | None, mean: str | None, std: str | None
                 "--preprocess already sets the mean and the standard deviation",
                 remedy="leave out --preprocess, or --mean and --std",
             )
-        return Preprocessing(*_named(preprocess), resize)
+        return Preprocessing(*_named(preprocess), resize, () if preprocess in KNOWN else (preprocess,))
     scales = options.numbers("--std", std) if std is not None else None
     if scales and min(scales) <= 0:
         raise UsageError(f"--std: {std} is not positive", remedy="give positive numbers")

@@ -117,8 +117,10 @@ def open_question(
     is the latter. forms: how a counterexample is to be written.
     """
     from netproof.model.load import load_network
+    from netproof.problem.specs import check_classes
 
     network = load_network(model, outputs=engine.outputs)
+    check_classes(math.prod(network.output_shape), model)
     centre = read_centre(question, tuple(network.input_shape))
     scores = network.replay(centre.as_input()).reshape(-1)
     predicted = int(scores.argmax())

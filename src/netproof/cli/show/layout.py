@@ -28,7 +28,9 @@ def fitting_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], widt
     from rich.text import Text
 
     wide = [
-        max(len(column.name), *(Text.from_markup(row[k]).cell_len for row in rows)) if rows else len(column.name)
+        max(len(column.name), *(Text.from_markup(row[k], emoji=False).cell_len for row in rows))
+        if rows
+        else len(column.name)
         for k, column in enumerate(columns)
     ]
     kept = list(range(len(columns)))

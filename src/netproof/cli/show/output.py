@@ -9,13 +9,13 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from netproof.cli.exits import EXIT_USAGE
-from netproof.core.files import beside, is_special, sha256, write_whole
+from netproof.core.files import beside, is_special, sha256, well_formed, write_whole
 from netproof.errors import NetproofError, UsageError
 
 HASH_WAIT = 0.2  # seconds to wait for hashes: a late answer is worse than a missing hash
@@ -81,6 +81,7 @@ class Hashes:
 
 
 STDOUT = "-"  # as the name of a file
+TENSOR = ".pb"  # how the name of a file ends that holds a tensor as ONNX does
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,16 @@ class Outputs:
     folder: str | None = None  # for the tensors of a witness, which stdout then leaves out
 
     def check(self, inputs: Iterable[str]) -> None:
-        """Find out before the work, not after it, that a result could not be written."""
-        taken = {os.path.realpath(path): path for path in inputs}
+        """Find out before the work, not after it, that a result could not be written, or would replace an input.
+
+        inputs: all files that the command reads; those beside a model are found here.
+        """
+        if self.folder is None and all(path is None for path in self.paths.values()):
+            return
+        taken = {os.path.realpath(path): path for path in _all_read(inputs, self._replaced)}
         if self.folder is not None:
             _make_folder(self.folder)
+            _check_folder(self.folder, taken)
         for option, path in self.paths.items():
             if path is None or (path, option) == (STDOUT, "--json"):
                 continue
@@ -111,6 +118,12 @@ class Outputs:
                 )
             taken[real] = path
             _check_writable(option, path, real)
+
+    @property
+    def _replaced(self) -> bool:
+        """Say whether any file that is there already would be replaced: few calls do, so few look any further."""
+        written = [path for path in self.paths.values() if path is not None]
+        return self.folder is not None or any(os.path.isfile(path) for path in written)
 
     def deliver(self, contents: Mapping[str, str | bytes | None], text: str) -> list[str]:
         """Write every file that there is something for, then stdout; return the options whose files were written.
@@ -152,7 +165,9 @@ class Outputs:
         if path is None or path == STDOUT or content is None:
             return False
         try:
-            write_whole(Path(os.path.realpath(path)), content.encode() if isinstance(content, str) else content)
+            write_whole(
+                Path(os.path.realpath(path)), well_formed(content).encode() if isinstance(content, str) else content
+            )
         except OSError as error:
             self._failed.append(
                 UsageError(
@@ -163,6 +178,25 @@ class Outputs:
             )
             return False
         return True
+
+
+def _all_read(inputs: Iterable[str], closely: bool) -> Iterator[str]:
+    """Yield the files, and, where one looks closely, those that hold weights of the models among them."""
+    from netproof.model.origin.external import external_paths
+
+    for path in inputs:
+        yield path
+        if closely and path.lower().removesuffix(".gz").endswith(".onnx"):
+            with contextlib.suppress(NetproofError):  # what is wrong with the model, the work says
+                yield from map(str, external_paths(Path(path)))
+
+
+def _check_folder(folder: str, taken: Mapping[str, str]) -> None:
+    """Refuse a folder for tensors where one of them might replace an input."""
+    real = os.path.realpath(folder)
+    for path, name in taken.items():
+        if os.path.dirname(path) == real and path.endswith(TENSOR):
+            raise UsageError(f"a tensor might overwrite {name}", file=folder, remedy="give a folder of its own")
 
 
 def _make_folder(folder: str) -> None:
@@ -189,6 +223,8 @@ def _check_writable(option: str, path: str, real: str) -> None:
     if is_special(Path(real)):
         return
     try:
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(real)  # a name may be too long, which that of the probe is not
         probe = beside(Path(real))
         probe.touch(exist_ok=False)
         probe.unlink()

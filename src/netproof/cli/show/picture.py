@@ -7,11 +7,12 @@ import io
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from netproof.core.shown.picture import shades, shown_range
+
 PANEL = 280  # pixels per side of each panel
 GAP, MARGIN, HEAD, FOOT = 28, 28, 92, 74
 INK, FAINT, GOOD, BAD, FRAME = (24, 28, 36), (84, 90, 102), (22, 122, 62), (190, 32, 38), (200, 204, 212)
 LESS, MORE = np.array([33, 102, 172.0]), np.array([178, 24, 43.0])  # darker, brighter
-HALF_STEP = 1 / 510  # half of one of the 255 steps of grey: rounding may lead as far out of [0, 1]
 
 
 def draw_counterexample(
@@ -31,7 +32,7 @@ def draw_counterexample(
     canvas = Image.new("RGB", (2 * MARGIN + 3 * PANEL + 2 * GAP, HEAD + PANEL + FOOT), "white")
     pen = ImageDraw.Draw(canvas)
     pen.text((MARGIN, 16), _fitting(pen, title, canvas.width - 2 * MARGIN, 20), fill=INK, font=_font(20))
-    low, high = _range(original, broken)
+    low, high = shown_range(original, broken)
     change = broken - original
     panels = (
         (start, _shades(original, low, high), _answer(scores, label)),
@@ -69,14 +70,8 @@ def _about(change: np.ndarray, low: float, high: float) -> tuple[tuple[str, tupl
     return (f"at most {largest:.3g} per pixel", INK), colours + stretched
 
 
-def _range(*images: np.ndarray) -> tuple[float, float]:
-    low, high = min(float(image.min()) for image in images), max(float(image.max()) for image in images)
-    return (0.0, 1.0) if low >= -HALF_STEP and high <= 1 + HALF_STEP else (low, high)
-
-
 def _shades(image: np.ndarray, low: float, high: float) -> Image.Image:
-    scaled = ((image.astype(np.float64) - low) / ((high - low) or 1.0)).clip(0, 1)
-    return Image.fromarray(np.rint(scaled * 255).astype(np.uint8)).convert("RGB")
+    return Image.fromarray(shades(image, low, high)).convert("RGB")
 
 
 def _signed(change: np.ndarray) -> Image.Image:

@@ -67,7 +67,7 @@ class Display:
             from rich.console import Console
             from rich.live import Live
 
-            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+            self._live = Live(console=Console(stderr=True, emoji=False), auto_refresh=False, transient=True)
             self._live.start()
         from rich.text import Text
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from netproof.cli.show.output import TENSOR
+from netproof.core.shown.picture import shades, shown_range
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from netproof.core.verdict import Witness
 
 FORMS = {".npy": "npy", ".png": "png"}  # by suffix; any other is text, except OTHER_PICTURES, which are refused
-HALF_STEP = 1 / 510  # half of one of the 255 steps of grey
 OTHER_PICTURES = {".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".svg", ".pdf"}
 
 
@@ -105,7 +106,7 @@ def serialised(witness: Witness) -> dict[str, bytes]:
     arrays = {tensor.name: (tensor.array, tensor.dtype) for tensor in witness.tensors}
     arrays = arrays or {"X": (witness.input, "real"), "Y": (witness.output, "real")}
     return {
-        f"{name}.pb": numpy_helper.from_array(
+        f"{name}{TENSOR}": numpy_helper.from_array(
             array if dtype == "real" else array.astype(dtype), name
         ).SerializeToString()
         for name, (array, dtype) in arrays.items()
@@ -114,17 +115,13 @@ def serialised(witness: Witness) -> dict[str, bytes]:
 
 def _png(values: np.ndarray) -> tuple[bytes, str]:
     """Draw with eight bits per colour. Values in [0, 1] keep their meaning; others are stretched to the full range."""
-    import numpy as np
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
-    low, high = float(values.min()), float(values.max())
-    if low >= -HALF_STEP and high <= 1 + HALF_STEP:  # rounding may lead out of [0, 1]
-        low, high = 0.0, 1.0
-    scaled = ((values.astype(np.float64) - low) / ((high - low) or 1.0)).clip(0, 1)
+    low, high = shown_range(values)
     note = f"in the picture {low:.6g} is black and {high:.6g} white, in 256 steps; .npy and .txt keep every digit"
     about = PngInfo()
     about.add_text("Description", f"counterexample by netproof; {note}")
     buffer = io.BytesIO()
-    Image.fromarray(np.rint(scaled * 255).astype(np.uint8)).save(buffer, format="PNG", pnginfo=about)
+    Image.fromarray(shades(values, low, high)).save(buffer, format="PNG", pnginfo=about)
     return buffer.getvalue(), note

@@ -12,11 +12,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from netproof.errors import UsageError
+from netproof.errors import DeviceError, UsageError
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 PLACES = ("gpu", "host")
 LEAST = 1 / 256  # share of what a run may hold at once below which it is of no use to halve again
+ROOM = "use --device cpu, a larger GPU or a larger --memory"
+SAID = ("can't allocate memory", "Failed to allocate memory", "bad_alloc")  # by torch, by onnxruntime, by C++
 REMEDY = "give a size as 8G or 500M, for one place as gpu=16G,host=8G"
 
 
@@ -104,7 +106,25 @@ def allowing(caps: Caps) -> Iterator[Allowance]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Say whether memory ran out: torch has an error of its own on a GPU, and a plain RuntimeError on the CPU."""
+    """Say whether memory ran out: torch has an error of its own on a GPU; others are plain ones."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    told = isinstance(error, RuntimeError) or type(error).__module__.startswith("onnxruntime.")
+    return told and any(words in str(error) for words in SAID)
+
+
+def unless_out_of_memory(error: BaseException) -> None:
+    """Raise it again where memory ran out: for a handler that takes errors of its type for something else."""
+    if is_out_of_memory(error):
+        raise error
+
+
+@contextmanager
+def said_plainly(what: str = "out of memory", *, file: str | None = None, remedy: str = ROOM) -> Iterator[None]:
+    """Let an error of memory that nothing caught be one that names a remedy."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise DeviceError(what, file=file, remedy=remedy) from error

@@ -19,6 +19,7 @@ import onnx
 import torch
 
 from netproof.core.limits import LARGEST, entries
+from netproof.core.machine.allowance import unless_out_of_memory
 from netproof.core.plug_ins import offered
 from netproof.errors import ModelError, UnsupportedOp
 from netproof.model.graph import Node
@@ -304,6 +305,7 @@ class Context:
         try:
             result = self.builder.add(op, inputs, self.name, slack, self.element)
         except RuntimeError as error:  # what torch raises for shapes that do not fit
+            unless_out_of_memory(error)
             self.refuse(f"its inputs do not fit: {str(error).splitlines()[0]}", "check it with onnx.checker")
         self.claim(result.shape)
         return result

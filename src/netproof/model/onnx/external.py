@@ -27,6 +27,8 @@ def parse_proto(data: bytes, path: str) -> onnx.ModelProto:
     try:
         model.ParseFromString(data)
     except DecodeError as error:
+        if "alloc" in str(error):  # protobuf has no other word for it
+            raise MemoryError from error
         raise ModelError(
             "not an ONNX model, or one cut short",
             file=path,
@@ -41,6 +43,12 @@ def named_files(data: bytes, path: str) -> tuple[ExternalFile, ...]:
     for tensor in _external(parse_proto(data, path)):
         beside.content(tensor)
     return beside.files
+
+
+def named_paths(data: bytes, path: str) -> tuple[Path, ...]:
+    """Return where the external files of a serialised model at `path` lie, without a look into them."""
+    beside = _Beside(path)
+    return tuple(beside.place(tensor) for tensor in _external(parse_proto(data, path)))
 
 
 def draw_in(model: onnx.ModelProto, path: str) -> tuple[bytes | None, tuple[ExternalFile, ...]]:
@@ -94,8 +102,8 @@ class _Beside:
 
     def content(self, tensor: onnx.TensorProto) -> bytes:
         """Return the bytes that a tensor's location, offset and length name."""
-        told = {entry.key: entry.value for entry in tensor.external_data}
-        whole = self._read(tensor, told.get("location", ""))
+        told = _told(tensor)
+        whole = self._read(tensor)
         offset = self._number(tensor, told, "offset", 0)
         length = self._number(tensor, told, "length", max(0, len(whole) - offset))
         if offset + length > len(whole):
@@ -111,7 +119,19 @@ class _Beside:
             raise self.error(tensor, f"its {key} {text[:40]!r} is not a number of bytes")
         return int(text)
 
-    def _read(self, tensor: onnx.TensorProto, location: str) -> bytes:
+    def _read(self, tensor: onnx.TensorProto) -> bytes:
+        found = self.place(tensor)
+        name = str(found.relative_to(self._folder.resolve()))  # one file may be named in several ways
+        if name not in self._content:
+            try:
+                self._content[name] = read_bounded(found)
+            except OSError as error:  # it may not be read
+                raise self.error(tensor, f"{name!r}: {error.strerror or error}") from error
+        return self._content[name]
+
+    def place(self, tensor: onnx.TensorProto) -> Path:
+        """Find the file that a tensor names."""
+        location = _told(tensor).get("location", "")
         if not location or not isinstance(location, str):  # protobuf gives bytes where the text is damaged
             raise self.error(tensor, "it names no file")
         named = Path(location)
@@ -122,9 +142,10 @@ class _Beside:
                 raise self.error(tensor, f"{location[:200]!r} lies outside the model's folder")
             if not found.is_file():
                 raise self.error(tensor, f"there is no file {location[:200]!r}")
-            name = str(found.relative_to(self._folder.resolve()))  # one file may be named in several ways
-            if name not in self._content:
-                self._content[name] = read_bounded(found)
-            return self._content[name]
-        except (OSError, ValueError) as error:  # a name too long or with a NUL in it, a file that may not be read
+            return found
+        except (OSError, ValueError) as error:  # a name too long or with a NUL in it
             raise self.error(tensor, f"{location[:200]!r}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _told(tensor: onnx.TensorProto) -> dict[str, str]:
+    return {entry.key: entry.value for entry in tensor.external_data}

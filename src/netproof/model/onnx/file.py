@@ -12,6 +12,7 @@ import torch
 from onnx import numpy_helper
 
 from netproof.core.files import read_bounded
+from netproof.core.machine.allowance import unless_out_of_memory
 from netproof.errors import ModelError
 from netproof.model.onnx.external import draw_in, parse_proto
 from netproof.model.origin.constant import Constant
@@ -99,6 +100,7 @@ def _written_out(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
     try:
         return onnx.inliner.inline_local_functions(model)
     except Exception as error:  # onnx raises whatever its C++ code does
+        unless_out_of_memory(error)
         raise ModelError(
             f"its functions cannot be written out: {error}", file=path, remedy="inline them with onnx.inliner"
         ) from error

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import onnx
 
+from netproof.core.machine.allowance import unless_out_of_memory
 from netproof.model.onnx.context import Value, element_of
 from netproof.model.origin.constant import Constant
 
@@ -45,7 +46,8 @@ def result_forms(node: onnx.NodeProto, inputs: Mapping[str, Value], opset: int) 
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
         found = onnx.shape_inference.infer_node_outputs(schema, node, kinds, data)
-    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, KeyError, ValueError, RuntimeError):
+    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, KeyError, ValueError, RuntimeError) as error:
+        unless_out_of_memory(error)
         return {}
     return _fixed(found.items())
 

@@ -35,6 +35,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from netproof.core.machine.allowance import unless_out_of_memory
 from netproof.errors import ModelError
 from netproof.model.evaluate import AS_STORED, Arithmetic, between, error_of_part, evaluate_part, values_of_part
 from netproof.model.graph import Node
@@ -249,7 +250,8 @@ def _computable(network: Network, place: str) -> Iterator[None]:
     """Call it a disagreement where an input is not given or shapes do not fit."""
     try:
         yield
-    except (KeyError, RuntimeError):
+    except (KeyError, RuntimeError) as error:
+        unless_out_of_memory(error)
         _disagree(network, place, "on what it is computed from")
 
 

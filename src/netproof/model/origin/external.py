@@ -60,6 +60,15 @@ def external_files(path: Path) -> tuple[ExternalFile, ...]:
     return named_files(_content(path), str(path))
 
 
+def external_paths(path: Path) -> tuple[Path, ...]:
+    """Return where the external files of the model at `path` lie, without a look into them."""
+    if not may_have_external(path):
+        return ()
+    from netproof.model.onnx.external import named_paths
+
+    return named_paths(_content(path), str(path))
+
+
 def _content(path: Path) -> bytes:
     try:
         return model_data(read_bounded(path), str(path))

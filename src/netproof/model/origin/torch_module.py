@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from netproof.core.limits import LARGEST, entries
+from netproof.core.machine.allowance import is_out_of_memory, unless_out_of_memory
 from netproof.core.torch_state import callers_state
 from netproof.errors import ModelError, NetproofError, UsageError
 from netproof.model.evaluate import evaluate, float_error
@@ -154,7 +155,7 @@ class _Running:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, Exception) and not isinstance(error, NetproofError):
+        if isinstance(error, Exception) and not isinstance(error, NetproofError) and not is_out_of_memory(error):
             what = " ".join(f"{type(error).__name__}: {error}".split())
             raise ModelError(
                 f"the module {self._name} raised {what}",
@@ -215,6 +216,7 @@ def _export(module: torch.nn.Module, batched: Tensor) -> bytes:
                 do_constant_folding=False,
             )
         except (torch.onnx.errors.OnnxExporterError, RuntimeError) as error:
+            unless_out_of_memory(error)
             first = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise ModelError(
                 f"torch cannot export the module: {first}",
@@ -245,6 +247,7 @@ def _accepts(module: torch.nn.Module, x: Tensor) -> bool:
     """Say whether the module runs on x."""
     try:
         module(x)
-    except _RAISED:
+    except _RAISED as error:
+        unless_out_of_memory(error)
         return False
     return True

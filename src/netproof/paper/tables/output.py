@@ -12,6 +12,7 @@ from typing import Any
 
 from netproof._version import __version__
 from netproof.campaign.names import file_name
+from netproof.core.machine.versions import build
 from netproof.errors import UsageError
 from netproof.paper.tables.drawing import Panel, write_panels
 from netproof.report import files
@@ -54,8 +55,8 @@ class Output:
         return self.folder / (f"{self.name}-{file_name(more)}" if more else self.name)
 
     def kept(self, *asked: Any) -> Path:
-        """Return where the answer to one question is kept, so that a rerun goes on from there; by version, too."""
-        key = json.dumps([*asked, __version__])
+        """Return where the answer to one question is kept, so that a rerun of the same build goes on from there."""
+        key = json.dumps([*asked, build()])
         return self.folder / f"{self.name}-kept" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
 
     def csv(self, header: Sequence[str], rows: Iterable[Sequence[Any]], more: str = "") -> Path:

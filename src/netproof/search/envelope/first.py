@@ -20,11 +20,12 @@ from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.layers import lost
-from netproof.bounds.linear.memory import said_plainly, with_less
+from netproof.bounds.linear.memory import with_less
 from netproof.bounds.neurons.envelope import Enveloped, can_be_enveloped, enveloped, share_of_others
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.record import NOTHING
 from netproof.core.forms import Interval
+from netproof.core.machine.allowance import said_plainly
 from netproof.core.verdict import Witness
 from netproof.errors import DeviceError
 from netproof.search.effort import ELSEWHERE
