@@ -17,6 +17,7 @@ from netproof.model.onnx import operators  # noqa: F401 (it registers the conver
 from netproof.model.onnx.bodies import Body, body, branch, has_body, reads
 from netproof.model.onnx.context import Builder, Context, Ref, Value, element_of, is_known
 from netproof.model.onnx.file import FLOATS, OnnxFile, dtype_name, read_file, read_tensor
+from netproof.model.onnx.folding.by_converter import fold_by_converter
 from netproof.model.onnx.folding.fold import constant_attribute, fold, foldable
 from netproof.model.onnx.interface import Interface, join_outputs
 from netproof.model.onnx.rewrite.simplify import constant_output, simplify
@@ -255,8 +256,8 @@ class _Reader:
         constant = all(value is None or isinstance(value, Constant) for value in c.inputs)
         if constant and foldable(c.op):
             return fold(c)
-        if not constant and is_known(c.op):
-            return converted(c)
+        if is_known(c.op):
+            return fold_by_converter(c) if constant and c.inputs else converted(c)
         refuse_integers(c, set())
         if (inside := body(c)) is not None:
             return self._inside(c, inside, _nothing)
