@@ -196,7 +196,7 @@ REFUSED = {
     "conv4d": lambda: Model((1, 1, 3, 3, 3, 3)).add("Conv", "x", np.ones((1, 1, 2, 2, 2, 2), np.float32)),
     "window": lambda: Model((1, 1, 3, 3)).add("Conv", "x", np.ones((1, 1, 4, 4), np.float32)),
     "training": lambda: Model((2, 3), 13).add("Dropout", "x", np.float32(0.5), np.asarray(True)),
-    "exp-of-constant": lambda: Model((2, 3)).add("Exp", np.ones(3, np.float32), out="e").add("Add", "x", "e"),
+    "log-of-constant": lambda: Model((2, 3)).add("Log", np.zeros(3, np.float32), out="e").add("Add", "x", "e"),
 }
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 import netproof
 from netproof.errors import ModelError, UsageError
+from netproof.model.evaluate import float_error
 from netproof.model.load import load_network
 from netproof.model.origin.torch_module import compare
 
@@ -227,6 +228,23 @@ def test_rounding_is_no_difference(seed: int) -> None:
     module[1].running_var.uniform_(1e-6, 2.0)
     network = load_network(module, example_shape=(1, 1, 8, 8))
     compare(network, 100.0 * torch.randn(20, 1, 1, 8, 8, dtype=torch.float64))
+
+
+def test_where_no_bound_on_rounding_is_finite_what_is_seen_of_it_tells() -> None:
+    """Behind layers of attention the bound on float32's rounding is infinite, and the answers are near all the same."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True, norm_first=True)
+    module = nn.Sequential(nn.TransformerEncoder(layer, 3, enable_nested_tensor=False), nn.Flatten(), nn.Linear(12, 2))
+    network = load_network(module, example_shape=(1, 3, 4))
+    points = torch.rand(3, 1, 3, 4, dtype=torch.float64)
+    assert bool(float_error(network.graph, points, torch.float32).isinf().all())
+    compare(network, points)
+    last = module[-1]
+    assert isinstance(last, nn.Linear)
+    with torch.no_grad():
+        last.weight[0, 0] += 1e-4
+    with pytest.raises(ModelError, match="does not compute what its exported graph does"):
+        compare(network, points)
 
 
 def test_float32_attributes_of_a_float64_module_are_no_difference() -> None:

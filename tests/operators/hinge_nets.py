@@ -24,8 +24,46 @@ class Between(nn.Module):
                 layer.bias.copy_(torch.randn_like(layer.bias) * 0.3)
         self.function = function
 
+    @property
+    def affine(self) -> nn.Module:
+        return self.first
+
+    def after(self, h: Tensor) -> Tensor:
+        return self.function(h)
+
     def forward(self, x: Tensor) -> Tensor:
         return self.last(self.function(self.first(x)).flatten(1))
+
+
+def natively(module: Between | Pooled, lower: Tensor, upper: Tensor) -> float:
+    """What intervals prove of the first output at most, the function taken as one.
+
+    Its own intervals are no narrower than the values that it takes on the box of what it reads, here at corners and
+    random points.
+    """
+    with torch.no_grad():
+        low, high = _through(module.affine, lower, upper)
+        random = torch.Generator().manual_seed(0)
+        share = torch.rand(4000, *low.shape[1:], generator=random)
+        share = torch.cat([share, share.round(), torch.zeros_like(share[:1]), torch.ones_like(share[:1])])
+        values = module.after((low + share * (high - low)).to(torch.float32)).flatten(1)
+        low, high = values.amin(0, keepdim=True), values.amax(0, keepdim=True)
+        return float(_through(module.last, low, high)[1].flatten()[0])
+
+
+def _through(layer: nn.Module, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+    """The bounds of an affine layer on a box."""
+    weight, bias = layer.weight, layer.bias
+    assert isinstance(weight, Tensor)
+    sides = []
+    for first, second in ((lower, upper), (upper, lower)):
+        with torch.no_grad():
+            layer.weight, layer.bias = nn.Parameter(weight.clamp(min=0)), bias
+            total = layer(first)
+            layer.weight, layer.bias = nn.Parameter(weight.clamp(max=0)), None
+            sides.append(total + layer(second))
+            layer.weight, layer.bias = weight, bias
+    return sides[0], sides[1]
 
 
 class Pooled(nn.Module):
@@ -37,8 +75,15 @@ class Pooled(nn.Module):
         conv = {1: nn.Conv1d, 2: nn.Conv2d}[axes]
         self.conv, self.pool, self.last = conv(1, 2, 2), pool, nn.Linear(entries, 2)
 
+    @property
+    def affine(self) -> nn.Module:
+        return self.conv
+
+    def after(self, h: Tensor) -> Tensor:
+        return self.pool(torch.relu(h))
+
     def forward(self, x: Tensor) -> Tensor:
-        return self.last(self.pool(torch.relu(self.conv(x))).flatten(1))
+        return self.last(self.after(self.conv(x)).flatten(1))
 
 
 def slopes(*numbers: float) -> nn.PReLU:
@@ -83,8 +128,8 @@ JUMPS: dict[str, tuple[Function | nn.Module, int]] = {
     "less-or-equal": (lambda h: (h <= 0.1).float(), 6),
     "equal": (lambda h: (torch.floor(2 * h) == 0).float(), 6),
     "and": (lambda h: ((h > -0.2) & (h < 0.4)).float(), 6),
-    "or": (lambda h: ((h < -0.2) | (h > 0.4)).float(), 6),
-    "xor": (lambda h: ((h < -0.2) ^ (h > -0.6)).float(), 6),
+    "or": (lambda h: ((h < -0.2) | (h.flip(1) > 0.4)).float(), 6),
+    "xor": (lambda h: ((h < -0.2) ^ (h.flip(1) > -0.6)).float(), 6),
     "not": (lambda h: (~(h > 0.1)).float(), 6),
     "where": (lambda h: torch.where(h > 0.1, 1.5, -0.5), 6),
     "where-values": (lambda h: torch.where(h[:, :3] > 0.1, h[:, 3:], h[:, :3]), 3),

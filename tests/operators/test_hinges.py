@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hinge_nets import HINGES, Between
+from hinge_nets import HINGES, Between, natively
 
 from model.onnx_models import Model
 from netproof.errors import ModelError, UnsupportedOp
@@ -53,7 +53,9 @@ def infinite_cast(reader: str) -> Model:
 def test_asked_both_ways(name: str, tmp_path: Path) -> None:
     function, outputs = HINGES[name]
     width = torch.ones(1, 2)
-    network = decided_both_ways(Between(function, outputs=outputs), -width, width, tmp_path, share=0.75)
+    module = Between(function, outputs=outputs)
+    known = natively(module, -width, width)
+    network = decided_both_ways(module, -width, width, tmp_path, share=0.75, natively=known)
     assert without_lp_form(network.graph) is None
 
 

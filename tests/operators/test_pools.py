@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from hinge_nets import Pooled
+from hinge_nets import Pooled, natively
 from onnx import TensorProto
 from torch import nn
 
@@ -39,7 +39,9 @@ def test_asked_both_ways(name: str, tmp_path: Path) -> None:
     pool, entries, axes, size = POOLS[name]
     shape = (1, 1, *(size,) * axes)
     centre = torch.randn(shape, generator=torch.Generator().manual_seed(3))
-    network = decided_both_ways(Pooled(pool, entries, axes), centre - 0.4, centre + 0.4, tmp_path, share=0.9)
+    module, lower, upper = Pooled(pool, entries, axes), centre - 0.4, centre + 0.4
+    known = natively(module, lower, upper)
+    network = decided_both_ways(module, lower, upper, tmp_path, share=0.9, natively=known)
     assert without_lp_form(network.graph) is None
 
 

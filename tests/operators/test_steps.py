@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hinge_nets import HINGES, JUMPS, Between
+from hinge_nets import HINGES, JUMPS, Between, natively
 from onnx import TensorProto
 
 import netproof
@@ -79,7 +79,9 @@ def test_a_hair_beside_a_jump_is_not_split_for_ever() -> None:
 def test_asked_both_ways(name: str, tmp_path: Path) -> None:
     function, outputs = JUMPS[name]
     width = torch.ones(1, 2)
-    decided_both_ways(Between(function, seed=1, outputs=outputs), -width, width, tmp_path, share=0.8)
+    module = Between(function, seed=1, outputs=outputs)
+    known = natively(module, -width, width)
+    decided_both_ways(module, -width, width, tmp_path, share=0.8, natively=known)
 
 
 @pytest.mark.parametrize(

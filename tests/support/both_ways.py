@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -57,16 +58,19 @@ def decided_both_ways(
     output: int = 0,
     share: float = 0.5,
     nonlinear: bool = True,
+    natively: float = math.inf,
     timeout: float = 60.0,
     **asked: Any,
 ) -> Network:
     """Ask whether an output stays below a value that it never reaches, and below one that it does reach.
 
     lower, upper: the box, in the shape of the input or flat. The first value lies between what sampling reaches and
-    what intervals prove, `share` of the way up; of a network that is linear, intervals may be exact.
+    what intervals prove, `share` of the way up; of a network that is linear, intervals may be exact. natively: what
+    they prove at most where an operator is bounded as the one function that it is, not as what it is written with.
     """
     network = load_network(source, example_shape=tuple(lower.shape))
-    most, proved = reached(network, lower, upper, output), interval_upper(network, lower, upper, output)
+    most = reached(network, lower, upper, output)
+    proved = min(interval_upper(network, lower, upper, output), natively)
     width = proved - most if nonlinear else max(proved - most, 1e-3 * (1.0 + abs(most)))
     assert width > 1e-6 * (1.0 + abs(most)), f"intervals are exact here: {most} and {proved}"
     outputs = network.graph.output.size

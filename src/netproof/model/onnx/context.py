@@ -110,6 +110,8 @@ class Builder:
         self.slack: dict[int, Affine] = {}  # of nodes whose constants a runtime rounds: how far its own may lie
         self.argmax: dict[int, tuple[int, bool]] = {}
         self.softmax: dict[int, tuple[int, bool]] = {}  # see `Trace`
+        self.hidden: dict[int, np.ndarray] = {}  # of scores, which a mask hides: see `operators.composite.masked`
+        self.is_nan: dict[int, int] = {}  # of nodes that say whether another is NaN, that one
 
     def add(
         self, op: Op, inputs: Sequence[Ref], name: str, slack: Affine | None = None, element: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,11 @@ class OnnxFile:
     opset: int
     notes: tuple[str, ...] = ()
     external: tuple[ExternalFile, ...] = ()
+
+    @cached_property
+    def masks(self) -> bool:
+        """Say whether a constant may hold −∞: a mask of scores may, and is refused where anything else reads it."""
+        return any(node.op_type in ("Softmax", "Attention") for node in self.model.graph.node)
 
 
 def read_file(path: str | Path) -> OnnxFile:
@@ -152,7 +158,7 @@ def read_tensor(tensor: onnx.TensorProto, name: str, file: OnnxFile) -> Constant
     if kind in FLOATS:
         with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused below
             value = value.astype(np.float64)
-        if not np.isfinite(value).all():
+        if not (np.isfinite(value) | (np.isneginf(value) & file.masks)).all():
             raise ModelError(
                 "holds NaN or infinity", file=file.path, place=place, remedy="repair or retrain the weights"
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from netproof.model.onnx import operators  # noqa: F401 (it registers the conver
 from netproof.model.onnx.bodies import Body, body, branch, has_body, reads
 from netproof.model.onnx.context import Builder, Context, Ref, Value, element_of, is_known
 from netproof.model.onnx.file import FLOATS, OnnxFile, dtype_name, read_file, read_tensor
+from netproof.model.onnx.folding.by_converter import fold_by_converter
 from netproof.model.onnx.folding.fold import constant_attribute, fold, foldable
 from netproof.model.onnx.interface import Interface, join_outputs
 from netproof.model.onnx.rewrite.simplify import constant_output, simplify
@@ -110,6 +111,8 @@ class _Reader:
         self.notes = list(file.notes)
         self.dtypes: set[str] = set()
         self.links: tuple[Link, ...] = ()
+        self.hidden: Mapping[int, np.ndarray] = {}  # these two: see `Builder`
+        self.is_nan: Mapping[int, int] = {}
         self.tensors: dict[int, str] = {}  # by node of the graph, the file's tensor that it is
 
     # --- conversion ---
@@ -148,7 +151,11 @@ class _Reader:
 
     def _output(self, name: str) -> Value:
         value = self._value(name, self._name(self.order[-1]) if self.order else "")
-        if isinstance(value, Constant) and (value.radius is not None or not value.is_float or 0 in value.shape):
+        if isinstance(value, Ref) and (value.index in self.hidden or value.index in self.is_nan):
+            what = "is masked with -inf" if value.index in self.hidden else "says whether a value is NaN"
+            raise self.error(f"the output {name!r} {what}", remedy="ask for what is computed from it")
+        exact = isinstance(value, Constant) and value.is_float and value.radius is None and 0 not in value.shape
+        if isinstance(value, Constant) and not (exact and np.isfinite(value.value).all()):
             raise self.error(
                 f"the output {name!r} is a constant that is not made of exact floats",
                 remedy="export the model with outputs that depend on the input",
@@ -174,6 +181,7 @@ class _Reader:
         name = together(info.name for info in infos)
         builder = Builder(self.interface.input_shape(), name, element, LARGEST + len(self.file.data))
         self.links = self.interface.enter(builder)
+        self.hidden, self.is_nan = builder.hidden, builder.is_nan
         for (tensor, index), info in zip(self.links, infos, strict=True):
             self.values[tensor] = Ref(index, info.shape, element)
             self.tensors[index] = tensor
@@ -216,8 +224,10 @@ class _Reader:
         named = [output for output in node.output if output]
         read = {i: self.values.get(i) for i in reads(node)[len(inputs) :]}  # by graphs within the node
         read |= dict(zip(node.input, inputs, strict=True))
-        taken = tuple((i, value.index) for i, value in read.items() if isinstance(value, Ref))
-        made = tuple((o, value.index) for o, value in zip(named, results, strict=False) if isinstance(value, Ref))
+        taken = tuple((i, v.index) for i, v in read.items() if isinstance(v, Ref) and v.index not in self.hidden)
+        made = tuple((o, v.index) for o, v in zip(named, results, strict=False) if isinstance(v, Ref))
+        if any(index in self.hidden for _, index in made):  # what onnxruntime has there is no number
+            return
         if made:
             behind = self._behind(c, [index for _, index in made], [index for _, index in taken])
             self.steps.append(Step(name, node.op_type, (*taken, *behind), made, c.fused or bool(behind)))
@@ -255,8 +265,8 @@ class _Reader:
         constant = all(value is None or isinstance(value, Constant) for value in c.inputs)
         if constant and foldable(c.op):
             return fold(c)
-        if not constant and is_known(c.op):
-            return converted(c)
+        if is_known(c.op):
+            return fold_by_converter(c) if constant and c.inputs else converted(c)
         refuse_integers(c, set())
         if (inside := body(c)) is not None:
             return self._inside(c, inside, _nothing)

@@ -17,6 +17,7 @@ from onnx import TensorProto
 from netproof.model.onnx.context import CONVERTERS, Context, Ref, Value, as_number, element_of
 from netproof.model.onnx.elements import TRUTHS, Held, Span, all_held, is_real, spanned
 from netproof.model.onnx.file import FLOATS, INTEGERS, type_name
+from netproof.model.onnx.operators.composite.masked import hides, masked
 from netproof.model.origin.constant import Constant
 
 _MOVES = {
@@ -47,13 +48,15 @@ _SPANS: dict[str, Callable[[Span, Span], Span]] = {
 def converted(c: Context) -> list[Value]:
     """Convert a node that depends on the network's input; of integers only what is the same for real numbers."""
     types = [_certain(c, position) for position, name in enumerate(c.proto.output) if name or position == 0]
+    if c.op != "Where" and any(isinstance(value, Ref) and value.index in c.builder.is_nan for value in c.inputs):
+        c.refuse("it reads whether a value is NaN, which only a Where may, in its place", "drop the test for NaN")
     refuse_integers(c, _MOVES | _READERS | _SPANS.keys())
     held = None
     if not is_real(types[0]) and (c.op in _SPANS or c.op == "Where"):
         held = _of_integers(c, types[0])
         # exactly: their spans say that floats hold them
         c = c.with_inputs([None if value is None else as_number(value) for value in c.inputs])
-    found = CONVERTERS[c.op](c)
+    found = masked(c) if hides(c) else CONVERTERS[c.op](c)
     results: list[Value] = [found] if isinstance(found, Constant | Ref) else list(found)
     named = [_of_type(c, result, element) for result, element in zip(results, c.results, strict=False)]
     return [c.holds(named[0], held)] if held is not None and isinstance(named[0], Ref) else named

@@ -174,7 +174,7 @@ def _constant(network: Network, stored: Stored, theirs: np.ndarray) -> None:
     ours, slack = stored.constant.value, stored.constant.slack
     with np.errstate(all="ignore"):
         gap = np.abs(theirs.astype(np.float64) - ours.astype(np.float64))
-        bad = ~(gap <= (0.0 if slack is None else slack))
+        bad = ~((theirs == ours) | (gap <= (0.0 if slack is None else slack)))  # equal are masks of −∞ too
     if bad.any():
         worst = int(np.argmax(bad))
         most = 0.0 if slack is None else float(slack.flat[worst])

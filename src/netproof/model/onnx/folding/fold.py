@@ -1,18 +1,19 @@
 """Folding of nodes whose inputs are all constants.
 
 Integers and data movements are exact, so numpy or onnx's own reference implementation evaluates them. Float
-arithmetic goes through `netproof.model.origin.constant`, which carries a radius. Any other float operator is refused.
+arithmetic goes through `netproof.model.origin.constant`, which carries a radius, and any other through `by_converter`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from netproof.model.onnx.context import Context, Value
+from netproof.model.onnx.folding.by_converter import fold_by_converter
 from netproof.model.onnx.folding.reference import evaluate
 from netproof.model.onnx.operators.arithmetic import broadcast
 from netproof.model.onnx.operators.data.casts import as_cast, cast_constant
@@ -79,7 +80,7 @@ def fold(c: Context) -> list[Value]:
         return list(_exactly(c, inputs))
     if c.op in COMPARISONS and all(v is not None and v.radius is None for v in inputs):
         return list(_exactly(c, inputs))
-    c.refuse("its constant inputs cannot be folded exactly", "fold constants when exporting, e.g. with onnxsim")
+    return fold_by_converter(c)
 
 
 def _reduced(c: Context) -> Constant:
@@ -120,16 +121,19 @@ def _finite(c: Context, result: Constant) -> Constant:
     return result
 
 
-def _exactly(c: Context, inputs: list[Constant | None]) -> list[Constant]:
+def _exactly(c: Context, inputs: list[Constant | None]) -> Sequence[Value]:
     radii = [v is not None and v.radius is not None for v in inputs]
     values = evaluate(c, [None if v is None else v.value for v in inputs])
     if not any(radii):
         return [_like(c, v, None, inputs) for v in values]
     if c.op in STEADY:
         return [_like(c, v, None if k is None else k.radius, inputs) for v, k in zip(values, inputs, strict=True)]
+    if c.op == "Concat":
+        widths = [None if v is None else constant.widths(constant.radius, v) for v in inputs]
+        return [_like(c, values[0], evaluate(c, widths)[0], inputs)]
     if c.op not in {"Identity", "Flatten", "Gather", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
                     "Unsqueeze", "Expand"} or any(radii[1:]):  # fmt: skip
-        c.refuse("the rounding of its folded constants cannot be carried", "fold constants when exporting")
+        return fold_by_converter(c)
     first = inputs[0]
     assert first is not None
     moved = evaluate(c, [first.radius, *(None if v is None else v.value for v in inputs[1:])])

@@ -30,9 +30,27 @@ ONE, MINUS, ZERO = (constant.constant(number) for number in (1.0, -1.0, 0.0))
 def _where(c: Context) -> Value:
     """Choose by a constant, exactly; by a comparison with a hinge and a step where that is exact, else by a product."""
     condition, a, b = c.value(0), c.value(1), c.value(2)
+    if isinstance(condition, Ref) and condition.index in c.builder.is_nan:
+        return _number(c, condition, a, b)
     found = _chosen(c, condition, a, b)
     whole = _is_whole(c, a) and _is_whole(c, b)  # then what is chosen is so too
     return c.holds(found, replace(c.held(found), whole=True)) if whole else found
+
+
+@converts("IsNaN")
+def _is_nan(c: Context) -> Value:
+    """Read it where a Where puts something in the place of NaN: what has a bound is a number, and stays."""
+    x = c.node(0)
+    found = scale(c, x, ZERO)
+    c.builder.is_nan[found.index] = x.index
+    return found
+
+
+def _number(c: Context, condition: Ref, a: Value, b: Value) -> Ref:
+    """Return b where it is what the condition asks of: it is a number wherever it has a bound."""
+    if not isinstance(b, Ref) or b.index != c.builder.is_nan[condition.index]:
+        c.refuse("it asks whether one value is NaN and keeps another", "drop the test for NaN")
+    return expand(c, b, broadcast(c, b.shape, a.shape))
 
 
 def _is_whole(c: Context, value: Value) -> bool:

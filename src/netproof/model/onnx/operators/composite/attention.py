@@ -7,7 +7,8 @@ import numpy as np
 from netproof.model.moves import Transpose
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import added, scale, swap_last
-from netproof.model.onnx.operators.composite.softmax import softmax
+from netproof.model.onnx.operators.composite.masked import shown
+from netproof.model.onnx.operators.composite.softmax import masked_softmax, softmax
 from netproof.model.onnx.operators.moves import reshape, select
 from netproof.model.onnx.operators.products import matrix_product
 from netproof.model.origin import constant
@@ -24,23 +25,33 @@ def _attention(c: Context) -> Value:
     heads, size = queries.shape[1], queries.shape[3]
     keys, values = (_repeated(c, x, heads) for x in (keys, values))
     scores = scale(c, matrix_product(c, queries, swap_last(c, keys)), _factor(c, size))
-    mask = c.input(3)
-    scores = scores if mask is None else added(c, scores, mask)
-    y = matrix_product(c, softmax(c, scores), values)
+    y = matrix_product(c, _weights(c, scores), values)
     if not flat:
         return y
     turned = c.emit(Transpose((0, 2, 1, 3)), y)
     return reshape(c, turned, (turned.shape[0], turned.shape[1], heads * y.shape[3]))
 
 
+def _weights(c: Context, scores: Ref) -> Ref:
+    """Return the softmax of scores that are shown: not where a mask is false or -inf, nor of later tokens if causal."""
+    mask, hidden = c.input(3), np.zeros(scores.shape, dtype=bool)
+    if isinstance(mask, Constant):
+        hidden |= np.isneginf(mask.value) if mask.is_float else ~mask.value
+        mask = shown(mask) if mask.is_float else None
+    if c.attr("is_causal", 0):
+        hidden |= np.triu(np.ones(scores.shape[-2:], dtype=bool), 1)
+    scores = scores if mask is None else added(c, scores, mask)
+    return masked_softmax(c, scores, hidden) if hidden.any() else softmax(c, scores)
+
+
 def _refuse_what_is_missing(c: Context) -> None:
-    if c.attr("is_causal", 0) or c.attr("softcap", 0.0):
-        c.refuse("it is causal or caps its scores", "export attention as MatMul, Softmax and MatMul")
+    if c.attr("softcap", 0.0):
+        c.refuse("it caps its scores", "export attention as MatMul, Softmax and MatMul")
     if any(c.input(i) is not None for i in range(4, len(c.inputs))) or any(c.proto.output[1:]):
         c.refuse("it has a cache, lengths or more outputs than one", "export attention as MatMul, Softmax and MatMul")
     mask = c.input(3)
-    if isinstance(mask, Constant) and not (mask.is_float and np.isfinite(mask.value).all()):
-        c.refuse("its mask is not made of finite floats", "export attention as MatMul, Softmax and MatMul")
+    if isinstance(mask, Constant) and not mask.is_float and mask.value.dtype != bool:
+        c.refuse("its mask is made of integers", "export attention as MatMul, Softmax and MatMul")
 
 
 def _by_head(c: Context, x: Ref, heads: int) -> Ref:

@@ -2,6 +2,7 @@
 
 An entry of a softmax is one function of its whole row; of a log softmax, −log Σ_j exp(x_j − x_k): exponentials of
 differences, so that a shift of all x is no change, and the term j = k is 1 exactly, so that the sum is at least 1.
+A score that a mask hides (see `masked`) takes no part in its row, and its entry is 0.
 """
 
 from __future__ import annotations
@@ -18,22 +19,27 @@ from netproof.model.nonlinear import SoftmaxEntry
 from netproof.model.nonlinear.smooth import Exp, Log
 from netproof.model.onnx.context import Context, Ref, Value, converts
 from netproof.model.onnx.operators.arithmetic import reduce_axes, scale
-from netproof.model.onnx.operators.moves import reshape, select
+from netproof.model.onnx.operators.moves import joined, reshape, select
 from netproof.model.origin import constant
 
 EACH_AXIS = 13  # from this opset on the axis alone is normalised, before it everything from the axis on
 
 
 def softmax(c: Context, x: Ref) -> Ref:
-    """Add softmax along the last axis: every entry as a function of its row, turned so that it comes first."""
+    """Add softmax along the last axis."""
+    return c.is_softmax(_entries(c, x), x, log=False)
+
+
+def _entries(c: Context, x: Ref) -> Ref:
+    """Add every entry of a softmax as a function of its row, turned so that it comes first."""
     *lead, count = x.shape
     if count == 1:
-        return c.is_softmax(_ones(c, x), x, log=False)
+        return _ones(c, x)
     c.claim((count, *x.shape))
     turns = (np.arange(count)[:, None] + np.arange(count)).reshape(-1) % count  # (operand, entry)
     turned = reshape(c, select(c, x, len(lead), turns), (*lead, count, count))
     operands = c.emit(Transpose((len(lead), *range(len(lead)), len(lead) + 1)), turned)
-    return c.is_softmax(c.emit(SoftmaxEntry(count), operands), x, log=False)
+    return c.emit(SoftmaxEntry(count), operands)
 
 
 def log_softmax(c: Context, x: Ref) -> Ref:
@@ -59,10 +65,39 @@ def _ones(c: Context, x: Ref) -> Ref:
     return c.emit(Scale(torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)), x)
 
 
+def masked_softmax(c: Context, x: Ref, hidden: np.ndarray) -> Ref:
+    """Add softmax along the last axis over what each row shows; rows that show the same places are one batch."""
+    count = x.shape[-1]
+    by_row = hidden.reshape(-1, count)
+    flat = reshape(c, x, by_row.shape)
+    patterns, which = np.unique(by_row, axis=0, return_inverse=True)
+    parts: list[Value] = []
+    place, start = np.full(by_row.size, -1), 0
+    for number, pattern in enumerate(patterns):
+        shown, rows = np.flatnonzero(~pattern), np.flatnonzero(which.reshape(-1) == number)
+        if not len(shown):
+            c.refuse("a row of its input is hidden throughout, which has no softmax", "leave that row out")
+        part = _entries(c, select(c, select(c, flat, 0, rows), 1, shown))
+        parts.append(reshape(c, part, (part.shape[0] * part.shape[1],)))
+        place[(rows[:, None] * count + shown).reshape(-1)] = start + np.arange(len(rows) * len(shown))
+        start += len(rows) * len(shown)
+    if start < by_row.size:
+        parts.append(constant.constant(np.zeros(1)))
+        place[place < 0] = start
+    return reshape(c, select(c, joined(c, parts, 0), 0, place), x.shape)
+
+
 @converts("Softmax")
 def _softmax(c: Context) -> Value:
-    """Relax each entry between tangent planes, over the axes that the opset means."""
-    return _over_axes(c, softmax)
+    """Relax each entry between tangent planes, over the axes that the opset means; what a mask hides is 0."""
+    x = c.node(0)
+    hidden = c.builder.hidden.get(x.index)
+    if hidden is None:
+        return _over_axes(c, softmax)
+    rank = len(x.shape)
+    if c.axis(int(c.attr("axis", -1 if c.opset >= EACH_AXIS else 1)), rank) != rank - 1:
+        c.refuse("its input is masked with -inf, and its axis is not the last", "put the masked axis last")
+    return masked_softmax(c, x, hidden)
 
 
 @converts("LogSoftmax")

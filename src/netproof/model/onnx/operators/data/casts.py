@@ -46,8 +46,8 @@ def cast_constant(c: Context) -> Constant:
         return Constant(value, dtype=getattr(torch, FLOATS[target]))
     if target not in INTEGERS:
         c.refuse("it casts to a type that is not supported")
-    if source.radius is not None:
-        c.refuse("a rounded constant cannot become an integer")
+    if source.radius is not None or not np.isfinite(source.value).all():
+        c.refuse("a constant that is rounded or infinite cannot become an integer")
     return Constant(source.value.astype(helper.tensor_dtype_to_np_dtype(target)))
 
 
