@@ -75,7 +75,7 @@ class Reads:
         """Return the windows of points x (n, input): (n, J or 1, K)."""
         if self.places is None:
             return x[:, None]
-        return x.index_select(1, self.places.flatten()).unflatten(1, self.places.shape)
+        return x.index_select(1, self.places.flatten()).view(len(x), *self.places.shape)
 
     def given(self, each: Tensor) -> Tensor:
         """Add up what windows have (n, J, K) by input: (n, input)."""
