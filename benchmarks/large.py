@@ -2,8 +2,8 @@
 
 The networks are made here, from a seed: a family of one depth and width on images of several sides, or three that are
 named. Each is asked whether the label stays for every input within eps. `--write` puts the same questions into a folder
-that `netproof bench` and other tools read. A small root that is not counted comes first. The quick attack, which `verify`
-makes before the root, is timed beside it.
+that `netproof bench` and other tools read. A small root that is not counted comes first. The quick attack, which
+`verify` makes before the root, is timed beside it.
 """
 
 from __future__ import annotations
