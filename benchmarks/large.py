@@ -2,7 +2,8 @@
 
 The networks are made here, from a seed: a family of one depth and width on images of several sides, or three that are
 named. Each is asked whether the label stays for every input within eps. `--write` puts the same questions into a folder
-that `netproof bench` and other tools read. A small root that is not counted comes first.
+that `netproof bench` and other tools read. A small root that is not counted comes first. The quick attack, which
+`verify` makes before the root, is timed beside it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from netproof.methods.device import resolve_device
 from netproof.numerics import use_strict_float32
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
+from netproof.search.attack import QUICK
+from netproof.search.goals import Decide
 
 WARM = 16  # the side of an image that is bounded before anything is counted
 SIDES = [16, 24, 32, 48, 64, 96]  # of the family: 29 thousand to a million neurons
@@ -47,7 +50,7 @@ NAMED: dict[str, tuple[int, tuple[int, ...], int, int]] = {  # width, blocks, si
     "tiny64": (32, (2, 2, 2, 2), 64, 200),
 }
 IMAGES = 5  # the seed of the first image
-COLUMNS = ("network", "neurons", "unstable %", "targets", "proved", "root s", "peak GB")
+COLUMNS = ("network", "neurons", "unstable %", "targets", "proved", "attack s", "root s", "peak GB")
 PHASES = ("intervals", "forward", "backward", "targets")
 
 
@@ -179,6 +182,7 @@ class Row:
     unstable: int
     targets: int
     proved: int
+    attack: float  # seconds of the quick attack, which comes before the root and is not counted in it
     seconds: float
     peak: float  # GB; on a CPU of the whole process so far
     phases: dict[str, float]
@@ -188,7 +192,7 @@ class Row:
         shares = [f"{100 * self.phases[phase] / self.seconds:.0f}" for phase in PHASES]
         share = f"{100 * self.unstable / self.neurons:.2f}"
         head = [self.name, count(self.neurons), share, str(self.targets), str(self.proved)]
-        return [*head, short(self.seconds), f"{self.peak:.2f}", *shares]
+        return [*head, short(self.attack), short(self.seconds), f"{self.peak:.2f}", *shares]
 
 
 def warm_up(given: argparse.Namespace, device: torch.device) -> None:
@@ -196,8 +200,18 @@ def warm_up(given: argparse.Namespace, device: torch.device) -> None:
     torch.manual_seed(given.seed)
     problem = problem_of(_question("warm-up", residual(WIDTH, BLOCKS, WARM, CLASSES), WARM, CLASSES, 0), given.eps)
     threshold = torch.zeros(len(problem.disjuncts), dtype=torch.float64, device=device)
+    attacked(problem, given, device, clock_of(given))
     Beta().root(problem, threshold, device, Deadline(given.timeout), Clock())
     synchronise(device)
+
+
+def attacked(problem: Problem, given: argparse.Namespace, device: torch.device, clock: Callable[[], float]) -> float:
+    """Return the seconds of the attack before the root; no point is replayed."""
+    synchronise(device)
+    began = clock()
+    QUICK.find(problem, Decide(problem, lambda point, target: None), device, given.seed, Deadline(given.timeout))
+    synchronise(device)
+    return clock() - began
 
 
 def measure(question: Question, given: argparse.Namespace, device: torch.device) -> Row | None:
@@ -208,6 +222,7 @@ def measure(question: Question, given: argparse.Namespace, device: torch.device)
     rows: list[Row] = []
     clock = clock_of(given)
     for _ in range(given.repeats):
+        attack = attacked(problem, given, device, clock)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
         with watched(device, clock) as spent:
@@ -222,7 +237,7 @@ def measure(question: Question, given: argparse.Namespace, device: torch.device)
         spent["targets"] = max(0.0, seconds - sum(spent.values()))
         proved = int((bounds.domains.bound > 0).sum())
         head = (question.name, neurons, root.count, len(threshold), proved)
-        rows.append(Row(*head, seconds, _peak(device), spent))
+        rows.append(Row(*head, attack, seconds, _peak(device), spent))
         del root, bounds, found
     return sorted(rows, key=lambda row: row.seconds)[(len(rows) - 1) // 2]
 

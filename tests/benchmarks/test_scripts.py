@@ -186,6 +186,7 @@ def test_large(run: Run, tmp_path: Path) -> None:
     assert [int(row["neurons"].replace(" ", "")) for row in table] == [112 * 16, 112 * 64]
     for row in table:
         assert row["targets"] == row["proved"] == "9"
+        assert float(row["attack s"]) > 0
         assert float(row["root s"]) > 0
         assert 90 <= sum(int(row[f"{phase} %"]) for phase in ("intervals", "forward", "backward", "targets")) <= 110
     assert "to the power" in out
