@@ -173,9 +173,9 @@ def test_the_output_may_be_a_relu(tmp_path: Path) -> None:
 
 
 def test_a_tie_is_an_honest_unknown(tmp_path: Path) -> None:
-    """relu(x) < 0 never holds, but by nothing more than rounding could hide."""
+    """0.5·relu(x) < 0 never holds, but by nothing more than rounding could hide."""
     build = NetworkBuilder(1)
-    build.relu(build.linear(0, np.array([[1.0]]), np.zeros(1)))
+    build.linear(build.relu(build.linear(0, np.array([[1.0]]), np.zeros(1))), np.array([[0.5]]), np.zeros(1))
     path = build.finish().save(tmp_path / "relu.onnx")
     verdict = ask(path, output_constraint(box([[-1.0]], [[1.0]]), [[1.0]], [0.0]))
     assert verdict.status == Status.UNKNOWN

@@ -35,6 +35,7 @@ from netproof.model.network import Network
 from netproof.numerics import generator
 from netproof.problem.ask.compile import regions_of, violations
 from netproof.problem.ask.conditions import Condition, condition
+from netproof.problem.last.ends import within_ends
 from netproof.problem.last.places import by_place
 from netproof.problem.last.ties import without_ties
 from netproof.problem.networks.bind import bind
@@ -100,7 +101,7 @@ def verify(
     with _within(memory):
         run = Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
         network, asked = _question(model, spec, outputs, holds)
-        property = without_ties(network, by_place(network, as_property(network, asked, label, targets)))
+        property = _asked(network, as_property(network, asked, label, targets))
         problems = reduce(network, property)
         run.prepare(network, problems, loaded=isinstance(model, Network))
         run.stats.seconds["load"] = run.elapsed()
@@ -124,7 +125,7 @@ def attack(
     """Look for a counterexample, and prove nothing: `sat` with a replayed witness, else `unknown`."""
     run = Run("auto", None, device, threads, seed, _limit(timeout, deadline), None)
     network, asked = _question(model, spec, outputs)
-    property = without_ties(network, by_place(network, as_property(network, asked, label, targets)))
+    property = _asked(network, as_property(network, asked, label, targets))
     problems = reduce(network, property)
     run.prepare(network, problems, loaded=isinstance(model, Network))
     return run.decide(network, property, problems, attack=True, only_attack=True)
@@ -367,6 +368,11 @@ def _shape(spec: Any) -> tuple[int, ...] | None:
 
 def _read_property(spec: Any) -> Property:
     return load_property(arguments.path(spec, "spec", "a Property, or an input region such as linf_ball(x, eps)"))
+
+
+def _asked(network: AnyNetwork, property: Property) -> Property:
+    """Return the property as it is searched: by places of an ArgMax, without what no input can do."""
+    return within_ends(network, without_ties(network, by_place(network, property)))
 
 
 def _limit(timeout: float | None, deadline: Deadline | None) -> Deadline:

@@ -4,6 +4,7 @@ INTERRUPTED = "interrupted"
 EMPTY = "input set is empty"
 NOTHING = "no output can violate the property"
 EQUAL = "the outputs that it asks to differ are equal, whatever the input is"
+BEYOND = "the outputs never lie beyond what it asks for, whatever the input is"
 CONTRADICTORY = "the assertions contradict each other, whatever the network computes"
 CONTRADICTION = "contradiction"  # the evidence contradicts itself: a bug in netproof, never an answer
 ROOT_LATE = "the root was not bounded in time"
