@@ -12,6 +12,7 @@ import pytest
 import netproof
 from netproof.campaign.store import Result
 from netproof.cli import exits
+from netproof.report.files import LONG
 from netproof.run.schema import schemas
 from support.browser import Browser
 from support.pages import ROOT, options, typed, unknown
@@ -130,6 +131,4 @@ def test_every_exit_code_is_on_the_page() -> None:
 def test_every_column_says_what_it_is() -> None:
     page = columns.page()
     assert "|  |" not in page
-    assert all(
-        f"| `{field.name}` |" in page for field in dataclasses.fields(Result) if field.name not in ("witness", "log")
-    )
+    assert all(f"| `{field.name}` |" in page for field in dataclasses.fields(Result) if field.name not in LONG)

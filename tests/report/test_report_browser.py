@@ -24,7 +24,8 @@ WITNESS = "(" + "\n ".join(f"(X_{i} {i / 16})" for i in range(16)) + "\n (Y_0 1.
 
 
 def results() -> list[Result]:
-    sat = dataclasses.replace(a_result("b.vnnlib", "sat", total=0.2), witness=WITNESS, input_shape="1,1,4,4")
+    image = {"input_shape": "1,1,4,4", "original": " ".join(["0.5"] * 16), "read_as": 3, "was": 5, "changed": 0.5}
+    sat = dataclasses.replace(a_result("b.vnnlib", "sat", total=0.2), witness=WITNESS, **image)
     return [
         dataclasses.replace(a_result("a.vnnlib", total=1.5), seconds={"root": 1.0, "search": 0.5}, folder="/f o"),
         a_result("a.vnnlib", method="lirpa", total=3.0),
@@ -128,7 +129,8 @@ def test_the_keyboard_sorts_and_opens_a_run(bench: Browser) -> None:
     assert "b.vnnlib" in text
     assert "netproof verify onnx/m.onnx b.vnnlib --method auto" in text
     assert bench.js("location.hash") == "#row-2"
-    assert bench.js("document.querySelector('dialog img').naturalWidth") == 4
+    assert "read as 3 (was 5 in the middle of the input set), changed by at most 0.5" in text
+    bench.until("document.querySelector('dialog img').naturalWidth", 512)  # three panels beside each other
     assert "(X_3 0.1875)" in text
     bench.key("Escape")
     bench.until("document.querySelector('dialog[open]')", None)

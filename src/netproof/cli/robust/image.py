@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netproof.cli.robust.files import read_picture
-from netproof.cli.show.witness_file import Layout
+from netproof.core.shown.picture import Layout
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import io
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from netproof.core.shown.shades import common_range, shades, signed
+
 PANEL = 280  # pixels per side of each panel
 GAP, MARGIN, HEAD, FOOT = 28, 28, 92, 74
 INK, FAINT, GOOD, BAD, FRAME = (24, 28, 36), (84, 90, 102), (22, 122, 62), (190, 32, 38), (200, 204, 212)
-LESS, MORE = np.array([33, 102, 172.0]), np.array([178, 24, 43.0])  # darker, brighter
-HALF_STEP = 1 / 510  # half of one of the 255 steps of grey: rounding may lead as far out of [0, 1]
 
 
 def draw_counterexample(
@@ -31,16 +31,16 @@ def draw_counterexample(
     canvas = Image.new("RGB", (2 * MARGIN + 3 * PANEL + 2 * GAP, HEAD + PANEL + FOOT), "white")
     pen = ImageDraw.Draw(canvas)
     pen.text((MARGIN, 16), _fitting(pen, title, canvas.width - 2 * MARGIN, 20), fill=INK, font=_font(20))
-    low, high = _range(original, broken)
+    low, high = common_range(original, broken)
     change = broken - original
     panels = (
-        (start, _shades(original, low, high), _answer(scores, label)),
-        ("counterexample", _shades(broken, low, high), _answer(broken_scores, label)),
-        ("difference", _signed(change), _about(change, low, high)),
+        (start, shades(original, low, high), _answer(scores, label)),
+        ("counterexample", shades(broken, low, high), _answer(broken_scores, label)),
+        ("difference", signed(change), _about(change, low, high)),
     )
     for index, (name, picture, ((words, colour), more)) in enumerate(panels):
         left = MARGIN + index * (PANEL + GAP)
-        canvas.paste(_enlarged(picture), (left, HEAD))
+        canvas.paste(_enlarged(_drawn(picture)), (left, HEAD))
         pen.rectangle((left - 1, HEAD - 1, left + PANEL, HEAD + PANEL), outline=FRAME)
         pen.text((left, HEAD - 34), name, fill=FAINT, font=_font(18))
         below = HEAD + PANEL + 10
@@ -69,24 +69,9 @@ def _about(change: np.ndarray, low: float, high: float) -> tuple[tuple[str, tupl
     return (f"at most {largest:.3g} per pixel", INK), colours + stretched
 
 
-def _range(*images: np.ndarray) -> tuple[float, float]:
-    low, high = min(float(image.min()) for image in images), max(float(image.max()) for image in images)
-    return (0.0, 1.0) if low >= -HALF_STEP and high <= 1 + HALF_STEP else (low, high)
-
-
-def _shades(image: np.ndarray, low: float, high: float) -> Image.Image:
-    scaled = ((image.astype(np.float64) - low) / ((high - low) or 1.0)).clip(0, 1)
-    return Image.fromarray(np.rint(scaled * 255).astype(np.uint8)).convert("RGB")
-
-
-def _signed(change: np.ndarray) -> Image.Image:
-    """Colour a change, strongest at the largest: of grey images on white, of colours about middle grey."""
-    scale = float(np.abs(change).max(initial=0.0)) or 1.0
-    if change.ndim == 3:
-        return _shades(change, -scale, scale)
-    share = (np.abs(change) / scale)[..., None]
-    colour = np.where(change[..., None] > 0, MORE, LESS)
-    return Image.fromarray(np.rint(255 * (1 - share) + colour * share).astype(np.uint8))
+def _drawn(picture: np.ndarray) -> Image.Image:
+    """Return shades between 0 and 1 as an image."""
+    return Image.fromarray(np.rint(picture * 255).astype(np.uint8)).convert("RGB")
 
 
 def _enlarged(picture: Image.Image) -> Image.Image:

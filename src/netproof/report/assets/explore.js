@@ -354,7 +354,7 @@ class RunDialog {
     const words = `counterexample of ${title}`;
     const text = rows.cell("witness", row);
     this.dialog.innerHTML = `<h2 id="run-title">${esc(title)}</h2><dl class="details">${facts.join("")}</dl>
-      ${picture ? `<h3>${esc(rows.data.drawn)}</h3><img class="${picture.small ? "small" : ""}" src="${picture.source}" alt="${esc(words)}">` : ""}
+      ${picture ? `<h3>${esc(rows.data.drawn)}</h3><img src="${picture.source}" alt="${esc(words)}">` : ""}
       ${text ? `<h3>Counterexample</h3><pre tabindex="0" aria-label="Counterexample">${esc(text)}</pre>` : ""}
       ${phasesOf(rows, row)}
       ${command ? `<h3>Run it again</h3><pre id="again" tabindex="0" aria-label="Command">${esc(command)}</pre>` : ""}
