@@ -41,7 +41,8 @@ def certified(folder: Path) -> Path:
     images = [ImageResult(i, i % 3, i % 3, kind, 0.5, 0.1, i % 4, reason="<b>") for i, kind in enumerate(statuses)]
     kept = {i.index: Kept(i, f"{i.index}.png", 1.0, SVG if "e" in i.status[:5] else b"") for i in images}
     found = Certification(tuple(images), "1/255", "inf", 2.0)
-    return write_page(found, kept, folder / "certify.html", title="certified", facts=[("Machine", "a machine")])
+    about = {"title": "certified", "again": "netproof certify m.onnx --data x.npz --eps 1/255 --only"}
+    return write_page(found, kept, folder / "certify.html", facts=[("Machine", "a machine")], **about)
 
 
 def reproduced(folder: Path) -> Path:
@@ -209,7 +210,9 @@ def test_images_of_a_data_set(tab: Browser, pages: dict[str, Path]) -> None:
     choose(tab, "[data-facet=verdict]", "0")
     assert tab.js("document.querySelector('.gallery').innerText.trim()") == "image 0.png · label 0 misread"
     tab.js("document.querySelector('.gallery button').click()")
-    assert "<b>" in tab.js("document.querySelector('dialog[open]').innerText")
+    text = tab.js("document.querySelector('dialog[open]').innerText")
+    assert "<b>" in text
+    assert "netproof certify m.onnx --data x.npz --eps 1/255 --only 0" in text
 
 
 def test_without_script_there_is_a_table(tab: Browser, pages: dict[str, Path]) -> None:

@@ -37,7 +37,7 @@ def explorer(runs: Sequence[Run]) -> Explorer:
         "title": ["benchmark", "model", "property", "method"],
         "phases": PHASES,
         "pictures": pictures.drawn,
-        "drawn": "Counterexample as a picture",
+        "one": "Counterexample as a picture",
         "plots": True,
         "side": len({run.label for run in runs}) > 1,
     }

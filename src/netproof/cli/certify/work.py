@@ -48,16 +48,18 @@ def certify_all(
     """Send how many images there are, then every answer that is not in `skip`; counterexamples go to `out` as files."""
     network = load_network(model, outputs=engine.outputs)
     items, draw = _read(source, question, network)
+    source.check(len(items))
+    asked = {item.index: item for item in items if source.wants(item.index)}
     run = Run(engine.method, engine.options, engine.device, engine.threads, engine.seed, Deadline(None), None)
-    job.tell({"images": len(items), "gpu": accelerator(str(run.device))["gpu"]})
+    job.tell({"images": len(asked), "gpu": accelerator(str(run.device))["gpu"]})
 
     def tell(progress: CertifyProgress) -> None:
         job.tell({"progress": dataclasses.asdict(progress)})
 
     certifier = Certifier(run, network, Limits(engine.timeout, job.part, tell), loaded=True, attack=engine.attack)
-    for result in certifier.run([item for item in items if item.index not in skip]):
+    for result in certifier.run([item for index, item in asked.items() if index not in skip]):
         name = str(result.index) if source.files is None else source.files[result.index][0]
-        picture = draw(items[result.index], result) if result.status in FAILURES else b""
+        picture = draw(asked[result.index], result) if result.status in FAILURES else b""
         if out is not None and result.status == ImageStatus.BROKEN and result.witness is not None:
             _keep(result.witness.given, Path(out), result.index)
         job.tell(Kept(dataclasses.replace(result, witness=None), name, engine.timeout, picture))
@@ -141,7 +143,7 @@ def _draw(picture: Picture | None, item: Item, result: ImageResult) -> bytes:
     if picture is None:
         return b""
     original = picture(np.asarray(item.load()[0], dtype=np.float64))
-    images = [(original, "original", f"label {result.label}, read as {result.predicted}")]
+    images = [(original, f"original, label {result.label}", f"read as {result.predicted}")]
     if result.status == ImageStatus.BROKEN and result.witness is not None:
         changed = picture(np.asarray(result.witness.input, dtype=np.float64))
         images.append((changed, "counterexample", f"read as {result.read_as}"))

@@ -11,7 +11,8 @@ import numpy as np
 from netproof.core.shown.picture import png
 from netproof.core.shown.shades import common_range, shades, signed
 
-SIDE, GAP, LINE = 160, 16, 20  # pixels per side of a picture, between two, and of a line of text
+SIDE, GAP, LINE = 160, 16, 21  # pixels per side of a picture, between two, and of a line of text
+PLACES = 3  # beside each other, also where some are empty, so that all such drawings have one size
 THEME = (  # they lie on the page's own ground
     "text{fill:#1b1f24}.name{fill:#57606a}@media(prefers-color-scheme:dark){text{fill:#e6eaef}.name{fill:#a3adb8}}"
 )
@@ -25,11 +26,11 @@ def panels(images: Sequence[tuple[np.ndarray, str, str]], title: str) -> bytes:
     if len(images) == 2:
         change = images[1][0] - images[0][0]
         parts.append((signed(change), "difference", f"at most {np.abs(change).max(initial=0.0):.3g}"))
-    width, height = len(parts) * (SIDE + GAP) - GAP, SIDE + 2 * LINE + 8
+    width, height = PLACES * (SIDE + GAP) - GAP, SIDE + 2 * LINE + 8
     drawn = "".join(_panel(place * (SIDE + GAP), part) for place, part in enumerate(parts))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-        f' font-family="sans-serif" font-size="16"><title>{escape(title)}</title><style>{THEME}</style>{drawn}</svg>'
+        f' font-family="sans-serif" font-size="17"><title>{escape(title)}</title><style>{THEME}</style>{drawn}</svg>'
     ).encode()
 
 
