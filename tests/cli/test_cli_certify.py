@@ -115,7 +115,9 @@ def test_everything_is_kept_and_the_same_command_goes_on(data: Path) -> None:
     kept = {path.name for path in (data / "out" / "counterexamples").iterdir()}
     assert kept == {f"{int(row['image']):05d}.npy" for row in rows if row["status"] == "broken"}
     assert "<dt>Machine</dt>" in page
-    assert '"again":"netproof certify m.onnx --eps 0.05 --clip 0,1 --device cpu --threads 1 --data listed --only"' in page
+    assert (
+        '"again":"netproof certify m.onnx --eps 0.05 --clip 0,1 --device cpu --threads 1 --data listed --only"' in page
+    )
     again = run(*command, "--first", "5", "--only", "0,3", engine=REAL, cwd=data)
     assert last(again.stdout)["images"] == 2
 

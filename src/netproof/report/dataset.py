@@ -38,13 +38,13 @@ def write_page(
     up to its number.
     """
     low, high = found.bracket
-    between = (
-        f"{percent(low)}: every image is decided"
-        if low == high
-        else f"between {percent(low)} and {percent(high)}: at least what is certified, at most what withstood the attack"
-    )
+    if low == high:
+        accuracy = f"{percent(low)}: every image is decided"
+    else:
+        sides = "at least what is certified, at most what withstood the attack"
+        accuracy = f"between {percent(low)} and {percent(high)}: {sides}"
     count = f"{len(found)} image{'s' * (len(found) != 1)}"
-    text = f"{count} within eps = {found.eps} (norm {found.norm}). The robust accuracy is {between}."
+    text = f"{count} within eps = {found.eps} (norm {found.norm}). The robust accuracy is {accuracy}."
     tables = [_accuracies(found), _statuses(found)]
     shown = [one for _, one in sorted(kept.items())]
     explorer = _explorer(shown, path.parent, again)
