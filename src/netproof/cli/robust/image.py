@@ -103,7 +103,7 @@ def region(question: Question, centre: Centre) -> InputRegion:
 def _per_channel(option: str, given: tuple[Fraction, ...], count: int) -> tuple[Fraction, ...]:
     if len(given) not in (1, count):
         raise UsageError(
-            f"{option} has {len(given)} values, the image {count} channel{'s' * (count > 1)}",
+            f"{option} or --preprocess gives {len(given)} values, the image has {count} channel{'s' * (count > 1)}",
             remedy=f"give 1 or {count}" if count > 1 else "give 1",
         )
     return given * count if len(given) == 1 else given
