@@ -111,7 +111,7 @@ def certify(
         method=method, device=device, threads=threads, timeout=timeout, settings=settings, seed=seed, attack=attack
     )
     outputs = Outputs({"--json": json})
-    outputs.check((model,))
+    outputs.check((model, data, *filter(None, [preprocess])))
     plain = source.files is not None and question.mean is None and question.std is None and not question.is_array
     run = _Run(engine, Display(started=started, timeout=None, quiet=quiet), out, hint=plain)
     run.take_up(model, source, question, quiet=quiet)

@@ -68,6 +68,7 @@ def bounds(
     question: Question | None = None
     if image is None and eps is None:
         model, spec = options.model_and_spec(files)
+        read_preprocessing(preprocess, mean, std, resize=resize).refuse(spec, "a spec is of the network's own inputs")
     else:
         question = _question(files, image, eps, norm, clip, read_preprocessing(preprocess, mean, std, resize=resize))
         model, spec = options.model_file(files[0]), question.image

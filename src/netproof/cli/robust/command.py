@@ -114,7 +114,7 @@ def robust(
         attack=attack,
     ).asking(output, memory)
     outputs = Outputs({"--json": json, "--witness": witness, "--picture": check_picture(picture)})
-    outputs.check((model, question.image))
+    outputs.check((model, question.image, *filter(None, [preprocess])))
     forms = (form_of(witness), *(["picture"] if picture is not None else []))
     asked: dict[str, Any] = {"model": model, "question": question, "label": label, "forms": forms}
     asked["targets"] = read_targets(targets)
