@@ -17,7 +17,7 @@ from netproof.core.machine.describe import describe, in_words, processor
 from netproof.core.verdict import TensorValue, Witness
 from netproof.errors import UsageError
 from netproof.problem.witness import format_witness
-from netproof.report.counterexamples import picture_of, write_counterexamples
+from netproof.report.counterexamples import picture_of, place_of, write_counterexamples
 from netproof.report.drawings import write_plots
 from netproof.report.latex import latex
 from netproof.report.page import Table
@@ -242,6 +242,8 @@ def test_counterexamples_are_files_and_pictures(tmp_path: Path) -> None:
     (path,) = write_counterexamples(runs, tmp_path)
     assert path.relative_to(tmp_path).as_posix() == ("counterexamples/set/onnx_m__v_p__auto.counterexample")
     assert path.read_text() == result.witness
+    odd = {place_of(Run("auto", dataclasses.replace(result, vnnlib=name))) for name in ("v/p.v", "v/x y.v", "v/x_y.v")}
+    assert len(odd) == 3, "names that look alike once blanks are gone"
     before = path.stat().st_mtime_ns
     write_counterexamples(runs, tmp_path)
     assert path.stat().st_mtime_ns == before, "what is there stays"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -15,6 +16,7 @@ from netproof.core.shown.picture import small_layout
 from netproof.core.shown.seen import MIDDLE, Seen
 
 FOLDER, SUFFIX = "counterexamples", ".counterexample"
+PLAIN = re.compile(r"[A-Za-z0-9._=/-]*")
 PIXEL = re.compile(r"\(\s*X_\d+\s+([^\s()]+)\s*\)")
 HEAD = re.compile(r"\S+ (?:float\d+|real|Float\d+)\S* \[([\d,]*)\]")
 
@@ -22,8 +24,16 @@ HEAD = re.compile(r"\S+ (?:float\d+|real|Float\d+)\S* \[([\d,]*)\]")
 def place_of(run: Run) -> PurePosixPath:
     """Return where a run's counterexample is written: FOLDER/BENCHMARK/MODEL__PROPERTY__CONFIGURATION."""
     result = run.result
-    model, spec = (file_name(str(PurePosixPath(name).with_suffix(""))) for name in (result.onnx, result.vnnlib))
+    model, spec = (_part(str(PurePosixPath(name).with_suffix(""))) for name in (result.onnx, result.vnnlib))
     return PurePosixPath(FOLDER, file_name(result.benchmark), f"{model}__{spec}__{stable_name(result)}{SUFFIX}")
+
+
+def _part(name: str) -> str:
+    """Turn the path of a file into a part of another's name; what is not plain in it goes into a hash, as `x y`."""
+    plain = file_name(name)
+    return (
+        plain if PLAIN.fullmatch(name) else f"{plain}_{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:8]}"
+    )
 
 
 def write_counterexamples(runs: Sequence[Run], folder: Path) -> list[Path]:
