@@ -40,7 +40,7 @@ lint: $(VENV)/.installed-dev
 # Strict: a link that leads nowhere is an error. The tests build it too.
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
-	@echo "open build/site/index.html"
+	@echo "open build/site/index.html; its search needs a server: python3 -m http.server --directory build/site"
 
 # Exact answers against every method. Other arguments through HUNT, such as HUNT="--seed 5" or HUNT="--first 100000".
 hunt: $(VENV)/.installed-dev

@@ -81,6 +81,7 @@ def result(benchmark: int, instance: int, method: str, chance: random.Random) ->
         peak_host_memory=1 << 29,
         witness=witness(pixels, chance) if found else "",
         input_shape="1,1,28,28" if pixels == 784 else "1,5",
+        **({"original": " ".join(["0.5"] * pixels), "read_as": 3, "was": 5, "changed": 0.5} if found else {}),
         versions={"netproof": __version__, "torch": "2.13.0", "python": "3.12.1"},
         machine=dict(describe()),
         command="netproof bench benchmarks --out campaign",

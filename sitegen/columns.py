@@ -82,7 +82,8 @@ def page() -> str:
         "Commas, a header unless said otherwise, an empty cell where a value is not known. Mappings are JSON.\n",
         "## runs.csv: every run of a campaign\n",
         "`netproof bench --out DIR` and `netproof report DIR` write it to `DIR/report`; `DIR/results.sqlite` has the "
-        "same columns in its table `runs`, and two more: `witness`, and `log`, a crashed worker's last words.\n",
+        "same columns in its table `runs`, and three more: `witness`, `original`, the middle of its input set, and "
+        "`log`, a crashed worker's last words.\n",
         _table(("configuration", *RUN_COLUMNS), {**said, **{name: answers[name] for name in AS_IN_JSON}, **RUNS}),
         "## summary.csv: a row for each benchmark and method\n",
         _table([column.key for column in IN_CSV], SUMMARY),

@@ -11,7 +11,7 @@ from mkdocs.structure.files import File, Files
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from sitegen import columns, commands, exit_codes, figures, json_page, notebook, python_api
+from sitegen import columns, commands, exit_codes, figures, for_everybody, json_page, notebook, python_api
 
 CODE = re.compile(r"`[^`]*`")
 # By the path of the page, what makes its text.
@@ -39,6 +39,16 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     """Take the backslash before a bar from code in tables: GitHub needs it there, Python-Markdown would show it."""
     lines = markdown.split("\n")
     return "\n".join(CODE.sub(_without, line) if line.startswith("|") else line for line in lines)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Name the tables."""
+    return for_everybody.tables(html)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the menus."""
+    return for_everybody.menus(output)
 
 
 def _without(code: re.Match[str]) -> str:

@@ -13,6 +13,7 @@ import torch
 from netproof.core.machine.allowance import NO_CAPS, allowing
 from netproof.demo import Instance, copy_data
 from support import own_converters  # noqa: F401 (before a test module adds converters of its own)
+from support.browser import Browser, browser, find_browser
 
 BENCHMARKS = "NETPROOF_BENCHMARKS"
 
@@ -48,6 +49,15 @@ def benchmarks() -> Path:
     folder = Path(os.environ[BENCHMARKS])
     assert folder.is_dir(), f"{BENCHMARKS}={folder} is not a folder"
     return folder
+
+
+@pytest.fixture(scope="session")
+def tab() -> Iterator[Browser]:
+    """One tab of one browser for all tests; where there is none they are skipped."""
+    if find_browser() is None:
+        pytest.skip("no Chromium here")
+    with browser() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import runpy
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from netproof.cli.app import app
 from netproof.demo import copy_data
+from support.pages import typed
 from test_docs import ROOT, blocks
 
 
@@ -30,8 +30,8 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, *others = blocks("certify.md", "python")
     (tmp_path / "data.py").write_text(first, encoding="utf-8")
     runpy.run_path("data.py")
-    (command,) = (line for block in blocks("certify.md", "sh") for line in block.splitlines())
-    words = [sys.executable, "-m", *shlex.split(command), "--device", "cpu", "--threads", "1"]
+    (command,) = (words for block in blocks("certify.md", "sh") for words in typed(block))
+    words = [sys.executable, "-m", *command, "--device", "cpu", "--threads", "1"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

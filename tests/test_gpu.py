@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+import netproof
 from netproof.api import verify
 from netproof.bounds.base import Clock
 from netproof.bounds.linear.interval import interval_bounds
@@ -22,6 +24,7 @@ from netproof.model.load import load_network
 from netproof.problem.reduce import reduce
 from netproof.problem.vnnlib.reader import load_property
 from netproof.search.frontier import Frontier
+from support.api import module
 from support.problems import plain_domains
 
 pytestmark = pytest.mark.gpu
@@ -61,6 +64,50 @@ def test_every_method_says_the_same(name: str, method: str, demo: dict[str, tupl
     assert verdict.status in (instance.expected, Status.TIMEOUT)
     if method in ("auto", "beta", "bdd"):
         assert verdict.status == instance.expected
+
+
+def a_data_set() -> tuple[torch.nn.Module, np.ndarray, np.ndarray]:
+    """A network with more inputs than are split, 40 inputs and what it reads in them, one label wrong."""
+    net = module(14, 24, 16, 3, seed=3)
+    X = np.random.default_rng(1).uniform(0, 1, (40, 14)).astype(np.float32)
+    with torch.no_grad():
+        y = net(torch.from_numpy(X)).argmax(1).numpy()
+    y[0] = (y[0] + 1) % 3
+    return net, X, y
+
+
+@pytest.mark.parametrize("attack", [True, False])
+@pytest.mark.parametrize(("norm", "eps"), [("inf", 0.1), ("2", 0.2), ("1", 0.4)])
+def test_a_data_set_is_certified_as_on_the_cpu(norm: str, eps: float, attack: bool) -> None:
+    """Attacked, bounded and searched together, then alone: every image has the answer of the CPU."""
+    net, X, y = a_data_set()
+    there, here = (
+        netproof.certify(net, X, y, eps, norm, (0, 1), device=device, attack=attack) for device in ("cuda", "cpu")
+    )
+    assert [image.status for image in there] == [image.status for image in here]
+    if norm == "inf":
+        assert {"image", "root", "search", *["attack"] * attack} <= {image.decided_by for image in there}
+
+
+def test_images_are_certified_as_on_the_cpu(demo: dict[str, tuple[Path, Path, Instance]]) -> None:
+    """Of a convolutional network, from the images of the demo with some noise."""
+    network = load_network(demo["conv-3-holds"][0])
+    ends = [load_property(demo[name][1]).disjuncts[0].box for name in ("conv-3-holds", "conv-8-breaks")]
+    centres = np.array([[float(a + b) / 2 for a, b in zip(box.lower, box.upper, strict=True)] for box in ends])
+    noise = np.random.default_rng(0).uniform(-0.1, 0.1, (3, 2, 64))
+    X = (centres + noise).clip(0, 1).reshape(6, 1, 8, 8).astype(np.float32)
+    y = [int(network.replay(x[None]).argmax()) for x in X]
+    there, here = (netproof.certify(network, X, y, 0.05, clip=(0, 1), device=device) for device in ("cuda", "cpu"))
+    assert [image.status for image in there] == [image.status for image in here]
+
+
+def test_the_largest_radius_is_bracketed_as_on_the_cpu() -> None:
+    net, X, _ = a_data_set()
+    there, here = (netproof.largest_eps(net, X[1], clip=(0, 1), device=device) for device in ("cuda", "cpu"))
+    for one, other in ((there, here), (here, there)):
+        assert one.certified is not None
+        assert other.broken is not None
+        assert one.certified < other.broken
 
 
 @pytest.mark.parametrize("proximal", ["no", "yes"])

@@ -12,7 +12,9 @@ import pytest
 import netproof
 from netproof.campaign.store import Result
 from netproof.cli import exits
+from netproof.report.files import LONG
 from netproof.run.schema import schemas
+from support.browser import Browser
 from support.pages import ROOT, options, typed, unknown
 from test_docs import blocks
 
@@ -22,17 +24,25 @@ if not os.environ.get("CI"):
 from sitegen import columns, commands, exit_codes, json_page, python_api, rival
 from sitegen.look import LOOKS, Look
 
+# What a server shows for a page that is not there: it names its files from the root, which a folder has not.
+NOT_READ = ("404.html",)
+# The theme's script puts a button beside each piece of code into a <nav> without a name; the button has one.
+THEMES_OWN = ("region-name: <nav md-code__nav>",)
 
-def test_the_site_is_whole(tmp_path: Path) -> None:
-    """It has the pages that are written and those that are made, and nothing of it is fetched from elsewhere.
 
-    One test, since workers would each build a site of their own for several.
-    """
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built. The tests of it stand together, so that one worker builds it once for them."""
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
-    site = tmp_path / "site"
-    build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(site)))
+    folder = tmp_path_factory.mktemp("site")
+    build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(folder)))
+    return folder
+
+
+def test_the_site_is_whole(site: Path) -> None:
+    """It has the pages that are written and those that are made, and nothing of it is fetched from elsewhere."""
     names = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
     written = {
         path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in (ROOT / "docs").rglob("*.md")
@@ -47,6 +57,19 @@ def test_the_site_is_whole(tmp_path: Path) -> None:
     figures = {name.rpartition("-")[0] for name in shown}
     assert shown == {f"{name}-{look.name}.svg" for name in figures for look in LOOKS}
     assert shown == {path.name for path in (site / "images").glob("*.svg")}
+
+
+def test_everybody_can_read_the_site(site: Path, tab: Browser) -> None:
+    """Every page on a phone, light and dark in turn, and one at every width in both; none asks the network or fails."""
+    pages = sorted(path for path in site.rglob("*.html") if path.name not in NOT_READ)
+    looks = [(path, 390, i % 2 == 1) for i, path in enumerate(pages)]
+    looks += [(site / "tutorial.html", width, dark) for width in (768, 1280) for dark in (False, True)]
+    for path, width, dark in looks:
+        tab.look(width, dark=dark)
+        tab.open(path)
+        assert tab.faults(THEMES_OWN) == [], (path.name, width, dark)
+        assert tab.errors == [], path.name
+        assert [url for url in tab.requests if not url.startswith(site.as_uri())] == [], path.name
 
 
 def test_the_workflow_runs_a_command_of_today() -> None:
@@ -108,6 +131,4 @@ def test_every_exit_code_is_on_the_page() -> None:
 def test_every_column_says_what_it_is() -> None:
     page = columns.page()
     assert "|  |" not in page
-    assert all(
-        f"| `{field.name}` |" in page for field in dataclasses.fields(Result) if field.name not in ("witness", "log")
-    )
+    assert all(f"| `{field.name}` |" in page for field in dataclasses.fields(Result) if field.name not in LONG)

@@ -49,6 +49,7 @@ BAD = {
     "witness is a folder": ((*VERIFY, "--witness", "d"), "--witness names a directory"),
     "output over input": ((*VERIFY, "--json", "m.onnx"), "overwrite m.onnx"),
     "two outputs in one": ((*VERIFY, "--json", "o", "--witness", "o"), "overwrite o"),
+    "pixels of a spec": (("bounds", "m.onnx", "p.vnnlib", "--preprocess", "cifar10"), "for picture files only"),
     "unknown bound": (("bounds", "m.onnx", "p.vnnlib", "--method", "zonotope"), "'zonotope'"),
     "no image": (("robust", "m.onnx", "--label", "1", "--eps", "0.1"), "--image"),
     "missing image": ((*ROBUST, "--image", "gone.png"), "gone.png: no such file"),

@@ -16,8 +16,10 @@ from command import REAL, run, start
 from PIL import Image
 
 import netproof
+from netproof.cli.certify.source import find_source
 from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.dataset.store import Kept, Store, stands
+from netproof.errors import UsageError
 from support.api import module
 
 FAILED = ("misread", "broken")
@@ -113,8 +115,17 @@ def test_everything_is_kept_and_the_same_command_goes_on(data: Path) -> None:
     kept = {path.name for path in (data / "out" / "counterexamples").iterdir()}
     assert kept == {f"{int(row['image']):05d}.npy" for row in rows if row["status"] == "broken"}
     assert "<dt>Machine</dt>" in page
-    again = run(*command, "--first", "5", engine=REAL, cwd=data)
-    assert last(again.stdout)["images"] == 5
+    assert (
+        '"again":"netproof certify m.onnx --eps 0.05 --clip 0,1 --device cpu --threads 1 --data listed --only"' in page
+    )
+    again = run(*command, "--first", "5", "--only", "0,3", engine=REAL, cwd=data)
+    assert last(again.stdout)["images"] == 2
+
+
+@pytest.mark.parametrize(("only", "words"), [("4,x", "--only: '4,x' are not numbers"), ("0,12", "is no image 12")])
+def test_numbers_that_no_image_has(data: Path, only: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        find_source(str(data / "d.npz"), None, only).check(COUNT)
 
 
 def test_a_kill_loses_nothing(data: Path) -> None:
@@ -198,6 +209,7 @@ BAD = {
     "means of arrays": (("--data", "d.npz", "--mean", "0.5"), "--std and --resize are for picture files only"),
     "no share": (("--data", "d.npz", "--at-least", "80"), "--at-least: 80 is not a share"),
     "no images": (("--data", "d.npz", "--first", "0"), "--first: 0"),
+    "output over data": (("--data", "d.npz", "--json", "d.npz"), "--json would overwrite d.npz"),
     "outside of the range": (("--data", "wide.npz"), "outside of clip"),
 }
 

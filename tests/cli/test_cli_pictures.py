@@ -19,8 +19,8 @@ from test_cli_robust import classifier
 from netproof.cli.robust.files import read_picture
 from netproof.cli.robust.preprocess import read_preprocessing
 from netproof.cli.show.picture import FRAME, GAP, HEAD, MARGIN, PANEL, draw_counterexample
-from netproof.cli.show.seen import Seen
 from netproof.cli.show.summary import summary
+from netproof.core.shown.seen import Seen
 from netproof.errors import UsageError
 from netproof.run.record import Record
 

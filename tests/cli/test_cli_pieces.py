@@ -265,7 +265,7 @@ def test_a_picture_shows_both_images_enlarged(tmp_path: Path) -> None:
 
 
 def test_the_difference_has_a_sign(tmp_path: Path) -> None:
-    from netproof.cli.show.picture import LESS, MORE, _signed
+    from netproof.core.shown.shades import LESS, MORE, signed
 
-    panel = np.asarray(_signed(np.array([[0.2, -0.2, 0.0]])))
-    assert panel[0].tolist() == [MORE.tolist(), LESS.tolist(), [255, 255, 255]]
+    panel = signed(np.array([[0.2, -0.2, 0.0]]))
+    np.testing.assert_allclose(panel[0], [MORE, LESS, [1, 1, 1]])

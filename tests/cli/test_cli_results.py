@@ -126,7 +126,8 @@ def test_a_witness_as_a_picture(tmp_path: Path) -> None:
 def test_values_beyond_pixels_are_stretched() -> None:
     import io
 
-    from netproof.cli.show.witness_file import Saver, layout_of
+    from netproof.cli.show.witness_file import Saver
+    from netproof.core.shown.picture import layout_of
 
     content, note = Saver("png", layout_of((1, 1, 2, 2))).content(np.array([[[[-1.0, 1.0], [0.0, 3.0]]]]))
     assert content is not None
@@ -151,7 +152,7 @@ def test_values_beyond_pixels_are_stretched() -> None:
     ],
 )
 def test_which_inputs_are_images(shape: tuple[int, ...], layout: tuple[int, int, int, bool] | None) -> None:
-    from netproof.cli.show.witness_file import Layout, layout_of
+    from netproof.core.shown.picture import Layout, layout_of
 
     assert layout_of(shape) == (None if layout is None else Layout(*layout))
 

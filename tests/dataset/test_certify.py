@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import netproof
-from netproof.dataset import engine, together
+from netproof.dataset import attack, engine, together
 from netproof.dataset.result import Certification
-from netproof.errors import UsageError
+from netproof.errors import DeviceError, UsageError
 from support.api import ask, module
 
 WORDS = {"unsat": {"proved"}, "sat": {"broken", "misread"}, "timeout": {"open"}, "unknown": {"open"}}
@@ -78,6 +78,53 @@ def test_what_is_left_is_searched_alone(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(together, "BUDGET", {"cpu": 0})
     assert [image.status for image in certify(net, X, y, 0.1)] == expected
     assert alone
+
+
+def statuses(found: Certification) -> list[str]:
+    return [str(image.status) for image in found]
+
+
+def test_a_full_device_takes_fewer_images_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attack halves what it takes, and what cannot be searched together is searched alone; no verdict changes."""
+    net = module(14, 24, 16, 3, seed=3)
+    X = images(12, 14)
+    y = read_by(net, X)
+    expected, sizes = statuses(certify(net, X, y, 0.1)), []
+    begin = attack._Attack.__init__
+
+    def full(self: attack._Attack, graph: Any, cases: Any, *rest: Any) -> None:
+        sizes.append(len(cases))
+        if len(cases) > 3:
+            raise torch.OutOfMemoryError("a full device")
+        begin(self, graph, cases, *rest)
+
+    def no_room(self: together.SearchEach) -> None:
+        raise DeviceError("out of memory")
+
+    monkeypatch.setattr(attack._Attack, "__init__", full)
+    monkeypatch.setattr(together.SearchEach, "run", no_room)
+    assert statuses(certify(net, X, y, 0.1)) == expected
+    assert sizes[:4] == [12, 6, 3, 3]
+    assert {"proved", "broken"} <= set(expected)
+
+
+def test_an_image_that_has_no_room_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is proved of it, and the others have their answers."""
+    net = module(14, 24, 16, 3, seed=3)
+    X = images(12, 14)
+    y = read_by(net, X)
+    before = statuses(certify(net, X, y, 0.1))
+
+    def no_room(*_: Any, **__: Any) -> None:
+        raise DeviceError("out of memory, with as little at once as there can be")
+
+    monkeypatch.setattr(together, "BUDGET", {"cpu": 0})
+    monkeypatch.setattr(engine.Gather, "run", no_room)
+    found = certify(net, X, y, 0.1)
+    opened = [image for image in found if str(image.status) == "open"]
+    assert opened
+    assert all(image.reason.startswith("out of memory") for image in opened)
+    assert all(now in (was, "open") for now, was in zip(statuses(found), before, strict=True))
 
 
 def test_a_group_that_is_given_up_proves_nothing() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,18 +16,16 @@ from netproof.report.campaign import write_report
 from netproof.report.dataset import write_page
 from netproof.report.page import Picture, Section, Table, page
 from netproof.report.rows import explorer
-from support.browser import Browser, browser, find_browser
+from support.browser import Browser
 from support.campaign import a_result
 
-RULES = (Path(__file__).parent / "accessibility.js").read_text(encoding="utf-8")
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><rect width="9" height="9"/></svg>'
 WITNESS = "(" + "\n ".join(f"(X_{i} {i / 16})" for i in range(16)) + "\n (Y_0 1.0))\n"
 
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium here")
-
 
 def results() -> list[Result]:
-    sat = dataclasses.replace(a_result("b.vnnlib", "sat", total=0.2), witness=WITNESS, input_shape="1,1,4,4")
+    image = {"input_shape": "1,1,4,4", "original": " ".join(["0.5"] * 16), "read_as": 3, "was": 5, "changed": 0.5}
+    sat = dataclasses.replace(a_result("b.vnnlib", "sat", total=0.2), witness=WITNESS, **image)
     return [
         dataclasses.replace(a_result("a.vnnlib", total=1.5), seconds={"root": 1.0, "search": 0.5}, folder="/f o"),
         a_result("a.vnnlib", method="lirpa", total=3.0),
@@ -44,7 +41,8 @@ def certified(folder: Path) -> Path:
     images = [ImageResult(i, i % 3, i % 3, kind, 0.5, 0.1, i % 4, reason="<b>") for i, kind in enumerate(statuses)]
     kept = {i.index: Kept(i, f"{i.index}.png", 1.0, SVG if "e" in i.status[:5] else b"") for i in images}
     found = Certification(tuple(images), "1/255", "inf", 2.0)
-    return write_page(found, kept, folder / "certify.html", title="certified", facts=[("Machine", "a machine")])
+    about = {"title": "certified", "again": "netproof certify m.onnx --data x.npz --eps 1/255 --only"}
+    return write_page(found, kept, folder / "certify.html", facts=[("Machine", "a machine")], **about)
 
 
 def reproduced(folder: Path) -> Path:
@@ -68,12 +66,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"bench": bench, "certify": certified(folder), "reproduce": reproduced(folder)}
 
 
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Browser]:
-    with browser() as found:
-        yield found
-
-
 @pytest.fixture
 def bench(tab: Browser, pages: dict[str, Path]) -> Browser:
     tab.look(1280)
@@ -94,10 +86,10 @@ def test_everybody_can_read_it(tab: Browser, pages: dict[str, Path], name: str) 
         for dark in (False, True):
             tab.look(width, dark=dark)
             tab.open(pages[name])
-            assert tab.js(RULES) == [], (width, dark)
+            assert tab.faults() == [], (width, dark)
             if tab.js("document.querySelector('.open-run') !== null"):
                 tab.js("document.querySelector('.open-run').click()")
-                assert tab.js(RULES) == [], (width, dark, "a run is open")
+                assert tab.faults() == [], (width, dark, "a run is open")
             assert tab.errors == []
             assert tab.requests == [pages[name].as_uri()]
 
@@ -110,7 +102,7 @@ def test_the_rules_notice_what_is_wrong(tab: Browser, tmp_path: Path) -> None:
     )
     tab.look(1280)
     tab.open(tmp_path / "bad.html")
-    broken = {line.split(":")[0] for line in tab.js(RULES)}
+    broken = {line.split(":")[0] for line in tab.faults()}
     assert broken >= {
         *("html-has-lang", "landmark-one-main", "viewport", "reflow", "duplicate-id", "heading-order", "image-alt"),
         *("button-name", "label", "link-target", "th-scope", "td-headers", "target-size", "color-contrast"),
@@ -126,22 +118,25 @@ def test_the_keyboard_sorts_and_opens_a_run(bench: Browser) -> None:
     style = "((style) => style.outlineStyle + style.outlineWidth)(getComputedStyle(document.activeElement))"
     assert bench.js(style) == "solid3px", "one sees where one is"
     bench.key("Enter")
+    bench.until("document.activeElement.parentElement.getAttribute('aria-sort')", "ascending")
     assert column(bench, 5) == ["0.20", "1.00", "1.50", "3.00", "7.00", "9.00", "20.00"]
-    assert bench.js("document.activeElement.parentElement.getAttribute('aria-sort')") == "ascending"
     bench.key("Enter")
+    bench.until("document.activeElement.parentElement.getAttribute('aria-sort')", "descending")
     assert column(bench, 5)[0] == "20.00"
     bench.js("document.querySelectorAll('.open-run')[6].focus()")
     bench.key("Enter")
+    bench.until("document.querySelector('dialog[open]') !== null", True)
     text = bench.js("document.querySelector('dialog[open]').innerText")
     assert "b.vnnlib" in text
     assert "netproof verify onnx/m.onnx b.vnnlib --method auto" in text
     assert bench.js("location.hash") == "#row-2"
-    assert bench.js("document.querySelector('dialog img').naturalWidth") == 4
+    assert "read as 3 (was 5 in the middle of the input set), changed by at most 0.5" in text
+    bench.until("document.querySelector('dialog img').naturalWidth", 512)  # three panels beside each other
     assert "(X_3 0.1875)" in text
     bench.key("Escape")
-    assert bench.js("document.querySelector('dialog[open]')") is None
-    assert bench.js("new Promise((done) => setTimeout(() => done(location.hash), 50))") == ""
-    assert bench.js("document.activeElement.className") == "open-run", "back to where it was opened"
+    bench.until("document.querySelector('dialog[open]')", None)
+    bench.until("location.hash", "")
+    bench.until("document.activeElement.className", "open-run")  # back to where it was opened
 
 
 def test_a_run_has_an_address(tab: Browser, pages: dict[str, Path]) -> None:
@@ -168,8 +163,8 @@ def test_filters_and_search(bench: Browser) -> None:
     assert column(bench, 2) == ["c <i>.vnnlib"]
     choose(bench, "#search", "nothing such")
     assert column(bench, 0) == ["Nothing matches."]
-    bench.js("document.querySelector('[type=reset]').click(); new Promise((done) => setTimeout(done, 20))")
-    assert len(column(bench, 0)) == 7
+    bench.js("document.querySelector('[type=reset]').click()")
+    bench.until("document.querySelectorAll('.explored tbody tr').length", 7)
     choose(bench, "#view", "side")
     assert column(bench, 1) == ["m.onnx a.vnnlib", "m.onnx b.vnnlib", "m.onnx c <i>.vnnlib"]
     assert column(bench, 3) == ["unsat 1.50 s", "sat 0.20 s", "error 1.00 s"]
@@ -177,28 +172,26 @@ def test_filters_and_search(bench: Browser) -> None:
 
 
 def test_plots_say_which_run_a_point_is(bench: Browser) -> None:
-    bench.js("document.querySelectorAll('.canvas')[1].scrollIntoView()")
-    plot = "document.querySelectorAll('.canvas svg')[1]"
-    box = bench.js(f"(({{x, y, width}}) => [x, y, width])({plot}.getBoundingClientRect())")
-    points = bench.js(
-        "(() => { const plot = document.querySelectorAll('.canvas')[1]; plot.focus();"
-        " return document.querySelectorAll('.legend')[1].innerText; })()"
+    plot, tip = "document.querySelectorAll('.canvas svg')[1]", "document.querySelectorAll('.tip')[1].textContent"
+    bench.js("document.querySelectorAll('.canvas')[1].focus()")  # which may scroll: places are measured after it
+    legend = bench.js("document.querySelectorAll('.legend')[1].innerText")
+    assert " ".join(legend.split()) == "unsat: 1 sat: 1 solved by neither: 1"  # of the last one is wrong
+    first = "set m.onnx b.vnnlib: auto sat 0.20 s, lirpa timeout 20.00 s"
+    bench.key("ArrowRight")
+    bench.until(tip, first)
+    bench.js(f"{plot}.scrollIntoView({{block: 'center'}})")
+    x, y = bench.js(
+        f"((plot, mark, box) => ['x', 'y'].map((at) =>"
+        f" box[at] + mark.getAttribute('c' + at) * box.width / plot.viewBox.baseVal.width))"
+        f"({plot}, {plot}.querySelector('.mark'), {plot}.getBoundingClientRect())"
     )
-    assert " ".join(points.split()) == "unsat: 1 sat: 1 solved by neither: 1"  # of the last one is wrong
     bench.key("ArrowRight")
-    first = bench.js("document.querySelectorAll('.tip')[1].textContent")
-    assert first == "set m.onnx b.vnnlib: auto sat 0.20 s, lirpa timeout 20.00 s"
-    where = [bench.js(f"{plot}.querySelector('.mark').getAttribute({at!r})") for at in ("cx", "cy")]
-    bench.key("ArrowRight")
-    second = bench.js("document.querySelectorAll('.tip')[1].textContent")
-    assert second == "set m.onnx a.vnnlib: auto unsat 1.50 s, lirpa unsat 3.00 s"
-    width = bench.js(f"{plot}.viewBox.baseVal.width")
-    x, y = (box[i] + float(where[i]) * box[2] / width for i in (0, 1))
+    bench.until(tip, "set m.onnx a.vnnlib: auto unsat 1.50 s, lirpa unsat 3.00 s")
     bench.mouse("mouseMoved", x + 2, y + 2)
-    assert bench.js("document.querySelectorAll('.tip')[1].textContent") == first
+    bench.until(tip, first)
     bench.mouse("mousePressed", x + 2, y + 2)
     bench.mouse("mouseReleased", x + 2, y + 2)
-    assert bench.js("location.hash") == "#row-2"
+    bench.until("location.hash", "#row-2")
 
 
 def test_tables_that_stand_in_the_page_are_sorted_too(tab: Browser, pages: dict[str, Path]) -> None:
@@ -217,25 +210,24 @@ def test_images_of_a_data_set(tab: Browser, pages: dict[str, Path]) -> None:
     choose(tab, "[data-facet=verdict]", "0")
     assert tab.js("document.querySelector('.gallery').innerText.trim()") == "image 0.png · label 0 misread"
     tab.js("document.querySelector('.gallery button').click()")
-    assert "<b>" in tab.js("document.querySelector('dialog[open]').innerText")
+    text = tab.js("document.querySelector('dialog[open]').innerText")
+    assert "<b>" in text
+    assert "netproof certify m.onnx --data x.npz --eps 1/255 --only 0" in text
 
 
 def test_without_script_there_is_a_table(tab: Browser, pages: dict[str, Path]) -> None:
     tab.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
-        tab.call("Page.navigate", url=pages["bench"].as_uri() + "?plain")
-        tab.call("DOM.enable")
-        for _ in range(200):
-            root = tab.call("DOM.getDocument", depth=-1)["root"]["nodeId"]
-            rows = tab.call("DOM.querySelectorAll", nodeId=root, selector="noscript table tbody tr")["nodeIds"]
-            if len(rows) == 7:
-                break
+        tab.open(pages["bench"])
+        root = tab.call("DOM.getDocument", depth=-1)["root"]["nodeId"]
+        rows = tab.call("DOM.querySelectorAll", nodeId=root, selector="noscript table tbody tr")["nodeIds"]
         assert len(rows) == 7
     finally:
         tab.call("Emulation.setScriptExecutionDisabled", value=False)
 
 
-def test_ten_thousand_rows_are_sorted_in_a_moment(tab: Browser, tmp_path: Path) -> None:
+def test_ten_thousand_rows_are_sorted(tab: Browser, tmp_path: Path) -> None:
+    """How fast is measured by benchmarks/report.py: here the machine may be busy."""
     runs = [
         Run(
             method,
@@ -248,12 +240,7 @@ def test_ten_thousand_rows_are_sorted_in_a_moment(tab: Browser, tmp_path: Path) 
     (tmp_path / "large.html").write_text(page("large", [part]), encoding="utf-8")
     tab.look(1280)
     tab.open(tmp_path / "large.html")
-    timed = (
-        "((began) => { document.querySelectorAll('.explored th button')[PLACE].click(); document.body.offsetHeight;"
-        " return performance.now() - began; })(performance.now())"
-    )
-    took = [min(tab.js(timed.replace("PLACE", str(i))) for _ in range(5)) for i in (2, 5)]
-    assert max(took) < 200.0
+    tab.js("document.querySelectorAll('.explored th button')[5].click()")
     assert column(tab, 5)[:2] == ["0.0000", "0.0000"]
     assert len(column(tab, 0)) == 100
     assert tab.js("document.getElementById('where').textContent") == "1 to 100 of 10000"

@@ -18,7 +18,7 @@ from netproof.core.machine.describe import describe, in_words, processor
 from netproof.core.verdict import TensorValue, Witness
 from netproof.errors import UsageError
 from netproof.problem.witness import format_witness
-from netproof.report.counterexamples import picture_of, write_counterexamples
+from netproof.report.counterexamples import picture_of, place_of, write_counterexamples
 from netproof.report.drawings import write_plots
 from netproof.report.latex import latex
 from netproof.report.page import Table
@@ -244,6 +244,8 @@ def test_counterexamples_are_files_and_pictures(tmp_path: Path) -> None:
     assert re.fullmatch(r"onnx_m__v_p__auto__[0-9a-f]{8}\.counterexample", path.name)
     assert path.parent == tmp_path / "counterexamples" / "set"
     assert path.read_text() == result.witness
+    odd = {place_of(Run("auto", dataclasses.replace(result, vnnlib=name))) for name in ("v/p.v", "v/x y.v", "v/x_y.v")}
+    assert len(odd) == 3, "names that look alike once blanks are gone"
     before = path.stat().st_mtime_ns
     write_counterexamples(runs, tmp_path)
     assert path.stat().st_mtime_ns == before, "what is there stays"

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,12 @@ AS_3_AND_4 = (
     "import fcntl, os, sys; r, w = (fcntl.fcntl(int(n), fcntl.F_DUPFD, 10) for n in sys.argv[1:3]);"
     "os.dup2(r, 3); os.dup2(w, 4); os.execv(sys.argv[3], sys.argv[3:])"
 )
+RULES = (Path(__file__).parent / "accessibility.js").read_text(encoding="utf-8")
+SETTLED = 20  # frames after which a page that is loaded has done what its scripts put off
+# Without a window there is no mouse unless one says so, and pages ask for one: (hover), (pointer: fine).
+MOUSE = ("primaryHoverType=2", "availableHoverTypes=2", "primaryPointerType=4", "availablePointerTypes=4")
 PATIENCE = 60.0  # seconds for one answer
+FRAME = "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"  # kept once the next frame is drawn
 
 
 def find_browser() -> str | None:
@@ -36,7 +41,14 @@ class Browser:
         to_read, self._to = os.pipe()
         self._from, to_write = os.pipe()
         options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
-        more = ("--no-first-run", "--disable-extensions", "--remote-debugging-pipe", f"--user-data-dir={profile}")
+        mouse = f"--blink-settings={','.join(MOUSE)}"
+        more = (
+            mouse,
+            "--no-first-run",
+            "--disable-extensions",
+            "--remote-debugging-pipe",
+            f"--user-data-dir={profile}",
+        )
         self._process = subprocess.Popen(
             [sys.executable, "-c", AS_3_AND_4, str(to_read), str(to_write), program, *options, *more, "about:blank"],
             pass_fds=(to_read, to_write),
@@ -48,11 +60,13 @@ class Browser:
         self._number, self._rest, self._session = 0, b"", None
         self.errors: list[str] = []
         self.requests: list[str] = []
-        self._loaded = 0
+        self._loaded: set[str] = set()  # documents that are there, scripts run
         tab = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=tab, flatten=True)["sessionId"]
         for part in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{part}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Ask for something; what the page says meanwhile is noted."""
@@ -79,8 +93,8 @@ class Browser:
 
     def _note(self, event: dict[str, Any]) -> None:
         kind, said = event.get("method"), event.get("params", {})
-        if kind == "Page.loadEventFired":
-            self._loaded += 1
+        if kind == "Page.lifecycleEvent" and said["name"] == "load":
+            self._loaded.add(said["loaderId"])
         elif kind == "Runtime.exceptionThrown":
             self.errors.append(said["exceptionDetails"].get("exception", {}).get("description", "an exception"))
         elif kind == "Log.entryAdded" and said["entry"]["level"] in ("error", "warning"):
@@ -93,19 +107,26 @@ class Browser:
                 self.requests.append(url)
 
     def open(self, path: Path, anchor: str = "") -> None:
-        """Load a page and wait until it is there."""
+        """Load a page and wait until it is there; by way of an empty one, so that an anchor loads it again."""
+        self.go("about:blank")
         self.errors.clear()
         self.requests.clear()
-        self.call("Page.navigate", url="about:blank")
-        before = self._loaded
-        self.call("Page.navigate", url=path.resolve().as_uri() + anchor)
-        until = time.monotonic() + PATIENCE
-        while self._loaded <= before or self.js("document.readyState") != "complete" or not self._here(path):
-            assert time.monotonic() < until, "the page does not load"
-            self.js("1")
+        self.go(path.resolve().as_uri() + anchor)
 
-    def _here(self, path: Path) -> bool:
-        return self.js("location.pathname") == path.resolve().as_uri().removeprefix("file://")
+    def go(self, url: str) -> None:
+        """Load a document and wait for its own load event: that of the document before may come late."""
+        document = self.call("Page.navigate", url=url)["loaderId"]
+        until = time.monotonic() + PATIENCE
+        while document not in self._loaded:
+            assert time.monotonic() < until, "the page does not load"
+            self._note(self._hear())
+
+    def until(self, expression: str, value: Any) -> None:
+        """Wait until the page computes this value: what follows a key, a click or a new size may take a frame."""
+        until = time.monotonic() + PATIENCE
+        while (found := self.js(expression)) != value:
+            assert time.monotonic() < until, (expression, found, value)
+            self.js(FRAME)
 
     def js(self, expression: str) -> Any:
         """Return what the page computes; a promise is waited for."""
@@ -113,12 +134,24 @@ class Browser:
         assert "exceptionDetails" not in done, done["exceptionDetails"]
         return done["result"].get("value")
 
+    def faults(self, left_out: Collection[str] = ()) -> list[str]:
+        """Return what is wrong by the rules of accessibility, but for lines that begin with one of `left_out`."""
+        for _ in range(SETTLED):
+            found = [line for line in self.js(RULES) if not line.startswith(tuple(left_out))]
+            if not found:
+                break
+            self.js(FRAME)
+        return found
+
     def look(self, width: int, height: int = 900, *, dark: bool = False) -> None:
-        """Set the size of the window and the colour scheme."""
+        """Set the size of the window and the colour scheme, without anything that fades or slides."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         self.call("Emulation.setDeviceMetricsOverride", **size)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        media = {"prefers-color-scheme": "dark" if dark else "light", "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in media.items()]
+        self.call("Emulation.setEmulatedMedia", features=features)
+        seen = "screen.width" if size["mobile"] else "innerWidth"  # of a page without a word on phones
+        self.until(f"[{seen}, matchMedia('(prefers-color-scheme: dark)').matches]", [width, dark])
 
     def key(self, name: str) -> None:
         """Press a key, such as Tab, Enter or ArrowRight."""
@@ -143,7 +176,11 @@ class Browser:
             self._session = None
             self.call("Browser.close")
         self._process.terminate()
-        self._process.wait(10)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         os.close(self._to)
         os.close(self._from)
 

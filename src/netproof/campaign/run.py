@@ -123,10 +123,11 @@ class Run:
     versions: Mapping[str, str | None] = field(default_factory=dict)
     started: str = ""
 
-    def result(
-        self, record: Record, *, total: float, error: str = "", log: str = "", refused: str | None = None
-    ) -> Result:
-        """Join what was asked and what was answered. A verdict past the limit counts as a timeout."""
+    def result(self, record: Record, *, total: float, error: str = "", log: str = "", **more: Any) -> Result:
+        """Join what was asked and what was answered. A verdict past the limit counts as a timeout.
+
+        more: columns of the result that a worker fills by itself.
+        """
         job = self.job
         late = job.timeout is not None and total > job.timeout and record.verdict in ("sat", "unsat", "unknown")
         if late and record.reason != CONTRADICTION:
@@ -144,11 +145,11 @@ class Run:
             total=total,
             witness=record.text,
             error=error,
-            refused=refused,
             log=log,
             machine={**describe(), "gpu": self.versions.get("gpu")},
             command=job.command,
             input_shape=_shape(record.witness),
+            **more,
             **_names(job),
             **{**job.asked, "threads": job.threads or self.setup.threads},
             **{name: getattr(record, name) for name in ANSWER},
@@ -248,8 +249,8 @@ class _Campaign:
             place.progress = payload["progress"]
             self._tell(Event("progress", place.number, place.job, progress=place.progress))
         elif kind == "result" and place.job is not None:
-            record, total, why = payload
-            self._finish(place, record, total=total, **why)
+            record, total, more = payload
+            self._finish(place, record, total=total, **more)
         elif kind == "result":
             place.ready, place.failures, place.ends_at = True, 0, math.inf
             place.versions = payload
@@ -288,12 +289,12 @@ class _Campaign:
         if place.failures >= STARTS:
             raise WorkerFailed(f"no worker can be started: {how}", remedy="run `netproof doctor`")
 
-    def _finish(self, place: _Place, record: Record, *, total: float | None = None, **why: str) -> None:
+    def _finish(self, place: _Place, record: Record, *, total: float | None = None, **more: Any) -> None:
         """Keep the result of the run, before anything else happens."""
         assert place.run is not None
         assert place.index is not None
         took = time.monotonic() - place.sent_at if total is None else total
-        result = place.run.result(record, total=took, **why)
+        result = place.run.result(record, total=took, **more)
         self._store.add(result)
         self._results[place.index] = result
         job, place.run, place.index, place.ends_at = place.run.job, None, None, math.inf

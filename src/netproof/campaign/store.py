@@ -25,12 +25,13 @@ from netproof.core.files import well_formed
 from netproof.errors import UsageError
 
 NAME = "results.sqlite"  # in the folder of a campaign
-SCHEMA = 4  # PRAGMA user_version; raise it with every change of the columns
+SCHEMA = 5  # PRAGMA user_version; raise it with every change of the columns
 # By form, the columns that it has and the one before has not; they may be empty.
 ADDED = {
     2: ("split", "cut_in_lp"),
     3: ("peak_host_memory", "memory"),
     4: ("machine", "command", "input_shape", "refused"),
+    5: ("read_as", "was", "changed", "original"),
 }
 APPLICATION = 0x6E707266  # "nprf": tells our files from other SQLite ones
 WAIT = 30.0  # seconds for another writer's lock
@@ -74,6 +75,10 @@ class Result:
     machine: Mapping[str, str | None] | None = None  # what it ran on, in words; None: before form 4
     command: str | None = None  # the command line that asked for it
     input_shape: str | None = None  # of a witness, as "1,3,32,32"
+    read_as: int | None = None  # the largest output at a counterexample that is an image
+    was: int | None = None  # the same at the middle of the input set
+    changed: float | None = None  # the largest change of one number between the two
+    original: str | None = None  # that middle, numbers with blanks between them
     witness: str = ""  # as text, in the property's own form
     versions: Mapping[str, str | None] = field(default_factory=dict)
     started: str = ""  # ISO 8601, UTC

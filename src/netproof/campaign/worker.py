@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from netproof.campaign.devices import Setup
 from netproof.core.machine.versions import accelerator, code, versions
-from netproof.errors import UnsupportedOp, UsageError
+from netproof.core.shown.picture import small_layout
+from netproof.core.shown.seen import compare
+from netproof.errors import NetproofError, UnsupportedOp, UsageError
 from netproof.run.record import Record
 from netproof.workers.worker import Job
 
 if TYPE_CHECKING:
+    from netproof.core.deadline import Deadline
+    from netproof.core.verdict import Verdict
     from netproof.model.network import Network
 
 WARM = ("conv-3-holds", "fc-4-needs-splits")  # bundled questions: a convolution, and one that takes a search
 WARM_LIMIT = 60.0
+SLOWER = 3.0  # times as long as before a property may take to be read again
 
 
 def warm_up(job: Job, *, setup: Setup) -> dict[str, str | None]:
@@ -63,10 +68,11 @@ _loaded = Loaded()
 
 def answer(
     job: Job, *, onnx: str, sha256: str, vnnlib: str, networks: dict[str, str] | None = None, **arguments: Any
-) -> tuple[Record, float, dict[str, str]]:
+) -> tuple[Record, float, dict[str, Any]]:
     """Answer a question, about one network or several by name; return the record and the seconds that it took.
 
-    The third is empty, unless netproof does not know an operator: then it is this operator and the error in words.
+    The third are more columns of the result: the operator that netproof does not know with the error in words, or how
+    a counterexample compares with where it started.
     """
     from netproof import api
 
@@ -79,7 +85,32 @@ def answer(
         refused = Record("error", f"unsupported operator {error.op}", seconds={})
         return refused, job.deadline.elapsed(), {"refused": error.op, "error": str(error)}
     record = Record.of(verdict)
-    return record.but(seconds={"network": loaded, **record.seconds}), job.deadline.elapsed(), {}
+    took = job.deadline.elapsed()
+    more = {} if isinstance(network, dict) else _compared(network, vnnlib, verdict, job.deadline)
+    return record.but(seconds={"network": loaded, **record.seconds}), took, more
+
+
+def _compared(network: Network, vnnlib: str, verdict: Verdict, deadline: Deadline) -> dict[str, Any]:
+    """Compare a counterexample that is an image with the middle of the input set; empty where there is none.
+
+    The property is read again for it, so only with time to spare: past the limit the worker is ended, and with it the
+    answer. Nothing that goes wrong here may cost the answer either.
+    """
+    witness, spare = verdict.witness, deadline.remaining() - SLOWER * verdict.stats.seconds["load"]
+    if witness is None or spare <= 0 or small_layout(witness.given.shape) is None:
+        return {}
+    if witness.given.size != network.graph.input.size:  # of tied inputs there are more
+        return {}
+    from netproof.problem.vnnlib.reader import load_property
+    from netproof.problem.witness import middle_around
+
+    try:
+        original = middle_around(load_property(vnnlib), witness).astype(network.input_dtype)
+        scores = network.replay(original.reshape(network.input_shape))
+    except (NetproofError, MemoryError, OSError, ValueError):
+        return {}
+    seen = compare((original, scores), (witness.given.reshape(-1), witness.output))
+    return {**seen.to_dict(), "original": " ".join(map(repr, original.tolist()))}
 
 
 def _forget_peak_memory() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from netproof.bounds.linear.ball import Ball
+from netproof.bounds.linear.memory import attempted
 from netproof.bounds.linear.region import Region
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Witness
@@ -76,14 +78,31 @@ class PointRegion(Region):
 
 
 def attack_all(cases: Sequence[Case], effort: Effort, device: torch.device, seed: int, deadline: Deadline) -> None:
-    """Attack the open targets of all cases; a witness and the lowest points go into the evidence of their case."""
-    graph = cases[0].problem.graph.to(device, torch.float32)
+    """Attack the open targets of all cases; a witness and the lowest points go into the evidence of their case.
+
+    Where memory runs out, half as many images go at once.
+    """
+    graph = attempted(lambda: cases[0].problem.graph.to(device, torch.float32), device)
+    if graph is None:
+        return
     targets = min(effort.targets, max(len(case.open_targets) for case in cases))
-    together = max(1, AT_ONCE[device.type] // (graph.entries * targets * effort.starts))
-    for start in range(0, len(cases), together):
-        if deadline.expired:
-            return
-        _Attack(graph, cases[start : start + together], effort, device).run(seed + start, deadline)
+    fits = AT_ONCE[device.type] // (graph.entries * targets * effort.starts)
+    together, start = max(1, min(fits, len(cases))), 0
+    while start < len(cases) and not deadline.expired:
+        some = [case for case in cases[start : start + together] if not case.evidence.is_settled]
+        done = not some or attempted(partial(_attack, graph, some, effort, device, seed + start, deadline), device)
+        if done or together == 1:  # not found is all that follows of one image that has no room
+            start += together
+        else:
+            together = (together + 1) // 2
+
+
+def _attack(
+    graph: Graph, cases: Sequence[Case], effort: Effort, device: torch.device, seed: int, deadline: Deadline
+) -> bool:
+    """Attack one batch, and say that it is done."""
+    _Attack(graph, cases, effort, device).run(seed, deadline)
+    return True
 
 
 class _Attack:

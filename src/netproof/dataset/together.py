@@ -178,11 +178,13 @@ class SearchEach(Search):
 
 
 def _search(problem: Problem, method: Method, goal: DecideEach, work: Work) -> None:
-    """Search a group, and add what is proved to the evidence of its images."""
+    """Search a group, and add what is proved to the evidence of its images: nothing where it cannot be held."""
     search = SearchEach(problem, method, goal, work)
     try:
-        goal.conclude(search.run())
-    except Unbounded:
+        outcome = attempted(search.run, work.device)
+        if outcome is not None:
+            goal.conclude(outcome)
+    except (Unbounded, DeviceError):  # one at a time they may fit
         return
     finally:
         search.discard()

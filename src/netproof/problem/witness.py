@@ -91,6 +91,14 @@ def confirm(network: AnyNetwork, property: Property, disjunct: int | None, x: ND
     return None
 
 
+def middle_around(property: Property, witness: Witness) -> Doubles:
+    """Return the middle of the input set that a witness lies in, (n,): of a ball its centre, of a box its own."""
+    disjunct = property.disjuncts[violated(property, witness.input, witness.output) or 0]
+    ends = zip(disjunct.box.lower, disjunct.box.upper, strict=True)
+    middle = [(low + high) / 2 for low, high in ends] if disjunct.ball is None else disjunct.ball.centre
+    return np.array([float(value) for value in middle])
+
+
 def _pinned_too_coarsely(network: AnyNetwork, disjunct: Disjunct) -> bool:
     """Say whether a float32 stands in for a pinned input of a network that could take a nearer float64.
 

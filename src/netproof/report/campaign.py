@@ -114,7 +114,8 @@ def _about(runs: Sequence[Run]) -> str:
     first = min((run.result.started for run in runs), default="")
     last = max((run.result.finished for run in runs), default="")
     instances = len({run.result.instance for run in runs})
-    span = f"{instances} instances, {len(runs)} runs, from {first[:16]} to {last[:16]} UTC."
+    began, ended = (time[:16].replace("T", " ") for time in (first, last))
+    span = f"{instances} instances, {len(runs)} runs, from {began} to {ended} UTC."
     ran = list(dict.fromkeys(run.result.version for run in runs if run.result.version is not None))
     by = "" if ran in ([], [build()]) else f" Run by netproof {', '.join(ran)}; this page:"
     return f"{span}{by} netproof {__version__}."

@@ -1,8 +1,9 @@
-"""Counterexamples of a campaign: each as a file, and as a picture where the input is an image."""
+"""Counterexamples of a campaign: each as a file, and where the input is an image as a picture beside its start."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -11,9 +12,11 @@ from netproof.campaign.names import file_name, readable, short_hash, stable_name
 from netproof.campaign.store import Result
 from netproof.campaign.summary import Run
 from netproof.core.files import write_whole
-from netproof.core.shown.picture import png_of
+from netproof.core.shown.picture import small_layout
+from netproof.core.shown.seen import MIDDLE, Seen
 
 FOLDER, SUFFIX = "counterexamples", ".counterexample"
+PLAIN = re.compile(r"[A-Za-z0-9._=/-]*")
 PIXEL = re.compile(r"\(\s*X_\d+\s+([^\s()]+)\s*\)")
 HEAD = re.compile(r"\S+ (?:float\d+|real|Float\d+)\S* \[([\d,]*)\]")
 
@@ -27,6 +30,14 @@ def place_of(run: Run) -> PurePosixPath:
     parts = [readable(str(PurePosixPath(name).with_suffix(""))) for name in (result.onnx, result.vnnlib)]
     name = "__".join([*parts, stable_name(result), short_hash(*result.instance)])
     return PurePosixPath(FOLDER, file_name(result.benchmark), f"{name}{SUFFIX}")
+
+
+def _part(name: str) -> str:
+    """Turn the path of a file into a part of another's name; what is not plain in it goes into a hash, as `x y`."""
+    plain = file_name(name)
+    return (
+        plain if PLAIN.fullmatch(name) else f"{plain}_{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:8]}"
+    )
 
 
 def write_counterexamples(runs: Sequence[Run], folder: Path) -> list[Path]:
@@ -50,13 +61,35 @@ def write_counterexamples(runs: Sequence[Run], folder: Path) -> list[Path]:
 
 
 def picture_of(result: Result) -> bytes | None:
-    """Draw the counterexample as PNG; None where the input is no image, or its shape is not known."""
+    """Draw the counterexample as SVG, beside the middle of its input set where that is known, and the difference.
+
+    None where the input is no image, or its shape is not known.
+    """
     import numpy as np
 
+    from netproof.core.shown.panels import panels
+
     shape, values = _shape(result), _values(result.witness)
-    if shape is None or len(values) != int(np.prod(shape)):
+    layout = None if shape is None else small_layout(shape)
+    if layout is None or len(values) != layout.height * layout.width * layout.colours:
         return None
-    return png_of(np.array(values, dtype=np.float64).reshape(shape))
+    found = (values, "counterexample", _read_as(result.read_as))
+    before = [float(value) for value in (result.original or "").split()]
+    images = [(before, "middle of the set", _read_as(result.was)), found] if len(before) == len(values) else [found]
+    return panels(
+        [(layout.picture(np.array(numbers)), name, words) for numbers, name, words in images], "counterexample"
+    )
+
+
+def words_of(result: Result) -> str:
+    """Say how the counterexample compares with the middle of its input set; empty where that is not known."""
+    if result.changed is None:
+        return ""
+    return Seen(result.read_as, result.was, result.changed, start=MIDDLE).words
+
+
+def _read_as(output: int | None) -> str:
+    return "" if output is None else f"read as {output}"
 
 
 def _shape(result: Result) -> tuple[int, ...] | None:

@@ -30,19 +30,24 @@ def write_page(
     *,
     title: str,
     facts: Sequence[tuple[str, str]] = (),
+    again: str = "",
 ) -> Path:
     """Write the page, with everything that it shows inside, and the tables beside it; return its path.
 
-    facts: what stands at its top, such as the machine and the command.
+    facts: what stands at its top, such as the machine and the command. again: the command that asks about one image,
+    up to its number.
     """
     low, high = found.bracket
-    text = (
-        f"{len(found)} images within eps = {found.eps} (norm {found.norm}). The robust accuracy is between"
-        f" {percent(low)} and {percent(high)}: at least what is certified, at most what withstood the attack."
-    )
+    if low == high:
+        accuracy = f"{percent(low)}: every image is decided"
+    else:
+        sides = "at least what is certified, at most what withstood the attack"
+        accuracy = f"between {percent(low)} and {percent(high)}: {sides}"
+    count = f"{len(found)} image{'s' * (len(found) != 1)}"
+    text = f"{count} within eps = {found.eps} (norm {found.norm}). The robust accuracy is {accuracy}."
     tables = [_accuracies(found), _statuses(found)]
     shown = [one for _, one in sorted(kept.items())]
-    explorer = _explorer(shown)
+    explorer = _explorer(shown, path.parent, again)
     links = [(name, what) for name, what in FILES if not name.endswith("/") or (path.parent / name).is_dir()]
     sections = [
         Section("Accuracy", tables=tables),
@@ -82,14 +87,15 @@ def _drawn(one: Kept) -> bytes | None:
     return one.picture if one.result.status in FAILURES else None
 
 
-def _explorer(shown: Sequence[Kept]) -> Explorer:
+def _explorer(shown: Sequence[Kept], folder: Path, again: str) -> Explorer:
     """Make the part of the page in which images are found, sorted and filtered."""
     pictures = Pictures(PICTURES, BYTES, "image/svg+xml")
     column = pictures.column([functools.partial(_drawn, one) for one in shown])
     data = {
         "caption": "Every image: its label, what it is read as, and what is known of it",
         "noun": "images",
-        "columns": [*_columns(shown), column],
+        "columns": [*_columns(shown), _files(shown, folder), column],
+        "again": again,
         "facets": [
             {"key": "verdict", "title": "Status"},
             {"key": "label", "title": "Label"},
@@ -98,9 +104,17 @@ def _explorer(shown: Sequence[Kept]) -> Explorer:
         "title": ["name_words", "label_words"],
         "pictures": pictures.drawn,
         "drawn": "Images that failed",
+        "one": "Picture",
         "gallery": bool(pictures.drawn),
     }
     return Explorer(data, _plain(shown))
+
+
+def _files(shown: Sequence[Kept], folder: Path) -> Column:
+    """Return where the counterexamples are, those that are there."""
+    names = [f"counterexamples/{one.result.index:05d}.npy" for one in shown]
+    there = [name if (folder / name).is_file() else "" for name in names]
+    return text_column("file", "counterexample as a file", there, hidden=True, kind="file")
 
 
 def _columns(shown: Sequence[Kept]) -> list[Column]:
@@ -114,7 +128,7 @@ def _columns(shown: Sequence[Kept]) -> list[Column]:
         text_column("label", "label", [str(r.label) for r in results], ordered=True),
         text_column("verdict", "status", [str(r.status) for r in results], kind="verdict"),
         text_column("read_as", "read as", read_as, ordered=True),
-        text_column("predicted", "the image itself", [str(r.predicted) for r in results], level=3),
+        text_column("predicted", "clean image read as", [str(r.predicted) for r in results], level=3),
         number_column("seconds", "seconds", [r.seconds for r in results], kind="seconds", level=2),
         number_column("margin", "margin", [r.margin for r in results], level=3),
         text_column("decided", "decided by", [r.decided_by for r in results], level=3),

@@ -48,7 +48,6 @@ class Pictures:
     most: int
     most_bytes: int
     kind: str  # of their content, as "image/png"
-    small: bool = False  # drawn pixel by pixel
     drawn: list[dict[str, Any]] = field(default_factory=list)
     _bytes: int = 0
 
@@ -63,7 +62,7 @@ class Pictures:
         if not content:
             return None
         self._bytes += len(content)
-        self.drawn.append({"source": data_uri(content, self.kind), **({"small": True} if self.small else {})})
+        self.drawn.append({"source": data_uri(content, self.kind)})
         return len(self.drawn) - 1
 
 

@@ -17,7 +17,8 @@ from netproof.campaign.summary import Run
 from netproof.core.files import well_formed, write_whole
 from netproof.report.columns import IN_CSV
 
-RUN_COLUMNS = tuple(field.name for field in dataclasses.fields(Result) if field.name not in ("witness", "log"))
+LONG = ("original", "witness", "log")  # which no table has
+RUN_COLUMNS = tuple(field.name for field in dataclasses.fields(Result) if field.name not in LONG)
 DUEL_COLUMNS = tuple(field.name for field in dataclasses.fields(Duel))
 
 
@@ -39,7 +40,7 @@ def write_vnncomp(runs: Iterable[Run], folder: Path) -> list[Path]:
 
 
 def write_runs(runs: Iterable[Run], path: Path) -> Path:
-    """Write every run that counts, with all that is known of it but the witness and the log."""
+    """Write every run that counts, with all that is known of it but what is too long for a table."""
     rows = [[run.label, *(_cell(getattr(run.result, name)) for name in RUN_COLUMNS)] for run in runs]
     return write_csv(path, [("configuration", *RUN_COLUMNS), *rows])
 

@@ -107,7 +107,7 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["words"] = words
+    environment.filters.update(words=words, name=name)
     return environment.from_string(_asset("page.html"))
 
 
@@ -119,3 +119,8 @@ def _asset(name: str) -> str:
 def words(text: str) -> str:
     """Turn prose into markup that is safe to show, with what stands between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+
+
+def name(text: str) -> str:
+    """Turn a name into safe markup whose lines end behind the marks that join its parts rather than anywhere."""
+    return re.sub(r"([_./-])(?=\w)", r"\1<wbr>", html.escape(text))

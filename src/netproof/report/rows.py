@@ -12,7 +12,7 @@ from netproof.campaign.names import not_default
 from netproof.campaign.store import Result
 from netproof.campaign.summary import Run, is_wrong, truths
 from netproof.core.verdict import PHASES as ALL_PHASES
-from netproof.report.counterexamples import picture_of, place_of
+from netproof.report.counterexamples import picture_of, place_of, words_of
 from netproof.report.explorer import Column, Pictures, hidden_column, number_column, plain_table, short, text_column
 from netproof.report.page import Explorer, Table
 
@@ -23,7 +23,7 @@ PHASES = ("network", *(phase for phase in ALL_PHASES if phase != "total"))  # in
 
 def explorer(runs: Sequence[Run]) -> Explorer:
     """Make the part of the page in which the runs are found, sorted, filtered and plotted."""
-    pictures = Pictures(PICTURES, BYTES, "image/png", small=True)
+    pictures = Pictures(PICTURES, BYTES, "image/svg+xml")
     columns = [*_columns(runs), pictures.column([functools.partial(_drawn, run.result) for run in runs])]
     data = {
         "caption": "Every run: benchmark, model, property, method, verdict and seconds",
@@ -37,7 +37,7 @@ def explorer(runs: Sequence[Run]) -> Explorer:
         "title": ["benchmark", "model", "property", "method"],
         "phases": PHASES,
         "pictures": pictures.drawn,
-        "drawn": "Counterexample as a picture",
+        "one": "Counterexample as a picture",
         "plots": True,
         "side": len({run.label for run in runs}) > 1,
     }
@@ -69,7 +69,8 @@ def _columns(runs: Sequence[Run]) -> list[Column]:
         make.number("limit", "time limit, s", lambda run: run.result.timeout, hidden=True),
         make.text("ran", "ran on", _where, hidden=True),
         make.text("started", "started", lambda run: run.result.started[:19].replace("T", " "), hidden=True),
-        make.text("file", "counterexample", _file, hidden=True, kind="file"),
+        make.text("seen", "counterexample", lambda run: words_of(run.result), hidden=True),
+        make.text("file", "counterexample as a file", _file, hidden=True, kind="file"),
         make.text("witness", "", lambda run: _short(run.result), hidden=True, kind="text-block"),
         make.text("log", "last words of the worker", lambda run: run.result.log[-400:], hidden=True),
         make.text("onnx", "", lambda run: run.result.onnx, hidden=True),

@@ -108,7 +108,7 @@ class Evidence:
             self._decided_by = max(self._decided_by, outcome.decided_by, key=RANKS.index)
 
     def stop(self, reason: str = "") -> None:
-        """Note that the deadline came before everything was searched."""
+        """Note that it ended before everything was searched: the time was up, or the memory."""
         self._stopped = True
         self._reason = self._reason or reason
 

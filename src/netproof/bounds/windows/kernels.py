@@ -82,7 +82,7 @@ def _read(kernel: Kernel, windows: Tensor) -> Tensor:
     high, wide = (height - spans[0]) // sy + 1, (width - spans[1]) // sx + 1
     split = windows.unflatten(3, (kernel.groups, -1))
     by_n, by_row, by_column, by_group, by_channel = split.stride()
-    laid = split.as_strided(  # one copy for all taps, as launches are what counts on a GPU
+    laid: Tensor = split.as_strided(  # one copy for all taps, as launches are what counts on a GPU
         (n, high, wide, kernel.groups, ky, kx, channels // kernel.groups),
         (by_n, sy * by_row, sx * by_column, by_group, dy * by_row, dx * by_column, by_channel),
     )

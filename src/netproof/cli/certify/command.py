@@ -68,6 +68,11 @@ AtLeast = Annotated[
 First = Annotated[
     int | None, typer.Option(metavar="N", help="Only the first N images. (default: all)", show_default=False)
 ]
+Only = Annotated[
+    str | None,
+    typer.Option(metavar="N,N", help="Only the images of these numbers, counted from 0.", show_default=False),
+]
+OTHERS = ("--out", "--json", "--at-least", "--first", "--only")  # what a question about one image is asked without
 
 
 def certify(
@@ -84,6 +89,7 @@ def certify(
     out: Out = None,
     at_least: AtLeast = None,
     first: First = None,
+    only: Only = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
     method: options.Method = "auto",
@@ -100,7 +106,7 @@ def certify(
     started = command_started()
     model = options.model_file(model)
     wanted = _share(at_least)
-    source = find_source(data, first)
+    source = find_source(data, first, only)
     pixels = read_preprocessing(preprocess, mean, std, resize=resize)
     question = _question(source, eps, norm, clip, pixels)
     engine = options.engine(
@@ -192,7 +198,7 @@ class _Run:
         with Store(Path(self.out, NAME)) as store:
             store.belong_to(_key(model, source, question, self.engine), words)
             answers = store.answers()
-        asked = [kept for index, kept in answers.items() if source.first is None or index < source.first]
+        asked = [kept for index, kept in answers.items() if source.wants(index)]
         self.kept = {kept.result.index: kept for kept in asked if stands(kept, self.engine.timeout)}
         if self.kept and not quiet:
             print_err(f"netproof: {len(self.kept)} answers are kept in {self.out} and stand")
@@ -243,7 +249,8 @@ class _Run:
         rows = [kept.row for _, kept in sorted(self.kept.items())]
         write_csv(folder / "results.csv", [COLUMNS, *(["" if cell is None else cell for cell in row] for row in rows)])
         title = f"netproof certify: {Path(model).name}"
-        page = write_page(found, self.kept, folder / "index.html", title=title, facts=self._facts())
+        again = f"{command_line(without=OTHERS)} --only"
+        page = write_page(found, self.kept, folder / "index.html", title=title, facts=self._facts(), again=again)
         if not quiet:
             print_err(f"netproof: wrote {folder / 'results.csv'} and {page}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from netproof.cli.robust.question import PICTURES
@@ -24,6 +24,21 @@ class Source:
     path: str
     files: tuple[tuple[str, int], ...] | None = None  # relative to the folder, with labels; None: an .npz
     first: int | None = None  # only so many are asked about
+    only: frozenset[int] | None = None  # only those of these numbers
+
+    def wants(self, index: int) -> bool:
+        """Say whether the image of this number is asked about."""
+        return (self.first is None or index < self.first) and (self.only is None or index in self.only)
+
+    def check(self, count: int) -> None:
+        """Raise UsageError where a number is asked about that none of `count` images has."""
+        missing = [number for number in sorted(self.only or ()) if number >= count]
+        if missing:
+            raise UsageError(
+                f"--only: there is no image {missing[0]}, the last is {count - 1}",
+                file=self.path,
+                remedy="count images from 0, as results.csv does",
+            )
 
     @property
     def read(self) -> list[str]:
@@ -43,8 +58,19 @@ class Source:
         return found.hexdigest()
 
 
-def find_source(path: str, first: int | None) -> Source:
-    """Find the data set; UsageError for what is none."""
+def find_source(path: str, first: int | None, only: str | None = None) -> Source:
+    """Find the data set; UsageError for what is none. only: numbers of images with commas between them."""
+    return replace(_found(path, first), only=None if only is None else _numbers(only))
+
+
+def _numbers(text: str) -> frozenset[int]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() for word in words):
+        raise UsageError(f"--only: {text!r} are not numbers of images", remedy="give them as 4 or 0,7,31")
+    return frozenset(map(int, words))
+
+
+def _found(path: str, first: int | None) -> Source:
     if first is not None and first < 1:
         raise UsageError(f"--first: {first} is not a number of images", remedy="give 1 or more")
     where = Path(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import functools
 import io
@@ -19,11 +18,11 @@ from netproof.cli.certify.source import Source
 from netproof.cli.options import Engine
 from netproof.cli.robust.image import Centre, read_centre, region
 from netproof.cli.robust.question import Question
-from netproof.cli.show.witness_file import Layout, layout_of
 from netproof.core.deadline import Deadline
 from netproof.core.files import write_whole
 from netproof.core.machine.versions import accelerator
-from netproof.core.shown.picture import png, shades, shown_range
+from netproof.core.shown.panels import panels
+from netproof.core.shown.picture import Layout, layout_of
 from netproof.core.torch_state import engine_state
 from netproof.dataset.engine import Certifier, CertifyProgress, Limits
 from netproof.dataset.images import Item, read_images
@@ -34,9 +33,6 @@ from netproof.model.load import load_network
 from netproof.model.network import Network
 from netproof.problem.specs import InputRegion
 from netproof.workers.worker import Job
-
-PANEL, GAP = 160, 16  # pixels per side of each part of a picture, and between two
-THEME = "text{fill:#1b1f24}@media(prefers-color-scheme:dark){text{fill:#e6eaef}}"  # it lies on the page's own ground
 
 
 @engine_state()
@@ -53,16 +49,18 @@ def certify_all(
     """Send how many images there are, then every answer that is not in `skip`; counterexamples go to `out` as files."""
     network = load_network(model, outputs=engine.outputs)
     items, draw = _read(source, question, network)
+    source.check(len(items))
+    asked = {item.index: item for item in items if source.wants(item.index)}
     run = Run(engine.method, engine.options, engine.device, engine.threads, engine.seed, Deadline(None), None)
-    job.tell({"images": len(items), "gpu": accelerator(str(run.device))["gpu"]})
+    job.tell({"images": len(asked), "gpu": accelerator(str(run.device))["gpu"]})
 
     def tell(progress: CertifyProgress) -> None:
         job.tell({"progress": dataclasses.asdict(progress)})
 
     certifier = Certifier(run, network, Limits(engine.timeout, job.part, tell), loaded=True, attack=engine.attack)
-    for result in certifier.run([item for item in items if item.index not in skip]):
+    for result in certifier.run([item for index, item in asked.items() if index not in skip]):
         name = str(result.index) if source.files is None else source.files[result.index][0]
-        picture = draw(items[result.index], result) if result.status in FAILURES else b""
+        picture = draw(asked[result.index], result) if result.status in FAILURES else b""
         if out is not None and result.status == ImageStatus.BROKEN and result.witness is not None:
             _keep(result.witness.given, Path(out), result.index)
         job.tell(Kept(dataclasses.replace(result, witness=None), name, engine.timeout, picture))
@@ -158,33 +156,8 @@ def _draw(picture: Picture | None, item: Item, result: ImageResult) -> bytes:
     if picture is None:
         return b""
     original = picture(np.asarray(item.load()[0], dtype=np.float64))
-    parts = [(original, f"label {result.label}, read as {result.predicted}", False)]
+    images = [(original, f"original, label {result.label}", f"read as {result.predicted}")]
     if result.status == ImageStatus.BROKEN and result.witness is not None:
         changed = picture(np.asarray(result.witness.input, dtype=np.float64))
-        parts.append((changed, f"read as {result.read_as}", False))
-        parts.append((changed - original, f"change ≤ {np.abs(changed - original).max():.3g}", True))
-    return _svg(parts, f"image {result.index}")
-
-
-def _svg(parts: list[tuple[np.ndarray, str, bool]], title: str) -> bytes:
-    width = len(parts) * (PANEL + GAP) - GAP
-    panels = []
-    for k, (values, words, signed) in enumerate(parts):
-        left = k * (PANEL + GAP)
-        panels.append(
-            f'<image x="{left}" y="0" width="{PANEL}" height="{PANEL}" style="image-rendering:pixelated"'
-            f' href="data:image/png;base64,{_png(values, signed=signed)}"/>'
-            f'<text x="{left}" y="{PANEL + 20}">{words}</text>'
-        )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {PANEL + 28}" width="{width}"'
-        f' height="{PANEL + 28}" font-family="sans-serif" font-size="17"><title>{title}</title><style>{THEME}</style>'
-        f"{''.join(panels)}</svg>"
-    ).encode()
-
-
-def _png(values: np.ndarray, *, signed: bool) -> str:
-    """Draw values as a PNG, in base64; differences about middle grey."""
-    most = float(np.abs(values).max()) or 1.0
-    low, high = (-most, most) if signed else shown_range(values)
-    return base64.b64encode(png(shades(values, low, high))).decode("ascii")
+        images.append((changed, "counterexample", f"read as {result.read_as}"))
+    return panels(images, f"image {result.index}")

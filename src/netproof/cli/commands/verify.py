@@ -25,6 +25,7 @@ from netproof.cli.show.seen import Viewer, check_picture
 from netproof.cli.show.summary import summary
 from netproof.cli.show.witness_file import Saver, form_of, image_layout
 from netproof.core.cpu import POOLS
+from netproof.core.shown.seen import MIDDLE
 from netproof.errors import UsageError
 from netproof.run.record import Record, known_so_far
 from netproof.workers.worker import Job
@@ -125,20 +126,13 @@ def _work(
 
 def _viewer(network: Network, model: str, asked: Property, witness: Witness) -> Viewer:
     """Compare a counterexample with the middle of the input set that it was found in."""
-    import numpy as np
+    from netproof.problem.witness import middle_around
 
-    from netproof.problem.witness import violated
-
-    index = violated(asked, witness.input, witness.output)
-    disjunct = asked.disjuncts[index or 0]
-    middle = [(low + high) / 2 for low, high in zip(disjunct.box.lower, disjunct.box.upper, strict=True)]
-    centre = middle if disjunct.ball is None else disjunct.ball.centre
-    original = np.array([float(value) for value in centre], dtype=network.input_dtype).reshape(network.input_shape)
+    original = middle_around(asked, witness).astype(network.input_dtype).reshape(network.input_shape)
     layout = image_layout(network.input_shape, model, "--picture")
     scores = network.replay(original).reshape(-1)
     title = f"{os.path.basename(model)}, {os.path.basename(asked.source)}: broken"
-    start = "middle of the input set"
-    return Viewer(original, scores, lambda values: values, layout.picture, title, start=start)
+    return Viewer(original, scores, lambda values: values, layout.picture, title, start=MIDDLE)
 
 
 def _query_on_one_tensor(spec: str) -> Property | None:

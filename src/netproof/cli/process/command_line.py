@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextvars import ContextVar
 
 _given: ContextVar[tuple[str, ...]] = ContextVar("given", default=())
@@ -14,6 +14,13 @@ def note_arguments(arguments: Sequence[str]) -> None:
     _given.set(tuple(arguments))
 
 
-def command_line() -> str:
-    """Return the command as a shell takes it."""
-    return shlex.join(["netproof", *_given.get()])
+def command_line(without: Collection[str] = ()) -> str:
+    """Return the command as a shell takes it; without: options that are left out, each with its value."""
+    words, kept = iter(_given.get()), ["netproof"]
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if name not in without:
+            kept.append(word)
+        elif not equals:
+            next(words, None)
+    return shlex.join(kept)

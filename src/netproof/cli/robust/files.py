@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netproof.cli.show.witness_file import Layout, layout_of
+from netproof.core.shown.picture import Layout, layout_of
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netproof.cli.robust.files import read_picture
-from netproof.cli.show.witness_file import Layout
+from netproof.core.shown.picture import Layout
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def region(question: Question, centre: Centre) -> InputRegion:
 def _per_channel(option: str, given: tuple[Fraction, ...], count: int) -> tuple[Fraction, ...]:
     if len(given) not in (1, count):
         raise UsageError(
-            f"{option}, or that of --preprocess, has {len(given)} values, the image {count} channel{'s' * (count > 1)}",
+            f"{option} or --preprocess gives {len(given)} values, the image has {count} channel{'s' * (count > 1)}",
             remedy=f"give 1 or {count}" if count > 1 else "give 1",
         )
     return given * count if len(given) == 1 else given

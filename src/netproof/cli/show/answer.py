@@ -11,10 +11,11 @@ from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED
 from netproof.cli.options import Engine
 from netproof.cli.process.supervisor import Ending, Outcome
 from netproof.cli.show.output import Hashes, Outputs, to_json
-from netproof.cli.show.seen import Seen, Viewer
+from netproof.cli.show.seen import Viewer
 from netproof.cli.show.witness_file import Saver, serialised
 from netproof.core.machine.versions import accelerator, versions
 from netproof.core.reasons import CONTRADICTION
+from netproof.core.shown.seen import Seen
 from netproof.run.record import Record
 from netproof.run.schema import VERSION
 

@@ -7,12 +7,11 @@ import io
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from netproof.core.shown.picture import shades, shown_range
+from netproof.core.shown.shades import common_range, shades, signed
 
 PANEL = 280  # pixels per side of each panel
 GAP, MARGIN, HEAD, FOOT = 28, 28, 92, 74
 INK, FAINT, GOOD, BAD, FRAME = (24, 28, 36), (84, 90, 102), (22, 122, 62), (190, 32, 38), (200, 204, 212)
-LESS, MORE = np.array([33, 102, 172.0]), np.array([178, 24, 43.0])  # darker, brighter
 
 
 def draw_counterexample(
@@ -32,16 +31,16 @@ def draw_counterexample(
     canvas = Image.new("RGB", (2 * MARGIN + 3 * PANEL + 2 * GAP, HEAD + PANEL + FOOT), "white")
     pen = ImageDraw.Draw(canvas)
     pen.text((MARGIN, 16), _fitting(pen, title, canvas.width - 2 * MARGIN, 20), fill=INK, font=_font(20))
-    low, high = shown_range(original, broken)
+    low, high = common_range(original, broken)
     change = broken - original
     panels = (
-        (start, _shades(original, low, high), _answer(scores, label)),
-        ("counterexample", _shades(broken, low, high), _answer(broken_scores, label)),
-        ("difference", _signed(change), _about(change, low, high)),
+        (start, shades(original, low, high), _answer(scores, label)),
+        ("counterexample", shades(broken, low, high), _answer(broken_scores, label)),
+        ("difference", signed(change), _about(change, low, high)),
     )
     for index, (name, picture, ((words, colour), more)) in enumerate(panels):
         left = MARGIN + index * (PANEL + GAP)
-        canvas.paste(_enlarged(picture), (left, HEAD))
+        canvas.paste(_enlarged(_drawn(picture)), (left, HEAD))
         pen.rectangle((left - 1, HEAD - 1, left + PANEL, HEAD + PANEL), outline=FRAME)
         pen.text((left, HEAD - 34), name, fill=FAINT, font=_font(18))
         below = HEAD + PANEL + 10
@@ -70,18 +69,9 @@ def _about(change: np.ndarray, low: float, high: float) -> tuple[tuple[str, tupl
     return (f"at most {largest:.3g} per pixel", INK), colours + stretched
 
 
-def _shades(image: np.ndarray, low: float, high: float) -> Image.Image:
-    return Image.fromarray(shades(image, low, high)).convert("RGB")
-
-
-def _signed(change: np.ndarray) -> Image.Image:
-    """Colour a change, strongest at the largest: of grey images on white, of colours about middle grey."""
-    scale = float(np.abs(change).max(initial=0.0)) or 1.0
-    if change.ndim == 3:
-        return _shades(change, -scale, scale)
-    share = (np.abs(change) / scale)[..., None]
-    colour = np.where(change[..., None] > 0, MORE, LESS)
-    return Image.fromarray(np.rint(255 * (1 - share) + colour * share).astype(np.uint8))
+def _drawn(picture: np.ndarray) -> Image.Image:
+    """Return shades between 0 and 1 as an image."""
+    return Image.fromarray(np.rint(picture * 255).astype(np.uint8)).convert("RGB")
 
 
 def _enlarged(picture: Image.Image) -> Image.Image:

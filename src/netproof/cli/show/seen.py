@@ -1,44 +1,19 @@
-"""What a counterexample looks like to people: what it is read as, how far it is from where it started, a picture."""
+"""A counterexample beside the original, as people see it: in words, and as a picture."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from netproof.core.shown.seen import Seen, compare
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
 
     from netproof.core.verdict import Witness
-
-
-@dataclass(frozen=True)
-class Seen:
-    """Plain values, which the worker sends."""
-
-    read_as: int | None  # the largest output; None of a network that has one
-    was: int | None  # the same of the original
-    changed: float  # the largest change of one number
-    picture: bytes | None = None
-    start: str = ""  # what the original is, where it is none that was given
-
-    @property
-    def words(self) -> str:
-        """Say it as in `read as 3 (was 5), changed by at most 0.1`."""
-        far = f"changed by at most {self.changed:.4g}"
-        if self.read_as is None:
-            return far
-        still = "still " if self.read_as == self.was else ""
-        was = f"{self.was} in the {self.start}" if self.start else f"{self.was}"
-        return f"{still}read as {self.read_as}{'' if still else f' (was {was})'}, {far}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it for --json."""
-        return {"read_as": self.read_as, "was": self.was, "changed": self.changed}
 
 
 @dataclass(frozen=True)
@@ -61,7 +36,6 @@ class Viewer:
             return None
         before, after = (self.shown(np.asarray(x, dtype=np.float64)) for x in (self.original, witness.given))
         scores = witness.output.reshape(-1)
-        several = scores.size > 1
         label = int(self.scores.argmax()) if self.label is None else self.label
         drawn = None
         if self.picture is not None:
@@ -76,14 +50,7 @@ class Viewer:
                 label=label,
                 start=self.start or "original",
             )
-        changed = float(np.abs(after - before.reshape(after.shape)).max(initial=0.0))
-        return Seen(
-            int(scores.argmax()) if several else None,
-            int(self.scores.argmax()) if several else None,
-            changed if math.isfinite(changed) else 0.0,
-            drawn,
-            self.start,
-        )
+        return compare((before, self.scores), (after, scores), start=self.start, picture=drawn)
 
 
 def check_picture(path: str | None) -> str | None:

@@ -9,7 +9,7 @@ from netproof.core.reasons import CONTRADICTION, CONTRADICTORY, EMPTY, INTERRUPT
 from netproof.run.record import Record
 
 if TYPE_CHECKING:
-    from netproof.cli.show.seen import Seen
+    from netproof.core.shown.seen import Seen
 
 # By verdict, the word that a table shows and its colour.
 SHORT = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netproof.cli.show.output import TENSOR
-from netproof.core.shown.picture import shades, shown_range
+from netproof.core.shown.picture import Layout, layout_of
 from netproof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,39 +29,6 @@ def form_of(path: str | None) -> str:
             f"--witness cannot write {suffix}", file=path, remedy="use .png for a picture, .npy for the array, or .txt"
         )
     return FORMS.get(suffix, "text")
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The layout of an input that is an image."""
-
-    height: int
-    width: int
-    colours: int  # 1 or 3
-    colours_first: bool
-
-    def picture(self, values: np.ndarray) -> np.ndarray:
-        """Arrange an input as a picture, (height, width) or (height, width, 3)."""
-        if self.colours == 1:
-            return values.reshape(self.height, self.width)
-        if self.colours_first:
-            return values.reshape(3, self.height, self.width).transpose(1, 2, 0)
-        return values.reshape(self.height, self.width, 3)
-
-
-def layout_of(shape: Sequence[int]) -> Layout | None:
-    """Find the layout of an input of this shape: grey or RGB, colours first or last, after any axes of size 1."""
-    body = tuple(shape)
-    while len(body) > 3 and body[0] == 1:
-        body = body[1:]
-    if len(body) == 2:
-        body = (1, *body)
-    if len(body) != 3:
-        return None
-    for colours, height, width, first in ((*body, True), (body[2], body[0], body[1], False)):
-        if colours in (1, 3) and height > 1 and width > 1:
-            return Layout(height, width, colours, first)
-    return None
 
 
 def image_layout(shape: Sequence[int], model: str, option: str = "--witness") -> Layout:
@@ -118,10 +85,12 @@ def _png(values: np.ndarray) -> tuple[bytes, str]:
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
-    low, high = shown_range(values)
+    from netproof.core.shown.shades import common_range, shades
+
+    low, high = common_range(values)
     note = f"in the picture {low:.6g} is black and {high:.6g} white, in 256 steps; .npy and .txt keep every digit"
     about = PngInfo()
     about.add_text("Description", f"counterexample by netproof; {note}")
     buffer = io.BytesIO()
-    Image.fromarray(shades(values, low, high)).save(buffer, format="PNG", pnginfo=about)
+    Image.fromarray(np.rint(shades(values, low, high) * 255).astype(np.uint8)).save(buffer, format="PNG", pnginfo=about)
     return buffer.getvalue(), note

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,30 +17,56 @@ LARGEST = 1024  # pixels a side
 WIDTH = 160  # of the picture in a page, in CSS pixels
 
 
+@dataclass(frozen=True)
+class Layout:
+    """The layout of an input that is an image."""
+
+    height: int
+    width: int
+    colours: int  # 1 or 3
+    colours_first: bool
+
+    def picture(self, values: np.ndarray) -> np.ndarray:
+        """Arrange an input as a picture, (height, width) or (height, width, 3)."""
+        if self.colours == 1:
+            return values.reshape(self.height, self.width)
+        if self.colours_first:
+            return values.reshape(3, self.height, self.width).transpose(1, 2, 0)
+        return values.reshape(self.height, self.width, 3)
+
+
+def layout_of(shape: Sequence[int]) -> Layout | None:
+    """Find the layout of an input of this shape: grey or RGB, colours first or last, after any axes of size 1."""
+    body = tuple(shape)
+    while len(body) > 3 and body[0] == 1:
+        body = body[1:]
+    if len(body) == 2:
+        body = (1, *body)
+    if len(body) != 3:
+        return None
+    for colours, height, width, first in ((*body, True), (body[2], body[0], body[1], False)):
+        if colours in (1, 3) and height > 1 and width > 1:
+            return Layout(height, width, colours, first)
+    return None
+
+
+def small_layout(shape: Sequence[int]) -> Layout | None:
+    """Find the layout as `layout_of` does; None of an image that is too large for a page."""
+    found = layout_of(shape)
+    return None if found is None or max(found.height, found.width) > LARGEST else found
+
+
 def png_of(image: np.ndarray) -> bytes | None:
-    """Draw an image (…, channels, height, width) with 1 or 3 channels as PNG; None where it is none.
+    """Draw an input that is an image as PNG; None where it is none.
 
     Its values are stretched so that the least is black and the largest white.
     """
-    shape = tuple(image.shape)
-    if len(shape) < 3 or shape[-3] not in (1, 3) or min(shape[-2:]) < 2 or max(shape[-2:]) > LARGEST:
+    layout = small_layout(image.shape)
+    if layout is None:
         return None
-    if image.size != shape[-3] * shape[-2] * shape[-1]:
-        return None  # a batch of several
-    pixels = image.reshape(shape[-3:]).transpose(1, 2, 0).astype("float64")
-    return png(shades(pixels, float(pixels.min()), float(pixels.max())))
-
-
-def shown_range(*images: np.ndarray) -> tuple[float, float]:
-    """Return what is black and what is white: values in [0, 1] keep their meaning, others are stretched, all alike."""
-    low, high = min(float(image.min()) for image in images), max(float(image.max()) for image in images)
-    return (0.0, 1.0) if low >= -HALF_STEP and high <= 1 + HALF_STEP else (low, high)
-
-
-def shades(image: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Return an image of any shape as levels from 0, at `low` and below, to 255."""
-    scaled = ((image.astype("float64") - low) / ((high - low) or 1.0)).clip(0, 1)
-    return (scaled * 255).round().astype("uint8")
+    pixels = layout.picture(image.astype("float64"))
+    low, high = float(pixels.min()), float(pixels.max())
+    return png((pixels - low) / ((high - low) or 1.0))
 
 
 def embedded(png: bytes) -> str:
@@ -48,11 +76,12 @@ def embedded(png: bytes) -> str:
     return f"<img alt='the counterexample' style='{style}' src='data:image/png;base64,{data}'>"
 
 
-def png(levels: np.ndarray) -> bytes:
-    """Encode levels (height, width) or (height, width, channels) of uint8."""
-    height, width, channels = (*levels.shape, 1)[:3]
+def png(shades: np.ndarray) -> bytes:
+    """Encode shades (height, width) or (height, width, 3) between 0 and 1."""
+    levels = (shades.clip(0, 1) * 255).round().astype("uint8")
+    height, width = levels.shape[:2]
     lines = b"".join(b"\0" + levels[row].tobytes() for row in range(height))
-    header = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2 if levels.ndim == 3 else 0, 0, 0, 0)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(map(_chunk, *zip(*parts, strict=True)))
 

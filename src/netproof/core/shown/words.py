@@ -41,7 +41,7 @@ def page(verdict: Verdict) -> str:
     """Return the facts as a table in HTML; a counterexample that is an image is drawn below them."""
     style = "style='text-align:left'"
     rows = "".join(
-        f"<tr><th {style}>{escape(name)}</th><td {style}>{escape(text)}</td></tr>"
+        f"<tr><th scope='row' {style}>{escape(name)}</th><td {style}>{escape(text)}</td></tr>"
         for name, text in facts(verdict).items()
     )
     picture = None if verdict.witness is None else png_of(verdict.witness.given)

@@ -52,7 +52,7 @@ function shownCell(rows, column, row) {
   if (column.kind === "verdict") return badge(value) + (rows.cell("wrong", row) ? ' <span class="wrong">wrong</span>' : "");
   if (column.kind === "seconds") return seconds(value);
   if (column.kind === "number") return figure(value);
-  return esc(value ?? "");
+  return column.kind === "file" ? esc(value ?? "") : name(value ?? "");
 }
 
 /** One line per row: the columns that are not hidden. */
@@ -144,7 +144,7 @@ class SideView {
       const wrong = this.rows.cell("wrong", row) ? ' <span class="wrong">wrong</span>' : "";
       return `<button type="button" class="open-run" data-row="${row}">${text}</button>${wrong}`;
     });
-    return [...named.map(esc), ...runs];
+    return [...named.map(name), ...runs];
   }
 
   row(item) {
@@ -296,6 +296,7 @@ const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replac
 
 /** The command that asks the same question again. */
 function commandOf(rows, row) {
+  if (rows.data.again) return `${rows.data.again} ${rows.cell("image", row)}`;
   const tail = rows.cell("tail", row);
   if (!tail) return "";
   const at = (path) => (path.startsWith("/") || !rows.cell("folder", row) ? path : `${rows.cell("folder", row)}/${path}`);
@@ -345,7 +346,7 @@ class RunDialog {
       .map((column) => [column, shownCell(rows, column, row)])
       .filter(([, text]) => text !== "")
       .map(([column, text]) => {
-        const long = String(text).length > 60 && column.kind === "text";
+        const long = String(rows.cell(column.key, row)).length > 60 && column.kind === "text";
         const link = column.kind === "file" ? `<a href="${text}">${text}</a>` : text;
         return `<div${long || column.kind === "file" ? ' class="long"' : ""}><dt>${esc(column.title)}</dt><dd>${link}</dd></div>`;
       });
@@ -354,7 +355,7 @@ class RunDialog {
     const words = `counterexample of ${title}`;
     const text = rows.cell("witness", row);
     this.dialog.innerHTML = `<h2 id="run-title">${esc(title)}</h2><dl class="details">${facts.join("")}</dl>
-      ${picture ? `<h3>${esc(rows.data.drawn)}</h3><img class="${picture.small ? "small" : ""}" src="${picture.source}" alt="${esc(words)}">` : ""}
+      ${picture ? `<h3>${esc(rows.data.one)}</h3><img src="${picture.source}" alt="${esc(words)}">` : ""}
       ${text ? `<h3>Counterexample</h3><pre tabindex="0" aria-label="Counterexample">${esc(text)}</pre>` : ""}
       ${phasesOf(rows, row)}
       ${command ? `<h3>Run it again</h3><pre id="again" tabindex="0" aria-label="Command">${esc(command)}</pre>` : ""}

@@ -34,7 +34,8 @@
   // Names of what can be read or used.
   const nameOf = (element) => {
     const by = element.getAttribute("aria-labelledby");
-    if (by) return by.split(/\s+/).map((id) => document.getElementById(id)?.textContent ?? "").join(" ").trim();
+    const named = (id) => ((of) => of?.getAttribute("aria-label") ?? of?.textContent ?? "")(document.getElementById(id));
+    if (by) return by.split(/\s+/).map(named).join(" ").trim();
     const label = element.getAttribute("aria-label") ?? element.labels?.[0]?.textContent ?? "";
     return (label || element.textContent || element.getAttribute("alt") || element.getAttribute("title") || "").trim();
   };
@@ -44,10 +45,12 @@
   }
   for (const drawing of all("svg")) {
     if (drawing.getAttribute("aria-hidden") === "true") continue;
+    if (drawing.closest("button, a[href], label")) continue; // its icon; that it has a name is asked below
     if (drawing.getAttribute("role") !== "img" || !nameOf(drawing)) fail("svg-img-alt", drawing);
   }
-  for (const control of all("button, a[href], summary, [role=button]")) if (!nameOf(control)) fail("button-name", control);
+  for (const control of all("button, a[href], summary, [role=button]").filter(seen)) if (!nameOf(control)) fail("button-name", control);
   for (const field of all("input, select, textarea")) {
+    if (getComputedStyle(field).display === "none") continue;
     if (!field.labels?.length && !field.getAttribute("aria-label")) fail("label", field);
   }
   for (const region of all("[role=region], [role=group], nav, dialog, section")) if (!nameOf(region)) fail("region-name", region);
@@ -55,7 +58,7 @@
     const names = `${element.getAttribute("aria-labelledby") ?? ""} ${element.getAttribute("aria-describedby") ?? ""}`;
     for (const id of names.split(/\s+/).filter(Boolean)) if (!document.getElementById(id)) fail("aria-valid-attr-value", element, id);
   }
-  const roles = ["alert", "status", "region", "group", "img", "search", "button"];
+  const roles = ["alert", "status", "region", "group", "img", "search", "button", "dialog", "presentation"];
   for (const element of all("[role]")) if (!roles.includes(element.getAttribute("role"))) fail("aria-roles", element);
   for (const element of all("a[href^='#']")) {
     if (!document.getElementById(element.getAttribute("href").slice(1))) fail("link-target", element);
@@ -63,16 +66,19 @@
 
   // Tables and lists.
   for (const table of all("table")) {
+    if (!seen(table)) continue; // of code by lines, and of what is folded
     const heads = [...table.querySelectorAll("thead th")];
-    if (!heads.length) fail("table-headers", table);
+    const rows = [...(table.tBodies[0]?.rows ?? [])];
+    const byRow = rows.length > 0 && rows.every((row) => row.cells[0].scope === "row" || row.cells.length === 1);
+    if (!heads.length && !byRow) fail("table-headers", table);
     for (const head of heads) {
       if (head.getAttribute("scope") !== "col" || !head.textContent.trim()) fail("th-scope", head);
       const sort = head.getAttribute("aria-sort");
       if (sort !== null && !["ascending", "descending"].includes(sort)) fail("aria-sort", head);
     }
-    for (const row of table.tBodies[0]?.rows ?? []) {
-      const cells = [...row.cells].reduce((sum, cell) => sum + cell.colSpan, 0);
-      const columns = table.tHead?.rows[0].cells.length;
+    const width = (row) => [...row.cells].reduce((sum, cell) => sum + cell.colSpan, 0);
+    for (const row of rows) {
+      const [cells, columns] = [row, table.tHead?.rows[0] ?? rows[0]].map(width);
       if (cells !== columns) fail("td-headers", row, `${cells} cells under ${columns} headings`);
     }
     if (!table.caption && !table.closest("[role=region]")) fail("table-name", table);
