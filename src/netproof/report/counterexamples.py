@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -16,7 +15,6 @@ from netproof.core.shown.picture import small_layout
 from netproof.core.shown.seen import MIDDLE, Seen
 
 FOLDER, SUFFIX = "counterexamples", ".counterexample"
-PLAIN = re.compile(r"[A-Za-z0-9._=/-]*")
 PIXEL = re.compile(r"\(\s*X_\d+\s+([^\s()]+)\s*\)")
 HEAD = re.compile(r"\S+ (?:float\d+|real|Float\d+)\S* \[([\d,]*)\]")
 
@@ -30,14 +28,6 @@ def place_of(run: Run) -> PurePosixPath:
     parts = [readable(str(PurePosixPath(name).with_suffix(""))) for name in (result.onnx, result.vnnlib)]
     name = "__".join([*parts, stable_name(result), short_hash(*result.instance)])
     return PurePosixPath(FOLDER, file_name(result.benchmark), f"{name}{SUFFIX}")
-
-
-def _part(name: str) -> str:
-    """Turn the path of a file into a part of another's name; what is not plain in it goes into a hash, as `x y`."""
-    plain = file_name(name)
-    return (
-        plain if PLAIN.fullmatch(name) else f"{plain}_{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:8]}"
-    )
 
 
 def write_counterexamples(runs: Sequence[Run], folder: Path) -> list[Path]:
