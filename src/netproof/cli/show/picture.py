@@ -7,7 +7,7 @@ import io
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from netproof.core.shown.shades import common_range, shades, signed
+from netproof.core.shown.shades import common_range, levels, shades, signed
 
 PANEL = 280  # pixels per side of each panel
 GAP, MARGIN, HEAD, FOOT = 28, 28, 92, 74
@@ -40,7 +40,7 @@ def draw_counterexample(
     )
     for index, (name, picture, ((words, colour), more)) in enumerate(panels):
         left = MARGIN + index * (PANEL + GAP)
-        canvas.paste(_enlarged(_drawn(picture)), (left, HEAD))
+        canvas.paste(_enlarged(Image.fromarray(levels(picture)).convert("RGB")), (left, HEAD))
         pen.rectangle((left - 1, HEAD - 1, left + PANEL, HEAD + PANEL), outline=FRAME)
         pen.text((left, HEAD - 34), name, fill=FAINT, font=_font(18))
         below = HEAD + PANEL + 10
@@ -67,11 +67,6 @@ def _about(change: np.ndarray, low: float, high: float) -> tuple[tuple[str, tupl
     colours = "grey where nothing changed" if change.ndim == 3 else "red brighter, blue darker"
     stretched = "" if (low, high) == (0.0, 1.0) else f"; {low:.3g} to {high:.3g}"
     return (f"at most {largest:.3g} per pixel", INK), colours + stretched
-
-
-def _drawn(picture: np.ndarray) -> Image.Image:
-    """Return shades between 0 and 1 as an image."""
-    return Image.fromarray(np.rint(picture * 255).astype(np.uint8)).convert("RGB")
 
 
 def _enlarged(picture: Image.Image) -> Image.Image:

@@ -85,12 +85,12 @@ def _png(values: np.ndarray) -> tuple[bytes, str]:
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
-    from netproof.core.shown.shades import common_range, shades
+    from netproof.core.shown.shades import common_range, levels, shades
 
     low, high = common_range(values)
     note = f"in the picture {low:.6g} is black and {high:.6g} white, in 256 steps; .npy and .txt keep every digit"
     about = PngInfo()
     about.add_text("Description", f"counterexample by netproof; {note}")
     buffer = io.BytesIO()
-    Image.fromarray(np.rint(shades(values, low, high) * 255).astype(np.uint8)).save(buffer, format="PNG", pnginfo=about)
+    Image.fromarray(levels(shades(values, low, high))).save(buffer, format="PNG", pnginfo=about)
     return buffer.getvalue(), note

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-HALF_STEP = 1 / 510  # half of one of the 255 steps of grey: rounding may lead as far out of [0, 1]
 LARGEST = 1024  # pixels a side
 WIDTH = 160  # of the picture in a page, in CSS pixels
 
@@ -78,10 +77,12 @@ def embedded(png: bytes) -> str:
 
 def png(shades: np.ndarray) -> bytes:
     """Encode shades (height, width) or (height, width, 3) between 0 and 1."""
-    levels = (shades.clip(0, 1) * 255).round().astype("uint8")
-    height, width = levels.shape[:2]
-    lines = b"".join(b"\0" + levels[row].tobytes() for row in range(height))
-    header = struct.pack(">IIBBBBB", width, height, 8, 2 if levels.ndim == 3 else 0, 0, 0, 0)
+    from netproof.core.shown.shades import levels
+
+    rows = levels(shades)
+    height, width = rows.shape[:2]
+    lines = b"".join(b"\0" + row.tobytes() for row in rows)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2 if rows.ndim == 3 else 0, 0, 0, 0)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(map(_chunk, *zip(*parts, strict=True)))
 

@@ -1,4 +1,4 @@
-"""Numbers as shades between 0 and 1: of an image, and of a change between two."""
+"""Numbers as shades between 0 and 1: of an image, and of a change between two; and shades as bytes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ def common_range(*images: np.ndarray) -> tuple[float, float]:
 def shades(image: np.ndarray, low: float, high: float) -> np.ndarray:
     """Shade values between black and white."""
     found: np.ndarray = ((image.astype(np.float64) - low) / ((high - low) or 1.0)).clip(0, 1)
+    return found
+
+
+def levels(shades: np.ndarray) -> np.ndarray:
+    """Return shades between 0 and 1 in the 256 steps of a picture."""
+    found: np.ndarray = np.rint(shades * 255).astype(np.uint8)
     return found
 
 
