@@ -261,7 +261,7 @@ MUTANTS = (
     Mutant(
         "carry-over-counts-twice",
         "search/loop.py",
-        "            self._ledger.restart(open_targets)\n",
+        "            self._ledger.restart(targets)\n",
         "            pass\n",
         "what is searched from the start again starts from nothing",
         ("search/test_root_tightening.py",),

@@ -110,8 +110,8 @@ MUTANTS = (
     Mutant(
         "loop-carries-over-the-wrong-targets",
         "search/loop.py",
-        "bounds.select(open_targets)",
-        "bounds.select(open_targets[:1])",
+        "bounds.select(targets)",
+        "bounds.select(targets[:1])",
         "under a tighter root every open target is searched again",
         ("search/test_root_tightening.py",),
     ),

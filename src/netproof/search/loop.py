@@ -158,15 +158,12 @@ class Search(Rounds[Domains]):
         except DeviceError:  # nothing has changed yet: the search goes on under the root that it has
             pass
         if moves is not None:
-            self._carry_over(moves, frontier)
+            self._carry_over(moves, frontier, targets)
         account.over = account.over or moves is None
         self._stats.seconds["root"] += time.monotonic() - began - (self._clock.confirm - confirmed)
 
     def _prepared(self, root: Root, new: Root, frontier: Frontier[Domains], targets: Tensor) -> _Moves:
-        """Return what a new root says of the whole set, and what is open as it is under it; changes nothing.
-
-        targets (n,): those that are open.
-        """
+        """Return what a new root says of the whole set, and what is open under it, of targets (n,); alters nothing."""
         bounder, given = self._method.bounder, (self._deadline, self._clock)
         whole = with_less(lambda: bounder.whole(new, self._thresholds(), *given), self._device)
         # A search of some sub-domains must not go beyond them: it carries over all that it has. Where the root alone is
@@ -178,19 +175,18 @@ class Search(Rounds[Domains]):
         carried = with_less(lambda: [repack(part, root, new) for part in frontier.everything()], self._device)
         return _Moves(new, whole, carried)
 
-    def _carry_over(self, moves: _Moves, frontier: Frontier[Domains]) -> None:
-        """Go under a new root with what is open."""
+    def _carry_over(self, moves: _Moves, frontier: Frontier[Domains], targets: Tensor) -> None:
+        """Go under a new root with what is open, of targets (n,)."""
         new, bounds, carried = moves
-        open_targets = self._open_targets(frontier)
         self._effort.under_new_root()
         before, searched, slopes = self._whole_bound, frontier.lower_bound, bounds.domains.slopes
-        whole = with_less(lambda: bounds.select(open_targets), self._device)
+        whole = with_less(lambda: bounds.select(targets), self._device)
         self._whole_bound, self._whole_slopes = float(whole.domains.bound.min()), slopes
         self._effort.tightening.judge(before, self._whole_bound, searched)
         for _, covered in carried or []:
             self._ledger.drop(covered)
         if carried is None:
-            self._ledger.restart(open_targets)
+            self._ledger.restart(targets)
         self._go_under(new)
         none = whole.domains.select(slice(0, 0))
         self._begin_with(with_less(lambda: self._filter(whole), self._device) if carried is None else none)
