@@ -27,6 +27,14 @@ def in_slices(make: Callable[[slice], Tensor], count: int, size: int) -> Tensor:
     return whole
 
 
+def ranks(group: Tensor, counts: Tensor) -> Tensor:
+    """Return which of its group each is, counted from 0 in their order: group (n,), of sizes counts (groups,)."""
+    order = group.argsort(stable=True)
+    found = torch.empty_like(group)
+    found[order] = torch.arange(len(group), device=group.device) - (counts.cumsum(0) - counts)[group[order]]
+    return found
+
+
 class Batch:
     """Parts of input sets in a batch: a frozen dataclass of tensors, whose first axis is the part."""
 

@@ -10,7 +10,7 @@ from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.linear.memory import holds
 from netproof.bounds.neurons.root import Root
-from netproof.bounds.planes.climb import chords_of, raise_planes, raises_that_fit, slopes_of
+from netproof.bounds.planes.climb import chord_slopes, raise_planes, raises_that_fit
 from netproof.bounds.planes.rows import RowPlanes
 from netproof.core.deadline import Deadline
 
@@ -22,7 +22,7 @@ def planed(root: Root, wanted: Domains, schedule: Schedule, deadline: Deadline) 
     """
     reads = root.reads
     assert reads is not None
-    chords = slopes_of(reads.to_search, chords_of(reads.to_search)[None, :, None])
+    chords = chord_slopes(reads)
     size = (torch.float32.itemsize + torch.float64.itemsize) * chords.numel()
     if len(wanted) == 0 or not holds(4 * size * (1 + len(wanted)), root.device):
         return None

@@ -14,7 +14,7 @@ from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.linear.memory import holds
 from netproof.bounds.net import Net
 from netproof.bounds.neurons.forms import raise_forms
-from netproof.bounds.planes.climb import chords_of, raises_that_fit, slopes_of
+from netproof.bounds.planes.climb import chord_slopes, raises_that_fit
 from netproof.bounds.planes.reads import Reads
 from netproof.bounds.planes.rows import RowPlanes
 from netproof.core.deadline import Deadline
@@ -71,8 +71,7 @@ class Raising:
 
     def _chords(self, count: int) -> Tensor | None:
         """Return slopes (count, J, K) of planes that are chords; None where they would not fit."""
-        search = self.reads.to_search
-        chords = slopes_of(search, chords_of(search)[None, :, None])
+        chords = chord_slopes(self.reads)
         each = torch.float32.itemsize + torch.float64.itemsize
         return chords.repeat(count, 1, 1) if holds(2 * each * count * chords.numel(), chords.device) else None
 

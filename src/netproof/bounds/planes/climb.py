@@ -93,6 +93,12 @@ def chords_of(reads: Reads) -> Tensor:
     return (high / (high - low).clamp(min=torch.finfo(size.dtype).tiny)).clamp(0.0, 1.0)
 
 
+def chord_slopes(reads: Reads) -> Tensor:
+    """Return the slopes (1, J, K), float32, of planes that are the chords on the whole box."""
+    search = reads.to_search
+    return slopes_of(search, chords_of(search)[None, :, None])
+
+
 @torch.no_grad()
 def raise_planes(dual: Dual, reads: Reads, theta: DualPoint, climb: Climb) -> tuple[DualPoint, Tensor]:
     """Climb θ together with planes; return θ with all that falls on planes, and their slopes (domain, J, K).

@@ -12,6 +12,7 @@ shared: c·z_j >= (c − q)·chord(h_j) + q·P_j(x) for every q between c and 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from netproof.bounds.linear.memory import entries_at_once
 from netproof.bounds.planes.reads import Reads
+from netproof.core.batch import in_slices, ranks
 from netproof.numerics import enlarged, few_roundings, rounding
 from netproof.relax import Lines
 
@@ -110,22 +112,22 @@ class Above:
         planes = self.planes
         if planes.matrix is not None:
             return self._each(q, planes.matrix)
-        parts = (planes.reads.given(q[some][:, :, None] * planes.slope[self.row[some]]) for some in self._parts())
-        return torch.cat(list(parts))
+        reads, slope = planes.reads, planes.slope
+        return self._in_slices(lambda some: reads.given(q[some][:, :, None] * slope[self.row[some]]))
 
     def at(self, x: Tensor) -> Tensor:
         """Return what the planes are at points x (domain, input): (domain, J)."""
         planes = self.planes
         if planes.matrix is not None:
             return self._each(x, planes.matrix.mT) + self.height
-        parts = ((planes.reads.taken(x[some]) * planes.slope[self.row[some]]).sum(2) for some in self._parts())
-        return torch.cat(list(parts)) + self.height
+        reads, slope = planes.reads, planes.slope
+        return self._in_slices(lambda some: (reads.taken(x[some]) * slope[self.row[some]]).sum(2)) + self.height
 
-    def _parts(self) -> list[slice]:
-        """Return as many sub-domains at a time as their windows leave room for."""
+    def _in_slices(self, make: Callable[[slice], Tensor]) -> Tensor:
+        """Make what all have, as many sub-domains at a time as their windows leave room for."""
         slope = self.planes.slope
         size = max(1, entries_at_once(slope.device) // max(1, slope[0].numel()))
-        return [slice(begin, begin + size) for begin in range(0, max(1, len(self.row)), size)]
+        return in_slices(make, len(self.row), size)
 
     def _each(self, rows: Tensor, matrices: Tensor) -> Tensor:
         """Return what each has (domain, a) times its own of the matrices (n, a, b): (domain, b)."""
@@ -152,11 +154,7 @@ class Above:
         most = int(counts.max()) if len(kinds) else 1
         if len(kinds) * most > SKEWED * len(which) + 64:
             return kinds, which, 0
-        order = which.argsort(stable=True)
-        first = counts.cumsum(0) - counts
-        rank = torch.empty_like(which)
-        rank[order] = torch.arange(len(which), device=which.device) - first[which[order]]
-        return kinds, which * most + rank, most
+        return kinds, which * most + ranks(which, counts), most
 
 
 class Lift(NamedTuple):

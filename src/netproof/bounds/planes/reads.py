@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from netproof.core.batch import ranks
 from netproof.numerics import enlarged, rounding, with_vanishing
 
 
@@ -103,10 +104,8 @@ class Reads:
         """
         assert self.places is not None
         inputs, which, counts = self.places.flatten().unique(return_inverse=True, return_counts=True)
-        order = which.argsort(stable=True)
-        rank = torch.arange(len(which), device=which.device) - (counts.cumsum(0) - counts)[which[order]]
         readers = torch.full((len(inputs), int(counts.max())), len(which), device=which.device)
-        readers[which[order], rank] = order
+        readers[which, ranks(which, counts)] = torch.arange(len(which), device=which.device)
         return inputs, readers
 
     def height(self, slope: Tensor) -> Tensor:
