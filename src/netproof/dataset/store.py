@@ -20,7 +20,7 @@ from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.errors import UsageError
 
 NAME = "certify.sqlite"
-COUNTEREXAMPLES = "counterexamples"  # the folder beside it
+COUNTEREXAMPLES = "counterexamples"  # the folder beside it, of the arrays that break images
 SCHEMA = 1  # PRAGMA user_version
 APPLICATION = 0x6E706372  # "npcr": tells our files from other SQLite ones
 WAIT = 30.0  # seconds for another writer's lock
@@ -129,6 +129,11 @@ def _kept(*row: Any) -> Kept:
     kind = ImageStatus(status)
     result = ImageResult(index, label, predicted, kind, seconds, margin, read_as, decided_by=decided_by, reason=reason)
     return Kept(result, name, given, picture or b"")
+
+
+def counterexample(index: int) -> str:
+    """Return where the array that breaks an image is kept, beside the store."""
+    return f"{COUNTEREXAMPLES}/{index:05d}.npy"
 
 
 def stands(kept: Kept, timeout: float | None) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from netproof.dataset.result import FAILURES, Certification, percent
-from netproof.dataset.store import COLUMNS, Kept
+from netproof.dataset.store import COLUMNS, COUNTEREXAMPLES, Kept, counterexample
 from netproof.report.explorer import Column, Pictures, number_column, plain_table, text_column
 from netproof.report.files import write_csv, write_text
 from netproof.report.latex import latex
@@ -19,7 +19,7 @@ FILES = (
     ("results.csv", "every image"),
     ("accuracy.csv", "the accuracies"),
     ("accuracy.tex", "the same for LaTeX"),
-    ("counterexamples/", "the counterexample of each broken image, as NumPy's .npy"),
+    (f"{COUNTEREXAMPLES}/", "the counterexample of each broken image, as NumPy's .npy"),
 )
 
 
@@ -112,7 +112,7 @@ def _explorer(shown: Sequence[Kept], folder: Path, again: str) -> Explorer:
 
 def _files(shown: Sequence[Kept], folder: Path) -> Column:
     """Return where the counterexamples are, those that are there."""
-    names = [f"counterexamples/{one.result.index:05d}.npy" for one in shown]
+    names = [counterexample(one.result.index) for one in shown]
     there = [name if (folder / name).is_file() else "" for name in names]
     return text_column("file", "counterexample as a file", there, hidden=True, kind="file")
 

@@ -27,7 +27,7 @@ from netproof.core.torch_state import engine_state
 from netproof.dataset.engine import Certifier, CertifyProgress, Limits
 from netproof.dataset.images import Item, read_images
 from netproof.dataset.result import FAILURES, ImageResult, ImageStatus
-from netproof.dataset.store import COUNTEREXAMPLES, Kept
+from netproof.dataset.store import Kept, counterexample
 from netproof.errors import UsageError
 from netproof.model.load import load_network
 from netproof.model.network import Network
@@ -71,8 +71,9 @@ def _keep(point: np.ndarray, folder: Path, index: int) -> None:
     buffer = io.BytesIO()
     np.save(buffer, point)
     try:
-        (folder / COUNTEREXAMPLES).mkdir(parents=True, exist_ok=True)
-        write_whole(folder / COUNTEREXAMPLES / f"{index:05d}.npy", buffer.getvalue())
+        path = folder / counterexample(index)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, buffer.getvalue())
     except OSError as error:
         remedy = "give another folder with --out, or free the disk"
         raise UsageError(f"cannot be written: {error.strerror}", file=str(folder), remedy=remedy) from error
