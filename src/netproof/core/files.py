@@ -82,9 +82,9 @@ def is_special(path: Path) -> bool:
 
 
 def well_formed(text: str) -> str:
-    """Write those bytes of a path that are no UTF-8 as escapes: Python keeps them as half characters, which no file,
+    """Write those bytes of a path that are no UTF-8 as escapes.
 
-    database or page can hold.
+    Python keeps them as half characters, which no file, database or page can hold.
     """
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 

@@ -24,9 +24,9 @@ A_CLIMB = 1 << 28  # entries of all nodes that are climbed at once, at most: mor
 MOVED = 1 << 26  # bytes of sub-domains that are moved at a time
 WAITING = 0.4  # of the host's memory that is free or theirs, for sub-domains that wait
 OWN = 3 << 27  # bytes of the host that Python, torch and onnxruntime take by themselves
-A_WHILE = (
-    0.75  # of a GPU's memory, where to run out costs no more than the attempt, or of a cap on the host's beyond OWN
-)
+# Of a GPU's memory, where to run out costs no more than the attempt, of a cap on the host's beyond OWN, or of what is
+# left of the host's.
+A_WHILE = 0.75
 SPARE, SPARE_PART = 1 << 29, 32  # bytes of the host's memory that stay free, or one in so many of all there are
 
 T = TypeVar("T")

@@ -69,13 +69,14 @@ def generators_at(places: Tensor, sizes: Tensor, shape: tuple[int, ...]) -> Gene
     return Windowed.at(places, sizes, shape)
 
 
-def slices(values: Tensor, made: int = 0) -> list[slice]:
-    """Return slices of a batch (n, ...), small enough for the deadline; made: entries that one becomes, if more."""
-    size = _size(values, made)
+def slices(values: Tensor) -> list[slice]:
+    """Return slices of a batch (n, ...), small enough for the deadline."""
+    size = _size(values)
     return [slice(begin, begin + size) for begin in range(0, len(values), size)]
 
 
-def _size(values: Tensor, made: int) -> int:
+def _size(values: Tensor, made: int = 0) -> int:
+    """Return how many of a batch (n, ...) are such a slice; made: entries that one becomes, if more."""
     return max(1, entries_at_once(values.device) // max(1, made, values[0].numel()))
 
 

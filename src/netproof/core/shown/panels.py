@@ -16,13 +16,13 @@ PLACES = 3  # beside each other, also where some are empty, so that all such dra
 THEME = (  # they lie on the page's own ground
     "text{fill:#1b1f24}.name{fill:#57606a}@media(prefers-color-scheme:dark){text{fill:#e6eaef}.name{fill:#a3adb8}}"
 )
-Part = tuple[np.ndarray, str, str]  # a picture (H, W) or (H, W, 3) of shades, what it is, and what is to say of it
+Part = tuple[np.ndarray, str, str]  # a picture (H, W) or (H, W, 3), what it is, and what is to say of it
 
 
-def panels(images: Sequence[tuple[np.ndarray, str, str]], title: str) -> bytes:
+def panels(images: Sequence[Part], title: str) -> bytes:
     """Draw one or two images as SVG, in the same shades; of two, the second being the changed one, the change too."""
     low, high = common_range(*(image for image, _, _ in images))
-    parts: list[Part] = [(shades(image, low, high), name, words) for image, name, words in images]
+    parts = [(shades(image, low, high), name, words) for image, name, words in images]
     if len(images) == 2:
         change = images[1][0] - images[0][0]
         parts.append((signed(change), "difference", f"at most {np.abs(change).max(initial=0.0):.3g}"))
