@@ -90,6 +90,8 @@ def test_nothing_is_said_past_the_deadline() -> None:
 
 # --- where the root was late ---
 
+told: list[netproof.Progress] = []  # by the last question
+
 
 def late(monkeypatch: pytest.MonkeyPatch, *, first: bool, after: bool) -> netproof.Verdict:
     """Ask with a root that is never bounded; intervals go first, or may be had afterwards, or neither."""
@@ -102,9 +104,6 @@ def late(monkeypatch: pytest.MonkeyPatch, *, first: bool, after: bool) -> netpro
     told.clear()
     region = netproof.linf_ball(torch.zeros(12), 0.01)
     return netproof.verify(net, region, label=label, device="cpu", method="beta", timeout=60, progress=told.append)
-
-
-told: list[netproof.Progress] = []
 
 
 def by_phase(phase: str) -> list[float | None]:

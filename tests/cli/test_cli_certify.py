@@ -209,7 +209,6 @@ BAD = {
     "means of arrays": (("--data", "d.npz", "--mean", "0.5"), "--std and --resize are for picture files only"),
     "no share": (("--data", "d.npz", "--at-least", "80"), "--at-least: 80 is not a share"),
     "no images": (("--data", "d.npz", "--first", "0"), "--first: 0"),
-    "output over data": (("--data", "d.npz", "--json", "d.npz"), "--json would overwrite d.npz"),
     "outside of the range": (("--data", "wide.npz"), "outside of clip"),
 }
 

@@ -108,9 +108,8 @@ class Bounded:
         slope = exact(self.planes.slope[lift.above.row[at]]).reshape(self.planes.slope.shape[1:])
         over: Exact = form[1:] + q @ slope
         ends = np.minimum(over * exact(net.region.lower), over * exact(net.region.upper))
-        counted = (
-            q @ slope @ exact(net.region.centre) if narrow else Fraction(0)
-        )  # heights are where x is at the centre
+        # In float32 heights are where x is at the centre.
+        counted = q @ slope @ exact(net.region.centre) if narrow else Fraction(0)
         return Fraction(form[0] + lost + ends.sum() - counted)
 
     def above(self, found: Tensor, *, narrow: bool = False) -> int:
