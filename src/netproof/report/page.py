@@ -107,7 +107,7 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(words=words, name=name)
+    environment.filters.update(words=words, breakable=breakable)
     return environment.from_string(_asset("page.html"))
 
 
@@ -121,6 +121,6 @@ def words(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
-def name(text: str) -> str:
+def breakable(text: str) -> str:
     """Turn a name into safe markup whose lines end behind the marks that join its parts rather than anywhere."""
     return re.sub(r"([_./-])(?=\w)", r"\1<wbr>", html.escape(text))

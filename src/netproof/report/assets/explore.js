@@ -52,7 +52,7 @@ function shownCell(rows, column, row) {
   if (column.kind === "verdict") return badge(value) + (rows.cell("wrong", row) ? ' <span class="wrong">wrong</span>' : "");
   if (column.kind === "seconds") return seconds(value);
   if (column.kind === "number") return figure(value);
-  return column.kind === "file" ? esc(value ?? "") : name(value ?? "");
+  return column.kind === "file" ? esc(value ?? "") : breakable(value ?? "");
 }
 
 /** One line per row: the columns that are not hidden. */
@@ -144,7 +144,7 @@ class SideView {
       const wrong = this.rows.cell("wrong", row) ? ' <span class="wrong">wrong</span>' : "";
       return `<button type="button" class="open-run" data-row="${row}">${text}</button>${wrong}`;
     });
-    return [...named.map(name), ...runs];
+    return [...named.map(breakable), ...runs];
   }
 
   row(item) {

@@ -7,7 +7,7 @@ const esc = (text) =>
   String(text).replace(/[&<>"']/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" })[c]);
 
 /** Make a name safe, and let lines end behind the marks that join its parts rather than anywhere. */
-const name = (text) => esc(text).replace(/([_./-])(?=\w)/g, "$1<wbr>");
+const breakable = (text) => esc(text).replace(/([_./-])(?=\w)/g, "$1<wbr>");
 
 /** Write a number with at most so many significant digits, without an exponent where it is of common size. */
 function figure(value, digits = 4) {
