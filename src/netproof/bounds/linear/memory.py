@@ -95,7 +95,7 @@ def places_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch
 def points_that_fit(graph: Graph, device: torch.device) -> int:
     """Return how many points may be evaluated at once with their gradients, float32: values of every node of each.
 
-    By all the memory there is, as `holds` says.
+    On a GPU by all the memory there is, as `holds` says.
     """
     most = _most(device) if device.type == "cuda" else min(_most(device), budget(device))
     return max(1, most // (3 * graph.entries * torch.float32.itemsize))
