@@ -12,6 +12,7 @@ import torch
 import netproof
 from model.onnx_models import Model, ints
 from netproof.core.reasons import BEYOND
+from netproof.problem.last.ends import within_ends
 from support.both_ways import box_spec
 
 BOX = torch.full((2,), -4.0), torch.full((2,), 4.0)
@@ -71,11 +72,20 @@ def test_what_can_be_is_found(name: str, violation: str, tmp_path: Path) -> None
     assert asked(NETS[name][0](), violation, tmp_path).status == "sat"
 
 
-def test_other_disjuncts_stay(tmp_path: Path) -> None:
-    assert asked(NETS["Relu"][0](), "(or (< Y_0 0) (> Y_1 0.01))", tmp_path).status == "sat"
-    verdict = asked(NETS["Relu"][0](), "(or (< Y_0 0) (> Y_1 100))", tmp_path)
-    assert verdict.status == "unsat"
-    assert verdict.reason == ""
+def test_several_at_once(tmp_path: Path) -> None:
+    verdict = asked(NETS["Sigmoid"][0](), "(or (< Y_0 0) (> Y_1 1))", tmp_path)
+    assert (verdict.status, verdict.reason) == ("unsat", BEYOND)
+
+
+def test_among_others_it_stays(tmp_path: Path) -> None:
+    """How near the others come is not how near the property comes, which is what `lower_bound` says."""
+    model = NETS["Relu"][0]()
+    assert asked(model, "(or (< Y_0 0) (> Y_1 0.01))", tmp_path).status == "sat"
+    network = netproof.load_network(model.save(tmp_path / "net.onnx"))
+    spec = tmp_path / "spec.vnnlib"
+    spec.write_text(box_spec(*BOX, 3, "(or (< Y_0 0) (> Y_1 100))"))
+    property = netproof.load_property(spec)
+    assert within_ends(network, property) is property
 
 
 def test_a_condition_in_python() -> None:

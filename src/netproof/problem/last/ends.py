@@ -27,15 +27,17 @@ Ends = tuple[np.ndarray, np.ndarray]  # of each entry, flat: the least and the l
 
 
 def within_ends(network: AnyNetwork, property: Property) -> Property:
-    """Return the property without disjuncts that ask strictly for more than an end of the outputs."""
+    """Return the property without its disjuncts, where all of them ask strictly for more than an end of the outputs.
+
+    Some of them alone stay: how far the others are from a violation would not be how far the property is.
+    """
     asked = [row for disjunct in property.disjuncts for row in disjunct.rows if _is_of_outputs(row, property)]
     if not asked or property.outputs != network.graph.output.size:
         return property
     low, high = (side.tolist() for side in _ends(network.graph, network.graph.output))
-    left = tuple(d for d in property.disjuncts if not _is_beyond(d, property, low, high))
-    if len(left) == len(property.disjuncts):
+    if not all(_is_beyond(disjunct, property, low, high) for disjunct in property.disjuncts):
         return property
-    return replace(property, disjuncts=left, vacuous=property.vacuous or ("" if left else BEYOND))
+    return replace(property, disjuncts=(), vacuous=property.vacuous or BEYOND)
 
 
 def _is_of_outputs(row: Row, property: Property) -> bool:
