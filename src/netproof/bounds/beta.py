@@ -94,9 +94,11 @@ class Beta(Bounder):
         """Return a root with planes of some targets, which are left open without; None where there are none."""
         if self.planes == 0 or root.reads is None or deadline.expired:
             return None
-        whole = self.whole(root, torch.zeros(len(root.valid), device=root.device), deadline, Clock())
-        wanted = torch.arange(len(root.valid), device=root.device) if targets is None else targets
-        return planed(root, whole.domains.select(wanted), Schedule(self.planes, self.rate), deadline)
+        wanted = root_domains(root) if targets is None else root_domains(root).select(targets)
+        proved = with_margin(torch.zeros(len(wanted), device=root.device))
+        climb = Climb(Schedule(self.root_steps, self.rate), proved, deadline)
+        start = self._bound(root, wanted, climb, Clock()).domains
+        return planed(root, start, Schedule(self.planes, self.rate), deadline)
 
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         return mark_empty(self.bound_part(root, domains, threshold, deadline, clock))
