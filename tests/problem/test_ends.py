@@ -88,6 +88,15 @@ def test_among_others_it_stays(tmp_path: Path) -> None:
     assert within_ends(network, property) is property
 
 
+def test_a_number_in_the_place_of_nan_may_lie_beyond(tmp_path: Path) -> None:
+    """onnxruntime gives −5 where x < 0, which is not what bounds of a square root speak of."""
+    model = Model((1, 2)).add("Sqrt", "x", out="s").add("IsNaN", "s", out="n")
+    model = model.add("Where", "n", np.full((1, 2), -5.0, np.float32), "s")
+    verdict = asked(model, "(< Y_0 0)", tmp_path)
+    assert verdict.status == "unknown"
+    assert "negative" in verdict.reason
+
+
 def test_a_condition_in_python() -> None:
     """y >= 0 of a ReLU: its violation is strict."""
     network = layer().add("Relu", "h").network()

@@ -1,7 +1,8 @@
 """Rows that ask an output beyond an end that its last operator has: a ReLU below 0, a sigmoid above 1.
 
 Bounds are charged for rounding, so that they never quite reach such an end, and a strict comparison with it is a tie
-that no split resolves. What the operator is says that nothing lies beyond, whatever its argument is.
+that no split resolves. What the operator is says that nothing lies beyond, whatever its argument is: where every
+operator before it has a value everywhere. A file may put any number in the place of a NaN that another one gives.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from netproof.model.combined import AnyNetwork
 from netproof.model.graph import Graph, Node
 from netproof.model.nonlinear import Relu, SoftmaxEntry
 from netproof.model.nonlinear.smooth import Smooth
-from netproof.model.nonlinear.steps import Step
+from netproof.model.nonlinear.steps import Step, Within
 from netproof.model.ops import Affine, Op
 from netproof.problem.property import Disjunct, Property, Row
 
@@ -32,7 +33,8 @@ def within_ends(network: AnyNetwork, property: Property) -> Property:
     Some of them alone stay: how far the others are from a violation would not be how far the property is.
     """
     asked = [row for disjunct in property.disjuncts for row in disjunct.rows if _is_of_outputs(row, property)]
-    if not asked or property.outputs != network.graph.output.size:
+    known = property.outputs == network.graph.output.size and all(_is_total(node.op) for node in network.graph.nodes)
+    if not asked or not known:
         return property
     low, high = (side.tolist() for side in _ends(network.graph, network.graph.output))
     if not all(_is_beyond(disjunct, property, low, high) for disjunct in property.disjuncts):
@@ -76,6 +78,12 @@ def _sources(op: Affine, inputs: Sequence[Node]) -> np.ndarray:
         numbers.append(torch.arange(first, first + node.size, dtype=torch.float64).reshape(1, *node.shape))
         first += node.size
     return op.forward(*numbers).flatten().to(torch.int64).numpy()
+
+
+def _is_total(op: Op) -> bool:
+    """Say whether an operator has a value for every argument."""
+    everywhere = torch.tensor(-math.inf), torch.tensor(math.inf)
+    return bool(op.exists(*everywhere)) if isinstance(op, Smooth) else not isinstance(op, Within)
 
 
 def _range(op: Op) -> tuple[float, float]:
