@@ -84,10 +84,12 @@ def climb(
     threshold: float | list[float] = NEVER,
     schedule: Schedule = PATIENT,
     deadline: Deadline | None = None,
+    known: list[float] | None = None,
 ) -> tuple[Tensor, Tensor]:
     count = len(peaks.goal)
     limit = torch.tensor(threshold if isinstance(threshold, list) else [threshold] * count)
-    return ascend(peaks, torch.zeros(count, 2), Climb(schedule, limit, deadline or Deadline()))
+    floor = None if known is None else torch.tensor(known)
+    return ascend(peaks, torch.zeros(count, 2), Climb(schedule, limit, deadline or Deadline(), floor))
 
 
 def assert_gives(peaks: Peaks, params: Tensor, best: Tensor) -> None:
@@ -110,6 +112,23 @@ def test_the_best_is_kept_with_the_parameters_that_gave_it() -> None:
         assert float(best[i]) == max(values[i] for values in peaks.asked.values if i in values)
     assert_gives(peaks, params, best)
     assert peaks.asked.values[-1][0] < float(best[0])  # the last was not the best
+
+
+def test_below_what_is_known_the_last_point_is_kept() -> None:
+    """The first steps of the first two lead down, past the top; only the second is known to be better than that."""
+    peaks = Peaks([0.0, 0.0, 9.0], [1.0, 1.0, 1.0])
+    best, params = climb(peaks, schedule=Schedule(2, rate=3.0, decay=1.0), known=[0.5, 1.5, -100.0])
+    assert best.tolist() == [1.0, 1.0, float(peaks.found(params).value[2])]
+    assert params[0].tolist() == [0.0, 0.0]
+    assert torch.equal(params[1], peaks.asked.seen[-1][1])
+    assert bool((params[2] > 0).all())
+
+
+def test_below_what_is_known_it_does_not_settle() -> None:
+    peaks = Peaks([0.0, 0.0], [1.0, 1.0])  # starts at the top
+    climb(peaks, schedule=Schedule(20), known=[2.0, 0.0])
+    assert peaks.asked.subsets[-1] == [0]
+    assert len(peaks.asked.subsets) == 21
 
 
 def test_settled_problems_are_dropped_and_the_rest_goes_on() -> None:

@@ -18,7 +18,7 @@ from netproof.bounds.domains import Domains, split
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.neurons.transfer import repack
-from netproof.bounds.planes import first, planes
+from netproof.bounds.planes import climb, first, planes
 from netproof.bounds.planes.climb import PlaneAscent, Raised, chords_of, raise_planes, slopes_of
 from netproof.bounds.planes.planes import Planes
 from netproof.bounds.planes.reads import Reads
@@ -272,8 +272,9 @@ def climbed(root: Root) -> tuple[PlaneAscent, Raised]:
 
 @pytest.mark.parametrize("leak", [0.0, 0.1])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_gradient_is_what_a_small_step_gains(seed: int, leak: float) -> None:
+def test_the_gradient_is_what_a_small_step_gains(seed: int, leak: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """By differences of D, which is made of planes; but at few kinks both sides agree."""
+    monkeypatch.setattr(climb, "BOTH", 1e-6)
     root = plain_root(relus(seed, leak))
     ascent, point = climbed(root)
     moving = ascent.start(point)
@@ -292,6 +293,20 @@ def test_the_gradient_is_what_a_small_step_gains(seed: int, leak: float) -> None
     assert right >= 0.85 * reads.count * reads.width
     assert bool((factors != 0).any())
     assert bool((slopes != 0).any())
+
+
+def test_rounding_does_not_say_which_way_a_chord_goes() -> None:
+    """It touches both lines of its neuron, and by rounding alone it would be one or the other."""
+    ascent, point = climbed(plain_root(relus(1)))
+    reads = ascent.reads
+    chords = chords_of(reads)[None, :, None].expand(1, -1, reads.width).contiguous()
+    found = []
+    for shift in (-1e-6, 1e-6):
+        moved = replace(ascent, reads=replace(reads, bias=reads.bias + shift))
+        moving = moved.start(point._replace(factors=chords))
+        found.append(moved.gradient(moving, moved.evaluate(moving, last=False))[-1])
+    assert float(found[0].abs().max()) > 0.1
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-3)
 
 
 def test_the_gradient_of_shares_is_what_a_small_step_gains() -> None:

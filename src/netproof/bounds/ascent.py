@@ -36,6 +36,7 @@ class Climb(NamedTuple):
     schedule: Schedule
     threshold: Tensor  # (domain,)
     deadline: Deadline
+    known: Tensor | None = None  # (domain,): what holds already, whatever is found; None: nothing does
 
 
 class Seen(Protocol):
@@ -78,11 +79,13 @@ def ascend(objective: Objective[Point, Found], point: Point, climb: Climb) -> tu
     """Return the best values found (domain,), and the point that gave them.
 
     A sub-domain is settled once its value passes the threshold or has stopped rising: then it keeps what it
-    has, computed any further or not, so that what one finds does not depend on its company. An objective that takes
-    long may end the climb itself, by DeadlineExpired.
+    has, computed any further or not, so that what one finds does not depend on its company. Where the best is below
+    what is known already it is worth nothing, and the last point is returned: whoever goes on from there, as the
+    sub-domain's children do, climbs on, where the best may be the start again and again. An objective that takes long
+    may end the climb itself, by DeadlineExpired.
     """
-    whole, (schedule, threshold, deadline) = objective, climb
-    state = _State.at(objective.start(point), threshold)
+    whole, (schedule, threshold, deadline, known) = objective, climb
+    state = _State.at(objective.start(point), threshold, known)
     best, kept = state.best, state.kept
     places: Tensor | None = None  # of the sub-domains still computed
     for step in range(schedule.steps + 1):
@@ -110,6 +113,7 @@ def ascend(objective: Objective[Point, Found], point: Point, climb: Climb) -> tu
             break
         state.step(slopes, step, schedule)
         objective.project_(state.now)
+    state.keep_last_below()
     best, kept = _write_back(best, kept, state, places)
     return best, whole.point(kept)
 
@@ -137,17 +141,19 @@ class _State:
     second: list[Tensor]
     best: Tensor  # (domain,)
     last_look: Tensor  # (domain,): the best when last looked at
+    known: Tensor  # (domain,): below which the best is worth nothing
     active: Tensor | None = None  # (domain,) bool: the others are settled; None: all are active
 
     @classmethod
-    def at(cls, now: list[Tensor], threshold: Tensor) -> Self:
+    def at(cls, now: list[Tensor], threshold: Tensor, known: Tensor | None) -> Self:
         none = torch.full_like(threshold, -torch.inf)
-        return cls(now, now, [torch.zeros_like(t) for t in now], [torch.zeros_like(t) for t in now], none, none)
+        first, second = [torch.zeros_like(t) for t in now], [torch.zeros_like(t) for t in now]
+        return cls(now, now, first, second, none, none, none if known is None else known)
 
     def select(self, index: Tensor) -> _State:
         """Return that of some sub-domains."""
         now, kept, first, second = ([t[index] for t in part] for part in (self.now, self.kept, self.first, self.second))
-        return _State(now, kept, first, second, self.best[index], self.last_look[index])
+        return _State(now, kept, first, second, self.best[index], self.last_look[index], self.known[index])
 
     def record(self, value: Tensor) -> None:
         """Keep what is better than all before it; a NaN compares false, so it never is."""
@@ -155,8 +161,15 @@ class _State:
         if self.active is not None:
             better &= self.active
         self.best = torch.where(better, value, self.best)
+        self._keep_now(better)
+
+    def keep_last_below(self) -> None:
+        """Keep the parameters as they are now where the best is below what is known."""
+        self._keep_now(self.best < self.known)
+
+    def _keep_now(self, where: Tensor) -> None:
         self.kept = [
-            torch.where(better.view(-1, *(1,) * (new.dim() - 1)), new, old)
+            torch.where(where.view(-1, *(1,) * (new.dim() - 1)), new, old)
             for new, old in zip(self.now, self.kept, strict=True)
         ]
 
@@ -164,7 +177,8 @@ class _State:
         """Settle what has passed its threshold, or gained too little since the last look: the places of the rest."""
         active = self.best <= threshold
         if schedule.gain is not None:
-            active &= self.best > self.last_look + schedule.gain * self.last_look.abs().nan_to_num(posinf=0.0)
+            rises = self.best > self.last_look + schedule.gain * self.last_look.abs().nan_to_num(posinf=0.0)
+            active &= rises | (self.best < self.known)
         if self.active is not None:
             active &= self.active
         self.last_look, self.active = self.best, active

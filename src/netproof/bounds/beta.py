@@ -118,7 +118,7 @@ class Beta(Bounder):
 
     def bound_part(self, part: Scope, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         """Bound sub-domains of any scope, as `bound` does those of a root."""
-        climb = Climb(Schedule(self.steps, self.child_rate), with_margin(threshold), deadline)
+        climb = Climb(Schedule(self.steps, self.child_rate), with_margin(threshold), deadline, domains.bound)
         return self._bound(part, domains, climb, clock, threshold)
 
     def domains_at_once(self, root: Root) -> int:

@@ -19,6 +19,8 @@ from netproof.bounds.linear.memory import budget
 from netproof.bounds.planes.planes import Planes
 from netproof.bounds.planes.reads import Reads
 
+BOTH = 0.02  # of how far h goes from its middle, within which a plane counts as touching both lines of g
+
 
 class Raised(NamedTuple):
     """A dual point, and planes of its own for each sub-domain."""
@@ -53,8 +55,9 @@ class PlaneAscent:
         slopes = replace(self.dual, above=lift.above).gradient(moving[:-1], seen)
         point = pulled.region.minimiser(pulled.at_input).flatten(1)
         there = (reads.taken(point) / reads.radius.clamp(min=torch.finfo(point.dtype).tiny)).clamp(-1.0, 1.0)
+        # Which line of g the plane touches says how its height moves. It begins where it touches both.
         steep, flat = _heights(reads, moving[-1])
-        side = torch.where(flat >= steep, 1.0, -1.0)  # which line of g the plane touches says how its height moves
+        side = ((flat - steep) / (BOTH * reads.reach).clamp(min=torch.finfo(flat.dtype).tiny)).clamp(-1.0, 1.0)
         gain = torch.addcmul(side[:, :, None], reads.weight.sign(), there)
         return [*slopes, gain.mul_(lift.carried(pulled.after)[:, :, None])]
 
@@ -76,9 +79,8 @@ class PlaneAscent:
 
 def _heights(reads: Reads, factors: Tensor) -> tuple[Tensor, Tensor]:
     """Return at which heights (n, J) planes touch the steep and the flat line of g: `Reads.height`, in fewer steps."""
-    reach = reads.weight.abs() * reads.radius
-    whole, part = reach.sum(1), (factors * reach).sum(2) * (1 - reads.leak)
-    return reads.bias + (1 - reads.leak) * whole - part, reads.leak * reads.bias + part
+    part = (factors * reads.swing).sum(2) * (1 - reads.leak)
+    return reads.bias + (1 - reads.leak) * reads.reach - part, reads.leak * reads.bias + part
 
 
 def slopes_of(reads: Reads, factors: Tensor) -> Tensor:
@@ -88,9 +90,8 @@ def slopes_of(reads: Reads, factors: Tensor) -> Tensor:
 
 def chords_of(reads: Reads) -> Tensor:
     """Return the factors (J,) whose planes are the chords on the whole box."""
-    size = (reads.weight.abs() * reads.radius).sum(1)
-    low, high = (reads.bias - size).clamp(max=0), (reads.bias + size).clamp(min=0)
-    return (high / (high - low).clamp(min=torch.finfo(size.dtype).tiny)).clamp(0.0, 1.0)
+    low, high = (reads.bias - reads.reach).clamp(max=0), (reads.bias + reads.reach).clamp(min=0)
+    return (high / (high - low).clamp(min=torch.finfo(high.dtype).tiny)).clamp(0.0, 1.0)
 
 
 def chord_slopes(reads: Reads) -> Tensor:

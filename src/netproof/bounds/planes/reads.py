@@ -40,6 +40,16 @@ class Reads:
         return self.weight.shape[1]
 
     @cached_property
+    def swing(self) -> Tensor:
+        """Return how far each input of the windows moves h from its middle at most: (J, K). To search with."""
+        return self.weight.abs() * self.radius
+
+    @cached_property
+    def reach(self) -> Tensor:
+        """Return how far all of them do: (J,)."""
+        return self.swing.sum(1)
+
+    @cached_property
     def about_centre(self) -> Reads:
         """Return the same with x counted from the centre, still from above."""
         moved = self.weight * self.centre
