@@ -45,6 +45,7 @@ class Version:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,  # Ctrl-C is for this process, which ends the others
         )
         where = Path(self._read()["version"])
         if where.parent.resolve() != source.resolve():
@@ -88,6 +89,14 @@ class Tally:
         self.seconds: dict[str, list[dict[str, dict[str, float]]]] = defaultdict(list)
         self.verdicts: dict[tuple[str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
 
+    def complete(self) -> None:
+        """Leave out repeats that an interrupt cut short, and sets that none is left of."""
+        for name, repeats in list(self.seconds.items()):
+            whole = [r for r in repeats if repeats[0]["old"].keys() == r["old"].keys() == r["new"].keys()]
+            self.seconds[name] = whole
+            if not whole:
+                del self.seconds[name]
+
     def row(self, name: str) -> tuple[list[str], bool]:
         """A set's line of the table, and whether the new version is slower than it may be."""
         repeats = self.seconds[name]
@@ -115,8 +124,7 @@ class Tally:
         ]
 
 
-def measure(given: argparse.Namespace) -> Tally:
-    tally = Tally()
+def measure(given: argparse.Namespace, tally: Tally) -> None:
     instances = read_sets(given.folder, given.first, given.timeout)
     versions = [Version("old", given.old), Version("new", given.new)]
     try:
@@ -138,7 +146,6 @@ def measure(given: argparse.Namespace) -> Tally:
     finally:
         for version in versions:
             version.close()
-    return tally
 
 
 def arguments() -> argparse.Namespace:
@@ -155,13 +162,19 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    given = arguments()
-    tally = measure(given)
+    given, tally, interrupted = arguments(), Tally(), False
+    try:
+        measure(given, tally)
+    except KeyboardInterrupt:  # what was measured is told all the same
+        interrupted = True
+        tally.complete()
     rows = [tally.row(name) for name in tally.seconds]
     header = ["set", "instances", "old solved", "new solved", "old mean s", "new mean s", "new/old", "95 %"]
     print(table([header, *(row for row, _ in rows)]))
     for line in tally.changed():
         print(f"\nverdict changed: {line}")
+    if interrupted:
+        return 130
     return 1 if any(slower for _, slower in rows) or tally.changed() else 0
 
 

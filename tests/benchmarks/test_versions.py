@@ -44,3 +44,13 @@ def test_a_changed_verdict_and_a_slower_version_show(script: Callable[[str], Mod
     assert slower
     assert row[6].startswith("1.2")
     assert tally.changed() == ["set: a: old unsat, new sat"]
+
+
+def test_repeats_that_were_cut_short_do_not_count(script: Callable[[str], ModuleType]) -> None:
+    tally = script("versions").Tally()
+    both = {"old": {"a": 1.0, "b": 1.0}, "new": {"a": 2.0, "b": 2.0}}
+    tally.seconds["set"] = [both, both, {"old": {"a": 1.0, "b": 1.0}, "new": {"a": 9.0}}]
+    tally.seconds["other"] = [{"old": {"a": 1.0}, "new": {}}]
+    tally.complete()
+    assert tally.seconds == {"set": [both, both]}
+    assert tally.row("set")[0][6] == "2.000"

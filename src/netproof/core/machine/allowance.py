@@ -18,7 +18,8 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 PLACES = ("gpu", "host")
 LEAST = 1 / 256  # share of what a run may hold at once below which it is of no use to halve again
 ROOM = "use --device cpu, a larger GPU or a larger --memory"
-SAID = ("can't allocate memory", "Failed to allocate memory", "bad_alloc")  # by torch, by onnxruntime, by C++
+# By torch, by onnxruntime, by C++, by CUDA where not torch but the driver runs out, by its libraries.
+SAID = ("can't allocate memory", "Failed to allocate memory", "bad_alloc", "CUDA error: out of memory", "ALLOC_FAILED")
 REMEDY = "give a size as 8G or 500M, for one place as gpu=16G,host=8G"
 
 
