@@ -120,7 +120,7 @@ class Tally:
         return [
             f"{where}: {instance}: old {'/'.join(sorted(said['old']))}, new {'/'.join(sorted(said['new']))}"
             for (where, instance), said in self.verdicts.items()
-            if said["old"] != said["new"] or len(said["new"]) > 1
+            if said["old"] and said["new"] and (said["old"] != said["new"] or len(said["new"]) > 1)
         ]
 
 

@@ -51,6 +51,8 @@ def test_repeats_that_were_cut_short_do_not_count(script: Callable[[str], Module
     both = {"old": {"a": 1.0, "b": 1.0}, "new": {"a": 2.0, "b": 2.0}}
     tally.seconds["set"] = [both, both, {"old": {"a": 1.0, "b": 1.0}, "new": {"a": 9.0}}]
     tally.seconds["other"] = [{"old": {"a": 1.0}, "new": {}}]
+    tally.verdicts["other", "a"]["old"].add("unsat")
     tally.complete()
     assert tally.seconds == {"set": [both, both]}
+    assert tally.changed() == []
     assert tally.row("set")[0][6] == "2.000"
