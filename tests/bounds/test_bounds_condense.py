@@ -182,3 +182,14 @@ def test_rounding_is_charged_where_cancellation_is_bad() -> None:
         for i in range(len(domains)):
             if bool(inside[i].any()):
                 assert float(value[i]) <= float(rows[inside[i]].min()) + 1e-12 * np.abs(float(rows.abs().max()))
+
+
+def test_condensing_ends_with_the_deadline_and_can_go_on_later() -> None:
+    problem = first_problem(knotted(0, (3, 6, 5, 4, 2)))
+    at_once, later = plain_root(problem), plain_root(problem)
+    over = Deadline()
+    over.cancel()
+    assert at_once.condenses
+    assert not later.is_ready(over)
+    assert later.is_ready(Deadline())
+    assert torch.equal(later.condensed64.matrix, at_once.condensed64.matrix)

@@ -398,7 +398,7 @@ MUTANTS = (
     Mutant(
         "carried-over-with-other-widths",
         "search/loop.py",
-        "        domains = replace(domains, candidates=pad(named, (0, width - named.shape[1]), value=-1))\n",
+        "        domains = replace(domains, candidates=pad(named, (0, self._width - named.shape[1]), value=-1))\n",
         "",
         "what was ranked under another root fits beside what is ranked under this one",
         ("search/test_root_tightening.py",),

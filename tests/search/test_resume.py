@@ -167,3 +167,29 @@ def test_what_a_tighter_root_has_not_bounded_yet_is_still_open(chunk: int, monke
     rest, _ = finished(problem, METHOD, left)
     shares = [sum(share) for share in zip(first.proved, stopped.proved, rest.proved, strict=True)]
     assert shares == [1] * len(shares)
+
+
+def test_a_root_that_ends_with_the_time_leaves_its_neurons_to_be_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranking them may take long, as on a network that is not condensed yet; what is left is bounded and ranked anew."""
+    problem, deadline = nearly_broken(1, room=0.2), Deadline()
+    search = Search(problem, METHOD, Decide(problem, no_witness), Work(CPU, 1, deadline, Stats()))
+    real = Beta.root
+
+    def root(*given: Any) -> Any:
+        found = real(*given)
+        deadline.cancel()
+        return found
+
+    def late(*given: Any) -> Tensor:
+        raise AssertionError("past the deadline nothing is ranked")
+
+    monkeypatch.setattr(Beta, "root", root)
+    monkeypatch.setattr(Babsr, "choose", late)
+    stopped = search.run()
+    assert (stopped.stopped, stopped.proved) == (True, (0,))
+    left = search.still_open()
+    assert left is not None
+    assert not left.bounded
+    monkeypatch.undo()
+    rest, _ = finished(problem, METHOD, left)
+    assert rest.proved == (1,)

@@ -57,7 +57,7 @@ class Beta(Bounder):
         if root is None or first is None:  # what is known of the cheap one is better than nothing
             return None if cheap is None or known is None else (cheap, known)
         easy = first.domains.bound > threshold
-        if bool(easy.all()) or deadline.expired:
+        if bool(easy.all()) or not root.is_ready(deadline) or deadline.expired:
             return root, first
         rest = (~easy).nonzero()[:, 0]
         climb = Climb(Schedule(self.root_steps, self.rate), with_margin(threshold[rest]), deadline)

@@ -208,7 +208,7 @@ class Search(Rounds[Domains]):
         self._go_under(root)
         self._whole_slopes = bounds.domains.slopes
         self._whole_bound = float(bounds.domains.bound.min()) if len(bounds.domains) else float("inf")
-        looked = self._first_look(root, bounds)
+        looked = bounds if self._deadline.expired else self._first_look(root, bounds)
         self._open(with_less(lambda: self._filter(looked), self._device))
         return True
 
@@ -241,9 +241,8 @@ class Search(Rounds[Domains]):
 
     def _bound_again(self, domains: Domains) -> None:
         """Bound sub-domains that were bounded under another root, or not at all; what has no turn is open as it was."""
-        width = max(1, min(CANDIDATES, self._under.count))  # of all that is ranked under this root
-        named = domains.candidates[:, :width]
-        domains = replace(domains, candidates=pad(named, (0, width - named.shape[1]), value=-1))
+        named = domains.candidates[:, : self._width]
+        domains = replace(domains, candidates=pad(named, (0, self._width - named.shape[1]), value=-1))
         domains = self._unpacked(domains)
         self._all_bounded &= self._bound_all(domains, self._bound) == len(domains)
 
@@ -345,9 +344,21 @@ class Search(Rounds[Domains]):
         worst = bounds.domains.bound.topk(min(POINTS, len(bounds.domains)), largest=False).indices
         self._ledger.try_points(bounds.point[worst], bounds.domains.target[worst])
         rest = bounds.select(self._ledger.is_open(bounds.domains).nonzero()[:, 0])
-        candidates = self._method.brancher.choose(self._under, rest, CANDIDATES)
+        candidates = self._ranked(rest)
         self._ledger.settle(bounds.domains)  # last: if memory runs out before, the same ones are bounded again
         return replace(rest.domains, candidates=candidates)
+
+    @property
+    def _width(self) -> int:
+        """Return how many neurons are named for each sub-domain under this root."""
+        return max(1, min(CANDIDATES, self._under.count))
+
+    def _ranked(self, rest: Bounds) -> Tensor:
+        """Return the neurons to split (domain, k); none past the deadline, when ranking may still take long."""
+        if not self._deadline.expired:
+            return self._method.brancher.choose(self._under, rest, CANDIDATES)
+        self._all_bounded = False  # whoever takes them up bounds and ranks them
+        return rest.domains.candidates.new_full((len(rest.domains), self._width), -1)
 
     def _decide_leaves(self, leaves: Domains) -> None:
         """Decide sub-domains with nothing left to split by LP, which is exact there; keep the others as undecided."""

@@ -14,6 +14,7 @@ from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.lined_graph import LinedGraph
 from netproof.bounds.linear.memory import climbs_that_fit, holds, places_that_fit
 from netproof.bounds.windows.plan import walked
+from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
@@ -75,11 +76,16 @@ class Condenser:
         layers = self._proof.layers
         return self._node != 0 and bool(layers) and layers[0].pre == self._node
 
-    def neurons(self, pre: int, places: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the forms (n, 1 + Y + U') and errors (n,) of h at `places` (n,) of node `pre`."""
+    def neurons(self, pre: int, places: Tensor, deadline: Deadline | None = None) -> tuple[Tensor, Tensor]:
+        """Return the forms (n, 1 + Y + U') and errors (n,) of h at `places` (n,) of node `pre`.
+
+        Past the deadline raises DeadlineExpired.
+        """
         graph, device = self._proof.graph, places.device
         parts = []
         for some in places.split(places_that_fit(graph, pre, device, torch.float64)):
+            if deadline is not None:
+                deadline.check()
             sign = torch.ones(len(some), dtype=torch.float64, device=device)
             parts.append(self.forms(pre, self._proof.begin_at(pre, some, sign)))
         return torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts])
@@ -104,15 +110,15 @@ class Condenser:
         self._forms.append(forms)
         self._errors.append(errors)
 
-    def catch_up(self) -> None:
-        """Add the layers of `proof` that are not here yet."""
+    def catch_up(self, deadline: Deadline | None = None) -> None:
+        """Add the layers of `proof` that are not here yet; past the deadline raises DeadlineExpired."""
         for layer in self._proof.layers[len(self._forms) :]:
             if layer.start == 0 and self._direct:
                 forms = torch.zeros(layer.count, self._base, dtype=torch.float64, device=layer.index.device)
                 forms[:, 1 : 1 + layer.count].fill_diagonal_(1.0)
                 self.add(forms, forms.new_zeros(layer.count))
             else:
-                self.add(*self.neurons(layer.pre, layer.index))
+                self.add(*self.neurons(layer.pre, layer.index, deadline))
 
     def condensed(self, intervals: Sequence[Interval], rows: Rows | None = None) -> Condensed:
         """Return the proof's copy, of the layers there are; with all of them there, of the property's rows too."""

@@ -35,7 +35,7 @@ from netproof.bounds.record import Source
 from netproof.bounds.scope import LayerScope
 from netproof.bounds.windows.plan import walked
 from netproof.bounds.zonotope.forward import Forward
-from netproof.core.deadline import Deadline
+from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine, Nonlinear
@@ -131,12 +131,12 @@ class Root:
     @cached_property
     def net64(self) -> Net:
         """Return the network to prove with: condensed, or the graph itself where that would not fit."""
-        return self._planed(self.condensed64) if self._condense else GraphNet.whole(self.graph64, self.rows)
+        return self._planed(self.condensed64) if self.condenses else GraphNet.whole(self.graph64, self.rows)
 
     @cached_property
     def net32(self) -> Net:
         """Return the same to search with."""
-        return self._planed(self.condensed32) if self._condense else GraphNet.whole(self.graph32, self.rows)
+        return self._planed(self.condensed32) if self.condenses else GraphNet.whole(self.graph32, self.rows)
 
     def _planed(self, net: Net) -> Net:
         return net if self.planes is None else self.planes.on(net)
@@ -144,14 +144,14 @@ class Root:
     def with_planes(self, planes: RowPlanes, slopes: Tensor) -> Root:
         """Return the same with planes of targets, and slopes (target, U) to start from with them."""
         new = replace(self, planes=planes, planed=slopes)
-        kept = ("reads", "_condense", "condensed64", "condensed32")  # what has nothing to do with planes
+        kept = ("reads", "condenses", "condensed64", "condensed32")  # what has nothing to do with planes
         new.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
         return new
 
     @cached_property
     def reads(self) -> Reads | None:
         """Return what the first layer reads of the input, for planes above it; None where there can be none."""
-        return reads_of(self.graph64) if self._condense and self.own is None else None
+        return reads_of(self.graph64) if self.condenses and self.own is None else None
 
     @cached_property
     def single(self) -> Single | None:
@@ -161,7 +161,7 @@ class Root:
 
     def climbs_that_fit(self) -> int:
         """Return how many bounds may be climbed at once; the condensed network need not be there for it."""
-        return self.condenser.climbs_that_fit() if self._condense else self.net32.climbs_that_fit()
+        return self.condenser.climbs_that_fit() if self.condenses else self.net32.climbs_that_fit()
 
     def by_graph(self) -> LayerScope:
         """Return the whole problem with the graph itself as its network: nothing is to be made for that."""
@@ -184,9 +184,18 @@ class Root:
         return len(self.valid) <= rows_that_fit(graph, graph.output.index, self.device, torch.float64, grad=False)
 
     @cached_property
-    def _condense(self) -> bool:
+    def condenses(self) -> bool:
         """Say whether the condensed network fits; asked once, so that both precisions agree."""
         return self.condenser.fits
+
+    def is_ready(self, deadline: Deadline) -> bool:
+        """Make what the network to prove with takes long for; False where the deadline came before the end of it."""
+        try:
+            if self.condenses:
+                self.condenser.catch_up(deadline)
+        except DeadlineExpired:
+            return False
+        return True
 
     @cached_property
     def condensed64(self) -> Condensed:

@@ -18,7 +18,6 @@ from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Bounds
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
-from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.linear.layers import lost
 from netproof.bounds.linear.memory import with_less
 from netproof.bounds.neurons.envelope import Enveloped, can_be_enveloped, enveloped, share_of_others
@@ -83,7 +82,7 @@ class EnvelopeFirst(Search):
         as_is = problem.own is None and problem.input_set.centre is None and self._clock.recorder is NOTHING
         if not self._method.extras.envelope or not as_is or self._goal.moves or self._last is not None:
             return False
-        if not isinstance(root.net32, GraphNet) or not can_be_enveloped(problem.graph):
+        if root.condenses or not can_be_enveloped(problem.graph):
             return False
         worst = bounds.select(bounds.domains.bound.argmin()[None])
         lines = Dual.of(root, worst.domains, proof=False).packed.at(DualPoint.of(worst.domains).slopes)
@@ -101,7 +100,7 @@ class _Enveloped(Search):
         root = build_root(self._problem, self._device, Schedule(0), self._deadline, [self._goal.found.known])
         if root is None:
             return None
-        self._goal.hopeless = isinstance(root.net32, GraphNet)  # too many hinges to be condensed: it costs as much
+        self._goal.hopeless = not root.condenses  # too many hinges to be condensed: it costs as much
         return root, self._method.bounder.whole(root, threshold, self._deadline, self._clock)
 
     def _may_go_on(self) -> bool:
