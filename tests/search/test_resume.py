@@ -170,7 +170,7 @@ def test_what_a_tighter_root_has_not_bounded_yet_is_still_open(chunk: int, monke
 
 
 def test_a_root_that_ends_with_the_time_leaves_its_neurons_to_be_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranking them may take long, as on a network that is not condensed yet; what is left is bounded and ranked anew."""
+    """Ranking may take long, on a network that is not condensed yet; what is left is bounded and ranked anew."""
     problem, deadline = nearly_broken(1, room=0.2), Deadline()
     search = Search(problem, METHOD, Decide(problem, no_witness), Work(CPU, 1, deadline, Stats()))
     real = Beta.root
