@@ -97,7 +97,7 @@ def points_that_fit(graph: Graph, device: torch.device) -> int:
 
     On a GPU by all the memory there is, as `holds` says.
     """
-    most = _most(device) if device.type == "cuda" else min(_most(device), budget(device))
+    most = _most(device) if device.type == "cuda" else budget(device)
     return max(1, most // (3 * graph.entries * torch.float32.itemsize))
 
 
