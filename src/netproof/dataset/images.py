@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from netproof.arguments import shown
+from netproof.core.machine.allowance import unless_out_of_memory
 from netproof.errors import UsageError
 from netproof.problem.specs import InputRegion, Number, exact, l1_ball, l2_ball, linf_ball
 
@@ -85,6 +86,7 @@ def _array(values: Any, name: str) -> np.ndarray:
         try:
             return np.asarray(plain.cpu().numpy())
         except (RuntimeError, TypeError, NotImplementedError) as error:  # it is sparse, or holds no numbers
+            unless_out_of_memory(error)
             raise UsageError(f"{name} is no plain tensor: {error}", remedy="give a dense one, or an array") from None
     try:
         return np.asarray(values)
