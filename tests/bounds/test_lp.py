@@ -120,6 +120,30 @@ def test_the_rigorous_bound_is_near_the_solvers_value_and_takes_its_point(seed: 
     assert (outcome.point <= question.box[1]).all()
 
 
+@pytest.mark.parametrize("leak", [0.0, 0.25])
+def test_what_is_0_whatever_the_input_is_has_a_column_too(leak: float, solver: str) -> None:
+    """relu(relu(x − 5)) on [−1, 1]: both of its ends are 0, so that it is active and inactive at once."""
+    build = NetworkBuilder(1)
+    dead = build.relu(build.linear(0, np.array([[1.0], [1.0]]), np.array([0.0, -5.0])))
+    again = build.relu(dead) if leak == 0 else build.leaky_relu(dead, leak)
+    last = build.relu(build.linear(again, np.array([[1.0, 2.0], [-1.0, 3.0]]), np.array([0.0, 0.5])))
+    build.linear(last, np.array([[-1.0, -1.0]]), np.zeros(1))
+    graph, box = build.finish().graph, (np.array([-1.0]), np.array([1.0]))
+    lp, intervals = triangle(graph, input_set(*box, graph.input.shape))
+    outcomes = [lp.solve(LPTask(one_row([1.0]), 0, bounds)) for bounds in leaves(graph, intervals)]
+    assert {outcome.status for outcome in outcomes} <= {"bounded", "infeasible"}
+    assert min(outcome.bound for outcome in outcomes) == pytest.approx(-1.0, abs=1e-6)
+
+
+def test_an_entry_without_a_column_is_refused() -> None:
+    program = Program()
+    program.add_columns(np.zeros(2), np.ones(2))
+    rows = program.add_rows(np.zeros(1), np.zeros(1))
+    program.add_entries(rows, np.array([-1]), 1.0)
+    with pytest.raises(RuntimeError, match="no column"):
+        program.finish()
+
+
 def test_an_equality_holds_whatever_is_within_its_error() -> None:
     value, error = np.array([1.0, -3.0, 0.1, 0.5]), np.array([1e-20, 2.0**-53, 1e-3, 0.0])
     program = Program()

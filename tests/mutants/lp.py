@@ -247,8 +247,8 @@ MUTANTS = (
     Mutant(
         "lp-dead-by-a-positive-bound",
         "programs/network.py",
-        "vanishes = (self.bounds.upper[index] <= 0) & (_hinge_of(node).leak == 0)",
-        "vanishes = (self.bounds.lower[index] <= 0) & (_hinge_of(node).leak == 0)",
+        "(self.bounds.upper[node.inputs[0]] <= 0) & (_hinge_of(node).leak == 0)",
+        "(self.bounds.lower[node.inputs[0]] <= 0) & (_hinge_of(node).leak == 0)",
         "only an inactive neuron is dead",
         LP,
     ),

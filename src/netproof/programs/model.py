@@ -149,6 +149,8 @@ class Program:
         parts = (self._lower, self._upper, self._row_lower, self._row_upper)
         lower, upper, row_lower, row_upper = (np.concatenate([np.zeros(0), *part]) for part in parts)
         entries = Entries.join(self._entries)
+        if min(entries.row.min(initial=0), entries.col.min(initial=0)) < 0:  # numpy takes −1 for the last
+            raise RuntimeError("an entry of a linear program has no row or no column")
         return LinearProgram(np.zeros(self.columns), lower, upper, row_lower, row_upper, entries, self.ball)
 
 

@@ -144,10 +144,13 @@ class _Builder:
                 for index, block in zip(node.inputs, self.blocks[node.index], strict=True):
                     live[index][block.col] = True
             elif not isinstance(node.op, Input):
-                (index,) = node.inputs
-                vanishes = (self.bounds.upper[index] <= 0) & (_hinge_of(node).leak == 0)
-                live[index] |= live[node.index] & ~vanishes
+                live[node.inputs[0]] |= live[node.index] & ~self._vanishes(node)
         return live
+
+    def _vanishes(self, node: Node) -> Bools:
+        """Say where a hinge is 0 whatever it reads, (size,): also where that is 0, which is nobody's column then."""
+        vanishes: Bools = (self.bounds.upper[node.inputs[0]] <= 0) & (_hinge_of(node).leak == 0)
+        return vanishes
 
     def _affine(self, node: Node, wanted: Ints) -> None:
         """Add value − W x = b, within the radius of folded weights; copies take over the columns they copy."""
@@ -188,17 +191,16 @@ class _Builder:
         (index,) = node.inputs
         before = self.columns[index][wanted]
         lower, upper = self.bounds.lower[index][wanted], self.bounds.upper[index][wanted]
-        columns = np.full(len(wanted), -1, np.int64)
-        active = lower >= 0
+        columns, vanishes = np.full(len(wanted), -1, np.int64), self._vanishes(node)[wanted]
+        columns[vanishes] = self._zero() if bool(vanishes.any()) else -1
+        active = ~vanishes & (lower >= 0)
         columns[active] = before[active]
-        inactive = ~active & (upper <= 0)
-        if relaxation.leak == 0:
-            columns[inactive] = self._zero() if bool(inactive.any()) else -1
-        else:
+        inactive = ~vanishes & ~active & (upper <= 0)
+        if bool(inactive.any()):
             columns[inactive] = self._new_columns(node, wanted[inactive])
             rows = self._equal_rows(columns[inactive])
             self.program.add_entries(rows, before[inactive], -relaxation.leak)
-        unstable = np.flatnonzero(~active & ~inactive)
+        unstable = np.flatnonzero(~vanishes & ~active & ~inactive)
         columns[unstable] = self._new_columns(node, wanted[unstable])
         self._add_hinges(node, relaxation, wanted[unstable], before[unstable], columns[unstable])
         self.columns[node.index][wanted] = columns
