@@ -252,8 +252,8 @@ def test_torch_is_told_of_a_cap_on_a_gpu_and_of_its_end(monkeypatch: pytest.Monk
 def test_what_fits_on_a_gpu_follows_from_the_cap(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = torch.device("cuda")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (40 * G, 64 * G))
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 10 * G)
-    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 2 * G)
+    stats = {"reserved_bytes": {"all": {"current": 10 * G}}, "allocated_bytes": {"all": {"current": 2 * G}}}
+    monkeypatch.setattr(torch.cuda, "memory_stats_as_nested_dict", lambda device: stats)
     assert memory.gpu_memory(cuda) == 48 * G
     assert memory.holds(16 * G, cuda)
     with allowing(Caps(gpu=8 * G)):

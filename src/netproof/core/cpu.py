@@ -8,7 +8,7 @@ import os
 import time
 from pathlib import Path
 
-from netproof.core.machine.control_groups import folders, read
+from netproof.core.machine.control_groups import files, read
 
 MOUNTS = ("cpu", "cpu,cpuacct", "cpuacct,cpu")  # where version 1 of control groups may have its quotas
 POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")  # by which libraries size their pools of threads
@@ -73,14 +73,14 @@ def cgroup_quota(proc: Path = Path("/proc"), sys: Path = Path("/sys/fs/cgroup"))
 
     Limits hold for the whole subtree, so the smallest one on the way to the root counts.
     """
-    quotas = [quota for folder in folders("cpu", MOUNTS, proc, sys) if (quota := _quota_of(folder)) is not None]
-    return min(quotas, default=None)
+    told = [read(file).strip().partition(" ")[::2] for file in files("cpu.max", "cpu", MOUNTS, proc, sys)]
+    old = files("cpu.cfs_quota_us", "cpu", MOUNTS, proc, sys)
+    told += [(read(file), read(file.with_name("cpu.cfs_period_us"))) for file in old]
+    return min((quota for pair in told if (quota := _quota(*pair)) is not None), default=None)
 
 
-def _quota_of(folder: Path) -> float | None:
-    quota, _, period = read(folder / "cpu.max").strip().partition(" ")
-    if not quota:
-        quota, period = read(folder / "cpu.cfs_quota_us"), read(folder / "cpu.cfs_period_us")
+def _quota(quota: str, period: str) -> float | None:
+    """Return quota over period; None where there is no limit."""
     try:
         limit, every = int(quota), int(period)
     except ValueError:  # "max", or no such file

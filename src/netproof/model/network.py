@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -126,11 +127,11 @@ class Network:
     def feed(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """Return by name what each of the file's inputs is at x: (*input_shape), in the file's order."""
         flat = np.asarray(x, dtype=self.input_dtype).reshape(-1)
-        ends = np.cumsum([math.prod(info.shape) for info in self.inputs])
-        if len(flat) != ends[-1]:
+        sizes = [math.prod(info.shape) for info in self.inputs]
+        if len(flat) != sum(sizes):
             raise ValueError(f"{len(flat)} numbers are not an input of shape {self.input_shape}")
-        parts = np.split(flat, ends[:-1])
-        return {info.name: part.reshape(info.shape) for info, part in zip(self.inputs, parts, strict=True)}
+        ends = zip(self.inputs, sizes, itertools.accumulate(sizes), strict=True)
+        return {info.name: flat[end - size : end].reshape(info.shape) for info, size, end in ends}
 
     def _run(self, session: onnxruntime.InferenceSession, names: Sequence[str] | None, x: np.ndarray) -> list[Any]:
         fed = self.feed(x)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 PROC, SYS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
-def folders(controller: str, mounts: Sequence[str], proc: Path = PROC, sys: Path = SYS) -> Iterator[Path]:
-    """Yield this process's control group of a controller and its ancestors, under version 2 and version 1 mounts.
+@cache
+def files(name: str, controller: str, mounts: tuple[str, ...], proc: Path = PROC, sys: Path = SYS) -> tuple[Path, ...]:
+    """Return the files of a name that this process's control group of a controller has, and its ancestors.
 
-    mounts: the folders that version 1 may have the controller in.
+    mounts: the folders that version 1 may have the controller in. Looked for once, since to look for those that are not
+    there takes longer than to read the others. A process is taken to stay in its group; what files say may change.
     """
+    return tuple(folder / name for folder in _folders(controller, mounts, proc, sys) if (folder / name).is_file())
+
+
+def _folders(controller: str, mounts: tuple[str, ...], proc: Path, sys: Path) -> Iterator[Path]:
+    """Yield that group and its ancestors, under version 2 and version 1 mounts."""
     for line in read(proc / "self" / "cgroup").splitlines():
         controllers, _, group = line.partition(":")[2].partition(":")
         if controllers == "":

@@ -7,11 +7,12 @@ is shared with other processes, so what is left is asked again whenever much is 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from netproof.core.machine.control_groups import PROC, SYS, folders, read
+from netproof.core.machine.control_groups import PROC, SYS, files, read
 from netproof.errors import UsageError
 
 UNKNOWN = 4 << 30  # bytes that a machine is taken to have that does not say
@@ -21,25 +22,26 @@ RECLAIMED = ("inactive_file", "total_inactive_file")  # pages of files: counted 
 
 def most(proc: Path = PROC, groups: Path = SYS) -> int:
     """Return the bytes that this process may have at best, whatever others take now."""
-    whole = _fields(read(proc / "meminfo")).get("MemTotal") or _physical()
+    whole = _field(read(proc / "meminfo"), "MemTotal") or _physical()
     return min([whole, *(limit for limit, _ in _limits(proc, groups))])
 
 
 def left(proc: Path = PROC, groups: Path = SYS) -> int:
     """Return the bytes that this process may still take now without harm."""
-    fields = _fields(read(proc / "meminfo"))
-    available = fields.get("MemAvailable", fields.get("MemFree", _physical() // 2))
+    told = read(proc / "meminfo")
+    named = (_field(told, name) for name in ("MemAvailable", "MemFree"))
+    available = next((size for size in named if size is not None), _physical() // 2)
     return max(0, min([available, *(limit - taken for limit, taken in _limits(proc, groups))]))
 
 
 def taken(proc: Path = PROC) -> int:
     """Return the bytes of memory that this process has now; 0 where the system does not say."""
-    return _fields(read(proc / "self" / "status")).get("VmRSS", 0)
+    return _field(read(proc / "self" / "status"), "VmRSS") or 0
 
 
 def peak(proc: Path = PROC) -> int:
     """Return the most bytes of memory that this process has had; 0 where the system does not say."""
-    found = _fields(read(proc / "self" / "status")).get("VmHWM", 0)
+    found = _field(read(proc / "self" / "status"), "VmHWM") or 0
     if found or sys.platform == "win32":
         return found
     import resource
@@ -50,8 +52,10 @@ def peak(proc: Path = PROC) -> int:
 
 def refuse_if_taken(cap: int | None) -> None:
     """Raise UsageError where this process takes more than a cap on the host's memory before it has begun."""
+    if cap is None:
+        return
     have = taken()
-    if cap is not None and cap <= have:
+    if cap <= have:
         mega = -(-have // (1 << 20))
         raise UsageError(
             f"memory: {cap} bytes of the host are less than the {mega} MiB that the process itself takes",
@@ -61,15 +65,15 @@ def refuse_if_taken(cap: int | None) -> None:
 
 def _limits(proc: Path, groups: Path) -> Iterator[tuple[int, int]]:
     """Yield each limit that holds for this process, and what is taken of it."""
-    for folder in folders("memory", ("memory",), proc, groups):
-        for name, current in LIMITS:
-            limit, used = _number(read(folder / name)), _number(read(folder / current))
+    for name, current in LIMITS:
+        for file in files(name, "memory", ("memory",), proc, groups):
+            limit = _number(read(file))
             if limit is not None:
-                yield limit, max(0, (used or 0) - _reclaimed(read(folder / "memory.stat")))
-    status = _fields(read(proc / "self" / "status"))
+                used = _number(read(file.with_name(current))) or 0
+                yield limit, max(0, used - _reclaimed(read(file.with_name("memory.stat"))))
     for limit, field in ((_own("RLIMIT_AS"), "VmSize"), (_own("RLIMIT_DATA"), "VmData")):
         if limit is not None:
-            yield limit, status.get(field, 0)
+            yield limit, _field(read(proc / "self" / "status"), field) or 0
 
 
 def _reclaimed(stat: str) -> int:
@@ -87,15 +91,10 @@ def _own(name: str) -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
-def _fields(text: str) -> dict[str, int]:
-    """Read lines such as `MemTotal: 24684100 kB`: bytes by name."""
-    found = {}
-    for line in text.splitlines():
-        name, _, rest = line.partition(":")
-        words = rest.split()
-        if len(words) == 2 and words[1] == "kB" and words[0].isdigit():
-            found[name] = int(words[0]) * 1024
-    return found
+def _field(text: str, name: str) -> int | None:
+    """Read bytes off a line such as `MemTotal: 24684100 kB`; None where there is none of this name."""
+    found = re.search(rf"^{name}:\s*(\d+) kB$", text, re.MULTILINE)
+    return None if found is None else int(found[1]) * 1024
 
 
 def _number(text: str) -> int | None:

@@ -32,9 +32,9 @@ def within_ends(network: AnyNetwork, property: Property) -> Property:
 
     Some of them alone stay: how far the others are from a violation would not be how far the property is.
     """
-    asked = [row for disjunct in property.disjuncts for row in disjunct.rows if _is_of_outputs(row, property)]
-    known = property.outputs == network.graph.output.size and all(_is_total(node.op) for node in network.graph.nodes)
-    if not asked or not known:
+    if not any(_is_of_outputs(row, property) for disjunct in property.disjuncts for row in disjunct.rows):
+        return property
+    if property.outputs != network.graph.output.size or not all(_is_total(node.op) for node in network.graph.nodes):
         return property
     low, high = (side.tolist() for side in _ends(network.graph, network.graph.output))
     if not all(_is_beyond(disjunct, property, low, high) for disjunct in property.disjuncts):
@@ -82,8 +82,9 @@ def _sources(op: Affine, inputs: Sequence[Node]) -> np.ndarray:
 
 def _is_total(op: Op) -> bool:
     """Say whether an operator has a value for every argument."""
-    everywhere = torch.tensor(-math.inf), torch.tensor(math.inf)
-    return bool(op.exists(*everywhere)) if isinstance(op, Smooth) else not isinstance(op, Within)
+    if isinstance(op, Smooth):
+        return bool(op.exists(torch.tensor(-math.inf), torch.tensor(math.inf)))
+    return not isinstance(op, Within)
 
 
 def _range(op: Op) -> tuple[float, float]:

@@ -47,6 +47,8 @@ def last_value(graph: Graph) -> tuple[Node, list[int]]:
 
 def last_argmax(network: Network, graph: Graph, origin: Sequence[int | None]) -> Places | None:
     """Return the ArgMax that gives the output; None where there is none. origin: see `Trace`."""
+    if not network.trace.argmax:
+        return None
     node, groups = last_value(graph)
     was = origin[node.index]
     found = None if was is None else network.trace.argmax.get(was)
