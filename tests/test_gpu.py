@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,13 @@ import torch
 
 import netproof
 from netproof.api import verify
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Clock
 from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.linear.region import Region
+from netproof.bounds.neurons import worth
+from netproof.bounds.neurons.root import build_root
+from netproof.bounds.windows import plan
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict
 from netproof.demo import Instance
@@ -202,6 +207,27 @@ def test_intervals_agree_with_the_cpus(name: str, demo: dict[str, tuple[Path, Pa
         scale = float(mine.magnitude.max())
         assert torch.allclose(mine.lower, theirs.lower.cpu(), rtol=1e-12, atol=1e-12 * scale)
         assert torch.allclose(mine.upper, theirs.upper.cpu(), rtol=1e-12, atol=1e-12 * scale)
+
+
+@pytest.mark.parametrize("few", [0, 1 << 60])
+@pytest.mark.parametrize("enough", [0, 1 << 60])
+@pytest.mark.parametrize("name", ["conv-3-holds", "res-4-holds"])
+def test_a_root_is_the_cpus(
+    name: str, enough: int, few: int, demo: dict[str, tuple[Path, Path, Instance]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By windows and dense, with affine forms and without, one side of neurons first and both at once."""
+    monkeypatch.setitem(plan.LITTLE, "cuda", few)
+    for numbers, device in itertools.product((worth.FORWARD_WORTH, worth.ONE_SIDE_WORTH), ("cpu", "cuda")):
+        monkeypatch.setitem(numbers, device, enough)
+    (problem,) = reduce(load_network(demo[name][0]), load_property(demo[name][1]))
+    both = [build_root(problem, device, Schedule(0), Deadline()) for device in (torch.device("cpu"), CUDA)]
+    assert both[0] is not None
+    assert both[1] is not None
+    assert both[0].count == both[1].count
+    for mine, theirs in zip(both[0].intervals.of, both[1].intervals.of, strict=True):
+        scale = float(mine.magnitude.max())
+        assert torch.allclose(mine.lower, theirs.lower.cpu(), rtol=1e-9, atol=1e-9 * scale)
+        assert torch.allclose(mine.upper, theirs.upper.cpu(), rtol=1e-9, atol=1e-9 * scale)
 
 
 def test_memory_is_counted_on_the_device(demo: dict[str, tuple[Path, Path, Instance]]) -> None:

@@ -16,6 +16,7 @@ from netproof.numerics import (
     UNIT,
     down,
     float32_down,
+    float32_outward,
     float32_up,
     float_down,
     float_up,
@@ -71,6 +72,19 @@ def test_float32_is_outward_tight_and_never_subnormal(x: float) -> None:
 def test_float32_at_the_edges(x: float, below: float, above: float) -> None:
     assert float(float32_down(as_double(x))) == below
     assert float(float32_up(as_double(x))) == above
+    assert tuple(map(float, float32_outward(as_double(x), as_double(x)))) == (below, above)
+
+
+def test_float32_is_outward_where_subnormals_are_flushed() -> None:
+    """As some devices do, and a CPU where a caller has told torch so."""
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this CPU flushes nothing")
+    try:
+        for x in (2e-39, -2e-39, 1e-45, -1e-45):
+            below, above = map(float, float32_outward(as_double(x), as_double(x)))
+            assert (below, above) == ((0.0, TINY) if x > 0 else (-TINY, 0.0))
+    finally:
+        torch.set_flush_denormal(False)
 
 
 @given(st.floats(-1e300, 1e300), st.integers(1, 4))

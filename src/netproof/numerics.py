@@ -153,16 +153,21 @@ def up(x: Tensor, steps: int = 1) -> Tensor:
 
 def float32_down(x: Tensor) -> Tensor:
     """Return a float32 <= x, the largest that is not subnormal (some devices flush those), for float64 x."""
-    y = x.to(torch.float32)
-    y = torch.where(y.to(torch.float64) > x, down(y), y)
-    tiny = torch.finfo(torch.float32).tiny
-    y = torch.where((y < 0) & (y > -tiny), torch.full_like(y, -tiny), y)
-    return torch.where((y > 0) & (y < tiny), torch.zeros_like(y), y)
+    y, tiny = x.to(torch.float32), torch.finfo(torch.float32).tiny
+    y = torch.nextafter(y, y.masked_fill(y.to(torch.float64) > x, -math.inf))  # itself, where it is not above x
+    small = x.abs() < tiny  # asked of x, as a device may take a subnormal y for 0
+    return y.masked_fill(small, 0.0).masked_fill(small & (x < 0), -tiny)
 
 
 def float32_up(x: Tensor) -> Tensor:
     """Return a float32 >= x, the smallest that is not subnormal, for float64 x."""
     return -float32_down(-x)
+
+
+def float32_outward(lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+    """Return float32 bounds, no tighter, for float64 ones of one shape: both sides at once."""
+    sides = float32_down(torch.stack([lower, -upper]))
+    return sides[0], -sides[1]
 
 
 def float_down(x: Fraction) -> float:

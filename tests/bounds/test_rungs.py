@@ -17,9 +17,11 @@ from netproof.bounds.confirm import confirm
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import DualPoint
 from netproof.bounds.linear.graph_net import GraphNet
+from netproof.bounds.linear.lined_graph import LinedGraph
 from netproof.bounds.neurons import each, worth
 from netproof.bounds.neurons.root import Root, build_root, forward_root
 from netproof.bounds.record import Source
+from netproof.bounds.windows import plan
 from netproof.core.deadline import Deadline
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
@@ -57,8 +59,10 @@ def problem_of(seed: int, eps: float) -> Problem:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every rung be worth it, however small the network."""
-    for name in ("FORWARD_WORTH", "FORWARD_FIRST", "CONDENSING_WORTH", "LITTLE", "ONE_SIDE_WORTH"):
+    for name in ("FORWARD_FIRST", "CONDENSING_WORTH", "LITTLE"):
         monkeypatch.setattr(worth, name, 0)
+    for numbers in (worth.FORWARD_WORTH, worth.ONE_SIDE_WORTH):
+        monkeypatch.setitem(numbers, "cpu", 0)
     monkeypatch.setattr(worth, "OPEN", 1)
 
 
@@ -96,7 +100,7 @@ def test_one_side_first_leaves_much_the_same_neurons_open(monkeypatch: pytest.Mo
         return bound(net, places, *rest)
 
     monkeypatch.setattr(each, "bound_places", counted)
-    monkeypatch.setattr(worth, "ONE_SIDE_WORTH", 0)
+    monkeypatch.setitem(worth.ONE_SIDE_WORTH, "cpu", 0)
     sides = build_root(problem, CPU, Schedule(0), Deadline())
     assert plain is not None
     assert sides is not None
@@ -138,18 +142,50 @@ def _mixed(problem: Problem) -> bool:
     return proved.tolist() != sorted(proved.tolist(), reverse=True)  # an easy target behind one that is not
 
 
-def test_a_pass_of_the_graph_ends_at_the_deadline() -> None:
-    """Target by target here, with a look at the clock before each."""
+@pytest.mark.parametrize("seed", range(3))
+def test_little_work_is_done_densely_with_the_same_bounds(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """As on a GPU, where launches cost more; planes have windows all the same, as they keep what they read."""
+    problem, begun = problem_of(seed, 0.05), list[str]()
+    begin = LinedGraph.begin_at
+
+    def noted(self: LinedGraph, *args: Any, narrow: bool = False) -> Any:
+        found = begin(self, *args, narrow=narrow)
+        begun.append(type(found).__name__)
+        return found
+
+    monkeypatch.setattr(LinedGraph, "begin_at", noted)
+    roots = []
+    for numbers, kinds in ((0, {"Windowed"}), (1 << 60, {"Dense"})):
+        monkeypatch.setitem(plan.LITTLE, "cpu", numbers)
+        begun.clear()
+        root = build_root(problem, CPU, Schedule(0), Deadline())
+        assert root is not None
+        assert root.condensed64 is not None
+        assert set(begun) == kinds
+        begun.clear()
+        assert root.reads is not None
+        assert set(begun) == {"Windowed"}
+        roots.append(root)
+    for one, other in zip(roots[0].intervals.of, roots[1].intervals.of, strict=True):
+        torch.testing.assert_close(tuple(one), tuple(other), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("at_once", "parts"), [(1, [1, 1, 1]), (1 << 30, [3])])
+def test_a_pass_of_the_graph_ends_at_the_deadline(
+    monkeypatch: pytest.MonkeyPatch, at_once: int, parts: list[int]
+) -> None:
+    """Target by target where one takes long, with a look at the clock before each; else all at once."""
+    monkeypatch.setattr(beta, "entries_at_once", lambda device: at_once)
     problem = problem_of(0, 0.02)
     root = build_root(problem, CPU, Schedule(0), Deadline())
     assert root is not None
     assert Beta()._by_graph(root, Deadline(0.0), Clock()) is None
     asked: list[int] = []
-    parts = Domains.select
+    select = Domains.select
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Domains, "select", lambda self, index: asked.append(len(index)) or parts(self, index))
+        patched.setattr(Domains, "select", lambda self, index: asked.append(len(index)) or select(self, index))
         found = Beta()._by_graph(root, Deadline(), Clock())
-    assert asked == [1, 1, 1]
+    assert asked == parts
     assert found is not None
     whole = confirm(root.by_graph(), root_domains(root), DualPoint.of(root_domains(root)))
     torch.testing.assert_close(found.domains.bound, whole.domains.bound, rtol=1e-12, atol=1e-12)
@@ -172,7 +208,7 @@ def test_verdicts_are_those_without_rungs(
     asked = {"spec": linf_ball(x, eps), "label": int(net(x).argmax())}
     with_rungs = netproof.verify(net, **asked, device="cpu", timeout=60)
     monkeypatch.setattr(worth, "FORWARD_FIRST", 1 << 60)
-    monkeypatch.setattr(worth, "FORWARD_WORTH", 1 << 60)
+    monkeypatch.setitem(worth.FORWARD_WORTH, "cpu", 1 << 60)
     monkeypatch.setattr(worth, "CONDENSING_WORTH", 1 << 60)
     without = netproof.verify(net, **asked, device="cpu", timeout=60)
     assert with_rungs.status == without.status

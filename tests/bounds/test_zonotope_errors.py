@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 import torch
 
+from netproof.bounds.zonotope import norms
 from netproof.bounds.zonotope.accurate import at_point
 from netproof.bounds.zonotope.norms import length_gain, matrix_norm
 from netproof.model.affine import Linear
@@ -19,18 +20,25 @@ from support.image_graphs import image_graph
 def test_a_matrix_is_no_longer_than_its_bound(seed: int, shape: tuple[int, ...]) -> None:
     made = torch.Generator().manual_seed(seed)
     matrix = torch.randn(shape, generator=made, dtype=torch.float64) * 10.0 ** (seed - 5)
-    norm, bound = float(torch.linalg.matrix_norm(matrix, ord=2).max()), float(matrix_norm(matrix))
+    norm, bound = float(torch.linalg.matrix_norm(matrix, ord=2).max()), matrix_norm(matrix)
     assert norm <= bound <= 1.6 * norm
 
 
+def test_the_norm_of_a_large_matrix_is_had_without_its_powers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(norms, "MANY", 30)
+    matrix = torch.randn(40, 31, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    norm, length = float(torch.linalg.matrix_norm(matrix, ord=2)), float(torch.linalg.vector_norm(matrix))
+    assert norm < length <= matrix_norm(matrix) <= length * (1 + 1e-5)
+
+
 def test_the_norm_of_nothing_is_nothing() -> None:
-    assert float(matrix_norm(torch.zeros(3, 4, dtype=torch.float64))) == 0.0
+    assert matrix_norm(torch.zeros(3, 4, dtype=torch.float64)) == 0.0
 
 
 @pytest.mark.parametrize("entry", [2.0**-1074, 2.0**-1070, 2.0**-1030])
 def test_a_norm_below_the_normal_numbers_is_not_rounded_down(entry: float) -> None:
     """√2·2^-1074 is no float64, and what it lengthens may be large."""
-    bound = Fraction(float(matrix_norm(torch.full((1, 2), entry, dtype=torch.float64))))
+    bound = Fraction(matrix_norm(torch.full((1, 2), entry, dtype=torch.float64)))
     assert bound**2 >= 2 * Fraction(entry) ** 2
 
 

@@ -86,7 +86,7 @@ MUTANTS = (
     Mutant(
         "single-limit-of-the-network",
         NET,
-        "    if not all(_is_within(t) for t in (search.matrix, start.growth, *weights)):\n        return None\n",
+        "    if not _are_within(search.matrix, start.growth, *weights):\n        return None\n",
         "",
         "weights that overflow float32 prove nothing there",
         SINGLE,

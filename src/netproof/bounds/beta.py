@@ -17,6 +17,7 @@ from netproof.bounds.base import Bounder, Bounds, Clock, root_domains
 from netproof.bounds.confirm import confirm, confirm_past, mark_empty
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
+from netproof.bounds.linear.memory import entries_at_once
 from netproof.bounds.neurons.each import Deepen
 from netproof.bounds.neurons.planed import planed
 from netproof.bounds.neurons.rebound import rebound
@@ -27,7 +28,7 @@ from netproof.core.deadline import Deadline
 from netproof.numerics import with_margin
 from netproof.problem.problem import Problem
 
-GRAPH_PARTS = 8  # passes of the graph for all targets together: so often the deadline is looked at
+GRAPH_PARTS = 8  # passes of the graph for all targets together, at most: so often the deadline is looked at
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ class Beta(Bounder):
     def _by_graph(self, root: Root, deadline: Deadline, clock: Clock) -> Bounds | None:
         """Bound every target with the slopes to start from, by the graph itself; None past the deadline."""
         began, scope, domains = time.monotonic(), root.by_graph(), root_domains(root)
-        found, done, few = list[Bounds](), 0, -(-len(domains) // GRAPH_PARTS)
+        few = max(-(-len(domains) // GRAPH_PARTS), entries_at_once(root.device) // root.problem.graph.entries)
+        found, done = list[Bounds](), 0
         for some in in_time(torch.arange(len(domains), device=root.device), few, deadline):
             part = domains.select(some)
             found.append(confirm(scope, part, DualPoint.of(part)))

@@ -24,7 +24,7 @@ from netproof.bounds.packed import Packed, families, lines_at
 from netproof.bounds.scope import Scope
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
-from netproof.numerics import float32_down, float32_up, lowered
+from netproof.numerics import float32_outward, lowered
 from netproof.relax import Lines
 
 HIDDEN = 1e-5  # of its size: more than float32 tells of a bound
@@ -84,7 +84,7 @@ class Joint:
             lower = _merged(lower, column, which, sides[:, 0], torch.fmax, -hidden)
             upper = _merged(upper, column, which, -sides[:, 1], torch.fmin, hidden)
             if self.dual.net.proof:  # what comes after rests on what is kept
-                lower, upper = float32_down(lower).to(lower.dtype), float32_up(upper).to(upper.dtype)
+                lower, upper = (side.to(lower.dtype) for side in float32_outward(lower, upper))
         return lower, upper
 
     def _neurons(self, depth: int, lower: Tensor, upper: Tensor, theta: DualPoint) -> Tensor:

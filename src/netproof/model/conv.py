@@ -57,22 +57,22 @@ class Kernel:
         """Say whether both directions are sums of products, for which γ_n holds."""
         return self.direct or self.weight.dtype == torch.float64
 
-    @property
+    @cached_property
     def window(self) -> Shape:
         return tuple(int(size) for size in self.weight.shape[2:])
 
-    @property
+    @cached_property
     def result(self) -> Shape:
         """Return the shape of the result, (D, *sides')."""
         zipped = zip(self.image[1:], self.padding, self.dilation, self.window, self.stride, strict=True)
         sides = [(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, p, d, k, s in zipped]
         return (int(self.weight.shape[0]), *sides)
 
-    @property
+    @cached_property
     def fan_in(self) -> int:
         return math.prod(self.weight.shape[1:])
 
-    @property
+    @cached_property
     def fan_out(self) -> int:
         return int(self.weight.shape[0]) // self.groups * math.prod(self.window)
 
@@ -132,15 +132,15 @@ class Kernel:
         return self._summed(columns)
 
     def _columns(self, x: Tensor) -> Tensor:
-        """Return the entries of every window, (n, C·taps, windows). Of a volume, its slices are channels of planes."""
-        if len(self.window) == 2:
-            return F.unfold(x, self.window, self.dilation, self.padding, self.stride)
-        n, (channels, _, *plane) = x.shape[0], self.image
-        x = F.pad(x, (0, 0, 0, 0, self.padding[0], self.padding[0]))
-        slices = x[:, :, self._slices.to(x.device)]  # (n, C, taps, windows, H, W), both counted along the depth
-        planes = slices.permute(0, 3, 1, 2, 4, 5).reshape(-1, channels * self.window[0], *plane)
-        columns = F.unfold(planes, self.window[1:], self.dilation[1:], self.padding[1:], self.stride[1:])
-        return columns.reshape(n, self.result[1], *columns.shape[1:]).transpose(1, 2).reshape(n, columns.shape[1], -1)
+        """Return the entries of every window, (n, C·taps, windows); a GPU's own unfold takes a batch one by one."""
+        if any(self.padding):
+            x = F.pad(x, [size for size in reversed(self.padding) for _ in (0, 1)])
+        by_n, by_channel, *by_side = x.stride()
+        taps = [by * apart for by, apart in zip(by_side, self.dilation, strict=True)]
+        steps = [by * step for by, step in zip(by_side, self.stride, strict=True)]
+        shape = (*x.shape[:2], *self.window, *self.result[1:])
+        laid: Tensor = x.as_strided(shape, (by_n, by_channel, *taps, *steps))
+        return laid.reshape(x.shape[0], x.shape[1] * math.prod(self.window), -1)
 
     def _summed(self, columns: Tensor) -> Tensor:
         """Add up the entries of every window (n, C·taps, windows) where they stand: the adjoint of `_columns`."""

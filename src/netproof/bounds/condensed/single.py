@@ -114,7 +114,7 @@ class Single(RelaxedNet):
 
     def with_planes(self, planes: Planes) -> Single | None:
         """Return the same with planes of each target, counted from the centre; None where slopes are too large."""
-        return replace(self, planes=planes) if _is_within(planes.slope) else None
+        return replace(self, planes=planes) if _are_within(planes.slope) else None
 
     def mixing(self, count: int) -> tuple[Tensor, Tensor]:
         """Return the weight of |form| in the rounding of a mix of forms, and what underflow may cost."""
@@ -217,7 +217,7 @@ def single_copy(proof: Net, search: Net) -> Single | None:
     constant = proof.matrix @ middle
     charges = _charges(proof, search.matrix, start, middle, constant)
     weights = charges.before, charges.after, charges.split, charges.seed, charges.trunk
-    if not all(_is_within(t) for t in (search.matrix, start.growth, *weights)):
+    if not _are_within(search.matrix, start.growth, *weights):
         return None
     found = Single(
         trunk=replace(proof.trunk, graph=start.graph, centre=start.centre),
@@ -235,12 +235,10 @@ def single_copy(proof: Net, search: Net) -> Single | None:
     return found.with_rows(proof.rows, proof.error)
 
 
-def _is_within(numbers: Tensor) -> bool:
-    """Say whether all numbers are within the limit; one that is no number is not."""
-    if not numbers.numel():
-        return True
-    least, most = numbers.aminmax()
-    return bool((least >= -SINGLE_LIMIT) & (most <= SINGLE_LIMIT))
+def _are_within(*numbers: Tensor) -> bool:
+    """Say whether all numbers are within the limit; one that is no number is not. One look at the device for all."""
+    ends = [end for some in numbers if some.numel() for end in some.aminmax()]
+    return not ends or bool((torch.stack(ends).abs() <= SINGLE_LIMIT).all())
 
 
 def _charges(net: Condensed, matrix: Tensor, start: Start, middle: Tensor, constant: Tensor) -> SingleCharges:
@@ -272,7 +270,8 @@ def _charges(net: Condensed, matrix: Tensor, start: Start, middle: Tensor, const
         double.seed[1:] + sums + few_roundings(away, 2, SINGLE),
         start.error,
     )
-    before, after, split, seed, trunk = (float32_up(enlarged(weight)) for weight in weights)
+    every = float32_up(enlarged(torch.cat(weights)))  # as one: it is the number of operations that counts
+    before, after, split, seed, trunk = every.split([len(weight) for weight in weights])
     reach = away.sum() + double.read.sum() + start.reach
     lost = double.lost + SINGLE_LOST * (1.0 + reach)
     at_input = enlarged(net.region.about_centre().charge())

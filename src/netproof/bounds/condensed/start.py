@@ -79,8 +79,9 @@ def _spread(graph: Graph, radius: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         assert isinstance(op, Affine)
         size, wrong = ([t[i][None] for i in node.inputs] for t in (sizes, off))
         through = op.absolute().linear()
-        sizes.append(enlarged(through.forward(*size)[0]))
-        wrong_now = through.forward(*wrong)[0]
+        both = through.forward(*(torch.cat(pair) for pair in zip(size, wrong, strict=True)))  # one pass for both
+        sizes.append(enlarged(both[0]))
+        wrong_now = both[1]
         if op.radius is not None:
             wrong_now = wrong_now + op.radius.linear().forward(*(a + b for a, b in zip(size, wrong, strict=True)))[0]
         off.append(enlarged(wrong_now))

@@ -35,14 +35,14 @@ class Charge:
     weight: list[Tensor]  # (*node) each
     magnitude: list[Tensor]  # (*node) each
 
-    _reach: dict[int, Tensor] = field(default_factory=dict)
+    _vanished: dict[int, Tensor] = field(default_factory=dict)
 
-    def reach(self, node: Node) -> Tensor:
-        """Return the sizes of all that the node reads, added up; kept, as magnitudes may only shrink."""
-        if node.index not in self._reach:
+    def vanished(self, node: Node) -> Tensor:
+        """Return what underflow may cost at a node, by the sizes of all it reads; kept, as these may only shrink."""
+        if node.index not in self._vanished:
             sizes = [self.magnitude[i].sum() for i in node.inputs or (node.index,)]
-            self._reach[node.index] = torch.stack(sizes).sum()
-        return self._reach[node.index]
+            self._vanished[node.index] = vanishing(sizes[0] if len(sizes) == 1 else torch.stack(sizes).sum())
+        return self._vanished[node.index]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ class Backward:
             if lines is None and isinstance(node.op, Nonlinear):
                 continue
             if charge is not None:
-                const.charge(here.size(charge.weight[node.index]) + vanishing(charge.reach(node)))
+                const.charge(here.size(charge.weight[node.index]) + charge.vanished(node))
             if isinstance(node.op, Input):
                 arrived = here
                 continue

@@ -44,13 +44,14 @@ class Intervals:
     def extend(self, deadline: Deadline | None = None) -> Interval:
         """Bound the next node from its inputs' bounds; past the deadline, over a ball as over a box."""
         node = self.graph.nodes[len(self.of)]
-        bound = self._bound(node)
+        weight = self._weight(node)
+        bound = self._bound(node, weight)
         finite = bound.lower.isfinite() & bound.upper.isfinite()
         if not bool(finite.all()):
             raise Unbounded(self._why(node, finite), place=f"node {node.name!r}", remedy="use a smaller input set")
         self.of.append(bound)
         self.charge.magnitude.append(self.of[-1].magnitude)
-        self.charge.weight.append(self._weight(node))
+        self.charge.weight.append(weight)
         if self.linear_on_a_ball(node.index) and self._is_read(node):
             self._over_the_ball(node, deadline or Deadline())
         return self.of[-1]
@@ -103,14 +104,14 @@ class Intervals:
         lower, upper = (side.view_as(found.lower) for side in (sides[0], -sides[1]))
         self.tighten(node.index, Interval(lower, upper))
 
-    def _bound(self, node: Node) -> Interval:
+    def _bound(self, node: Node, weight: Tensor) -> Interval:
         if isinstance(node.op, Input):
             return Interval(self.region.lower, self.region.upper)
         inputs = [self.of[i] for i in node.inputs]
         if not isinstance(node.op, Affine):
             lower, upper = relaxation_of(node.op).range(self.of[node.inputs[0]].flat)
             return Interval(lower.view(node.shape), upper.view(node.shape))
-        lower, upper = through(node.op, [Interval(x.lower[None], x.upper[None]) for x in inputs], self._weight(node))
+        lower, upper = through(node.op, [Interval(x.lower[None], x.upper[None]) for x in inputs], weight)
         return tightened(self.graph, node, Interval(lower[0], upper[0]), self.of.__getitem__)
 
     def _weight(self, node: Node) -> Tensor:

@@ -104,10 +104,10 @@ def split_at_zero(layers: Sequence[Layer]) -> bool:
 def initial_slopes(layers: Sequence[Layer], lower: Tensor, upper: Tensor, *, parallel: bool = False) -> Tensor:
     """Return the parameters (domain, U) to start from, for bounds (domain, U) of h: CROWN's, or parallel lines."""
     parts = []
-    for layer in layers:
-        h = Interval(lower[:, layer.packed], upper[:, layer.packed])
-        parts.append(layer.relaxation.parallel(h) if parallel else layer.relaxation.initial(h))
-    return torch.cat([lower[:, :0], *parts], 1)
+    for relaxation, packed in alike(layers):
+        h = Interval(lower[:, packed], upper[:, packed])
+        parts.append(relaxation.parallel(h) if parallel else relaxation.initial(h))
+    return parts[0] if len(parts) == 1 else torch.cat([lower[:, :0], *parts], 1)
 
 
 def lost(layers: Sequence[Layer], coef: Tensor, h: Interval, lines: Lines) -> Tensor:

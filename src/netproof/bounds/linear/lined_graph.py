@@ -16,8 +16,9 @@ from torch import Tensor
 from netproof.bounds.linear.backward import Backward, Charge
 from netproof.bounds.linear.coefficients import Coefficients, Dense
 from netproof.bounds.linear.layers import Layer
+from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.linear.region import Region
-from netproof.bounds.windows.plan import windows_pay
+from netproof.bounds.windows.plan import LITTLE, dense_walk, windows_pay
 from netproof.bounds.windows.windowed import Windowed
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph, Node
@@ -45,20 +46,30 @@ class LinedGraph:
         return self.region.centre.dtype
 
     def add(self, node: int, pre: int, bounds: Interval) -> None:
-        """Register a nonlinear node with confirmed root bounds of its input, in that node's shape."""
+        """Register a nonlinear node of a graph to prove with, by confirmed root bounds of its input, in that shape."""
+        assert self.charge is not None
         relaxation = relaxation_of(self.graph.nodes[node].op)
         bounds = bounds.flat
-        # As in a proof in either copy, since both must fold the same neurons: those that are one line, bit for bit.
         lines = relaxation.family(bounds, proof=True).at(relaxation.initial(bounds))
-        if self.charge is not None:
-            _refuse_crossing(self.graph.nodes[node], relaxation.arity, bounds, lines)
-        unstable = (relaxation.unstable(bounds) | _are_two(bounds, lines)).view(relaxation.arity, -1)
-        unstable = unstable.any(0).expand_as(unstable).flatten()
-        self._stable[node] = Lines(*(None if t is None else t.to(self.dtype) for t in lines))  # type: ignore[arg-type]
-        if bool(unstable.any()):
-            start = self.layers[-1].packed.stop if self.layers else 0
+        _refuse_crossing(self.graph.nodes[node], relaxation.arity, bounds, lines)
+        unstable = relaxation.unstable(bounds) | _are_two(bounds, lines)
+        if relaxation.arity > 1:
+            unstable = unstable.view(relaxation.arity, -1)
+            unstable = unstable.any(0).expand_as(unstable).flatten()
+        index = unstable.nonzero()[:, 0]
+        self._take(node, lines, Layer(node, pre, index, self.count, relaxation) if len(index) else None)
+
+    def add_as(self, proof: LinedGraph, node: int) -> None:
+        """Register a node as the graph to prove with has it: both must fold the same neurons, one line bit for bit."""
+        lines = Lines(*(None if t is None else t.to(self.dtype) for t in proof._stable[node]))  # type: ignore[arg-type]
+        layer = proof._layer_of.get(node)
+        self._take(node, lines, None if layer is None else proof.layers[layer])
+
+    def _take(self, node: int, lines: Lines, layer: Layer | None) -> None:
+        self._stable[node] = lines
+        if layer is not None:
             self._layer_of[node] = len(self.layers)
-            self.layers.append(Layer(node, pre, unstable.nonzero()[:, 0], start, relaxation))
+            self.layers.append(layer)
 
     @property
     def count(self) -> int:
@@ -81,12 +92,22 @@ class LinedGraph:
         """Return coefficients (*lead, *node) of node `start`, whatever they are."""
         return Dense(coef, len(self.graph.nodes[start].shape))
 
-    def begin_at(self, start: int, places: Tensor, signs: Tensor) -> Coefficients:
-        """Return numbers (n,) at places (n,) of the flattened node `start`: windows, where walks gain by them."""
+    def begin_at(self, start: int, places: Tensor, signs: Tensor, *, narrow: bool = False) -> Coefficients:
+        """Return numbers (n,) at places (n,) of the flattened node `start`: windows, where walks gain by them.
+
+        narrow: also where dense ones would be quicker.
+        """
         shape = self.graph.nodes[start].shape
-        if windows_pay(self.graph, start):
+        if windows_pay(self.graph, start) and (narrow or not self._are_few(start, places)):
             return Windowed.at(places, signs, shape)
         return Dense(one_hot(places, signs, shape), len(shape))
+
+    def _are_few(self, start: int, places: Tensor) -> bool:
+        """Say whether dense walks from places (n,) take less time than the launches of windows, and fit."""
+        count, device = len(places), places.device
+        if count * dense_walk(self.graph, start) > LITTLE[device.type]:
+            return False
+        return count <= rows_that_fit(self.graph, start, device, self.dtype, grad=False)
 
     def spread(self, layer: Layer, lines: Lines) -> Lines:
         """Return the lines (n, U_k) of a layer's neurons among the linear ones of its node: (n, *node) each."""

@@ -107,7 +107,8 @@ class LayerNeurons:
         by = torch.full((2, count), Source.SLOPES, dtype=torch.int8, device=places.device)
         slopes = self._slopes.expand(2 * count, -1)
         ones = torch.ones(count, dtype=torch.float64, device=places.device)
-        if kink is None or 2 * count * walked(self._root.graph64.graph, self._pre) < worth.ONE_SIDE_WORTH:
+        numbers = 2 * count * walked(self._root.graph64.graph, self._pre)
+        if kink is None or numbers < worth.ONE_SIDE_WORTH[places.device.type]:
             value = bound_places(proof, places.repeat(2), torch.cat([ones, -ones]), self._fixed_lines)
             return Interval(value[:count], -value[count:]), by, slopes
         # The side that may tell where g is linear goes first; most neurons need no other.

@@ -94,7 +94,8 @@ def in_time(places: Tensor, chunk: int, deadline: Deadline) -> Iterator[Tensor]:
 def _forward_pays(root: Root, pre: int, forward: Forward, unstable: int) -> bool:
     """Say whether affine forms, which bound a layer at once, take less work than backward passes for its neurons."""
     backward = 2 * unstable * walked(root.graph64.graph, pre)
-    return not forward.given_up and backward > worth.FORWARD_WORTH and forward.cost(pre) < backward
+    enough = worth.FORWARD_WORTH[root.device.type]
+    return not forward.given_up and backward > enough and forward.cost(pre) < backward
 
 
 def tighten_by(intervals: Intervals, pre: int, better: Interval | None, by: Source, sources: Tensor) -> Interval:

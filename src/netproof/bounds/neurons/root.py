@@ -39,7 +39,7 @@ from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine, Nonlinear
-from netproof.numerics import float32_down, float32_up
+from netproof.numerics import float32_outward
 from netproof.problem.problem import Problem, Rows, TargetBoxes
 
 
@@ -313,8 +313,8 @@ def _filled(root: Root, refined: Callable[[int], Refined | None], deadline: Dead
                     return None
                 found[pre] = better
             layers = len(root.layers)
-            for relaxed in (root.graph32, root.graph64):
-                relaxed.add(node.index, pre, root.intervals.of[pre])
+            root.graph64.add(node.index, pre, root.intervals.of[pre])
+            root.graph32.add_as(root.graph64, node.index)
             if len(root.layers) > layers:
                 _record(root, pre, found[pre])
         root.intervals.extend(deadline)
@@ -353,7 +353,7 @@ def _joined(root: Root, pre: int) -> Refined:
 def _packed(bounds: Interval, layer: Layer) -> Interval:
     """Return the bounds of a layer's neurons (U_k,) out of those of its node, rounded outward to what is kept."""
     lower, upper = (side[layer.index] for side in bounds.flat)
-    return Interval(float32_down(lower), float32_up(upper))
+    return Interval(*float32_outward(lower, upper))
 
 
 @lru_cache(maxsize=4)

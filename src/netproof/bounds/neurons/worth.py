@@ -12,11 +12,11 @@ from netproof.model.graph import Graph
 A_SECOND = {"cpu": 1 << 23, "cuda": 1 << 30}  # numbers in passes, on one core or on a GPU
 
 # Numbers in backward passes for a layer's neurons from which on affine forms of all nodes are worth their while. On
-# less, they would be one more pass for little.
-FORWARD_WORTH = 1 << 23
+# less, they would be one more pass for little: on a GPU some thousand launches, in whose time it does so many numbers.
+FORWARD_WORTH = {"cpu": 1 << 23, "cuda": 1 << 27}
 
 # The same for the whole network, if one neuron in so many is open after intervals: from there on forms are tried alone,
-# as bounds that are there early matter only where all of them take many seconds.
+# as the bounds that they give may be all that it takes, and are there early.
 FORWARD_FIRST, OPEN = 1 << 26, 8
 
 # Numbers in the passes that condense a network from which on targets are bounded by the graph first, if theirs are
@@ -24,7 +24,7 @@ FORWARD_FIRST, OPEN = 1 << 26, 8
 CONDENSING_WORTH, LITTLE = 1 << 25, 8
 
 # Numbers in backward passes for both sides of neurons from which on one side goes first: two passes have their price.
-ONE_SIDE_WORTH = 1 << 23
+ONE_SIDE_WORTH = {"cpu": 1 << 23, "cuda": 1 << 26}
 
 # Of the time that is left, how much the passes of a root may take before intervals alone go first; these take a
 # hundredth of it. Where they do not go first and no more is known in the end, a pass of intervals over so many entries

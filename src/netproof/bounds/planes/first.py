@@ -31,7 +31,7 @@ def reads_of(proof: LinedGraph) -> Reads | None:
     parts, named = [], list[Tensor]()
     for some in first.index.split(places_that_fit(graph, first.pre, first.index.device, torch.float64)):
         sign = torch.full(some.shape, -1.0, dtype=torch.float64, device=some.device)
-        done = proof.back.walk(first.pre, proof.begin_at(first.pre, some, sign), lines, 0)
+        done = proof.back.walk(first.pre, proof.begin_at(first.pre, some, sign, narrow=True), lines, 0)
         if done.at is None:  # it reads nothing of the input
             return None
         at, below = done.at.entries()

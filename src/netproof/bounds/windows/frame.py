@@ -131,6 +131,8 @@ class Places:
     first: Tensor  # (n, 2) int64
     _divided: dict[tuple[Pair, ...], Tensor] = field(default_factory=dict)
     _groups: dict[tuple[Pair, ...], list[tuple[Pair, Tensor]]] = field(default_factory=dict)
+    _origins: dict[Frame, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    _corners: dict[Frame, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -156,8 +158,19 @@ class Places:
 
     def origins(self, frame: Frame) -> tuple[Tensor, Tensor]:
         """Return where the windows of `frame` begin: (n,) along the height, (n,) along the width."""
-        at = self.at(frame.path)
-        return at[:, 0] * frame.scale[0] + frame.shift[0], at[:, 1] * frame.scale[1] + frame.shift[1]
+        if frame not in self._origins:
+            at = self.at(frame.path)
+            top, left = (at[:, a] * frame.scale[a] + frame.shift[a] for a in (0, 1))
+            self._origins[frame] = top, left
+        return self._origins[frame]
+
+    def corners(self, frame: Frame) -> tuple[Tensor, Tensor]:
+        """Return where windows begin in an image that is padded by their size; none lies beyond that."""
+        if frame not in self._corners:
+            pairs = zip(self.origins(frame), frame.size, frame.sides, strict=True)
+            top, left = (first.clamp(-size, side) + size for first, size, side in pairs)
+            self._corners[frame] = top, left
+        return self._corners[frame]
 
     def entries(self, frame: Frame) -> tuple[Tensor, Tensor]:
         """Return which rows (n, kh) and columns (n, kw) of the image windows hold; outside it too."""

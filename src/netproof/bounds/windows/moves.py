@@ -175,8 +175,6 @@ def around(values: Tensor, frame: Frame, places: Places) -> Tensor:
     height, width = frame.size
     if values.stride()[-2:] == (0, 0):  # one number a channel
         return values[..., 0, 0].reshape(-1, 1, 1, values.shape[-3])
-    top, left = places.origins(frame)
-    top, left = top.clamp(-height, frame.sides[0]), left.clamp(-width, frame.sides[1])
     if values.dim() == 5 and len(values) > 1:
         return _each_around(values[:, 0], frame, places)
     image = F.pad(values.reshape(values.shape[-3:]).permute(1, 2, 0), [0, 0, width, width, height, height])
@@ -186,7 +184,7 @@ def around(values: Tensor, frame: Frame, places: Places) -> Tensor:
     every = image.as_strided(
         (rows - height + 1, columns - width + 1, height, width, channels), (down, right, down, right, 1)
     )
-    return every[top + height, left + width]
+    return every[places.corners(frame)]
 
 
 def _each_around(values: Tensor, frame: Frame, places: Places) -> Tensor:

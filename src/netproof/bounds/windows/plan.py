@@ -10,6 +10,8 @@ from netproof.model.graph import Graph
 from netproof.model.ops import Affine
 
 PAYS = 0.5  # of the numbers that dense coefficients have: windows cost more work for each
+# Numbers in all of a dense walk up to which that is quicker whatever windows save: on a GPU these are more launches.
+LITTLE = {"cpu": 0, "cuda": 1 << 24}
 
 
 def windows_pay(graph: Graph, start: int) -> bool:
@@ -29,8 +31,11 @@ def widest(graph: Graph, start: int) -> int:
 
 def walked(graph: Graph, start: int) -> int:
     """Return how many numbers a form that begins at one entry of node `start` has at all nodes of its walk."""
-    if windows_pay(graph, start):
-        return sum(_kept(graph, start).values())
+    return sum(_kept(graph, start).values()) if windows_pay(graph, start) else dense_walk(graph, start)
+
+
+def dense_walk(graph: Graph, start: int) -> int:
+    """Return how many numbers a dense form has at all nodes of a walk from node `start`."""
     return sum(graph.nodes[i].size for i in graph.ancestors[start])
 
 

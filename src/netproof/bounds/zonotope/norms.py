@@ -15,9 +15,11 @@ from netproof.model.affine import Linear, Scale, Sum
 from netproof.model.conv import Conv, ConvTranspose, Kernel
 from netproof.model.moves import Concat, Index, Pad, Reshape, Transpose
 from netproof.model.ops import Affine
-from netproof.numerics import enlarged, rounding, with_vanishing
+from netproof.numerics import enlarged, raised, rounding, with_vanishing
 
-SQUARINGS = 3  # A^8: its row sums are at most √n times its norm, so that of A is found within the 8th root of √n
+SQUARINGS = 3  # A^8: its Frobenius norm is at most √n times its norm, so that of A is found within the 8th root of √n
+
+MANY = 1024  # rows and columns of a matrix beyond which its powers take longer than all else at its layer
 
 
 def length_gain(op: Affine) -> Tensor | float | None:
@@ -33,7 +35,7 @@ def length_gain(op: Affine) -> Tensor | float | None:
     return 1.0 if isinstance(op, Sum | Concat | Pad | Reshape | Transpose) else None
 
 
-def kernel_norm(kernel: Kernel) -> Tensor:
+def kernel_norm(kernel: Kernel) -> float:
     """Bound the norm of a kernel's map, in either direction.
 
     Its result at a place is R·(the patch there), and an entry of the image is in so many patches at most.
@@ -45,29 +47,36 @@ def kernel_norm(kernel: Kernel) -> Tensor:
     return enlarged(matrix_norm(rows) * math.sqrt(patches))
 
 
-def matrix_norm(matrix: Tensor) -> Tensor:
-    """Bound the spectral norm of matrices (*batch, rows, columns), float64: the largest of all, ()."""
+def matrix_norm(matrix: Tensor) -> float:
+    """Bound the spectral norm of matrices (*batch, rows, columns), float64: the largest of all."""
     if matrix.shape[-2] > matrix.shape[-1]:
         matrix = matrix.mT
     most = float(matrix.abs().max())
     if most == 0.0:
-        return matrix.new_zeros(())
+        return 0.0
     exponent = math.frexp(most)[1]
     if exponent > 1023 or not math.isfinite(most):
-        return matrix.new_full((), math.inf)
+        return math.inf
     scale = 2.0**exponent
-    matrix = matrix / scale
-    # The norm of what `power` is off by is at most `missed`.
-    power, missed = matrix @ matrix.mT, rounding(_sums(matrix.abs() @ matrix.abs().mT), matrix.shape[-1])
-    for _ in range(SQUARINGS):
-        size = _sums(power.abs()) + missed
-        missed = missed * (2.0 * size + missed) + rounding(size * size, power.shape[-1] + 4)
-        power = power @ power.mT
-    largest = enlarged(_sums(power.abs()) + missed)
-    norm: Tensor = with_vanishing(enlarged(largest ** (0.5**SQUARINGS / 2.0) * scale))
-    return norm
+    if matrix.shape[-2] > MANY:
+        return with_vanishing(enlarged(float(_frobenius(matrix / scale)) * scale))
+    powers = [matrix / scale]
+    for _ in range(1 + SQUARINGS):
+        powers.append(powers[-1] @ powers[-1].mT)
+    size, *sizes = map(float, torch.stack([_frobenius(power) for power in powers]).tolist())
+    # The norm of what a power is off by is at most `missed`: that of |A||B| is at most the product of theirs.
+    missed = rounding(size * size, matrix.shape[-1] + 4)
+    for size in sizes[:-1]:
+        whole = size + missed
+        missed = missed * (2.0 * whole + missed) + rounding(whole * whole, matrix.shape[-2] + 4)
+    largest = enlarged(sizes[-1] + missed)
+    return with_vanishing(enlarged(math.pow(largest, 0.5**SQUARINGS / 2.0) * scale))
 
 
-def _sums(matrix: Tensor) -> Tensor:
-    """Return the largest sum of a row or a column, for entries that are not negative: no norm is larger, ()."""
-    return torch.maximum(matrix.sum(-1).max(), matrix.sum(-2).max())
+def _frobenius(matrix: Tensor) -> Tensor:
+    """Bound the Frobenius norm of matrices (*batch, rows, columns), the largest of all: no spectral norm is larger.
+
+    It is that of the absolute values too.
+    """
+    norm: Tensor = torch.linalg.vector_norm(matrix, dim=(-2, -1)).max()
+    return raised(norm, matrix.shape[-2] * matrix.shape[-1] + 8)

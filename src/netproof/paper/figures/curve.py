@@ -25,7 +25,7 @@ from netproof.bounds.joint import Bounded, Joint, Recorded
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
-from netproof.numerics import float32_down, float32_up
+from netproof.numerics import float32_outward
 from netproof.problem.problem import Problem
 from netproof.search.leaf import LeafLP
 
@@ -202,8 +202,8 @@ class _Ascent:
             lower, upper = domains.lower.clone(), domains.upper.clone()
             low = found.lower[:, column].minimum(self.lower[:, column].double())
             high = found.upper[:, column].maximum(self.upper[:, column].double())
-            lower[:, column] = lower[:, column].fmax(float32_down(low))
-            upper[:, column] = upper[:, column].fmin(float32_up(high))
+            low, high = float32_outward(low, high)
+            lower[:, column], upper[:, column] = lower[:, column].fmax(low), upper[:, column].fmin(high)
             domains = replace(domains, lower=lower, upper=upper)
         return domains
 
