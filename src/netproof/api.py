@@ -228,11 +228,10 @@ class Run:
         """Gather evidence the way the method does, or by an attack alone, and say what follows from it."""
         evidence = self.evidence = Evidence(network, property)
         gather = Gather(self, evidence, network, property)
-        with said_plainly():
-            if problems and only_attack:
-                gather.only_attack(problems)
-            elif problems:
-                gather.run(problems, attack)
+        if problems and only_attack:
+            gather.only_attack(problems)
+        elif problems:
+            gather.run(problems, attack)
         verdict = evidence.verdict(self.stats, cancelled=self.deadline.cancelled)
         if verdict.reason == CONTRADICTION:
             verdict = save_case(verdict, network, property, self.info.name, self.options, self.seed)

@@ -94,3 +94,16 @@ class SpecError(NetproofError):
 
 class DeviceError(NetproofError):
     """A device that is not there, or that is too small."""
+
+
+class OutOfMemory(DeviceError):
+    """Memory that ran out."""
+
+    def __init__(
+        self,
+        message: str = "out of memory, with as little at once as there can be",
+        *,
+        file: str | None = None,
+        remedy: str = "use --device cpu, a larger GPU or a larger --memory",
+    ) -> None:
+        super().__init__(message, file=file, remedy=remedy)

@@ -13,7 +13,8 @@ import torch
 import netproof
 from netproof.dataset import attack, engine, together
 from netproof.dataset.result import Certification
-from netproof.errors import DeviceError, UsageError
+from netproof.errors import OutOfMemory, UsageError
+from netproof.search.loop import Search
 from support.api import ask, module
 
 WORDS = {"unsat": {"proved"}, "sat": {"broken", "misread"}, "timeout": {"open"}, "unknown": {"open"}}
@@ -99,7 +100,7 @@ def test_a_full_device_takes_fewer_images_at_once(monkeypatch: pytest.MonkeyPatc
         begin(self, graph, cases, *rest)
 
     def no_room(self: together.SearchEach) -> None:
-        raise DeviceError("out of memory")
+        raise OutOfMemory
 
     monkeypatch.setattr(attack._Attack, "__init__", full)
     monkeypatch.setattr(together.SearchEach, "run", no_room)
@@ -116,10 +117,10 @@ def test_an_image_that_has_no_room_is_open(monkeypatch: pytest.MonkeyPatch) -> N
     before = statuses(certify(net, X, y, 0.1))
 
     def no_room(*_: Any, **__: Any) -> None:
-        raise DeviceError("out of memory, with as little at once as there can be")
+        raise OutOfMemory("out of memory, with as little at once as there can be")
 
     monkeypatch.setattr(together, "BUDGET", {"cpu": 0})
-    monkeypatch.setattr(engine.Gather, "run", no_room)
+    monkeypatch.setattr(Search, "run", no_room)
     found = certify(net, X, y, 0.1)
     opened = [image for image in found if str(image.status) == "open"]
     assert opened

@@ -26,8 +26,10 @@ from netproof.core.deadline import Deadline
 from netproof.core.verdict import Stats, Witness
 from netproof.model.network import Network
 from netproof.problem import reduce, witness
+from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property, Row
 from netproof.problem.vnnlib import reader
+from netproof.run import gather
 from netproof.search import goals, ledger, loop, lp_turns
 from netproof.search.evidence import Outcome
 from netproof.search.frontier import Frontier
@@ -93,6 +95,10 @@ def f1_restored() -> None:
         whole = (Fraction(1),) * len(ended.proved)
         return replace(ended, proved=whole, stopped=False, reason="") if lost else ended
 
+    def goal(self: gather.Gather, problem: Problem) -> goals.Decide:  # whose witness nobody else keeps
+        return goals.Decide(problem, gather.Replay(self._network, self._property, problem.disjuncts))
+
+    _swap(gather.Gather, "_goal", goal)
     _swap(goals.Decide, "consider", consider)
     _swap(goals.Decide, "offer", offer)
     _swap(ledger.Ledger, "try_points", try_points)

@@ -16,7 +16,7 @@ from netproof.bounds.domains import Domains, split
 from netproof.bounds.linear import memory
 from netproof.core.batch import concatenate
 from netproof.core.machine.allowance import NO_CAPS, allowing
-from netproof.errors import DeviceError
+from netproof.errors import OutOfMemory
 from netproof.search.frontier import Frontier
 from netproof.search.lp_turns import is_below
 from netproof.search.waiting.host import AsTheyAre
@@ -289,10 +289,10 @@ def test_a_device_without_room_for_a_number_is_one_clear_error(monkeypatch: pyte
         raise torch.OutOfMemoryError("a full device")
 
     monkeypatch.setattr(Frontier, "domains", property(full))
-    with allowing(NO_CAPS), pytest.raises(DeviceError, match="out of memory"):
+    with allowing(NO_CAPS), pytest.raises(OutOfMemory, match="out of memory"):
         _ = frontier.lower_bound
     monkeypatch.setattr(Frontier, "_pop", full)
-    with pytest.raises(DeviceError, match="one sub-domain at a time"):
+    with pytest.raises(OutOfMemory, match="with as little at once"):
         frontier.pop(2)
 
 

@@ -13,7 +13,8 @@ from torch import Tensor
 from netproof.bounds.boxes import bounder
 from netproof.bounds.boxes.bounder import BoxBounder
 from netproof.core.deadline import Deadline
-from netproof.errors import DeviceError, UsageError
+from netproof.core.machine.allowance import NO_CAPS, allowing
+from netproof.errors import UsageError
 from netproof.problem.joined import joinable
 from netproof.problem.problem import InputSet, Problem
 from netproof.search.boxes.ledger import BoxLedger
@@ -89,13 +90,16 @@ def test_a_full_device_halves_the_batch(monkeypatch: pytest.MonkeyPatch) -> None
     assert sum(n > 3 for n in sizes) < sum(n <= 3 for n in sizes)
 
 
-def test_a_device_too_small_for_one_box_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_too_small_for_one_box_leaves_all_of_them_open(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: Any, **more: Any) -> Any:
         raise torch.OutOfMemoryError("a full device")
 
     monkeypatch.setattr(BoxBounder, "bound", full)
-    with pytest.raises(DeviceError, match="one sub-domain"):
-        Run(several()[0])
+    problems, _ = several()
+    with allowing(NO_CAPS):
+        run = Run(problems)
+    assert run.status == "undecided"
+    assert len(run.result.open) == sum(len(p.disjuncts) for p in problems)
 
 
 def test_a_crowded_frontier_is_searched_depth_first(monkeypatch: pytest.MonkeyPatch) -> None:

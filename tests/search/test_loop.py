@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -18,8 +19,8 @@ from netproof.bounds.neurons.root import Root
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline, Pace
 from netproof.core.extras import Extras
+from netproof.core.machine.allowance import NO_CAPS, allowing
 from netproof.core.verdict import Stats, Witness
-from netproof.errors import DeviceError
 from netproof.model.graph import Graph
 from netproof.problem.problem import Problem
 from netproof.search.evidence import Outcome
@@ -213,10 +214,14 @@ def test_a_full_device_halves_the_chunks_and_loses_nothing() -> None:
     assert full.stats.domains == calm.stats.domains
 
 
-def test_a_device_too_small_for_one_sub_domain_is_an_error() -> None:
+def test_a_device_too_small_for_one_sub_domain_leaves_all_of_them_open() -> None:
     problem, _ = asked(dense(3, 5, 4), 0.05)
-    with pytest.raises(DeviceError, match="out of memory"):
-        run(problem, Watched(most=0))
+    with allowing(NO_CAPS):
+        outcome = run(problem, Watched(most=0)).outcome
+    assert outcome.status == "undecided"
+    assert outcome.reason.endswith("sub-domains still open, and no memory for more")
+    assert outcome.proved == (0,)
+    assert outcome.lower_bound > -math.inf  # the root's
 
 
 class Switch(Deadline):

@@ -21,7 +21,6 @@ from netproof.dataset.cases import Case, check_labels, open_case
 from netproof.dataset.images import Item
 from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.dataset.together import bound_all, can_join, search_together
-from netproof.errors import DeviceError
 from netproof.methods.build import build_method
 from netproof.methods.plan import Strategy, choose_strategy
 from netproof.model.graph import Graph
@@ -178,10 +177,7 @@ class Certifier:
         setting = copy.copy(self._run)
         setting.deadline, setting.stats, setting.evidence = self._limits.part(left), case.stats, case.evidence
         problem = case.problem.select(torch.tensor(case.open_targets))
-        try:
-            Gather(setting, case.evidence, self._network, case.asked).run([problem], self._attack, attacked=True)
-        except DeviceError as error:  # others may have room
-            case.evidence.stop(str(error))
+        Gather(setting, case.evidence, self._network, case.asked).run([problem], self._attack, attacked=True)
         case.seconds += time.monotonic() - began
 
     @contextmanager

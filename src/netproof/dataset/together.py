@@ -22,7 +22,7 @@ from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.core.verdict import Stats
 from netproof.dataset.attack import Offers
 from netproof.dataset.cases import Case
-from netproof.errors import DeviceError, Unbounded
+from netproof.errors import OutOfMemory, Unbounded
 from netproof.problem.joined import join, joinable
 from netproof.problem.problem import Problem
 from netproof.search.boxes.parts import Boxes, alike
@@ -49,7 +49,7 @@ def bound_all(cases: Sequence[Case], device: torch.device, deadline: Deadline) -
     What is proved goes into the evidence of the cases. None where nothing could be bounded, or not in time.
     """
     joined = join([case.problem for case in cases])
-    with suppress(Unbounded, DeadlineExpired, DeviceError):  # one at a time they may fit
+    with suppress(Unbounded, DeadlineExpired, OutOfMemory):  # one at a time they may fit
         bounds, signs = with_less(lambda: _bounded(joined, device, deadline), device)
         home = joined.boxes.home
         first = 0
@@ -184,7 +184,7 @@ def _search(problem: Problem, method: Method, goal: DecideEach, work: Work) -> N
         outcome = attempted(search.run, work.device)
         if outcome is not None:
             goal.conclude(outcome)
-    except (Unbounded, DeviceError):  # one at a time they may fit
+    except (Unbounded, OutOfMemory):  # one at a time they may fit
         return
     finally:
         search.discard()

@@ -16,7 +16,7 @@ from netproof import arguments
 from netproof.core.cpu import threads_for
 from netproof.core.machine.allowance import said_plainly
 from netproof.core.torch_state import engine_state
-from netproof.errors import UsageError
+from netproof.errors import OutOfMemory, UsageError
 from netproof.model.combined import AnyNetwork
 from netproof.model.network import Network
 from netproof.model.onnx.file import OnnxFile, read_file
@@ -69,7 +69,7 @@ def read_network(
 def _in_memory(source: object) -> AbstractContextManager[None]:
     """Say which network it was where memory runs out."""
     name = str(source) if isinstance(source, str | Path) else getattr(source, "path", MODULE)
-    return said_plainly("out of memory while it was read", file=name, remedy=ROOM)
+    return said_plainly(OutOfMemory("out of memory while it was read", file=name, remedy=ROOM))
 
 
 def _read(

@@ -6,22 +6,25 @@ bound.
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 import torch
 
-from netproof.bounds.linear.memory import with_less
+from netproof.bounds.linear.memory import release, with_less
 from netproof.bounds.linear.rows import bounds_by_intervals
 from netproof.bounds.neurons import worth
 from netproof.core.deadline import Deadline
+from netproof.core.machine.allowance import said_plainly
 from netproof.core.reasons import INTERVALS_ONLY, ROOT_LATE
 from netproof.core.verdict import Stats, Witness
-from netproof.errors import DeviceError, Unbounded
+from netproof.errors import OutOfMemory, Unbounded
 from netproof.methods.build import build_method
 from netproof.methods.declared import BOX_BATCHES
 from netproof.methods.plan import Strategy, choose_strategy
@@ -41,6 +44,8 @@ from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
 from netproof.search.method import Report, SecondLook, Work
+
+T = TypeVar("T")
 
 AHEAD = 8  # input sets that are attacked before all of them are bounded: that may take long, and one witness is enough
 
@@ -81,14 +86,16 @@ class Gather:
     def __init__(self, run: Setting, evidence: Evidence, network: AnyNetwork, property: Property) -> None:
         self._run, self._evidence, self._network, self._property = run, evidence, network, property
         self._early: set[int] = set()  # by id, the problems that intervals were asked about
+        self._who = "search"  # looks for a counterexample now
 
     def run(self, problems: Sequence[Problem], attack: bool, *, attacked: bool = False) -> None:
         """Go on until what is known settles the question; attacked: whether the first attack was made already."""
+        self._tried(lambda: self._go_on(problems, attack, attacked), problems)
+
+    def _go_on(self, problems: Sequence[Problem], attack: bool, attacked: bool) -> None:
         missing = without_lp_form(problems[0].graph)
         if missing is not None and build_method(self._run.info.name, self._run.options, self._run.device).needs_lp_form:
-            for problem in problems:
-                nothing = Outcome.nothing(len(problem.disjuncts), f"no LP form for {missing}")
-                self._evidence.add(problem, nothing)
+            self._leave_open(problems, f"no LP form for {missing}")
             return
         self._bound_early(problems)
         how = choose_strategy(self._run.info, problems)
@@ -96,29 +103,42 @@ class Gather:
             if attack:
                 self._attack_all(problems[:AHEAD])
             if not self._evidence.is_settled:
-                with suppress(Unbounded):
-                    problems = self._first_look(problems, limit=0)
+                problems = self._first_look(problems, limit=0)
         if attack and not attacked and not self._evidence.is_settled:
             self._attack_all(problems)
         if self._evidence.is_settled:
             return
-        if how is Strategy.INPUTS:
-            with suppress(Unbounded):  # boxes rest on intervals of the whole set, a root on better bounds of it
-                return self._over_inputs(problems)
+        # Boxes rest on intervals of the whole set, a root on better bounds of it.
+        if how is Strategy.INPUTS and self._tried(lambda: self._over_inputs(problems)):
+            return
         # A method without the option comes here where there is no LP form: splitting neurons alone need not end there.
         batches = int(self._run.options.get(BOX_BATCHES.name, BOX_BATCHES.default) or 0)
         if how is Strategy.INPUTS_FIRST and batches > 0:
-            with suppress(Unbounded):
-                problems = self._first_look(problems, limit=batches * self._boxes_at_once)
+            problems = self._first_look(problems, limit=batches * self._boxes_at_once)
         if not self._evidence.is_settled:
             self._search_all(problems, attack)
 
     def only_attack(self, problems: Sequence[Problem]) -> None:
         """Attack, and prove nothing: what has no counterexample is open."""
-        self._attack_all(problems)
+        self._tried(lambda: self._attack_all(problems), problems)
         if not self._evidence.is_over:
-            for problem in problems:
-                self._evidence.add(problem, Outcome.nothing(len(problem.disjuncts), "no counterexample was found"))
+            self._leave_open(problems, "no counterexample was found")
+
+    def _leave_open(self, problems: Sequence[Problem], reason: str) -> None:
+        for problem in problems:
+            self._evidence.add(problem, Outcome.nothing(len(problem.disjuncts), reason))
+
+    def _tried(self, step: Callable[[], T], problems: Sequence[Problem] = ()) -> T | None:
+        """Do a step; where bounds overflow or memory runs out, None, and its problems are open for that reason."""
+        try:
+            with said_plainly():
+                return step()
+        except (Unbounded, OutOfMemory) as error:
+            reason = error.message if isinstance(error, OutOfMemory) else str(error)
+        gc.collect()  # outside of the handler, as an error holds what its frames held; a search holds itself
+        release(self._run.device)
+        self._leave_open(problems, reason)
+        return None
 
     @property
     def _boxes_at_once(self) -> int:
@@ -130,21 +150,27 @@ class Gather:
         """Search boxes of all input sets in one batch."""
         goal = self._goal(joined)
         options = SplitOptions(batch=self._boxes_at_once, limit=limit, seed=self._run.seed)
-        result = InputSplit(joined, goal, self._work(self._run.report(0, 1)), options).run()
-        self._evidence.see(joined, goal)
-        return result
+        try:
+            return InputSplit(joined, goal, self._work(self._run.report(0, 1)), options).run()
+        finally:
+            self._evidence.see(joined, goal)
 
-    def _first_look(self, problems: Sequence[Problem], limit: int) -> list[Problem]:
+    def _first_look(self, problems: Sequence[Problem], limit: int) -> Sequence[Problem]:
         """Search over boxes up to a limit; return the problems that are left, with the targets that are open."""
+        left = self._tried(lambda: self._looked(problems, limit))
+        return problems if left is None else left
+
+    def _looked(self, problems: Sequence[Problem], limit: int) -> list[Problem]:
         joined = join(problems)
         result = self._over_boxes(joined, limit)
-        self._evidence.add_whole(joined, result.outcome)
+        left = [joined.select(targets) for targets in alike(result.open, joined.boxes.home)]
+        self._evidence.add_whole(joined, result.outcome)  # last: if memory runs out before, all are searched again
         if result.outcome.stopped:
             self._evidence.stop(result.outcome.reason)
-        return [joined.select(targets) for targets in alike(result.open, joined.boxes.home)]
+        return left
 
-    def _over_inputs(self, problems: Sequence[Problem]) -> None:
-        """Split boxes of the input until that decides no more, then the neurons on those that are left."""
+    def _over_inputs(self, problems: Sequence[Problem]) -> bool:
+        """Split boxes of the input until that decides no more, then the neurons on those that are left: done."""
         joined = join(problems)
         result = self._over_boxes(joined, limit=None)
         outcome = result.outcome
@@ -153,6 +179,7 @@ class Gather:
             work = self._work(self._run.report(0, 1))
             outcome = hand_over(joined, result, method, self._goal, self._evidence.see, work)
         self._evidence.add(joined, outcome)
+        return True
 
     def _work(self, report: Report) -> Work:
         run = self._run
@@ -169,7 +196,7 @@ class Gather:
         """Add what intervals say of a problem's targets: bounds, and no share of what is proved."""
         began, device = time.monotonic(), self._run.device
         self._early.add(id(problem))
-        with suppress(Unbounded, DeviceError):  # better bounds may be to be had, or less memory is enough for them
+        with suppress(Unbounded, OutOfMemory):  # better bounds may be to be had, or less memory is enough for them
             found = with_less(lambda: bounds_by_intervals(problem, device, deadline), device)
             if found is not None:
                 nothing = (Fraction(0),) * len(found)
@@ -190,43 +217,60 @@ class Gather:
         for i, problem in enumerate(problems):
             self._run.tell("attack", problem=i, problems=len(problems))
             goal = self._goal(problem)
-            QUICK.find(problem, goal, self._run.device, self._run.seed, self._run.deadline)
+            with self._attacking():
+                QUICK.find(problem, goal, self._run.device, self._run.seed, self._run.deadline)
             self._evidence.see(problem, goal)
             seconds["attack"] = time.monotonic() - began
-            if goal.witness is not None:
-                self._evidence.found(goal.witness, "attack")
             if self._evidence.is_over or self._run.deadline.expired:
                 break
 
     def _search_all(self, problems: Sequence[Problem], attack: bool) -> None:
         """Search one problem after the other; every problem that is not reached stays as open as it was."""
         for i, problem in enumerate(problems):
-            goal = self._goal(problem)
-            try:
-                outcome = self._search(problem, goal, i, len(problems), attack)
-            except Unbounded as error:
-                outcome = Outcome.nothing(len(problem.disjuncts), str(error))
-            self._evidence.see(problem, goal)
-            self._evidence.add(problem, self._at_least_by_intervals(problem, outcome))
+            found = self._tried(partial(self._search, problem, i, len(problems), attack), [problem])
+            if found is not None:
+                self._evidence.add(problem, self._at_least_by_intervals(problem, found))
+            elif id(problem) not in self._early:
+                self._by_intervals(problem, self._run.deadline)
             if self._evidence.is_over:
                 break
 
-    def _search(self, problem: Problem, goal: Decide, index: int, count: int, attack: bool) -> Outcome:
-        run = self._run
+    def _search(self, problem: Problem, index: int, count: int, attack: bool) -> Outcome:
+        run, goal = self._run, self._goal(problem)
         method = build_method(run.info.name, run.options, run.device)
         look = self._second_look(problem, goal) if attack else None
         search = (method.search or Search)(problem, method, goal, self._work(run.report(index, count)), look)
-        outcome = search.run()
-        search.discard()
-        return outcome
+        try:
+            return search.run()
+        finally:
+            search.discard()
+            self._evidence.see(problem, goal)
 
     def _second_look(self, problem: Problem, goal: Decide) -> SecondLook:
         """Make the long attack, with another seed so that it goes other ways, for when the search has cost as much."""
 
         def find(targets: list[int]) -> bool:
-            return Pgd().find(problem, goal, self._run.device, self._run.seed + 1, self._run.deadline, targets)
+            with self._attacking():
+                return Pgd().find(problem, goal, self._run.device, self._run.seed + 1, self._run.deadline, targets)
 
         return find
 
+    @contextmanager
+    def _attacking(self) -> Iterator[None]:
+        self._who = "attack"
+        try:
+            yield
+        finally:
+            self._who = "search"
+
     def _goal(self, problem: Problem) -> Decide:
-        return Decide(problem, Replay(self._network, self._property, problem.disjuncts))
+        replay = Replay(self._network, self._property, problem.disjuncts)
+
+        def noted(point: torch.Tensor, target: int) -> Witness | None:
+            """Keep a witness at once: who looked for it may not come to its end."""
+            witness = replay(point, target)
+            if witness is not None:
+                self._evidence.found(witness, self._who)
+            return witness
+
+        return Decide(problem, noted)

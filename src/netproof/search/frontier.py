@@ -16,8 +16,7 @@ from torch import Tensor
 
 from netproof.bounds.linear.memory import attempted, pieces, with_less
 from netproof.core.batch import P, concatenate
-from netproof.core.machine.allowance import ROOM
-from netproof.errors import DeviceError
+from netproof.errors import OutOfMemory
 from netproof.search.waiting.host import AsTheyAre, OnHost, Part, Storage, Summary
 
 SMALLEST = 64  # rows of the first store
@@ -126,7 +125,7 @@ class Frontier(Generic[P]):
             if found is not None:
                 return found
             if n <= 1:
-                raise DeviceError("out of memory with one sub-domain at a time", remedy=ROOM)
+                raise OutOfMemory
             n //= 2
 
     def _pop(self, n: int, *, best: bool) -> P:

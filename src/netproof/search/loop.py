@@ -24,7 +24,7 @@ from netproof.bounds.scope import split_on
 from netproof.core.batch import concatenate
 from netproof.core.extras import CANDIDATES
 from netproof.core.reasons import ROOT_LATE
-from netproof.errors import DeviceError
+from netproof.errors import OutOfMemory
 from netproof.problem.problem import Problem
 from netproof.relax import without_lp_form
 from netproof.search.effort import Effort, neurons_at_once
@@ -155,7 +155,7 @@ class Search(Rounds[Domains]):
         try:
             new = with_less(lambda: tighter_root(*given), self._device)
             moves = None if new is None else self._prepared(root, new, frontier, targets)
-        except DeviceError:  # nothing has changed yet: the search goes on under the root that it has
+        except OutOfMemory:  # nothing has changed yet: the search goes on under the root that it has
             pass
         if moves is not None:
             self._carry_over(moves, frontier, targets)

@@ -20,9 +20,8 @@ from netproof.bounds.linear.memory import attempted, with_less
 from netproof.bounds.neurons.root import Root
 from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
-from netproof.core.machine.allowance import ROOM
 from netproof.core.verdict import Stats
-from netproof.errors import DeviceError
+from netproof.errors import OutOfMemory
 from netproof.search.effort import lps_a_turn
 from netproof.search.frontier import Frontier
 from netproof.search.leaf import LeafLP, with_bounds
@@ -83,7 +82,7 @@ class LpTurns:
                 break
             frontier.push(worst)
             if len(worst) <= 1:
-                raise DeviceError("out of memory with one sub-domain at a time", remedy=ROOM)
+                raise OutOfMemory
             takes = len(worst) // 2
         waiting, back = apart
         frontier.push(back)

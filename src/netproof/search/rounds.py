@@ -17,8 +17,7 @@ from torch import Tensor
 from netproof.bounds.linear.memory import attempted, domains_that_fit, is_short, may_wait, with_less
 from netproof.core.batch import P
 from netproof.core.deadline import DeadlineExpired, Pace
-from netproof.core.machine.allowance import ROOM, allowance
-from netproof.errors import DeviceError
+from netproof.core.machine.allowance import allowance
 from netproof.search.frontier import Frontier
 from netproof.search.ledger import Tally
 from netproof.search.method import Work
@@ -41,6 +40,7 @@ class Rounds(ABC, Generic[P]):
         self._room: int | None = None  # sub-domains that the device may hold; None: as many as there are
         self._pace = Pace(work.deadline)  # of rounds, by what they pick
         self._most: int | None = None  # sub-domains picked per round, where memory is too small for more
+        self._no_room = False  # for one of them alone
 
     # --- what a search says of itself ---
 
@@ -118,8 +118,7 @@ class Rounds(ABC, Generic[P]):
         if children is not None:
             return children
         frontier.push(picked)
-        if len(picked) == 1 and not allowance().halve():
-            raise DeviceError("out of memory with one sub-domain at a time", remedy=ROOM)
+        self._no_room |= len(picked) == 1 and not allowance().halve()
         self._most = max(1, len(picked) // 2)
         return None
 
@@ -138,6 +137,8 @@ class Rounds(ABC, Generic[P]):
                 break
             if still_open is None:
                 self._halve()
+                if self._no_room:
+                    break
                 continue
             frontier.push(still_open)
             done += len(some)
@@ -186,12 +187,11 @@ class Rounds(ABC, Generic[P]):
     @property
     def _is_short(self) -> bool:
         """Say whether no memory is left for more, with all there is already as small as it gets."""
-        return self._full and is_short()
+        return self._no_room or (self._full and is_short())
 
     def _halve(self) -> None:
-        """Bound half as many sub-domains at a time once the device's memory is full; raises DeviceError at one."""
-        if self._chunk == 1 and not allowance().halve():
-            raise DeviceError("out of memory with one sub-domain at a time", remedy=ROOM)
+        """Bound half as many sub-domains at a time once the device's memory is full; one alone may have no room."""
+        self._no_room |= self._chunk == 1 and not allowance().halve()
         self._chunk = max(1, self._chunk // 2)
 
     def target_bounds(self) -> Tensor:

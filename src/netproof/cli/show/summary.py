@@ -70,6 +70,7 @@ def advice(record: Record, method: str, device: str) -> str:
     tries = []
     if "memory" in record.reason:
         tries.append("a smaller batch (--set batch=N) or more memory")
+        tries += [] if device == "cpu" else ["--device cpu"]
     if record.verdict == "timeout":
         tries.append("a longer --timeout")
     if device == "cpu":

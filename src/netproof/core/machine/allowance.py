@@ -12,12 +12,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from netproof.errors import DeviceError, UsageError
+from netproof.errors import OutOfMemory, UsageError
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 PLACES = ("gpu", "host")
 LEAST = 1 / 256  # share of what a run may hold at once below which it is of no use to halve again
-ROOM = "use --device cpu, a larger GPU or a larger --memory"
 # By torch, by onnxruntime, by C++, by CUDA where not torch but the driver runs out, by its libraries.
 SAID = ("can't allocate memory", "Failed to allocate memory", "bad_alloc", "CUDA error: out of memory", "ALLOC_FAILED")
 REMEDY = "give a size as 8G or 500M, for one place as gpu=16G,host=8G"
@@ -121,11 +120,11 @@ def unless_out_of_memory(error: BaseException) -> None:
 
 
 @contextmanager
-def said_plainly(what: str = "out of memory", *, file: str | None = None, remedy: str = ROOM) -> Iterator[None]:
-    """Let an error of memory that nothing caught be one that names a remedy."""
+def said_plainly(plainly: OutOfMemory | None = None) -> Iterator[None]:
+    """Let an error of memory that nothing caught be one that names a remedy: this one, or what fits everywhere."""
     try:
         yield
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        raise DeviceError(what, file=file, remedy=remedy) from error
+        raise plainly or OutOfMemory("out of memory") from error

@@ -23,7 +23,7 @@ from netproof.bounds.linear.layers import initial_slopes
 from netproof.bounds.linear.memory import attempted, with_less
 from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import DeadlineExpired
-from netproof.numerics import float32_down, float32_up
+from netproof.numerics import float32_outward
 from netproof.problem.problem import Problem, hull
 from netproof.search.boxes.parts import Boxes, SplitResult, together
 from netproof.search.evidence import RANKS, Outcome
@@ -112,9 +112,10 @@ def _search(problem: Problem, boxes: Boxes, method: Method, goal: Goal, work: Wo
         least = least.scatter_reduce(0, boxes.target, boxes.bound, "amin")
         return replace(none, bounds=tuple(least.tolist()), stopped=True)
     search = Search(problem, method, goal, work, start=start)
-    outcome = search.run()
-    search.discard()
-    return outcome
+    try:
+        return search.run()
+    finally:
+        search.discard()
 
 
 def _start(root: Root, boxes: Boxes, whole: Tensor, bounder: BoxBounder, work: Work) -> Start | None:
@@ -143,9 +144,9 @@ def as_domains(root: Root, boxes: Boxes, bounder: BoxBounder, work: Work) -> Dom
             chunk //= 2
             continue
         for layer in root.layers:
-            low, high = (side[:, layer.index] for side in known[layer.pre])
-            lower[some, layer.packed] = lower[some, layer.packed].fmax(float32_down(low))
-            upper[some, layer.packed] = upper[some, layer.packed].fmin(float32_up(high))
+            low, high = float32_outward(*(side[:, layer.index] for side in known[layer.pre]))
+            lower[some, layer.packed] = lower[some, layer.packed].fmax(low)
+            upper[some, layer.packed] = upper[some, layer.packed].fmin(high)
         done += chunk
     slopes, inside = initial_slopes(root.layers, lower, upper), torch.stack([here.lower, here.upper], 1)
     return replace(whole, lower=lower, upper=upper, slopes=slopes, bound=here.bound, level=here.level, inside=inside)

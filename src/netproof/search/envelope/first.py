@@ -26,7 +26,7 @@ from netproof.bounds.record import NOTHING
 from netproof.core.forms import Interval
 from netproof.core.machine.allowance import said_plainly
 from netproof.core.verdict import Witness
-from netproof.errors import DeviceError
+from netproof.errors import OutOfMemory
 from netproof.search.effort import ELSEWHERE
 from netproof.search.goals import Goal, Judge
 from netproof.search.loop import Search
@@ -45,7 +45,7 @@ class EnvelopeFirst(Search):
                 if self._ledger.done or self._deadline.expired:
                     break
                 proved[place] = max(float(proved[place]), self._by_envelope(root, bounds, place))
-        except DeviceError:  # it has no room: the network itself may have
+        except OutOfMemory:  # it has no room: the network itself may have
             pass
         return replace(bounds, domains=replace(bounds.domains, bound=proved))
 
@@ -58,7 +58,7 @@ class EnvelopeFirst(Search):
         return nearest
 
     def _by_envelope(self, root: Root, bounds: Bounds, place: int) -> float:
-        """Return what an enveloped network proves of a target, −inf for nothing; DeviceError where it has no room."""
+        """Return what an enveloped network proves of a target, −inf for nothing; OutOfMemory where it has no room."""
 
         def made() -> tuple[Enveloped, _Beneath]:
             domain = bounds.domains.select(slice(place, place + 1))
