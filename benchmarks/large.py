@@ -3,7 +3,8 @@
 The networks are made here, from a seed: a family of one depth and width on images of several sides, or three that are
 named. Each is asked whether the label stays for every input within eps. `--write` puts the same questions into a folder
 that `netproof bench` and other tools read. A small root that is not counted comes first. The quick attack, which
-`verify` makes before the root, is timed beside it.
+`verify` makes before the root, is timed too; with `--beside` also both at once, in two threads, on a GPU in a stream of
+its own each: what they take less than one after the other is what `verify` could gain so.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import math
 import resource
 import statistics
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +52,7 @@ NAMED: dict[str, tuple[int, tuple[int, ...], int, int]] = {  # width, blocks, si
     "tiny64": (32, (2, 2, 2, 2), 64, 200),
 }
 IMAGES = 5  # the seed of the first image
-COLUMNS = ("network", "neurons", "unstable %", "targets", "proved", "attack s", "root s", "peak GB")
+COLUMNS = ("network", "neurons", "unstable %", "targets", "proved", "attack s", "root s", "beside s", "peak GB")
 PHASES = ("intervals", "forward", "backward", "targets")
 
 
@@ -184,6 +186,7 @@ class Row:
     proved: int
     attack: float  # seconds of the quick attack, which comes before the root and is not counted in it
     seconds: float
+    beside: float | None  # seconds of both at once
     peak: float  # GB; on a CPU of the whole process so far
     phases: dict[str, float]
 
@@ -192,7 +195,8 @@ class Row:
         shares = [f"{100 * self.phases[phase] / self.seconds:.0f}" for phase in PHASES]
         share = f"{100 * self.unstable / self.neurons:.2f}"
         head = [self.name, count(self.neurons), share, str(self.targets), str(self.proved)]
-        return [*head, short(self.attack), short(self.seconds), f"{self.peak:.2f}", *shares]
+        beside = "-" if self.beside is None else short(self.beside)
+        return [*head, short(self.attack), short(self.seconds), beside, f"{self.peak:.2f}", *shares]
 
 
 def warm_up(given: argparse.Namespace, device: torch.device) -> None:
@@ -210,6 +214,23 @@ def attacked(problem: Problem, given: argparse.Namespace, device: torch.device, 
     synchronise(device)
     began = clock()
     QUICK.find(problem, Decide(problem, lambda point, target: None), device, given.seed, Deadline(given.timeout))
+    synchronise(device)
+    return clock() - began
+
+
+def both_at_once(problem: Problem, given: argparse.Namespace, device: torch.device) -> float:
+    """Return the seconds of the attack and the root side by side."""
+    clock, threshold = clock_of(given), torch.zeros(len(problem.disjuncts), dtype=torch.float64, device=device)
+
+    def attack() -> None:
+        with torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext():
+            attacked(problem, given, device, clock)
+
+    synchronise(device)
+    began, thread = clock(), threading.Thread(target=attack)
+    thread.start()
+    Beta().root(problem, threshold, device, Deadline(given.timeout), Clock())
+    thread.join()
     synchronise(device)
     return clock() - began
 
@@ -237,8 +258,10 @@ def measure(question: Question, given: argparse.Namespace, device: torch.device)
         spent["targets"] = max(0.0, seconds - sum(spent.values()))
         proved = int((bounds.domains.bound > 0).sum())
         head = (question.name, neurons, root.count, len(threshold), proved)
-        rows.append(Row(*head, attack, seconds, _peak(device), spent))
+        peak = _peak(device)
         del root, bounds, found
+        beside = both_at_once(problem, given, device) if given.beside else None
+        rows.append(Row(*head, attack, seconds, beside, peak, spent))
     return sorted(rows, key=lambda row: row.seconds)[(len(rows) - 1) // 2]
 
 
@@ -281,6 +304,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--eps", type=options.above_zero, default=1e-3, metavar="E", help="(default: 0.001)")
     parser.add_argument("--repeats", type=options.positive, default=1, metavar="R", help="medians of R (default: 1)")
     parser.add_argument("--timeout", type=options.above_zero, default=300.0, metavar="S", help="a root (default: 300)")
+    parser.add_argument("--beside", action="store_true", help="time attack and root side by side too")
     parser.add_argument("--cpu-seconds", action="store_true", help="of this process alone, for a machine that is busy")
     parser.add_argument("--plot", type=options.writable, metavar="FILE", help="the growth with neurons, as PNG")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the questions as files and end")

@@ -1,8 +1,9 @@
 """Two versions of netproof on the same instances, taking turns in one run: verdicts, and the ratio of their times.
 
-Each version is a source folder (the `src` of a checkout) and has a process of its own, which stays. In every repeat
-each answers all instances once; who goes first alternates. What counts is one number per repeat and set: the geometric
-mean over the instances of new seconds over old seconds. The 95 % interval is Student's, of their logarithms.
+Each version is a source folder (the `src` of a checkout). In every repeat each answers all instances once, in a process
+of its own, while the other has none: one process may be 40 % slower than the next for as long as it lives, and two
+take a GPU's memory from each other. Who goes first alternates. What counts is one number per repeat and set: the
+geometric mean over the instances of new seconds over old seconds. The 95 % interval is Student's, of their logarithms.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Version:
         self.name = name
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("answer.py"))],
-            env={**os.environ, "PYTHONPATH": str(source)},
+            # This script's own packages may not be installed where the other interpreter looks for them.
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(source), *sys.path[1:]])},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -89,6 +91,14 @@ class Tally:
         self.seconds: dict[str, list[dict[str, dict[str, float]]]] = defaultdict(list)
         self.verdicts: dict[tuple[str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
 
+    def add(self, repeat: int, version: str, where: str, key: str, verdict: str, seconds: float) -> None:
+        """Add an answer: of which repeat, version, set and instance it is."""
+        repeats = self.seconds[where]
+        if len(repeats) <= repeat:
+            repeats.append({"old": {}, "new": {}})
+        repeats[repeat][version][key] = seconds
+        self.verdicts[where, key][version].add(verdict)
+
     def complete(self) -> None:
         """Leave out repeats that an interrupt cut short, and sets that none is left of."""
         for name, repeats in list(self.seconds.items()):
@@ -126,26 +136,21 @@ class Tally:
 
 def measure(given: argparse.Namespace, tally: Tally) -> None:
     instances = read_sets(given.folder, given.first, given.timeout)
-    versions = [Version("old", given.old), Version("new", given.new)]
-    try:
-        for repeat in range(-1, given.repeats):  # the first is not counted: it warms both up
-            for version in versions if repeat % 2 else reversed(versions):
-                for instance, limit in instances:
-                    asked = {"onnx": str(instance.onnx), "vnnlib": str(instance.vnnlib), "timeout": limit}
-                    how = {"method": given.method, "device": given.device, "threads": given.threads, "seed": given.seed}
-                    verdict, seconds = version.ask({**asked, **how})
-                    if repeat < 0:
-                        continue
-                    key = f"{instance.onnx.name} {instance.vnnlib.name}"
-                    repeats = tally.seconds[instance.benchmark]
-                    if len(repeats) <= repeat:
-                        repeats.append({"old": {}, "new": {}})
-                    repeats[repeat][version.name][key] = seconds
-                    tally.verdicts[instance.benchmark, key][version.name].add(verdict)
-            say(f"repeat {repeat + 1} of {given.repeats}")
-    finally:
-        for version in versions:
-            version.close()
+    how = {"method": given.method, "device": given.device, "threads": given.threads, "seed": given.seed}
+    asked = [{"onnx": str(i.onnx), "vnnlib": str(i.vnnlib), "timeout": limit, **how} for i, limit in instances]
+    places = [(i.benchmark, f"{i.onnx.name} {i.vnnlib.name}") for i, _ in instances]
+    first = {where: question for (where, _), question in reversed(list(zip(places, asked, strict=True)))}
+    for repeat in range(given.repeats):
+        for name, source in [("old", given.old), ("new", given.new)][:: 1 if repeat % 2 else -1]:
+            version = Version(name, source)
+            try:
+                for question in first.values():
+                    version.ask(question)  # not counted: it warms the process up
+                for (where, key), question in zip(places, asked, strict=True):
+                    tally.add(repeat, name, where, key, *version.ask(question))
+            finally:
+                version.close()
+        say(f"repeat {repeat + 1} of {given.repeats}")
 
 
 def arguments() -> argparse.Namespace:

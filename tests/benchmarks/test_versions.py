@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +25,35 @@ def test_versions(run: Run, instances: Path, tmp_path: Path) -> None:
     code, _, _, err = run("versions", str(instances), "--old", str(tmp_path), "--new", str(source), *ENGINE)
     assert code == 2
     assert "was asked for" in err or "the process of 'old' ended" in err  # where netproof is not installed besides
+
+
+def test_every_repeat_has_processes_of_its_own(script: Callable[[str], ModuleType], instances: Path) -> None:
+    """One at a time; who is first takes turns, and what warms a process up is not counted."""
+    versions, said = script("versions"), list[str]()
+
+    class Noted:
+        def __init__(self, name: str, source: Path) -> None:
+            self.name = name
+            said.append(f"start {name}")
+
+        def ask(self, question: dict[str, object]) -> tuple[str, float]:
+            said.append(f"ask {self.name}")
+            return "unsat", 1.0
+
+        def close(self) -> None:
+            said.append(f"end {self.name}")
+
+    given = {"folder": [str(instances)], "first": None, "timeout": 9.0, "repeats": 2, "old": Path(), "new": Path()}
+    how = {"method": "auto", "device": "cpu", "threads": 1, "seed": 0}
+    tally = versions.Tally()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(versions, "Version", Noted)
+        versions.measure(argparse.Namespace(**given, **how), tally)
+    turns = [[f"start {name}", *[f"ask {name}"] * 3, f"end {name}"] for name in ("new", "old", "old", "new")]
+    assert said == [word for turn in turns for word in turn]
+    assert [{name: len(times) for name, times in r.items()} for r in tally.seconds[instances.name]] == [
+        {"old": 2, "new": 2}
+    ] * 2
 
 
 def test_the_interval_of_a_ratio(script: Callable[[str], ModuleType]) -> None:
