@@ -8,8 +8,9 @@ tensor's for a constant, and for a result what ONNX's own schema of the operator
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import onnx
@@ -104,14 +105,49 @@ def all_held(parts: Iterable[Held]) -> Held:
 # --- which type a result has -------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Input:
+    """An input of an operator as its schema has it."""
+
+    name: str
+    kind: str  # the schema's name of its type, or the type itself
+    types: frozenset[str]
+    several: bool  # it stands for any number of inputs, of types of their own
+
+
+@dataclass(frozen=True)
+class _Schema:
+    """What a schema says of types. Kept, as each look at onnx's own copies all of it."""
+
+    inputs: tuple[_Input, ...]
+    outputs: tuple[str, ...]  # by output, the schema's name of its type, or the type itself
+    single: Mapping[str, str]  # by name of a type, the only one that it may be
+
+
+@cache
+def _schema_of(op: str, opset: int) -> _Schema | None:
+    """Return the schema of an operator of ONNX's own; None where it has none."""
+    try:
+        schema = onnx.defs.get_schema(op, opset, "")
+    except onnx.defs.SchemaError:
+        return None
+    variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
+    inputs = [
+        _Input(i.name, i.type_str, frozenset(i.types), i.option == variadic and not i.is_homogeneous)
+        for i in schema.inputs
+    ]
+    allowed = {constraint.type_param_str: constraint.allowed_type_strs for constraint in schema.type_constraints}
+    single = {name: types[0] for name, types in allowed.items() if len(types) == 1}
+    return _Schema(tuple(inputs), tuple(output.type_str for output in schema.outputs), single)
+
+
 def result_elements(node: onnx.NodeProto, inputs: Sequence[int | None], opset: int) -> list[int | None]:
     """Return the element type of each of a node's results by ONNX's schema; None where that leaves it open.
 
     Raises a TypeError where the schema does not allow the inputs' types: no runtime runs such a node.
     """
-    try:
-        schema = onnx.defs.get_schema(node.op_type, opset, "")
-    except onnx.defs.SchemaError:
+    schema = _schema_of(node.op_type, opset)
+    if schema is None:
         return [None] * len(node.output)
     known: dict[str, int] = {}
     for position, element in enumerate(inputs):
@@ -120,22 +156,19 @@ def result_elements(node: onnx.NodeProto, inputs: Sequence[int | None], opset: i
     if node.op_type in _SAID:
         name, said, usual = _SAID[node.op_type]
         known[name] = next((attribute.i for attribute in node.attribute if attribute.name == said), usual)
-    allowed = {constraint.type_param_str: constraint.allowed_type_strs for constraint in schema.type_constraints}
-    single = {name: types[0] for name, types in allowed.items() if len(types) == 1}
     found: list[int | None] = []
     for position in range(len(node.output)):
-        name = schema.outputs[min(position, len(schema.outputs) - 1)].type_str
-        found.append(known.get(name, _ELEMENTS.get(single.get(name, name))))
+        name = schema.outputs[min(position, len(schema.outputs) - 1)]
+        found.append(known.get(name, _ELEMENTS.get(schema.single.get(name, name))))
     return found
 
 
-def _bind(known: dict[str, int], formal: onnx.defs.OpSchema.FormalParameter, element: int) -> None:
+def _bind(known: dict[str, int], formal: _Input, element: int) -> None:
     """Enter an input's type under the schema's name of it: all inputs of one name have one type."""
     if _written(element) not in formal.types:
         raise TypeError(f"its input {formal.name} may not be of type {type_name(element)}")
-    several = formal.option == onnx.defs.OpSchema.FormalParameterOption.Variadic and not formal.is_homogeneous
-    if not several and known.setdefault(formal.type_str, element) != element:
-        both = f"{type_name(known[formal.type_str])} and {type_name(element)}"
+    if not formal.several and known.setdefault(formal.kind, element) != element:
+        both = f"{type_name(known[formal.kind])} and {type_name(element)}"
         raise TypeError(f"its inputs are of types {both}, where they must have one type")
 
 

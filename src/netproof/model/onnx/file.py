@@ -125,9 +125,11 @@ def _opset(model: onnx.ModelProto, path: str) -> int:
     return int(versions[0])
 
 
+_NAMES: dict[int, str] = {kind: name for name, kind in onnx.TensorProto.DataType.items()}
+
+
 def type_name(kind: int) -> str:
-    known = dict(zip(onnx.TensorProto.DataType.values(), onnx.TensorProto.DataType.keys(), strict=True))
-    return str(known.get(kind, kind))
+    return _NAMES.get(kind, str(kind))
 
 
 def dtype_name(kind: int) -> str:

@@ -40,12 +40,13 @@ ARITHMETIC: dict[str, Callable[..., Constant]] = {
     "Div": constant.divide,
     "Sqrt": constant.square_root,
 }
+FOLDED = frozenset().union(SPECIAL, MOVES, MOVED, INTEGER_ONLY, COMPARISONS, ARITHMETIC)
 STEADY = {"Abs", "Neg", "Relu"}  # elementwise, and no two results are farther apart than what they are of
 
 
 def foldable(operator: str) -> bool:
     """Say whether some constant form of the operator can be folded."""
-    return operator in SPECIAL | MOVES | MOVED.keys() | INTEGER_ONLY | COMPARISONS | ARITHMETIC.keys()
+    return operator in FOLDED
 
 
 def fold(c: Context) -> list[Value]:

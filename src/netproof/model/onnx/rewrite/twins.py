@@ -8,11 +8,13 @@ sum is exact: the result is the same function of real numbers.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -146,28 +148,29 @@ def _weight(op: Layer) -> Tensor:
     return op.weight if isinstance(op, Linear) else op.kernel.weight
 
 
-def _rows(op: Layer) -> Tensor:
+def _rows(op: Layer) -> np.ndarray:
     """Return the weights of every row, and its bias last: (rows, n)."""
-    weight = _weight(op)
-    bias = weight.new_zeros(len(weight)) if op.bias is None else op.bias
-    return torch.cat([weight.flatten(1), bias[:, None]], 1)
+    weight = _weight(op).flatten(1).numpy()
+    bias = np.zeros(len(weight)) if op.bias is None else op.bias.numpy()
+    return np.concatenate([weight, bias[:, None]], 1)
 
 
-def _twins(rows: Tensor) -> list[Twins]:
+def _twins(rows: np.ndarray) -> list[Twins]:
     """Group rows (rows, n), two or more, that are each other's multiples by ±2^k; one without weights is nobody's."""
     weights = rows[:, :-1] != 0
-    first = rows.gather(1, weights.int().argmax(1, keepdim=True))[:, 0]
-    scales = torch.copysign(torch.ldexp(torch.ones_like(first), torch.frexp(first).exponent), first)
-    places = weights.any(1).nonzero()[:, 0]
+    first = rows[np.arange(len(rows)), weights.argmax(1)]
+    scales = np.copysign(np.ldexp(1.0, np.frexp(first)[1]), first)
+    places = np.flatnonzero(weights.any(1))
     for width in (4, rows.shape[1]):  # few columns tell nearly all rows apart
         some = rows[places, -width:] / scales[places, None] + 0.0  # no negative zeros
-        _, names, counts = some.unique(dim=0, return_inverse=True, return_counts=True)
-        several = counts[names] > 1
-        places, names = places[several], names[several]
-    groups: dict[int, Twins] = defaultdict(lambda: Twins([], []))
-    for place, name in zip(places.tolist(), names.tolist(), strict=True):
+        names = [row.tobytes() for row in some]
+        counts = Counter(names)
+        several = [counts[name] > 1 for name in names]
+        places, names = places[several], list(compress(names, several))
+    groups: dict[bytes, Twins] = defaultdict(lambda: Twins([], []))
+    for place, name in zip(places.tolist(), names, strict=True):
         unit = rows[place] / scales[place]
-        if torch.equal(unit * scales[place], rows[place]):  # nothing underflows
+        if np.array_equal(unit * scales[place], rows[place]):  # nothing underflows
             groups[name].rows.append(place)
             groups[name].scales.append(float(scales[place]))
     found = (Twins(group.rows, [s / group.scales[0] for s in group.scales]) for group in groups.values())
