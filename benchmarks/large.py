@@ -14,10 +14,10 @@ import math
 import resource
 import statistics
 import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,29 +210,35 @@ def warm_up(given: argparse.Namespace, device: torch.device) -> None:
 
 
 def attacked(problem: Problem, given: argparse.Namespace, device: torch.device, clock: Callable[[], float]) -> float:
-    """Return the seconds of the attack before the root; no point is replayed."""
+    """Return the seconds of the attack before the root."""
     synchronise(device)
     began = clock()
-    QUICK.find(problem, Decide(problem, lambda point, target: None), device, given.seed, Deadline(given.timeout))
+    attack(problem, given, device)
     synchronise(device)
     return clock() - began
+
+
+def attack(problem: Problem, given: argparse.Namespace, device: torch.device) -> None:
+    """Make the quick attack; no point is replayed."""
+    QUICK.find(problem, Decide(problem, lambda point, target: None), device, given.seed, Deadline(given.timeout))
 
 
 def both_at_once(problem: Problem, given: argparse.Namespace, device: torch.device) -> float:
     """Return the seconds of the attack and the root side by side."""
-    clock, threshold = clock_of(given), torch.zeros(len(problem.disjuncts), dtype=torch.float64, device=device)
+    threshold = torch.zeros(len(problem.disjuncts), dtype=torch.float64, device=device)
 
-    def attack() -> None:
+    def attack_in_its_stream() -> None:
         with torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext():
-            attacked(problem, given, device, clock)
+            attack(problem, given, device)
 
-    synchronise(device)
-    began, thread = clock(), threading.Thread(target=attack)
-    thread.start()
-    Beta().root(problem, threshold, device, Deadline(given.timeout), Clock())
-    thread.join()
-    synchronise(device)
-    return clock() - began
+    with ThreadPoolExecutor(1) as other:
+        synchronise(device)
+        began = time.perf_counter()
+        attacking = other.submit(attack_in_its_stream)
+        Beta().root(problem, threshold, device, Deadline(given.timeout), Clock())
+        attacking.result()
+        synchronise(device)
+        return time.perf_counter() - began
 
 
 def measure(question: Question, given: argparse.Namespace, device: torch.device) -> Row | None:
@@ -314,6 +320,8 @@ def arguments() -> argparse.Namespace:
     given = parser.parse_args()
     if given.cpu_seconds and resolve_device(given.device).type != "cpu":
         parser.error("--cpu-seconds: a GPU's work is not among them; add --device cpu")
+    if given.cpu_seconds and given.beside:
+        parser.error("--cpu-seconds: those of two threads say nothing of both at once; leave out --beside")
     if any(side % 2 for side in given.sides):
         parser.error("--sides: the family halves its images, so sides are even")
     return given

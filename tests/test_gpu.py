@@ -216,7 +216,7 @@ def test_a_root_is_the_cpus(
     name: str, enough: int, few: int, demo: dict[str, tuple[Path, Path, Instance]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By windows and dense, with affine forms and without, one side of neurons first and both at once."""
-    monkeypatch.setitem(plan.LITTLE, "cuda", few)
+    monkeypatch.setitem(plan.FEW, "cuda", few)
     for numbers, device in itertools.product((worth.FORWARD_WORTH, worth.ONE_SIDE_WORTH), ("cpu", "cuda")):
         monkeypatch.setitem(numbers, device, enough)
     (problem,) = reduce(load_network(demo[name][0]), load_property(demo[name][1]))

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from netproof import arguments
+from netproof.bounds.linear.memory import with_less
 from netproof.core.cpu import available_cpus, look_around, threads_for
 from netproof.core.deadline import Deadline
 from netproof.core.machine import gpu, host
@@ -123,12 +124,13 @@ def attack(
     deadline: Deadline | None = None,
 ) -> Verdict:
     """Look for a counterexample, and prove nothing: `sat` with a replayed witness, else `unknown`."""
-    run = Run("auto", None, device, threads, seed, _limit(timeout, deadline), None)
-    network, asked = _question(model, spec, outputs)
-    property = _asked(network, as_property(network, asked, label, targets))
-    problems = reduce(network, property)
-    run.prepare(network, problems, loaded=isinstance(model, Network))
-    return run.decide(network, property, problems, attack=True, only_attack=True)
+    with _within(None):
+        run = Run("auto", None, device, threads, seed, _limit(timeout, deadline), None)
+        network, asked = _question(model, spec, outputs)
+        property = _asked(network, as_property(network, asked, label, targets))
+        problems = reduce(network, property)
+        run.prepare(network, problems, loaded=isinstance(model, Network))
+        return run.decide(network, property, problems, attack=True, only_attack=True)
 
 
 @engine_state()
@@ -160,8 +162,8 @@ def bounds(
 
 @contextmanager
 def _within(memory: Any) -> Iterator[None]:
-    """Keep what is done within caps on memory, of which nothing is left afterwards."""
-    with allowing(read_caps(memory)):
+    """Keep what is done within caps on memory, of which nothing is left afterwards; say plainly where it runs out."""
+    with allowing(read_caps(memory)), said_plainly():
         try:
             yield
         finally:
@@ -232,7 +234,8 @@ class Run:
             gather.only_attack(problems)
         elif problems:
             gather.run(problems, attack)
-        verdict = evidence.verdict(self.stats, cancelled=self.deadline.cancelled)
+        cancelled = self.deadline.cancelled
+        verdict = with_less(lambda: evidence.verdict(self.stats, cancelled=cancelled), torch.device("cpu"))
         if verdict.reason == CONTRADICTION:
             verdict = save_case(verdict, network, property, self.info.name, self.options, self.seed)
         add_up(self.stats.seconds, self.elapsed())
@@ -252,8 +255,7 @@ class Run:
         self.prepare(network, problems, loaded=isinstance(model, Network))
         search = build_method("auto", self.options, self.device)
         report = self.report(0, len(problems))
-        with said_plainly():
-            found = output_ranges(problems, method, search, self.device, self.threads, self.deadline, report)
+        found = output_ranges(problems, method, search, self.device, self.threads, self.deadline, report)
         if any(row.inputs and not row.coefs for disjunct in property.disjuncts for row in disjunct.rows):
             return replace(found, exact=False, reason=found.reason or "constraints among inputs play no part")
         return found

@@ -156,7 +156,7 @@ def test_little_work_is_done_densely_with_the_same_bounds(monkeypatch: pytest.Mo
     monkeypatch.setattr(LinedGraph, "begin_at", noted)
     roots = []
     for numbers, kinds in ((0, {"Windowed"}), (1 << 60, {"Dense"})):
-        monkeypatch.setitem(plan.LITTLE, "cpu", numbers)
+        monkeypatch.setitem(plan.FEW, "cpu", numbers)
         begun.clear()
         root = build_root(problem, CPU, Schedule(0), Deadline())
         assert root is not None

@@ -22,6 +22,7 @@ from netproof.core.verdict import Verdict
 from netproof.demo import Instance
 from netproof.errors import OutOfMemory
 from netproof.problem.vnnlib.reader import parse_property
+from netproof.run.conclude import Evidence
 from netproof.search.attack import Pgd
 from netproof.search.boxes.loop import InputSplit
 from netproof.search.loop import Search
@@ -63,7 +64,7 @@ def is_for_memory(verdict: Verdict) -> bool:
     return verdict.status == "unknown" and "memory" in reason and "(" not in reason
 
 
-TRIES = 6
+TRIES, LAST = 6, 20
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("fc-4-needs-splits", {}),
     ("fc-4-needs-splits", {"method": "lirpa", "options": {"lp_threshold": 4, "batch": 2}}),
@@ -78,14 +79,16 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
 def test_memory_that_runs_out_anywhere_changes_no_answer(
     name: str, asked: dict[str, Any], demo: Demo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At places spread over all operations of the run, with a small store, so that sub-domains wait."""
+    """At places spread over all operations of the run, and at the last ones, when all is proved.
+
+    With a small store, so that sub-domains wait.
+    """
     monkeypatch.setattr("netproof.search.rounds.domains_that_fit", lambda each, device: 3)
     watched, roomy = Watched(monkeypatch), Device()
     expected = watched.verdict(roomy, demo[name][:2], **asked)
     assert expected.status in ("sat", "unsat")
     rng = random.Random(name)
-    for _ in range(TRIES):
-        at = rng.randrange(1, roomy.count)
+    for at in [*rng.sample(range(1, roomy.count), TRIES), *range(roomy.count - LAST, roomy.count + 1)]:
         assert watched.verdict(Device(at), demo[name][:2], **asked).status == expected.status, at
 
 
@@ -248,3 +251,33 @@ def test_what_has_no_room_is_let_go_of_before_the_next(monkeypatch: pytest.Monke
     finally:
         gc.enable()
     assert len(alive) == 2
+
+
+@pytest.mark.parametrize(("step", "lasting"), [("verdict", False), ("see", False), ("see", True)])
+def test_a_proof_stays_when_memory_runs_out_behind_it(
+    step: str, lasting: bool, demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While what was found is put together: once, or for ever where no answer hangs on it."""
+    real, calls = getattr(Evidence, step), list[int]()
+
+    def full(self: Evidence, *args: Any, **more: Any) -> Any:
+        calls.append(0)
+        if lasting or len(calls) == 1:
+            raise MemoryError
+        return real(self, *args, **more)
+
+    monkeypatch.setattr(Evidence, step, full)
+    assert netproof.verify(*demo["fc-4-needs-splits"][:2], device="cpu").status == "unsat"
+    assert len(calls) > 1
+
+
+def test_memory_that_is_gone_for_good_at_the_end_is_said_plainly(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any, **more: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(Evidence, "verdict", full)
+    with pytest.raises(OutOfMemory, match="out of memory"):
+        netproof.verify(*demo["conv-3-holds"][:2], device="cpu")
+    monkeypatch.setattr("netproof.api.reduce", full)
+    with pytest.raises(OutOfMemory, match="out of memory"):
+        netproof.verify(*demo["conv-3-holds"][:2], device="cpu")

@@ -153,7 +153,7 @@ class Gather:
         try:
             return InputSplit(joined, goal, self._work(self._run.report(0, 1)), options).run()
         finally:
-            self._evidence.see(joined, goal)
+            self._see(joined, goal)
 
     def _first_look(self, problems: Sequence[Problem], limit: int) -> Sequence[Problem]:
         """Search over boxes up to a limit; return the problems that are left, with the targets that are open."""
@@ -177,7 +177,7 @@ class Gather:
         if outcome.status == "undecided":
             method = build_method(self._run.info.name, self._run.options, self._run.device)
             work = self._work(self._run.report(0, 1))
-            outcome = hand_over(joined, result, method, self._goal, self._evidence.see, work)
+            outcome = hand_over(joined, result, method, self._goal, self._see, work)
         self._evidence.add(joined, outcome)
         return True
 
@@ -219,7 +219,7 @@ class Gather:
             goal = self._goal(problem)
             with self._attacking():
                 QUICK.find(problem, goal, self._run.device, self._run.seed, self._run.deadline)
-            self._evidence.see(problem, goal)
+            self._see(problem, goal)
             seconds["attack"] = time.monotonic() - began
             if self._evidence.is_over or self._run.deadline.expired:
                 break
@@ -230,10 +230,10 @@ class Gather:
             found = self._tried(partial(self._search, problem, i, len(problems), attack), [problem])
             if found is not None:
                 self._evidence.add(problem, self._at_least_by_intervals(problem, found))
-            elif id(problem) not in self._early:
-                self._by_intervals(problem, self._run.deadline)
             if self._evidence.is_over:
                 break
+            if found is None and id(problem) not in self._early:
+                self._by_intervals(problem, self._run.deadline)
 
     def _search(self, problem: Problem, index: int, count: int, attack: bool) -> Outcome:
         run, goal = self._run, self._goal(problem)
@@ -244,7 +244,12 @@ class Gather:
             return search.run()
         finally:
             search.discard()
-            self._evidence.see(problem, goal)
+            self._see(problem, goal)
+
+    def _see(self, problem: Problem, goal: Decide) -> None:
+        """Note what a goal saw at points; no answer hangs on it, so that it is left out where it has no room."""
+        with suppress(OutOfMemory):
+            with_less(lambda: self._evidence.see(problem, goal), self._run.device)
 
     def _second_look(self, problem: Problem, goal: Decide) -> SecondLook:
         """Make the long attack, with another seed so that it goes other ways, for when the search has cost as much."""

@@ -79,7 +79,6 @@ class Search(Rounds[Domains]):
         self._asked: tuple[Fraction, ...] | None = None  # by target, the share that was given; None: all
         self._a_round = 1  # sub-domains picked at most
         self._all_bounded = True  # whether all that is open was bounded under the present root
-        self._found_by = "search"
         self._whole_bound = float("-inf")  # of the whole input set under the present root
         self._whole_slopes: Tensor | None = None  # (target, U): what gave it
 
@@ -132,7 +131,6 @@ class Search(Rounds[Domains]):
         self._tell("attack")
         found = look(self._open_targets(frontier).tolist())
         self._stats.seconds["attack"] += time.monotonic() - began
-        self._found_by = "attack" if found else "search"
         return found
 
     def _open_targets(self, frontier: Frontier[Domains]) -> Tensor:
@@ -393,12 +391,12 @@ class Search(Rounds[Domains]):
         lps = self._stats.leaf_lps + self._stats.lps
         how = "leaf" if lps else "search" if self._stats.rounds else "root"
         return Outcome(
-            self._ledger.proved(),
+            with_less(self._ledger.proved, self._device),
             tuple(self.target_bounds().tolist()),
             self._goal.witness,
             reason,
             stopped,
-            self._found_by if self._ledger.done else how,
+            "search" if self._ledger.done else how,
             self._asked,
         )
 

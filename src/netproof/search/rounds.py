@@ -200,7 +200,7 @@ class Rounds(ABC, Generic[P]):
         return with_less(lambda: self._ledger.target_bounds(still_open), self._device)
 
     def _tell(self, phase: str) -> None:
-        self._report(phase, float(self.target_bounds().min()), self._open_count)
+        self._report(phase, min(self.target_bounds().tolist(), default=math.inf), self._open_count)
 
     def discard(self) -> None:
         """Let go of what is open, once nothing more is asked."""

@@ -18,7 +18,7 @@ from netproof.bounds.linear.coefficients import Coefficients, Dense
 from netproof.bounds.linear.layers import Layer
 from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.linear.region import Region
-from netproof.bounds.windows.plan import LITTLE, dense_walk, windows_pay
+from netproof.bounds.windows.plan import FEW, dense_walk, windows_pay
 from netproof.bounds.windows.windowed import Windowed
 from netproof.core.forms import Interval
 from netproof.model.graph import Graph, Node
@@ -105,7 +105,7 @@ class LinedGraph:
     def _are_few(self, start: int, places: Tensor) -> bool:
         """Say whether dense walks from places (n,) take less time than the launches of windows, and fit."""
         count, device = len(places), places.device
-        if count * dense_walk(self.graph, start) > LITTLE[device.type]:
+        if count * dense_walk(self.graph, start) > FEW[device.type]:
             return False
         return count <= rows_that_fit(self.graph, start, device, self.dtype, grad=False)
 

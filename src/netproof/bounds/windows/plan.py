@@ -11,7 +11,7 @@ from netproof.model.ops import Affine
 
 PAYS = 0.5  # of the numbers that dense coefficients have: windows cost more work for each
 # Numbers in all of a dense walk up to which that is quicker whatever windows save: on a GPU these are more launches.
-LITTLE = {"cpu": 0, "cuda": 1 << 24}
+FEW = {"cpu": 0, "cuda": 1 << 24}
 
 
 def windows_pay(graph: Graph, start: int) -> bool:
