@@ -2,9 +2,9 @@
 
 The networks are made here, from a seed: a family of one depth and width on images of several sides, or three that are
 named. Each is asked whether the label stays for every input within eps. `--write` puts the same questions into a folder
-that `netproof bench` and other tools read. A small root that is not counted comes first. The quick attack, which
-`verify` makes before the root, is timed too; with `--beside` also both at once, in two threads, on a GPU in a stream of
-its own each: what they take less than one after the other is what `verify` could gain so.
+that `netproof bench` and other tools read. A small root that is not counted comes first. The quick attack is timed too;
+with `--beside` also both at once, in two threads, as `verify` has them on a GPU: what they take less than one after the
+other is what that gains.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,12 @@ from netproof.bounds.linear.interval import Intervals
 from netproof.bounds.neurons.each import LayerNeurons
 from netproof.bounds.zonotope.forward import Forward
 from netproof.core.deadline import Deadline
+from netproof.core.verdict import Stats
 from netproof.methods.device import resolve_device
 from netproof.numerics import use_strict_float32
 from netproof.problem.problem import Problem
 from netproof.problem.reduce import reduce
+from netproof.run.beside import Beside
 from netproof.search.attack import QUICK
 from netproof.search.goals import Decide
 
@@ -213,32 +215,26 @@ def attacked(problem: Problem, given: argparse.Namespace, device: torch.device, 
     """Return the seconds of the attack before the root."""
     synchronise(device)
     began = clock()
-    attack(problem, given, device)
+    attack(problem, given, device, Deadline(given.timeout))
     synchronise(device)
     return clock() - began
 
 
-def attack(problem: Problem, given: argparse.Namespace, device: torch.device) -> None:
+def attack(problem: Problem, given: argparse.Namespace, device: torch.device, deadline: Deadline) -> bool:
     """Make the quick attack; no point is replayed."""
-    QUICK.find(problem, Decide(problem, lambda point, target: None), device, given.seed, Deadline(given.timeout))
+    return QUICK.find(problem, Decide(problem, lambda point, target: None), device, given.seed, deadline)
 
 
 def both_at_once(problem: Problem, given: argparse.Namespace, device: torch.device) -> float:
-    """Return the seconds of the attack and the root side by side."""
+    """Return the seconds of the attack and the root side by side, as `verify` has them."""
     threshold = torch.zeros(len(problem.disjuncts), dtype=torch.float64, device=device)
-
-    def attack_in_its_stream() -> None:
-        with torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext():
-            attack(problem, given, device)
-
-    with ThreadPoolExecutor(1) as other:
-        synchronise(device)
-        began = time.perf_counter()
-        attacking = other.submit(attack_in_its_stream)
-        Beta().root(problem, threshold, device, Deadline(given.timeout), Clock())
-        attacking.result()
-        synchronise(device)
-        return time.perf_counter() - began
+    beside = Beside(partial(attack, problem, given, device), lambda: None, Stats())
+    synchronise(device)
+    began = time.perf_counter()
+    with beside(Deadline(given.timeout)) as deadline:
+        Beta().root(problem, threshold, device, deadline, Clock())
+    synchronise(device)
+    return time.perf_counter() - began
 
 
 def measure(question: Question, given: argparse.Namespace, device: torch.device) -> Row | None:

@@ -28,6 +28,7 @@ from netproof.model.conv import Kernel
 from netproof.model.load import load_network
 from netproof.problem.reduce import reduce
 from netproof.problem.vnnlib.reader import load_property
+from netproof.run import beside
 from netproof.search.frontier import Frontier
 from support.api import module
 from support.problems import plain_domains
@@ -228,6 +229,18 @@ def test_a_root_is_the_cpus(
         scale = float(mine.magnitude.max())
         assert torch.allclose(mine.lower, theirs.lower.cpu(), rtol=1e-9, atol=1e-9 * scale)
         assert torch.allclose(mine.upper, theirs.upper.cpu(), rtol=1e-9, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("name", ["conv-3-holds", "res-4-holds", "fc-5-breaks"])
+def test_an_attack_beside_the_root_changes_no_answer(
+    name: str, demo: dict[str, tuple[Path, Path, Instance]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(beside.LARGE, "cuda", 1 << 60)
+    before = verify(*demo[name][:2], device="cuda")
+    monkeypatch.setitem(beside.LARGE, "cuda", 0)
+    for _ in range(5):  # as threads meet in other ways each time
+        found = verify(*demo[name][:2], device="cuda")
+        assert (found.status, found.lower_bound) == (before.status, before.lower_bound)
 
 
 def test_memory_is_counted_on_the_device(demo: dict[str, tuple[Path, Path, Instance]]) -> None:

@@ -47,6 +47,28 @@ class Deadline:
         return time.monotonic() - self._start
 
 
+class Sooner(Deadline):
+    """Ends with another deadline, or before it by `cancel()`, which does not end the other one."""
+
+    def __init__(self, other: Deadline) -> None:
+        super().__init__()
+        self._other = other
+
+    @property
+    def cancelled(self) -> bool:
+        return super().cancelled or self._other.cancelled
+
+    @property
+    def expired(self) -> bool:
+        return super().cancelled or self._other.expired
+
+    def remaining(self) -> float:
+        return 0.0 if super().cancelled else self._other.remaining()
+
+    def elapsed(self) -> float:
+        return self._other.elapsed()
+
+
 class Pace:
     """How long pieces of a work take, so that none is begun that would last well beyond the deadline."""
 

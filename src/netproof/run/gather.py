@@ -35,6 +35,7 @@ from netproof.problem.problem import Problem
 from netproof.problem.property import Property
 from netproof.problem.witness import confirm
 from netproof.relax import without_lp_form
+from netproof.run.beside import Beside, is_large
 from netproof.run.conclude import Evidence
 from netproof.search.attack import QUICK, Pgd
 from netproof.search.boxes.loop import BATCH, InputSplit, SplitOptions
@@ -43,7 +44,7 @@ from netproof.search.boxes.remainder import hand_over
 from netproof.search.evidence import Outcome
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
-from netproof.search.method import Report, SecondLook, Work
+from netproof.search.method import Meanwhile, Report, SecondLook, Work
 
 T = TypeVar("T")
 
@@ -87,6 +88,7 @@ class Gather:
         self._run, self._evidence, self._network, self._property = run, evidence, network, property
         self._early: set[int] = set()  # by id, the problems that intervals were asked about
         self._who = "search"  # looks for a counterexample now
+        self._beside = False  # whether the first attack is yet to be made, while the root is bounded
 
     def run(self, problems: Sequence[Problem], attack: bool, *, attacked: bool = False) -> None:
         """Go on until what is known settles the question; attacked: whether the first attack was made already."""
@@ -104,7 +106,9 @@ class Gather:
                 self._attack_all(problems[:AHEAD])
             if not self._evidence.is_settled:
                 problems = self._first_look(problems, limit=0)
-        if attack and not attacked and not self._evidence.is_settled:
+        first = attack and not attacked and not self._evidence.is_settled
+        self._beside = first and how is Strategy.NEURONS and self._may_be_beside(problems)
+        if first and not self._beside:
             self._attack_all(problems)
         if self._evidence.is_settled:
             return
@@ -217,8 +221,7 @@ class Gather:
         for i, problem in enumerate(problems):
             self._run.tell("attack", problem=i, problems=len(problems))
             goal = self._goal(problem)
-            with self._attacking():
-                QUICK.find(problem, goal, self._run.device, self._run.seed, self._run.deadline)
+            self._attack(problem, goal, self._run.deadline)
             self._see(problem, goal)
             seconds["attack"] = time.monotonic() - began
             if self._evidence.is_over or self._run.deadline.expired:
@@ -239,7 +242,10 @@ class Gather:
         run, goal = self._run, self._goal(problem)
         method = build_method(run.info.name, run.options, run.device)
         look = self._second_look(problem, goal) if attack else None
-        search = (method.search or Search)(problem, method, goal, self._work(run.report(index, count)), look)
+        work = self._work(run.report(index, count))
+        if self._beside:
+            work = replace(work, meanwhile=self._attack_beside(problem, goal))
+        search = (method.search or Search)(problem, method, goal, work, look)
         try:
             return search.run()
         finally:
@@ -250,6 +256,27 @@ class Gather:
         """Note what a goal saw at points; no answer hangs on it, so that it is left out where it has no room."""
         with suppress(OutOfMemory):
             with_less(lambda: self._evidence.see(problem, goal), self._run.device)
+
+    def _may_be_beside(self, problems: Sequence[Problem]) -> bool:
+        """Say whether the first attack may be made while the root is bounded, and is worth a thread."""
+        if len(problems) > 1 or not is_large(problems[0].graph, self._run.device):
+            return False
+        search = build_method(self._run.info.name, self._run.options, self._run.device).search or Search
+        return isinstance(search, type) and issubclass(search, Search)  # others may bound no root
+
+    def _attack_beside(self, problem: Problem, goal: Decide) -> Meanwhile:
+        """Make the first attack beside the root; its witness is the goal's when both have ended."""
+        seen = self._goal(problem)  # its own: two threads must not write to one
+
+        def after() -> None:
+            goal.witness = seen.witness
+            self._see(problem, seen)
+
+        return Beside(partial(self._attack, problem, seen), after, self._run.stats)
+
+    def _attack(self, problem: Problem, goal: Decide, deadline: Deadline) -> bool:
+        with self._attacking():
+            return QUICK.find(problem, goal, self._run.device, self._run.seed, deadline)
 
     def _second_look(self, problem: Problem, goal: Decide) -> SecondLook:
         """Make the long attack, with another seed so that it goes other ways, for when the search has cost as much."""

@@ -196,10 +196,10 @@ class Search(Rounds[Domains]):
 
     def _bound_root(self) -> bool:
         """Bound the whole input set (lines 2 and 3); False when there was no time."""
-        began = time.monotonic()
+        began, others = time.monotonic(), self._other_seconds()
         self._report("root", float("-inf"), 0)
         first = with_less(lambda: self._first_root(self._thresholds()), self._device)
-        self._stats.seconds["root"] += time.monotonic() - began - self._clock.confirm
+        self._stats.seconds["root"] += time.monotonic() - began - (self._other_seconds() - others)
         if first is None:
             return False
         root, bounds = first
@@ -212,7 +212,8 @@ class Search(Rounds[Domains]):
 
     def _first_root(self, threshold: Tensor) -> tuple[Root, Bounds] | None:
         """Return the root to begin with, and what it proves of the whole set; threshold: (target,)."""
-        return self._method.bounder.root(self._problem, threshold, self._device, self._deadline, self._clock)
+        with self._work.meanwhile(self._deadline) as deadline:
+            return self._method.bounder.root(self._problem, threshold, self._device, deadline, self._clock)
 
     def _first_look(self, root: Root, bounds: Bounds) -> Bounds:
         """Return what a root proves of the whole set, or more where something else proves it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -22,6 +23,9 @@ Report = Callable[[str, float, int], None]  # phase, proved bound, open sub-doma
 
 # A longer attack for when the search turns out not to be quick, on the targets that are open; True: the goal is reached
 SecondLook = Callable[[list[int]], bool]
+
+# What else is done while a root is bounded, which is given another deadline for that
+Meanwhile = Callable[[Deadline], AbstractContextManager[Deadline]]
 
 
 class Searching(Protocol):
@@ -61,6 +65,7 @@ class Work:
     stats: Stats
     report: Report = lambda phase, bound, frontier: None
     recorder: Recorder = NOTHING
+    meanwhile: Meanwhile = nullcontext
 
 
 class Start(NamedTuple):

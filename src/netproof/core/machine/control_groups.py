@@ -14,8 +14,8 @@ def files(name: str, controller: str, mounts: tuple[str, ...], proc: Path = PROC
     """Return the files of a name that this process's control group of a controller has, and its ancestors.
 
     mounts: the folders that version 1 may have the controller in. Looked for once, since to look for those that are not
-    there takes longer than to read the others. What they say may change; a process is taken to stay in its group, and its
-    group to keep the limits that it has.
+    there takes longer than to read the others. What they say may change; a process is taken to stay in its group, and
+    its group to have the kinds of limits that it has.
     """
     return tuple(folder / name for folder in _folders(controller, mounts, proc, sys) if (folder / name).is_file())
 
