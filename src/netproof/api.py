@@ -99,7 +99,7 @@ def verify(
     memory: bytes that the run may take, as "8G", or by place as "gpu=16G,host=8G"; None: what is free.
     """
     attack = None if attack is None else arguments.flag(attack, "attack")
-    with _within(memory):
+    with within(memory):
         run = Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
         network, asked = _question(model, spec, outputs, holds)
         property = _asked(network, as_property(network, asked, label, targets))
@@ -124,7 +124,7 @@ def attack(
     deadline: Deadline | None = None,
 ) -> Verdict:
     """Look for a counterexample, and prove nothing: `sat` with a replayed witness, else `unknown`."""
-    with _within(None):
+    with within(None):
         run = Run("auto", None, device, threads, seed, _limit(timeout, deadline), None)
         network, asked = _question(model, spec, outputs)
         property = _asked(network, as_property(network, asked, label, targets))
@@ -155,13 +155,13 @@ def bounds(
     memory: as `verify` takes it.
     """
     method = arguments.word(method, "method", "alpha")
-    with _within(memory):
+    with within(memory):
         run = Run("auto", options, device, threads, 0, _limit(timeout, deadline), progress)
         return run.ranges(model, spec, outputs, method)
 
 
 @contextmanager
-def _within(memory: Any) -> Iterator[None]:
+def within(memory: Any) -> Iterator[None]:
     """Keep what is done within caps on memory, of which nothing is left afterwards; say plainly where it runs out."""
     with allowing(read_caps(memory)), said_plainly():
         try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,6 +125,20 @@ def test_where_they_take_no_time_they_come_afterwards(monkeypatch: pytest.Monkey
     assert (found.status, found.reason) == ("timeout", INTERVALS_ONLY)
     assert by_phase("attack") == by_phase("root") == [None]
     assert found.lower_bound == late(monkeypatch, first=True, after=False).lower_bound
+
+
+def test_ones_that_had_no_time_come_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline came while they were computed first."""
+    real = gather.bounds_by_intervals
+
+    def whole(problem: Any, device: Any, deadline: Deadline) -> Any:
+        return None if deadline.remaining() < math.inf else real(problem, device, deadline)
+
+    monkeypatch.setattr(gather, "bounds_by_intervals", whole)
+    found = late(monkeypatch, first=True, after=True)
+    assert (found.status, found.reason) == ("timeout", INTERVALS_ONLY)
+    assert by_phase("attack") == by_phase("root") == [None]
+    assert found.lower_bound is not None
 
 
 def test_without_them_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import netproof
+from netproof.core.machine.allowance import NO_CAPS, allowance, allowing
 from netproof.dataset import attack, engine, together
 from netproof.dataset.result import Certification
 from netproof.errors import OutOfMemory, UsageError
@@ -363,3 +364,29 @@ def test_what_is_cut_short_is_not_given_as_open() -> None:
         found = list(Certifier(run, network, limits, loaded=True).run(items))
     assert 0 < len(found) < 40
     assert all(image.status != "open" for image in found)
+
+
+def test_what_one_call_was_too_small_for_is_not_kept_from_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halvings end with the call, and with the image; memory that is gone for good is said plainly."""
+    net, X = module(14, 16, 12, 4, seed=1), images(8, 14)
+    y = read_by(net, X)
+    seen, run = list[float](), Search.run
+
+    def short(self: Search, *args: Any) -> Any:
+        seen.append(allowance().share)
+        allowance().halve()
+        return run(self, *args)
+
+    monkeypatch.setattr(Search, "run", short)
+    with allowing(NO_CAPS) as mine:
+        certify(net, X, y, 0.1, method="beta")
+        assert mine.share == 1.0
+    assert len(seen) > 1
+    assert set(seen) == {1.0}
+
+    def full(*_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(engine, "attack_all", full)
+    with pytest.raises(OutOfMemory, match="out of memory"):
+        certify(net, X, y, 0.1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,14 @@ def test_dead_and_constant_rows_are_nobodys_twins(tmp_path: Path) -> None:
     network = load_network(model(tmp_path / "m.onnx", (1, 2), [("Gemm", weight, bias), ("Gemm", readers, None)]))
     assert relus(network.graph) == 3
     same_function(network)
+
+
+def test_weights_at_the_ends_of_float64_are_compared_without_a_word() -> None:
+    """2^1023 and below the normal numbers: their scales overflow or vanish, which makes them nobody's twins."""
+    rows = np.array([[2.0**1023, 1.0], [-(2.0**1023), -1.0], [5e-324, 0.0], [1e-323, 0.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert twins._twins(rows) == [twins.Twins([2, 3], [1.0, 2.0])]
 
 
 def test_a_wrong_merge_does_not_pass_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import gc
 import random
 import weakref
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,11 @@ from netproof.problem.vnnlib.reader import parse_property
 from netproof.run.conclude import Evidence
 from netproof.search.attack import Pgd
 from netproof.search.boxes.loop import InputSplit
+from netproof.search.frontier import Frontier
+from netproof.search.ledger import Ledger
 from netproof.search.loop import Search
+from netproof.search.lp_turns import LpTurns
+from support.asking import knotted, sharpened
 from support.full_device import Device
 
 Demo = dict[str, tuple[Path, Path, Instance]]
@@ -251,6 +256,40 @@ def test_what_has_no_room_is_let_go_of_before_the_next(monkeypatch: pytest.Monke
     finally:
         gc.enable()
     assert len(alive) == 2
+
+
+BETA = {"method": "beta", "options": {"batch": 2}}
+ONE = {"method": "lirpa", "options": {"lp_threshold": 1, "batch": 1}}
+PLACES: list[tuple[type, str, dict[str, Any]]] = [
+    (Search, "_take", BETA),
+    (Search, "_storage", BETA),
+    (LpTurns, "_parents", BETA),
+    (Ledger, "settle_above", BETA),
+    (Ledger, "drop", BETA),
+    (Frontier, "_pop", ONE),
+    (LpTurns, "_apart", ONE),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "asked"), PLACES)
+def test_memory_that_runs_out_once_at_a_place_that_is_seldom_reached_changes_no_answer(
+    owner: type, name: str, asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parents are given up for one turn, and one sub-domain alone is tried again."""
+    question = sharpened(knotted(1, [3, 7, 6, 2]), [Fraction(1, 50), Fraction(1, 30)])
+    network = netproof.load_network(question.network.save(tmp_path / "net.onnx"))
+    real, failed = getattr(owner, name), list[int]()
+
+    def once(self: Any, *args: Any, **more: Any) -> Any:
+        if not failed:
+            failed.append(0)
+            raise torch.OutOfMemoryError("a full device")
+        return real(self, *args, **more)
+
+    monkeypatch.setattr(owner, name, once)
+    found = netproof.verify(network, question.property, device="cpu", attack=False, **asked)
+    assert failed
+    assert found.status == "unsat"
 
 
 @pytest.mark.parametrize(("step", "lasting"), [("verdict", False), ("see", False), ("see", True)])

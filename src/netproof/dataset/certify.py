@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from netproof import arguments
-from netproof.api import Run
+from netproof.api import Run, within
 from netproof.core.deadline import Deadline
 from netproof.core.torch_state import engine_state
 from netproof.dataset.engine import Certifier, CertifyProgress, Limits
@@ -48,9 +48,10 @@ def certify(
     attack = None if attack is None else arguments.flag(attack, "attack")
     seconds, tell = arguments.seconds(timeout), arguments.callback(progress, "progress")
     items = read_images(X, y, eps, norm, clip)
-    run = Run(method, options, device, threads, seed, Deadline(None), None)
-    network = read_network(model, items[0].load()[0].shape)
-    limits = Limits(seconds, tell=tell)
-    certifier = Certifier(run, network, limits, loaded=isinstance(model, Network), attack=attack)
-    found = sorted(certifier.run(items), key=lambda image: image.index)
+    with within(None):
+        run = Run(method, options, device, threads, seed, Deadline(None), None)
+        network = read_network(model, items[0].load()[0].shape)
+        limits = Limits(seconds, tell=tell)
+        certifier = Certifier(run, network, limits, loaded=isinstance(model, Network), attack=attack)
+        found = sorted(certifier.run(items), key=lambda image: image.index)
     return Certification(tuple(found), str(eps), read_norm(norm), time.monotonic() - began)

@@ -15,6 +15,7 @@ import torch
 
 from netproof.api import Run
 from netproof.core.deadline import Deadline
+from netproof.core.machine.allowance import allowance, said_plainly
 from netproof.core.verdict import Stats
 from netproof.dataset.attack import FIRST, FULL, Effort, attack_all
 from netproof.dataset.cases import Case, check_labels, open_case
@@ -77,12 +78,14 @@ class Certifier:
         self._images = len(items)
         kind = self._run.device.type
         step = max(1, min(CHUNK[kind], ENTRIES[kind] // self._network.graph.entries))
-        for start in range(0, len(items), step):
-            for result in self._chunk(items[start : start + step]):
-                self._done += 1
-                yield result
-            if self._cancelled():
-                return
+        with said_plainly():
+            for start in range(0, len(items), step):
+                allowance().renew()
+                for result in self._chunk(items[start : start + step]):
+                    self._done += 1
+                    yield result
+                if self._cancelled():
+                    return
 
     def _cancelled(self) -> bool:
         return self._limits.part(None).cancelled
@@ -174,6 +177,7 @@ class Certifier:
         if left is not None and left <= 0:
             case.evidence.stop(NO_TIME)
             return
+        allowance().renew()
         setting = copy.copy(self._run)
         setting.deadline, setting.stats, setting.evidence = self._limits.part(left), case.stats, case.evidence
         problem = case.problem.select(torch.tensor(case.open_targets))

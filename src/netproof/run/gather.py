@@ -86,7 +86,6 @@ class Gather:
 
     def __init__(self, run: Setting, evidence: Evidence, network: AnyNetwork, property: Property) -> None:
         self._run, self._evidence, self._network, self._property = run, evidence, network, property
-        self._early: set[int] = set()  # by id, the problems that intervals were asked about
         self._who = "search"  # looks for a counterexample now
         self._beside = False  # whether the first attack is yet to be made, while the root is bounded
 
@@ -199,7 +198,6 @@ class Gather:
     def _by_intervals(self, problem: Problem, deadline: Deadline) -> None:
         """Add what intervals say of a problem's targets: bounds, and no share of what is proved."""
         began, device = time.monotonic(), self._run.device
-        self._early.add(id(problem))
         with suppress(Unbounded, OutOfMemory):  # better bounds may be to be had, or less memory is enough for them
             found = with_less(lambda: bounds_by_intervals(problem, device, deadline), device)
             if found is not None:
@@ -211,7 +209,7 @@ class Gather:
         """Say of a root that was late that intervals are there, if they are or take no time."""
         if outcome.reason != ROOT_LATE:
             return outcome
-        if id(problem) not in self._early and problem.graph.entries <= worth.AFTERWARDS:
+        if not self._evidence.bounds_all(problem) and problem.graph.entries <= worth.AFTERWARDS:
             self._by_intervals(problem, Deadline())
         return replace(outcome, reason=INTERVALS_ONLY) if self._evidence.bounds_all(problem) else outcome
 
@@ -235,7 +233,7 @@ class Gather:
                 self._evidence.add(problem, self._at_least_by_intervals(problem, found))
             if self._evidence.is_over:
                 break
-            if found is None and id(problem) not in self._early:
+            if found is None and not self._evidence.bounds_all(problem):
                 self._by_intervals(problem, self._run.deadline)
 
     def _search(self, problem: Problem, index: int, count: int, attack: bool) -> Outcome:

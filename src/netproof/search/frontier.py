@@ -16,6 +16,7 @@ from torch import Tensor
 
 from netproof.bounds.linear.memory import attempted, pieces, with_less
 from netproof.core.batch import P, concatenate
+from netproof.core.machine.allowance import allowance
 from netproof.errors import OutOfMemory
 from netproof.search.waiting.host import AsTheyAre, OnHost, Part, Storage, Summary
 
@@ -124,9 +125,9 @@ class Frontier(Generic[P]):
             found = attempted(partial(self._pop, n, best=best), self._device)
             if found is not None:
                 return found
-            if n <= 1:
+            if n <= 1 and not allowance().halve():
                 raise OutOfMemory
-            n //= 2
+            n = max(1, n // 2)
 
     def _pop(self, n: int, *, best: bool) -> P:
         nearest = best and self._room is not None and self._count <= self._room  # they wait, the others are here
@@ -174,7 +175,7 @@ class Frontier(Generic[P]):
         tensors = [t for t in held if not t.is_cuda]
         del held
         self._host.leave([])
-        self._store, self._count = self._store.map(lambda t: t[:0].clone()), 0
+        self._store, self._count = with_less(lambda: self._store.map(lambda t: t[:0].clone()), self._device), 0
 
         def free() -> None:
             while tensors:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -179,14 +180,14 @@ class Search(Rounds[Domains]):
         self._effort.under_new_root()
         before, searched, slopes = self._whole_bound, frontier.lower_bound, bounds.domains.slopes
         whole = with_less(lambda: bounds.select(targets), self._device)
-        self._whole_bound, self._whole_slopes = float(whole.domains.bound.min()), slopes
+        self._whole_bound, self._whole_slopes = min(whole.domains.bound.tolist()), slopes
         self._effort.tightening.judge(before, self._whole_bound, searched)
         for _, covered in carried or []:
-            self._ledger.drop(covered)
+            with_less(partial(self._ledger.drop, covered), self._device)
         if carried is None:
-            self._ledger.restart(targets)
+            with_less(lambda: self._ledger.restart(targets), self._device)
         self._go_under(new)
-        none = whole.domains.select(slice(0, 0))
+        none = with_less(lambda: whole.domains.select(slice(0, 0)), self._device)
         self._begin_with(with_less(lambda: self._filter(whole), self._device) if carried is None else none)
         for moved, _ in carried or []:
             self._bound_again(moved)
@@ -205,7 +206,7 @@ class Search(Rounds[Domains]):
         root, bounds = first
         self._go_under(root)
         self._whole_slopes = bounds.domains.slopes
-        self._whole_bound = float(bounds.domains.bound.min()) if len(bounds.domains) else float("inf")
+        self._whole_bound = min(bounds.domains.bound.tolist(), default=float("inf"))
         looked = bounds if self._deadline.expired else self._first_look(root, bounds)
         self._open(with_less(lambda: self._filter(looked), self._device))
         return True
@@ -226,23 +227,31 @@ class Search(Rounds[Domains]):
     def _take_up(self, root: Root, domains: Domains, bounded: bool = True) -> bool:
         """Begin with sub-domains of a root, which another search left open or nobody has bounded yet."""
         self._go_under(root)
-        given = Cover(len(self._problem.disjuncts))
-        given.close(domains.target, domains.level)
-        self._asked = given.shares()
+        self._asked = with_less(lambda: self._shares_of(domains), self._device)
         if bounded:
             self._open(domains)
             return True
-        self._open(domains.select(slice(0, 0)))
+        self._open(with_less(lambda: domains.select(slice(0, 0)), self._device))
         began, confirmed = time.monotonic(), self._clock.confirm
         self._bound_again(domains)
         self._stats.seconds["search"] += time.monotonic() - began - (self._clock.confirm - confirmed)
         return True
 
+    def _shares_of(self, domains: Domains) -> tuple[Fraction, ...]:
+        """Return by target the share of its set that sub-domains are."""
+        given = Cover(len(self._problem.disjuncts))
+        given.close(domains.target, domains.level)
+        return given.shares()
+
     def _bound_again(self, domains: Domains) -> None:
         """Bound sub-domains that were bounded under another root, or not at all; what has no turn is open as it was."""
         named = domains.candidates[:, : self._width]
-        domains = replace(domains, candidates=pad(named, (0, self._width - named.shape[1]), value=-1))
-        domains = self._unpacked(domains)
+
+        def wide() -> Domains:
+            padded = pad(named, (0, self._width - named.shape[1]), value=-1)
+            return self._unpacked(replace(domains, candidates=padded))
+
+        domains = with_less(wide, self._device)
         self._all_bounded &= self._bound_all(domains, self._bound) == len(domains)
 
     def _packed(self, parts: Domains) -> Domains:
@@ -258,6 +267,9 @@ class Search(Rounds[Domains]):
 
     def _go_under(self, root: Root) -> None:
         """Take a root as that of all sub-domains from now on."""
+        with_less(lambda: self._take(root), self._device)
+
+    def _take(self, root: Root) -> None:
         self._root = root
         self._ledger.under(root)
         self._leaf = LeafLP(root, self._workers)

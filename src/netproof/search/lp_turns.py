@@ -20,6 +20,7 @@ from netproof.bounds.linear.memory import attempted, with_less
 from netproof.bounds.neurons.root import Root
 from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
+from netproof.core.machine.allowance import allowance
 from netproof.core.verdict import Stats
 from netproof.errors import OutOfMemory
 from netproof.search.effort import lps_a_turn
@@ -81,9 +82,9 @@ class LpTurns:
             if apart is not None:
                 break
             frontier.push(worst)
-            if len(worst) <= 1:
+            if len(worst) <= 1 and not allowance().halve():
                 raise OutOfMemory
-            takes = len(worst) // 2
+            takes = max(1, len(worst) // 2)
         waiting, back = apart
         frontier.push(back)
         return waiting
@@ -113,14 +114,21 @@ class LpTurns:
         left, below = with_less(lambda: (batch.select(still_open), batch.select(~still_open)), device)
         frontier.push(left)
         while len(below) and not self._ledger.done and not deadline.expired:
-            below = self._ledger.settle_above(self._decide_parents(below, deadline, stats, clock))
-            stats.lp_parents_proved += len(below)
-            for target, splits in zip(below.target.tolist(), below.splits, strict=True):
+            above = attempted(partial(self._proved_above, below, deadline, stats, clock), device)
+            if above is None:  # no room for parents, which it can do without
+                break
+            stats.lp_parents_proved += len(above)
+            for target, splits in zip(above.target.tolist(), above.splits, strict=True):
                 inside = [part for f in (frontier, *others) for part in f.take_out(partial(is_below, target, splits))]
                 for part in inside:
-                    self._ledger.drop(part)
+                    with_less(partial(self._ledger.drop, part), device)
                     stats.lp_pruned += len(part)
+            below = above
         return left
+
+    def _proved_above(self, below: Domains, deadline: Deadline, stats: Stats, clock: Clock) -> Domains:
+        """Return the parents of sub-domains that are proved."""
+        return self._ledger.settle_above(self._decide_parents(below, deadline, stats, clock))
 
     def _decide(self, domains: Domains, deadline: Deadline, stats: Stats) -> Domains:
         outcomes = self._leaf.decide(domains, deadline)

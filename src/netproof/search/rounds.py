@@ -154,9 +154,8 @@ class Rounds(ABC, Generic[P]):
 
     def _begin_with(self, parts: P) -> None:
         """Open a frontier as large as the one before."""
-        packing = self._packed, self._unpacked
-        given = parts, self._room, self.grain, *packing, self._storage(), may_wait
-        self._frontier = with_less(lambda: Frontier(*given), self._device)
+        given = parts, self._room, self.grain, self._packed, self._unpacked
+        self._frontier = with_less(lambda: Frontier(*given, self._storage(), may_wait), self._device)
 
     def _storage(self) -> Storage[P] | None:
         """Return what puts sub-domains away to wait; None: they wait as they are."""

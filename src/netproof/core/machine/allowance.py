@@ -81,6 +81,10 @@ class Allowance:
         self.share /= 2
         return True
 
+    def renew(self) -> None:
+        """Allow as much as at first: what was too much for one question may not be for the next."""
+        self.share = 1.0
+
 
 _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 

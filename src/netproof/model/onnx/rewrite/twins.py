@@ -155,6 +155,7 @@ def _rows(op: Layer) -> np.ndarray:
     return np.concatenate([weight, bias[:, None]], 1)
 
 
+@np.errstate(all="ignore")  # what overflows or vanishes is no multiple, which is seen below
 def _twins(rows: np.ndarray) -> list[Twins]:
     """Group rows (rows, n), two or more, that are each other's multiples by ±2^k; one without weights is nobody's."""
     weights = rows[:, :-1] != 0
