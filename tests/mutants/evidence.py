@@ -229,7 +229,7 @@ MUTANTS = (
     Mutant(
         "fallback-drops-only-what-it-tells",
         "search/lp_turns.py",
-        "                    self._ledger.drop(part)\n",
+        "                    with_less(partial(self._ledger.drop, part), device)\n",
         "                    pass\n",
         "what is pruned counts as proved: without its share there is no proof",
         ("search/test_lp_turns.py",),
@@ -245,7 +245,7 @@ MUTANTS = (
     Mutant(
         "repack-drops-in-silence",
         "search/loop.py",
-        "            self._ledger.drop(covered)\n",
+        "            with_less(partial(self._ledger.drop, covered), self._device)\n",
         "            pass\n",
         "a sub-domain that a tighter root makes superfluous counts as proved",
         ("search/test_root_tightening.py",),
@@ -261,7 +261,7 @@ MUTANTS = (
     Mutant(
         "carry-over-counts-twice",
         "search/loop.py",
-        "            self._ledger.restart(targets)\n",
+        "            with_less(lambda: self._ledger.restart(targets), self._device)\n",
         "            pass\n",
         "what is searched from the start again starts from nothing",
         ("search/test_root_tightening.py",),
@@ -398,8 +398,8 @@ MUTANTS = (
     Mutant(
         "carried-over-with-other-widths",
         "search/loop.py",
-        "        domains = replace(domains, candidates=pad(named, (0, self._width - named.shape[1]), value=-1))\n",
-        "",
+        "            padded = pad(named, (0, self._width - named.shape[1]), value=-1)\n",
+        "            padded = domains.candidates\n",
         "what was ranked under another root fits beside what is ranked under this one",
         ("search/test_root_tightening.py",),
     ),
