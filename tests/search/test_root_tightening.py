@@ -12,14 +12,18 @@ import pytest
 
 from netproof.bounds.base import Bounds, Clock
 from netproof.bounds.beta import Beta
+from netproof.bounds.domains import Domains
 from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.neurons.root import Root
+from netproof.bounds.neurons.transfer import repack
 from netproof.branching.babsr import Babsr
+from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
 from netproof.core.extras import CANDIDATES, Extras
 from netproof.core.verdict import Stats
 from netproof.methods.build import build_method
 from netproof.methods.registry import method_info
+from netproof.search import loop
 from netproof.search.effort import Effort
 from netproof.search.goals import Decide
 from netproof.search.loop import Search
@@ -98,8 +102,14 @@ def _note_phase(phases: list[str], phase: str, bound: float, frontier: int) -> N
     phases.append(phase)
 
 
-def test_what_is_not_carried_over_in_time_waits_beside_what_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tighter root packs fewer neurons, so that fewer are ranked; the deadline comes between two chunks."""
+@pytest.mark.parametrize("superfluous", [0, 1])
+def test_what_is_not_carried_over_in_time_waits_beside_what_is(
+    superfluous: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tighter root packs fewer neurons, so that fewer are ranked; the deadline comes between two chunks.
+
+    What the tighter root makes superfluous counts as proved.
+    """
     graph = random_relus(124, (6, 5), 1)
     ends = np.full(2, -1.0), np.full(2, 1.0)
     least = enumerate_minimum(graph, *ends, np.ones((1, 1)), np.zeros(1)).value
@@ -117,6 +127,11 @@ def test_what_is_not_carried_over_in_time_waits_beside_what_is(monkeypatch: pyte
             deadline.cancel()
         return real(self, root, *given)
 
+    def repacked(domains: Domains, old: Root, new: Root) -> tuple[Domains, Domains]:
+        moved, dropped = repack(domains.select(slice(superfluous, None)), old, new)
+        return moved, concatenate([domains.select(slice(superfluous)), dropped])
+
+    monkeypatch.setattr(loop, "repack", repacked)
     monkeypatch.setattr(Beta, "bound", bound)
     monkeypatch.setattr(Effort, "tightening_is_due", lambda self, cost: not counts)
     search = Search(problem, method, Decide(problem, deaf), Work(CPU, 1, deadline, Stats()), start=start)
