@@ -228,7 +228,7 @@ def attack(problem: Problem, given: argparse.Namespace, device: torch.device, de
 def both_at_once(problem: Problem, given: argparse.Namespace, device: torch.device) -> float:
     """Return the seconds of the attack and the root side by side, as `verify` has them."""
     threshold = torch.zeros(len(problem.disjuncts), dtype=torch.float64, device=device)
-    beside = Beside(partial(attack, problem, given, device), lambda: None, Stats())
+    beside = Beside(partial(attack, problem, given, device), lambda: None, Stats(), device)
     synchronise(device)
     began = time.perf_counter()
     with beside(Deadline(given.timeout)) as deadline:

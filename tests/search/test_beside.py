@@ -18,6 +18,7 @@ from netproof.core.machine.allowance import allowance
 from netproof.demo import Instance
 from netproof.run import beside
 from netproof.search.attack import Pgd
+from netproof.search.loop import Search
 
 Demo = dict[str, tuple[Path, Path, Instance]]
 PATIENCE = 60.0  # seconds after which a test that waits has failed
@@ -84,7 +85,11 @@ def test_a_witness_ends_the_root(demo: Demo, monkeypatch: pytest.MonkeyPatch) ->
     def never(real: Callable[[], Any], deadline: Deadline) -> None:
         wait_for(deadline)
 
+    def of_no_use(*_: Any) -> None:
+        raise AssertionError("there is a witness")
+
     with_root(monkeypatch, never)
+    monkeypatch.setattr("netproof.run.gather.bounds_by_intervals", of_no_use)
     found = ask(demo, "fc-5-breaks")
     assert (found.status, found.decided_by) == ("sat", "attack")
 
@@ -108,6 +113,7 @@ def test_a_witness_that_comes_last_ends_the_search(at_end: bool, demo: Demo, mon
         return done
 
     monkeypatch.setattr(Pgd, "find", late)
+    monkeypatch.setattr(Search, "_filter", None)  # what is open does not matter any more
     with_root(monkeypatch, first)
     found = ask(demo, "fc-5-breaks")
     assert (found.status, found.decided_by, found.stats.rounds) == ("sat", "attack", 0)
@@ -128,6 +134,26 @@ def test_it_is_made_once_however_often_a_root_is_tried(
     with_root(monkeypatch, full_twice)
     assert ask(demo, "conv-3-holds").status == "unsat"
     assert (len(tries), len(attacks)) == (3, 1)
+
+
+def test_memory_that_the_attack_has_too_little_of_is_the_roots(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    starved, shares = threading.Event(), list[float]()
+
+    def starving(self: Pgd, *args: Any) -> bool:
+        while allowance().halve():
+            pass
+        starved.set()
+        return False
+
+    def after(real: Callable[[], Any], deadline: Deadline) -> Any:
+        assert starved.wait(PATIENCE)
+        shares.append(allowance().share)
+        return real()
+
+    monkeypatch.setattr(Pgd, "find", starving)
+    with_root(monkeypatch, after)
+    assert ask(demo, "conv-3-holds").status == "unsat"
+    assert shares == [1.0]
 
 
 def test_an_error_in_the_attack_is_not_lost(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,16 +6,16 @@ thread had done all of it: no copy of the network that both use can be read half
 
 from __future__ import annotations
 
-import contextvars
 import math
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
 from netproof.core.deadline import Deadline, Sooner
+from netproof.core.machine.allowance import Allowance, allowance, allowing
 from netproof.core.torch_state import engine_state
 from netproof.core.verdict import Stats
 from netproof.model.graph import Graph
@@ -32,37 +32,54 @@ def is_large(graph: Graph, device: torch.device) -> bool:
 class Beside:
     """An attack that is made once, in a thread, while a root is bounded."""
 
-    def __init__(self, attack: Callable[[Deadline], bool], after: Callable[[], None], stats: Stats) -> None:
+    def __init__(
+        self, attack: Callable[[Deadline], bool], after: Callable[[], None], stats: Stats, device: torch.device
+    ) -> None:
         """Keep what is to be done. attack: says whether there is a witness; after: what follows when it has ended."""
-        self._attack, self._after, self._stats = attack, after, stats
+        self._attack, self._after, self._stats, self._device = attack, after, stats, device
         self._both: Sooner | None = None  # the end of both, once they have begun
 
     @contextmanager
     def __call__(self, deadline: Deadline) -> Iterator[Deadline]:
         """Attack while the caller bounds a root until the deadline that it is given: a witness ends that as well.
 
-        A root that memory ran out for waits for the attack too: when it is tried again, there is a witness or more
-        memory.
+        A root that memory ran out for waits for the attack too, and has all of the memory when it is tried again.
         """
         if self._both is not None:
             yield self._both
             return
         self._both = both = Sooner(deadline)
         with ThreadPoolExecutor(1, "netproof-attack") as other:
-            attacking = other.submit(contextvars.copy_context().run, self._until_found, both)
+            attacking = other.submit(self._until_found, both, self._queue(), allowance())
             try:
                 yield both
-            except BaseException as error:
-                if not isinstance(error, Exception):  # Ctrl-C: nobody wants it any more
-                    both.cancel()
+            except Exception:
+                self._wait(attacking, both)
                 raise
-            finally:
-                began = time.monotonic()
-                attacking.result()
-                self._stats.seconds["attack"] += time.monotonic() - began  # all that it adds to the root's
-                self._after()
+            except BaseException:  # Ctrl-C: nobody wants it any more
+                both.cancel()
+                raise
+            self._wait(attacking, both)
 
-    def _until_found(self, both: Sooner) -> None:
-        with engine_state():
+    def _queue(self) -> AbstractContextManager[object]:
+        """Return what lets a thread have the device and the queue that the caller has now: others are its own."""
+        if self._device.type != "cuda":
+            return nullcontext()
+        return torch.cuda.stream(torch.cuda.current_stream(self._device))
+
+    def _until_found(self, both: Sooner, queue: AbstractContextManager[object], given: Allowance) -> None:
+        """Attack with an allowance of its own: what is too much for it beside the root is not so for the root."""
+        with engine_state(), queue, allowing(given.caps) as own:
+            own.share = given.share
             if self._attack(both):
                 both.cancel()
+
+    def _wait(self, attacking: Future[None], both: Sooner) -> None:
+        began = time.monotonic()
+        try:
+            attacking.result()
+        except BaseException:
+            both.cancel()
+            raise
+        self._stats.seconds["attack"] += time.monotonic() - began  # all that it adds to the root's
+        self._after()

@@ -207,7 +207,7 @@ class Gather:
 
     def _at_least_by_intervals(self, problem: Problem, outcome: Outcome) -> Outcome:
         """Say of a root that was late that intervals are there, if they are or take no time."""
-        if outcome.reason != ROOT_LATE:
+        if outcome.reason != ROOT_LATE or outcome.witness is not None:
             return outcome
         if not self._evidence.bounds_all(problem) and problem.graph.entries <= worth.AFTERWARDS:
             self._by_intervals(problem, Deadline())
@@ -270,7 +270,7 @@ class Gather:
             goal.witness = seen.witness
             self._see(problem, seen)
 
-        return Beside(partial(self._attack, problem, seen), after, self._run.stats)
+        return Beside(partial(self._attack, problem, seen), after, self._run.stats, self._run.device)
 
     def _attack(self, problem: Problem, goal: Decide, deadline: Deadline) -> bool:
         with self._attacking():

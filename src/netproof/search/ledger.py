@@ -125,9 +125,10 @@ class Ledger(Tally[Domains]):
         return domains.select(done)
 
     def drop(self, domains: Domains) -> None:
-        """Book sub-domains as proved that lie within what was proved already."""
+        """Book sub-domains as proved that lie within what was proved already; all of them or none."""
+        keys = self._cover.keys(domains.target, domains.level)
         self._recorder.closed(self._root, domains, "within")
-        self.close(domains)
+        self._cover.add(keys)
 
     def _book(self, domains: Domains, done: Tensor, by: str) -> None:
         told = domains.select(done) if len(done) and self._recorder is not NOTHING else None

@@ -88,12 +88,14 @@ class Search(Rounds[Domains]):
         if self._root is not None:
             raise RuntimeError("a search runs once; still_open() is what another can start from")
         self._last = None if rounds is None else self._stats.rounds + rounds
-        if not (self._bound_root() if self._start is None else self._take_up(*self._start)):
-            self._ledger.nothing_is_known()
-            return self._outcome(reason=ROOT_LATE)
-        self._run_rounds()
+        begun = self._bound_root() if self._start is None else self._take_up(*self._start)
+        if begun:
+            self._run_rounds()
         self._stats.seconds["confirm"] += self._clock.confirm
-        return self._outcome()
+        if begun:
+            return self._outcome()
+        self._ledger.nothing_is_known()
+        return self._outcome(reason=ROOT_LATE)
 
     def _other_seconds(self) -> float:
         seconds = self._stats.seconds
@@ -196,12 +198,12 @@ class Search(Rounds[Domains]):
     # --- where it begins ---
 
     def _bound_root(self) -> bool:
-        """Bound the whole input set (lines 2 and 3); False when there was no time."""
+        """Bound the whole input set (lines 2 and 3); False when there was no time, or a witness came first."""
         began, others = time.monotonic(), self._other_seconds()
         self._report("root", float("-inf"), 0)
         first = with_less(lambda: self._first_root(self._thresholds()), self._device)
         self._stats.seconds["root"] += time.monotonic() - began - (self._other_seconds() - others)
-        if first is None:
+        if first is None or self._ledger.done:
             return False
         root, bounds = first
         self._go_under(root)

@@ -126,9 +126,12 @@ class LpTurns:
             below = above
         return left
 
-    def _proved_above(self, below: Domains, deadline: Deadline, stats: Stats, clock: Clock) -> Domains:
-        """Return the parents of sub-domains that are proved."""
-        return self._ledger.settle_above(self._decide_parents(below, deadline, stats, clock))
+    def _proved_above(self, below: Domains, deadline: Deadline, stats: Stats, clock: Clock) -> Domains | None:
+        """Return the parents of sub-domains that are proved; None where their LPs have no room."""
+        try:
+            return self._ledger.settle_above(self._decide_parents(below, deadline, stats, clock))
+        except OutOfMemory:
+            return None
 
     def _decide(self, domains: Domains, deadline: Deadline, stats: Stats) -> Domains:
         outcomes = self._leaf.decide(domains, deadline)
