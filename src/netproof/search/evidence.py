@@ -83,7 +83,7 @@ class Outcome:
     witness: Witness | None = None
     reason: str = ""  # why something is open; empty where nothing is
     stopped: bool = False  # whether the deadline came first, or the last round that was asked for
-    decided_by: str = ""  # one of RANKS, or "attack"
+    decided_by: str = ""  # one of RANKS
     asked: tuple[Fraction, ...] | None = None  # by target, the share that the search was given; None: all of it
 
     @staticmethod
