@@ -186,7 +186,7 @@ class Row:
     unstable: int
     targets: int
     proved: int
-    attack: float  # seconds of the quick attack, which comes before the root and is not counted in it
+    attack: float  # seconds of the quick attack alone, which are not counted in the root's
     seconds: float
     beside: float | None  # seconds of both at once
     peak: float  # GB; on a CPU of the whole process so far

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +31,7 @@ from netproof.model.load import load_network
 from netproof.problem.reduce import reduce
 from netproof.problem.vnnlib.reader import load_property
 from netproof.run import beside
+from netproof.search.attack import Pgd
 from netproof.search.frontier import Frontier
 from support.api import module
 from support.problems import plain_domains
@@ -235,11 +238,21 @@ def test_a_root_is_the_cpus(
 def test_an_attack_beside_the_root_changes_no_answer(
     name: str, demo: dict[str, tuple[Path, Path, Instance]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    find, threads = Pgd.find, list[threading.Thread]()
+
+    def noted(self: Pgd, *args: Any) -> bool:
+        threads.append(threading.current_thread())
+        return find(self, *args)
+
+    monkeypatch.setattr(Pgd, "find", noted)
     monkeypatch.setitem(beside.LARGE, "cuda", 1 << 60)
     before = verify(*demo[name][:2], device="cuda")
+    assert threads[0] is threading.main_thread()
     monkeypatch.setitem(beside.LARGE, "cuda", 0)
     for _ in range(5):  # as threads meet in other ways each time
+        threads.clear()
         found = verify(*demo[name][:2], device="cuda")
+        assert threads[0] is not threading.main_thread()
         assert (found.status, found.lower_bound) == (before.status, before.lower_bound)
 
 

@@ -277,6 +277,26 @@ def test_forms_are_given_up_where_they_do_not_fit(monkeypatch: pytest.MonkeyPatc
     assert not forms._forms
 
 
+def test_what_is_held_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Generators that begin at a wide layer are many more than there were inputs."""
+    made = torch.Generator().manual_seed(0)
+    weight = torch.randn(200, 3, generator=made, dtype=torch.float64)
+    given, wide = Node(0, Input(), (), (1, 3), "x"), Node(1, Linear(weight), (0,), (1, 200), "wide")
+    asked = list[int]()
+
+    def noted(size: int, device: torch.device, held: int = 0) -> bool:
+        asked.append(size)
+        return True
+
+    monkeypatch.setattr(forward, "holds_for_a_while", noted)
+    graph = Graph((given, wide, Node(2, Relu(), (1,), (1, 200), "function")))
+    forms = Forward(interval_bounds(graph, box(graph, 0.5, 0)))
+    assert forms.bounds(2, Deadline()) is not None
+    held = sum(some.values.numel() * some.values.element_size() for some in forms._forms[2].generators.values())
+    assert held > 3 * 200 * 8 * 10  # ten times the forms that went in
+    assert max(asked) >= held
+
+
 def test_a_deadline_ends_the_walk() -> None:
     graph = image_graph(3).to(CPU, torch.float64)
     forms = Forward(interval_bounds(graph, box(graph, 0.1, 3)))

@@ -228,6 +228,34 @@ def test_phases_add_up_to_the_whole(demo: Demo, monkeypatch: pytest.MonkeyPatch)
     assert sum(spent for phase, spent in seconds.items() if phase != "total") == pytest.approx(seconds["total"])
 
 
+def test_an_error_of_the_attack_ends_the_root(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = list[bool]()
+
+    def fails(self: Pgd, *args: Any) -> bool:
+        raise ZeroDivisionError
+
+    def never(real: Callable[[], Any], deadline: Deadline) -> None:
+        wait_for(deadline)
+        ended.append(True)
+
+    monkeypatch.setattr(Pgd, "find", fails)
+    with_root(monkeypatch, never)
+    with pytest.raises(ZeroDivisionError):
+        ask(demo, "conv-3-holds")
+    assert ended == [True]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("a full device")])
+def test_an_attack_that_has_no_room_costs_no_proof(
+    error: Exception, demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Pgd, *args: Any) -> bool:
+        raise error
+
+    monkeypatch.setattr(Pgd, "find", full)
+    assert ask(demo, "conv-3-holds", timeout=PATIENCE).status == "unsat"
+
+
 def test_what_bounds_no_root_is_attacked_first(demo: Demo, attacks: list[threading.Thread]) -> None:
     ask(demo, "fc-3-holds", method="mip", attack=True, timeout=20)
     assert attacks[0] is threading.main_thread()

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import torch
 
 from netproof.core.deadline import Deadline, Sooner
-from netproof.core.machine.allowance import Allowance, allowance, allowing
+from netproof.core.machine.allowance import Allowance, allowance, allowing, is_out_of_memory
 from netproof.core.torch_state import engine_state
 from netproof.core.verdict import Stats
 from netproof.model.graph import Graph
@@ -69,16 +69,22 @@ class Beside:
 
     def _until_found(self, both: Sooner, queue: AbstractContextManager[object], given: Allowance) -> None:
         """Attack with an allowance of its own: what is too much for it beside the root is not so for the root."""
-        with engine_state(), queue, allowing(given.caps) as own:
-            own.share = given.share
-            if self._attack(both):
-                both.cancel()
+        try:
+            with engine_state(), queue, allowing(given.caps) as own:
+                own.share = given.share
+                if self._attack(both):
+                    both.cancel()
+        except BaseException as error:
+            if is_out_of_memory(error):  # not found is all that follows: the root's proof does not rest on it
+                return
+            both.cancel()  # whoever waits for the root hears of the error now
+            raise
 
     def _wait(self, attacking: Future[None], both: Sooner) -> None:
         began = time.monotonic()
         try:
             attacking.result()
-        except BaseException:
+        except BaseException:  # Ctrl-C while it is waited for, or its own error
             both.cancel()
             raise
         self._stats.seconds["attack"] += time.monotonic() - began  # all that it adds to the root's

@@ -1,6 +1,6 @@
 """The search for a counterexample by projected gradient descent, on every target at once.
 
-`QUICK` runs before the root is bounded: it finds most counterexamples that exist within a few steps.
+`QUICK` runs before the root is bounded, or beside it: it finds most counterexamples that exist within a few steps.
 `Pgd()` runs once the search has bounded `attack_after` sub-domains, on the targets that are open then. It has another
 seed, so that it does not repeat the same steps.
 """

@@ -45,7 +45,7 @@ def refine(
     earlier: Sequence[Intervals],
     deepen: Deepen | None,
 ) -> Refined:
-    """Tighten the interval of node `pre` by backward bounds of its unstable neurons."""
+    """Tighten the interval of node `pre` by forms carried forward, then by backward bounds of its unstable neurons."""
     intervals = root.intervals
     found = intervals.of[pre]
     sources = torch.zeros(2, found.lower.numel(), dtype=torch.int8, device=root.device)

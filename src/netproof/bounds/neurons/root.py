@@ -1,8 +1,8 @@
-"""The root: confirmed bounds of every neuron on the whole input set, each unstable neuron with slopes of its own.
+"""The root: confirmed bounds of every neuron on the whole input set, as tight as a schedule asks for.
 
-Layer by layer: intervals first, then a backward pass for the neurons these leave unstable, then optimised slopes for
-those that are unstable still. A neuron's bound rests only on those of earlier layers, so making each as tight as it
-gets, one layer after the other, loses nothing against doing all at once.
+Layer by layer: intervals first, affine forms where they are cheap, a backward pass for the neurons these leave
+unstable, then optimised slopes of its own for each that is unstable still. A neuron's bound rests only on those of
+earlier layers, so making each as tight as it gets, one layer after the other, loses nothing against doing all at once.
 """
 
 from __future__ import annotations

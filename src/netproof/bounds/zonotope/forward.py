@@ -13,7 +13,7 @@ from netproof.bounds.windows.frame import Frame
 from netproof.bounds.windows.moves import image_sides, united
 from netproof.bounds.windows.onward import onward
 from netproof.bounds.zonotope.merge import merged
-from netproof.bounds.zonotope.steps import through_affine, through_nonlinear
+from netproof.bounds.zonotope.steps import new_numbers, through_affine, through_nonlinear
 from netproof.bounds.zonotope.zonotope import Zonotope, generators_at
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.core.forms import Interval
@@ -48,11 +48,14 @@ class Forward:
                 return None
         return attempted(self._forms[index].bounds, device) if index in self._forms else None
 
-    def fits(self, index: int) -> bool:
-        """Say whether the forms of a node, and of those that are held with it, leave memory for the rest."""
+    def fits(self, index: int, new: int = 0) -> bool:
+        """Say whether the forms of a node, and of those that are held with it, leave memory for the rest.
+
+        new: numbers of the generators that begin at it.
+        """
         before = [self._forms[i] for i in self._graph.nodes[index].inputs if i in self._forms]
         count = max([self._varying, *(sum(len(g.values) for g in forms.generators.values()) for forms in before)])
-        size = int(LIVE * count * self._sizes[index] * torch.float64.itemsize)
+        size = int(LIVE * count * self._sizes[index] + new) * torch.float64.itemsize
         values = [some.values for forms in self._forms.values() for some in forms.generators.values()]
         held = sum(one.numel() * one.element_size() for one in values)
         return holds_for_a_while(size, self._intervals.region.centre.device, held)
@@ -71,6 +74,9 @@ class Forward:
             made = through_affine(node, [self._forms[i] for i in node.inputs], deadline, spent=spent)
         elif isinstance(node.op, Nonlinear) and node.op.arity == 1:
             (pre,) = node.inputs
+            if not self.fits(node.index, new_numbers(node, self._intervals.of[pre])):
+                self._give_up()
+                return True
             one = self._is_spent(pre, node)
             made = through_nonlinear(node, self._forms[pre], self._intervals.of[pre], deadline, spent=one)
         else:

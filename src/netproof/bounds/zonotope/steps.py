@@ -19,7 +19,7 @@ from netproof.bounds.windows.onward import onward
 from netproof.bounds.windows.windowed import Windowed
 from netproof.bounds.zonotope.accurate import at_point
 from netproof.bounds.zonotope.norms import length_gain
-from netproof.bounds.zonotope.zonotope import Generators, Zonotope, generators_at, in_parts, slices
+from netproof.bounds.zonotope.zonotope import Generators, Zonotope, begins_as_window, generators_at, in_parts, slices
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.model.graph import Node
@@ -82,6 +82,13 @@ def through_nonlinear(node: Node, x: Zonotope, h: Interval, deadline: Deadline, 
     if len(places):
         groups[node.index] = generators_at(places, open_[places], node.shape)
     return Zonotope.of(torch.addcmul(middle, slope, x.centre), error, length, groups)
+
+
+def new_numbers(node: Node, h: Interval) -> int:
+    """Return how many numbers the generators have that a function of every entry adds, by the bounds h of its input."""
+    assert isinstance(node.op, Nonlinear)
+    _, bottom, top = parallel_lines(relaxation_of(node.op), h.flat)
+    return int((top != bottom).sum()) * (node.shape[1] if begins_as_window(node.shape) else node.size)
 
 
 def _times(some: Generators, slope: Tensor, *, spent: bool) -> Generators:

@@ -63,10 +63,14 @@ class Zonotope:
 
 def generators_at(places: Tensor, sizes: Tensor, shape: tuple[int, ...]) -> Generators:
     """Return one generator (n,) for each of places (n,) of a flattened node, with these sizes."""
-    sides = image_sides(shape)
-    if sides is None or sides == (1, 1):
+    if not begins_as_window(shape):
         return Dense(one_hot(places, sizes, shape), len(shape))
     return Windowed.at(places, sizes, shape)
+
+
+def begins_as_window(shape: tuple[int, ...]) -> bool:
+    """Say whether a generator that begins at one entry of a node is a window of one place, all channels of it."""
+    return image_sides(shape) not in (None, (1, 1))
 
 
 def slices(values: Tensor) -> list[slice]:
