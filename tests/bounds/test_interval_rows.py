@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -95,9 +94,11 @@ def test_nothing_is_said_past_the_deadline() -> None:
 told: list[netproof.Progress] = []  # by the last question
 
 
-def late(monkeypatch: pytest.MonkeyPatch, *, first: bool, after: bool) -> netproof.Verdict:
+def late(
+    monkeypatch: pytest.MonkeyPatch, *, first: bool, after: bool, root: Callable[..., None] = lambda *_: None
+) -> netproof.Verdict:
     """Ask with a root that is never bounded; intervals go first, or may be had afterwards, or neither."""
-    monkeypatch.setattr(Beta, "root", lambda *_: None)
+    monkeypatch.setattr(Beta, "root", root)
     monkeypatch.setattr(worth, "SHORT", 0.0 if first else float("inf"))
     monkeypatch.setattr(worth, "AFTERWARDS", 1 << 18 if after else 0)
     torch.manual_seed(0)
@@ -129,16 +130,29 @@ def test_where_they_take_no_time_they_come_afterwards(monkeypatch: pytest.Monkey
 
 def test_ones_that_had_no_time_come_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline came while they were computed first."""
-    real = gather.bounds_by_intervals
+    real, calls = gather.bounds_by_intervals, list[Deadline]()
 
     def whole(problem: Any, device: Any, deadline: Deadline) -> Any:
-        return None if deadline.remaining() < math.inf else real(problem, device, deadline)
+        calls.append(deadline)
+        return None if len(calls) == 1 else real(problem, device, deadline)
 
     monkeypatch.setattr(gather, "bounds_by_intervals", whole)
     found = late(monkeypatch, first=True, after=True)
     assert (found.status, found.reason) == ("timeout", INTERVALS_ONLY)
     assert by_phase("attack") == by_phase("root") == [None]
     assert found.lower_bound is not None
+    assert calls[-1].remaining() <= worth.AT_THE_END
+
+
+def test_who_gives_up_does_not_wait_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = list[Any]()
+
+    def cancelled(self: Beta, problem: Any, threshold: Any, device: Any, deadline: Deadline, clock: Any) -> None:
+        deadline.cancel()
+
+    monkeypatch.setattr(gather, "bounds_by_intervals", lambda *given: calls.append(given))
+    late(monkeypatch, first=False, after=True, root=cancelled)
+    assert not calls
 
 
 def test_without_them_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

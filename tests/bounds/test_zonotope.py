@@ -251,7 +251,9 @@ def test_a_function_lies_between_its_parallel_lines(op: Sigmoid | Relu | LeakyRe
     intervals = interval_bounds(Graph(nodes), region)
     forms = Forward(intervals)
     forms.bounds(0, Deadline())
-    made = steps.through_nonlinear(nodes[1], forms._forms[0], intervals.of[0], Deadline())
+    made = steps.through_nonlinear(
+        nodes[1], forms._forms[0], steps.lines_between(nodes[1], intervals.of[0]), Deadline()
+    )
     along = made.generators[0].dense().sum(0)  # each input moves one entry
     open_ = made.generators[1].dense().sum(0) if 1 in made.generators else torch.zeros_like(along)
     for at in torch.linspace(-1.0, 1.0, 201, dtype=torch.float64):
@@ -270,7 +272,7 @@ def test_forms_are_tighter_than_intervals_where_layers_are_linear() -> None:
 def test_forms_are_given_up_where_they_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = image_graph(3).to(CPU, torch.float64)
     intervals = interval_bounds(graph, box(graph, 0.1, 3))
-    monkeypatch.setattr(forward, "holds_for_a_while", lambda size, device, held: size < 100_000)
+    monkeypatch.setattr(forward, "holds_for_a_while", lambda size, device, held: size < 20_000)
     forms = Forward(intervals)
     assert forms.bounds(len(graph.nodes) - 1, Deadline()) is None
     assert forms.given_up

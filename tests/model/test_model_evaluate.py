@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -153,3 +155,15 @@ def test_long_sums_in_half_precision_have_a_bound() -> None:
     half = float_error(network.graph, x, torch.float16)
     assert half.isfinite().all()
     assert (half > 1e3 * float_error(network.graph, x, torch.float32)).all()
+
+
+def test_threads_that_ask_for_a_copy_at_once_get_the_same_one() -> None:
+    graph = Graph((Node(0, Input(), (), (1, 2), "x"), Node(1, Relu(), (0,), (1, 2), "y")))
+    together = threading.Barrier(4)
+
+    def ask(_: int) -> Graph:
+        together.wait()
+        return graph.to("cpu", torch.float32)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert len(set(map(id, threads.map(ask, range(4))))) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from netproof.bounds.beta import Beta
 from netproof.core.deadline import Deadline, Sooner
 from netproof.core.machine.allowance import allowance
 from netproof.demo import Instance
+from netproof.errors import OutOfMemory
 from netproof.run import beside
 from netproof.search.attack import Pgd
 from netproof.search.loop import Search
@@ -254,6 +256,63 @@ def test_an_attack_that_has_no_room_costs_no_proof(
 
     monkeypatch.setattr(Pgd, "find", full)
     assert ask(demo, "conv-3-holds", timeout=PATIENCE).status == "unsat"
+
+
+def test_an_attack_that_had_no_room_beside_the_root_is_made_after_it(
+    demo: Demo, attacks: list[threading.Thread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = Pgd.find
+
+    def full(self: Pgd, *args: Any) -> bool:
+        if threading.current_thread() is not threading.main_thread():
+            raise OutOfMemory("a full device")
+        return find(self, *args)
+
+    monkeypatch.setattr(Pgd, "find", full)
+    found = ask(demo, "fc-5-breaks", timeout=PATIENCE)
+    assert (found.status, found.decided_by) == ("sat", "attack")
+    assert attacks == [threading.main_thread()]
+
+
+def test_what_a_root_held_that_had_no_room_is_given_back_to_the_attack(
+    demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error of the root holds its frames, and these hold what was in them."""
+    held, full, free = list[weakref.ref[Any]](), threading.Event(), list[bool]()
+    find = Pgd.find
+
+    def root(real: Callable[[], Any], deadline: Deadline) -> Any:
+        if held:
+            return real()
+        large = torch.zeros(10)
+        held.append(weakref.ref(large))
+        full.set()
+        raise torch.OutOfMemoryError("a full device")
+
+    def waits(self: Pgd, *args: Any) -> bool:
+        assert full.wait(PATIENCE)
+        began = time.monotonic()
+        while held[0]() is not None and time.monotonic() - began < 5.0:
+            time.sleep(0.001)
+        free.append(held[0]() is None)
+        return find(self, *args)
+
+    monkeypatch.setattr(Pgd, "find", waits)
+    with_root(monkeypatch, root)
+    assert ask(demo, "conv-3-holds", timeout=PATIENCE).status == "unsat"
+    assert free[0]
+
+
+def test_where_there_is_no_thread_the_attack_comes_after_the_root(
+    demo: Demo, attacks: list[threading.Thread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(beside.ThreadPoolExecutor, "submit", none)
+    found = ask(demo, "fc-5-breaks", timeout=PATIENCE)
+    assert (found.status, found.decided_by) == ("sat", "attack")
+    assert attacks == [threading.main_thread()]
 
 
 def test_what_bounds_no_root_is_attacked_first(demo: Demo, attacks: list[threading.Thread]) -> None:

@@ -26,6 +26,7 @@ from netproof.problem.vnnlib.reader import parse_property
 from netproof.run.conclude import Evidence
 from netproof.search.attack import Pgd
 from netproof.search.boxes.loop import InputSplit
+from netproof.search.effort import Effort
 from netproof.search.frontier import Frontier
 from netproof.search.ledger import Ledger
 from netproof.search.loop import Search
@@ -288,6 +289,52 @@ def test_memory_that_runs_out_once_at_a_place_that_is_seldom_reached_changes_no_
 
     monkeypatch.setattr(owner, name, once)
     found = netproof.verify(network, question.property, device="cpu", attack=False, **asked)
+    assert failed
+    assert found.status == "unsat"
+
+
+def test_what_holds_itself_is_given_back_when_memory_runs_out() -> None:
+    """As what an earlier question left behind may, until Python happens to look for it."""
+
+    class Held:
+        """Refers to itself."""
+
+    gc.collect()
+    gc.disable()
+    try:
+        one = Held()
+        one.itself = one  # type: ignore[attr-defined]
+        left = weakref.ref(one)
+        del one
+        assert left() is not None
+        assert attempted(partial(_raise, torch.OutOfMemoryError("full")), torch.device("cpu")) is None
+        assert left() is None
+    finally:
+        gc.enable()
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+def test_a_tighter_root_that_has_no_room_is_left_out(
+    lasting: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever of it runs out of memory: its bounds, or what they are compared with."""
+    question = sharpened(knotted(1, [3, 7, 6, 2]), [Fraction(1, 50), Fraction(1, 30)])
+    network = netproof.load_network(question.network.save(tmp_path / "net.onnx"))
+    real, failed = Search._prepared, list[int]()
+
+    def full(self: Search, *args: Any) -> Any:
+        failed.append(0)
+        if lasting or len(failed) == 1:
+            raise torch.OutOfMemoryError("a full device")
+        return real(self, *args)
+
+    monkeypatch.setattr(Effort, "tightening_is_due", lambda self, cost: not self.tightening.over)
+    monkeypatch.setattr(Search, "_prepared", full)
+    found = netproof.verify(network, question.property, device="cpu", attack=False, **BETA)
     assert failed
     assert found.status == "unsat"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -37,6 +37,7 @@ class Graph:
     """`nodes[0]` is the input, `nodes[-1]` the output; one of each."""
 
     nodes: tuple[Node, ...]
+    _copies: dict[tuple[torch.device, torch.dtype], Graph] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def input(self) -> Node:
@@ -73,15 +74,14 @@ class Graph:
         return Graph(tuple(moved)), kept
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Graph:
-        """Return the same graph there; the copy is kept, since every part of a run asks for it."""
-        device = torch.device(device)
-        if (device, dtype) not in self._copies:
-            self._copies[device, dtype] = Graph(tuple(replace(n, op=n.op.to(device, dtype)) for n in self.nodes))
-        return self._copies[device, dtype]
+        """Return the same graph there; the copy is kept, since every part of a run asks for it.
 
-    @cached_property
-    def _copies(self) -> dict[tuple[torch.device, torch.dtype], Graph]:
-        return {}
+        Two threads may do so at once: both get the copy that was there first.
+        """
+        key = torch.device(device), dtype
+        if key not in self._copies:
+            self._copies.setdefault(key, Graph(tuple(replace(n, op=n.op.to(*key)) for n in self.nodes)))
+        return self._copies[key]
 
     def forward(self, x: Tensor) -> Tensor:
         """Evaluate the network: (batch, *input) -> (batch, *output)."""

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import math
 import time
+import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 import torch
 
+from netproof.bounds.linear.memory import release
 from netproof.core.deadline import Deadline, Sooner
 from netproof.core.machine.allowance import Allowance, allowance, allowing, is_out_of_memory
 from netproof.core.torch_state import engine_state
 from netproof.core.verdict import Stats
+from netproof.errors import OutOfMemory
 from netproof.model.graph import Graph
 
 # Entries of all nodes from which on the attack goes beside the root; on a CPU it would take the root's own cores.
@@ -38,28 +42,47 @@ class Beside:
         """Keep what is to be done. attack: says whether there is a witness; after: what follows when it has ended."""
         self._attack, self._after, self._stats, self._device = attack, after, stats, device
         self._both: Sooner | None = None  # the end of both, once they have begun
+        self._had_no_room = False  # whether the attack found no room, or no thread, beside the root
 
     @contextmanager
     def __call__(self, deadline: Deadline) -> Iterator[Deadline]:
         """Attack while the caller bounds a root until the deadline that it is given: a witness ends that as well.
 
-        A root that memory ran out for waits for the attack too, and has all of the memory when it is tried again.
+        A root that memory ran out for waits for the attack too, which has nothing beside it then, and neither has the
+        root when it is tried again. An attack that there was no room for is made once more after a root.
         """
-        if self._both is not None:
+        if self._both is None:
+            self._both = Sooner(deadline)
+            with self._beside(self._both) as both:
+                yield both
+        else:
             yield self._both
-            return
-        self._both = both = Sooner(deadline)
+        if self._had_no_room:
+            self._had_no_room = False
+            self._wait(partial(self._until_found, self._both, nullcontext(), allowance()), self._both)
+
+    @contextmanager
+    def _beside(self, both: Sooner) -> Iterator[Deadline]:
+        """Attack in a thread until the caller has done, and then to its end."""
         with ThreadPoolExecutor(1, "netproof-attack") as other:
-            attacking = other.submit(self._until_found, both, self._queue(), allowance())
+            try:
+                attacking = other.submit(self._until_found, both, self._queue(), allowance())
+            except RuntimeError:  # the system gives no thread
+                self._had_no_room = True
+                yield both
+                return
             try:
                 yield both
-            except Exception:
-                self._wait(attacking, both)
+            except Exception as error:
+                if is_out_of_memory(error):  # what the root held is held by the error's frames still
+                    traceback.clear_frames(error.__traceback__)
+                    release(self._device)
+                self._wait(attacking.result, both)
                 raise
             except BaseException:  # Ctrl-C: nobody wants it any more
                 both.cancel()
                 raise
-            self._wait(attacking, both)
+            self._wait(attacking.result, both)
 
     def _queue(self) -> AbstractContextManager[object]:
         """Return what lets a thread have the device and the queue that the caller has now: others are its own."""
@@ -75,15 +98,16 @@ class Beside:
                 if self._attack(both):
                     both.cancel()
         except BaseException as error:
-            if is_out_of_memory(error):  # not found is all that follows: the root's proof does not rest on it
+            if isinstance(error, OutOfMemory) or is_out_of_memory(error):  # the root's proof does not rest on it
+                self._had_no_room = True
                 return
             both.cancel()  # whoever waits for the root hears of the error now
             raise
 
-    def _wait(self, attacking: Future[None], both: Sooner) -> None:
+    def _wait(self, attack: Callable[[], None], both: Sooner) -> None:
         began = time.monotonic()
         try:
-            attacking.result()
+            attack()
         except BaseException:  # Ctrl-C while it is waited for, or its own error
             both.cancel()
             raise

@@ -87,7 +87,7 @@ class Gather:
     def __init__(self, run: Setting, evidence: Evidence, network: AnyNetwork, property: Property) -> None:
         self._run, self._evidence, self._network, self._property = run, evidence, network, property
         self._who = "search"  # looks for a counterexample now
-        self._beside = False  # whether the first attack is yet to be made, while the root is bounded
+        self._attacks_beside = False  # whether the first attack is made while the root is bounded
 
     def run(self, problems: Sequence[Problem], attack: bool, *, attacked: bool = False) -> None:
         """Go on until what is known settles the question; attacked: whether the first attack was made already."""
@@ -106,8 +106,8 @@ class Gather:
             if not self._evidence.is_settled:
                 problems = self._first_look(problems, limit=0)
         first = attack and not attacked and not self._evidence.is_settled
-        self._beside = first and how is Strategy.NEURONS and self._may_be_beside(problems)
-        if first and not self._beside:
+        self._attacks_beside = first and how is Strategy.NEURONS and self._may_be_beside(problems)
+        if first and not self._attacks_beside:
             self._attack_all(problems)
         if self._evidence.is_settled:
             return
@@ -209,8 +209,9 @@ class Gather:
         """Say of a root that was late that intervals are there, if they are or take no time."""
         if outcome.reason != ROOT_LATE or outcome.witness is not None:
             return outcome
-        if not self._evidence.bounds_all(problem) and problem.graph.entries <= worth.AFTERWARDS:
-            self._by_intervals(problem, Deadline())
+        little = problem.graph.entries <= worth.AFTERWARDS and not self._run.deadline.cancelled
+        if little and not self._evidence.bounds_all(problem):
+            self._by_intervals(problem, Deadline(worth.AT_THE_END))
         return replace(outcome, reason=INTERVALS_ONLY) if self._evidence.bounds_all(problem) else outcome
 
     def _attack_all(self, problems: Sequence[Problem]) -> None:
@@ -219,7 +220,8 @@ class Gather:
         for i, problem in enumerate(problems):
             self._run.tell("attack", problem=i, problems=len(problems))
             goal = self._goal(problem)
-            self._attack(problem, goal, self._run.deadline)
+            with suppress(OutOfMemory):  # not found is all that follows
+                self._attack(problem, goal, self._run.deadline)
             self._see(problem, goal)
             seconds["attack"] = time.monotonic() - began
             if self._evidence.is_over or self._run.deadline.expired:
@@ -241,7 +243,7 @@ class Gather:
         method = build_method(run.info.name, run.options, run.device)
         look = self._second_look(problem, goal) if attack else None
         work = self._work(run.report(index, count))
-        if self._beside:
+        if self._attacks_beside:
             work = replace(work, meanwhile=self._attack_beside(problem, goal))
         search = (method.search or Search)(problem, method, goal, work, look)
         try:
@@ -280,8 +282,9 @@ class Gather:
         """Make the long attack, with another seed so that it goes other ways, for when the search has cost as much."""
 
         def find(targets: list[int]) -> bool:
-            with self._attacking():
-                return Pgd().find(problem, goal, self._run.device, self._run.seed + 1, self._run.deadline, targets)
+            with self._attacking(), suppress(OutOfMemory):
+                Pgd().find(problem, goal, self._run.device, self._run.seed + 1, self._run.deadline, targets)
+            return goal.witness is not None
 
         return find
 

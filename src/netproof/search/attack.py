@@ -18,7 +18,6 @@ from netproof.bounds.linear.memory import points_that_fit, with_less
 from netproof.bounds.linear.region import Region
 from netproof.core.deadline import Deadline
 from netproof.core.machine.allowance import allowance
-from netproof.errors import OutOfMemory
 from netproof.model.graph import Graph
 from netproof.numerics import generator
 from netproof.problem.problem import Problem, Rows
@@ -53,11 +52,11 @@ class Pgd:
         deadline: Deadline,
         targets: Sequence[int] | None = None,
     ) -> bool:
-        """Offer what is found to the goal; True when it is a witness. `targets`: the ones to attack, or all."""
-        try:
-            return with_less(lambda: self._find(problem, goal, device, seed, deadline, targets), device)
-        except OutOfMemory:  # not found is all that follows
-            return goal.witness is not None
+        """Offer what is found to the goal; True when it is a witness. `targets`: the ones to attack, or all.
+
+        OutOfMemory says that it was not looked for to the end; the goal may have a witness all the same.
+        """
+        return with_less(lambda: self._find(problem, goal, device, seed, deadline, targets), device)
 
     def _find(
         self,

@@ -24,6 +24,7 @@ from netproof.bounds.neurons.transfer import repack
 from netproof.bounds.scope import split_on
 from netproof.core.batch import concatenate
 from netproof.core.extras import CANDIDATES
+from netproof.core.machine.allowance import said_plainly
 from netproof.core.reasons import ROOT_LATE
 from netproof.errors import OutOfMemory
 from netproof.problem.problem import Problem
@@ -154,8 +155,9 @@ class Search(Rounds[Domains]):
         given = method.bounder, method.brancher, root, self._effort, self._deadline, self._clock, targets
         moves = None
         try:
-            new = with_less(lambda: tighter_root(*given), self._device)
-            moves = None if new is None else self._prepared(root, new, frontier, targets)
+            with said_plainly():
+                new = with_less(lambda: tighter_root(*given), self._device)
+                moves = None if new is None else self._prepared(root, new, frontier, targets)
         except OutOfMemory:  # nothing has changed yet: the search goes on under the root that it has
             pass
         if moves is not None:
@@ -170,7 +172,8 @@ class Search(Rounds[Domains]):
         # A search of some sub-domains must not go beyond them: it carries over all that it has. Where the root alone is
         # ahead of all that was split under the old one, those splits are of no use: other neurons matter now.
         few = len(frontier) <= self._method.batch and not frontier.waiting
-        ahead = float(whole.domains.bound[targets].min()) > frontier.lower_bound
+        least = min(with_less(lambda: whole.domains.bound[targets].tolist(), self._device))
+        ahead = least > frontier.lower_bound
         if self._start is None and (ahead or not few):
             return _Moves(new, whole, None)
         carried = with_less(lambda: [repack(part, root, new) for part in frontier.everything()], self._device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -170,13 +171,15 @@ def _spare() -> int:
 def attempted(attempt: Callable[[], T], device: torch.device) -> T | None:
     """Do something that returns anything but None; None where memory ran out, and what was held is given back.
 
-    Every error of memory is caught here: outside of a handler, as an error holds what its frames held.
+    Every error of memory is caught here: outside of a handler, as an error holds what its frames held. Things that
+    hold each other, as of earlier questions, are given back too.
     """
     try:
         return attempt()
     except Exception as error:
         if not is_out_of_memory(error):
             raise
+    gc.collect()
     release(device)
     return None
 

@@ -28,8 +28,8 @@ ONE_SIDE_WORTH = {"cpu": 1 << 23, "cuda": 1 << 26}
 
 # Of the time that is left, how much the passes of a root may take before intervals alone go first; these take a
 # hundredth of it. Where nothing is known in the end, a pass of intervals over so many entries of all nodes takes some
-# 0.2 s on one core, which is less than deadlines are kept by.
-SHORT, AFTERWARDS = 1 / 8, 1 << 22
+# 0.2 s on one core, which is less than deadlines are kept by; no more than AT_THE_END seconds, whatever its products.
+SHORT, AFTERWARDS, AT_THE_END = 1 / 8, 1 << 22, 0.5
 
 
 def may_be_late(graph: Graph, device: torch.device, seconds: float) -> bool:

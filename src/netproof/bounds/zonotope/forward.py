@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 
 import torch
+from torch import Tensor
 
 from netproof.bounds.linear.interval import Intervals
-from netproof.bounds.linear.memory import attempted, holds_for_a_while
+from netproof.bounds.linear.memory import attempted, holds_for_a_while, release
 from netproof.bounds.windows.frame import Frame
 from netproof.bounds.windows.moves import image_sides, united
 from netproof.bounds.windows.onward import onward
-from netproof.bounds.zonotope.merge import merged
-from netproof.bounds.zonotope.steps import new_numbers, through_affine, through_nonlinear
+from netproof.bounds.zonotope.merge import LARGER, merged
+from netproof.bounds.zonotope.steps import (
+    carried_numbers,
+    lines_between,
+    narrowed,
+    new_numbers,
+    through_affine,
+    through_nonlinear,
+)
 from netproof.bounds.zonotope.zonotope import Zonotope, generators_at
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.core.forms import Interval
@@ -25,68 +34,119 @@ from netproof.numerics import up
 # smaller windows, and what is made of a slice on the way.
 LIVE = 2.5
 
+COPIED = 1.5  # times what is held in float64, with all of it in float32 too
+
 
 class Forward:
     """Forms of the nodes that later ones read, over the input set of `intervals` and by its bounds of neurons."""
 
     def __init__(self, intervals: Intervals) -> None:
         self._intervals, self._graph = intervals, intervals.graph
+        self._device = intervals.region.centre.device
         self._forms: dict[int, Zonotope] = {}
         self._next = 0
+        self._kept = torch.float64  # what generators are kept in
         self._last = {i: node.index for node in self._graph.nodes for i in node.inputs}  # by node, who reads it last
         self.given_up = False
 
     @torch.no_grad()
     def bounds(self, index: int, deadline: Deadline) -> Interval | None:
         """Return bounds of a node by its forms, (*node); None where there are none any more, or not in time."""
-        device = self._intervals.region.centre.device
         while self._next <= index and not self.given_up:
             try:
-                if attempted(lambda: self._step(deadline), device) is None:  # bounds can be had without forms
-                    self._give_up()
+                if attempted(lambda: self._step(deadline), self._device) is None:
+                    self._with_less()
             except DeadlineExpired:  # nothing has changed since the step began
                 return None
-        return attempted(self._forms[index].bounds, device) if index in self._forms else None
+        return attempted(self._forms[index].bounds, self._device) if index in self._forms else None
 
-    def fits(self, index: int, new: int = 0) -> bool:
+    def fits(self, index: int, new: int = 0, kept: torch.dtype = torch.float32) -> bool:
         """Say whether the forms of a node, and of those that are held with it, leave memory for the rest.
 
-        new: numbers of the generators that begin at it.
+        By a first guess, whatever is known of them. new: numbers of the generators that begin at it. kept: what
+        generators are kept in; float32 if need be.
         """
         before = [self._forms[i] for i in self._graph.nodes[index].inputs if i in self._forms]
         count = max([self._varying, *(sum(len(g.values) for g in forms.generators.values()) for forms in before)])
-        size = int(LIVE * count * self._sizes[index] + new) * torch.float64.itemsize
-        values = [some.values for forms in self._forms.values() for some in forms.generators.values()]
-        held = sum(one.numel() * one.element_size() for one in values)
-        return holds_for_a_while(size, self._intervals.region.centre.device, held)
+        return self._holds(int(LIVE * count * self._sizes[index] + new), kept)
+
+    def _holds(self, numbers: int, kept: torch.dtype) -> bool:
+        return holds_for_a_while(numbers * kept.itemsize, self._device, self._held)
+
+    @property
+    def _held(self) -> int:
+        """Return the bytes of all generators."""
+        values = {id(g.values): g.values for forms in self._forms.values() for g in forms.generators.values()}
+        return sum(one.numel() * one.element_size() for one in values.values())
 
     def _step(self, deadline: Deadline) -> bool:
         """Make the forms of the next node, or none any more; DeadlineExpired where there is no time for it."""
         deadline.check()
         node = self._graph.nodes[self._next]
-        if not self.fits(node.index):
+        spent, lines = [self._is_spent(i, node) for i in node.inputs], None
+        if isinstance(node.op, Nonlinear) and node.op.arity == 1:
+            lines = lines_between(node, self._intervals.of[node.inputs[0]])
+        if not self._has_room(node, spent, 0 if lines is None else new_numbers(node, lines)):
             self._give_up()
             return True
+        inputs = [self._forms[i] for i in node.inputs]
         if isinstance(node.op, Input):
             made = self._input()
         elif isinstance(node.op, Affine):
-            spent = [self._is_spent(i, node) for i in node.inputs]
-            made = through_affine(node, [self._forms[i] for i in node.inputs], deadline, spent=spent)
-        elif isinstance(node.op, Nonlinear) and node.op.arity == 1:
-            (pre,) = node.inputs
-            if not self.fits(node.index, new_numbers(node, self._intervals.of[pre])):
-                self._give_up()
-                return True
-            one = self._is_spent(pre, node)
-            made = through_nonlinear(node, self._forms[pre], self._intervals.of[pre], deadline, spent=one)
+            made = through_affine(node, inputs, deadline, spent=spent)
+        elif lines is not None:
+            made = through_nonlinear(node, inputs[0], lines, deadline, spent=spent[0])
         else:
             made = _box(self._intervals.of[node.index])
-        self._forms[node.index] = made
+        self._forms[node.index] = made if self._kept == torch.float64 else narrowed(made, {})
         self._next += 1
         for index in [i for i in self._forms if self._last.get(i, math.inf) < self._next]:
             del self._forms[index]
         if len(self._forms) == 1 and isinstance(node.op, Nonlinear):
-            self._forms = {node.index: merged(made)}
+            only = self._forms[node.index]
+            if self._holds(int((1 + LARGER) * only.numbers), self._kept):  # both are held for a moment
+                self._forms = {node.index: merged(only)}
+        return True
+
+    def _has_room(self, node: Node, spent: Sequence[bool], new: int) -> bool:
+        """Say whether a node's forms fit as generators are kept, or in float32, which they are from then on.
+
+        spent: which of its inputs may be written to. new: numbers of the generators that begin at it.
+        """
+        if self.fits(node.index, new, self._kept):
+            return True
+        inputs = [self._forms[i] for i in node.inputs]
+        if isinstance(node.op, Affine):
+            new = carried_numbers(node, inputs, spent)
+        elif isinstance(node.op, Input):
+            new = self._varying * self._sizes[0]
+        elif new and not spent[0]:
+            new += inputs[0].numbers
+        numbers = new + self._held // self._kept.itemsize
+        # In float64 as long as a copy in float32 would fit beside it: else it would be too late for that.
+        fits = self._holds(numbers if self._kept == torch.float32 else int(COPIED * numbers), self._kept)
+        if not fits and self._kept == torch.float64 and self._holds(numbers, torch.float32):
+            self._narrow()
+            fits = True
+        release(self._device)  # little is left, so what is large must not lie in a part of what was larger
+        return fits
+
+    def _with_less(self) -> None:
+        """Take the step that memory ran out for once more in float32, or give up: bounds can be had without forms.
+
+        Only where it has written to no form: a sum may be half made in place, and so may a function of every entry.
+        """
+        node = self._graph.nodes[self._next]
+        again = isinstance(node.op, Affine) and len(node.inputs) == 1 and self._kept == torch.float64
+        if not again or attempted(self._narrow, self._device) is None:
+            self._give_up()
+
+    def _narrow(self) -> bool:
+        """Keep all generators in float32 from now on."""
+        self._kept, done = torch.float32, dict[int, Tensor]()
+        for index in list(self._forms):
+            self._forms[index] = narrowed(self._forms[index], done)
+            release(self._device)
         return True
 
     def _is_spent(self, index: int, reader: Node) -> bool:

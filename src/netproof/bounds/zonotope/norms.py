@@ -11,6 +11,8 @@ import math
 import torch
 from torch import Tensor
 
+from netproof.bounds.zonotope.symbols import dense_norm, symbol_norm
+from netproof.core.deadline import Deadline
 from netproof.model.affine import Linear, Scale, Sum
 from netproof.model.conv import Conv, ConvTranspose, Kernel
 from netproof.model.moves import Concat, Index, Pad, Reshape, Transpose
@@ -22,12 +24,17 @@ SQUARINGS = 3  # A^8: its Frobenius norm is at most √n times its norm, so that
 MANY = 1024  # rows and columns of a matrix beyond which its powers take longer than all else at its layer
 
 
-def length_gain(op: Affine) -> Tensor | float | None:
-    """Return a number that ‖W x‖₂ <= it · ‖x‖₂ for each input x of an op; None where none is known."""
+def length_gain(op: Affine, within: Deadline | None = None) -> Tensor | float | None:
+    """Return a number that ‖W x‖₂ <= it · ‖x‖₂ for each input x of an op; None where none is known.
+
+    within: it is to be nearly as small as there is, at some work, or DeadlineExpired is raised.
+    """
     if isinstance(op, Conv | ConvTranspose):
-        return kernel_norm(op.kernel)
+        found = kernel_norm(op.kernel)
+        return found if within is None else min(found, symbol_norm(op.kernel, within))
     if isinstance(op, Linear):
-        return matrix_norm(op.weight)
+        found = matrix_norm(op.weight)
+        return found if within is None else min(found, dense_norm(op.weight, within))
     if isinstance(op, Scale):
         return 1.0 if op.mult is None else op.mult.abs().max()
     if isinstance(op, Index):
