@@ -33,9 +33,12 @@ import netproof
 from netproof.bounds.base import Clock
 from netproof.bounds.beta import Beta
 from netproof.bounds.linear.interval import Intervals
+from netproof.bounds.linear.memory import with_less
 from netproof.bounds.neurons.each import LayerNeurons
 from netproof.bounds.zonotope.forward import Forward
 from netproof.core.deadline import Deadline
+from netproof.core.machine.allowance import allowing, read_caps
+from netproof.core.machine.gpu import obey_cap
 from netproof.core.verdict import Stats
 from netproof.methods.device import resolve_device
 from netproof.numerics import use_strict_float32
@@ -251,7 +254,8 @@ def measure(question: Question, given: argparse.Namespace, device: torch.device)
         with watched(device, clock) as spent:
             synchronise(device)
             began = clock()
-            found = Beta().root(problem, threshold, device, Deadline(given.timeout), Clock())
+            limit = Deadline(given.timeout)
+            found = with_less(partial(Beta().root, problem, threshold, device, limit, Clock()), device)
             synchronise(device)
             seconds = clock() - began
         if found is None:
@@ -309,6 +313,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--beside", action="store_true", help="time attack and root side by side too")
     parser.add_argument("--cpu-seconds", action="store_true", help="of this process alone, for a machine that is busy")
     parser.add_argument("--plot", type=options.writable, metavar="FILE", help="the growth with neurons, as PNG")
+    parser.add_argument("--memory", metavar="SIZE", help="keep to so much, as `verify` does: 8G, or gpu=8G,host=4G")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the questions as files and end")
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="(default: auto)")
     parser.add_argument("--threads", type=options.positive, metavar="N", help="CPU threads (default: what there is)")
@@ -318,6 +323,10 @@ def arguments() -> argparse.Namespace:
         parser.error("--cpu-seconds: a GPU's work is not among them; add --device cpu")
     if given.cpu_seconds and given.beside:
         parser.error("--cpu-seconds: those of two threads say nothing of both at once; leave out --beside")
+    try:
+        given.memory = read_caps(given.memory)
+    except netproof.UsageError as error:
+        parser.error(f"--{error}")
     if any(side % 2 for side in given.sides):
         parser.error("--sides: the family halves its images, so sides are even")
     return given
@@ -341,6 +350,13 @@ def main() -> int:
     use_strict_float32()
     if given.threads is not None:
         torch.set_num_threads(given.threads)
+    with allowing(given.memory):
+        obey_cap(device)
+        return compare(given, device)
+
+
+def compare(given: argparse.Namespace, device: torch.device) -> int:
+    """Measure all networks, and say what their roots took."""
     rows: list[Row] = []
     cells = [[*COLUMNS, *(f"{phase} %" for phase in PHASES)]]
     warm_up(given, device)
