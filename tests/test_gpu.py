@@ -21,6 +21,8 @@ from netproof.bounds.linear.region import Region
 from netproof.bounds.neurons import worth
 from netproof.bounds.neurons.root import build_root
 from netproof.bounds.windows import plan
+from netproof.bounds.zonotope.forward import Forward
+from netproof.bounds.zonotope.symbols import symbol_norm
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict
 from netproof.demo import Instance
@@ -232,6 +234,35 @@ def test_a_root_is_the_cpus(
         scale = float(mine.magnitude.max())
         assert torch.allclose(mine.lower, theirs.lower.cpu(), rtol=1e-9, atol=1e-9 * scale)
         assert torch.allclose(mine.upper, theirs.upper.cpu(), rtol=1e-9, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("name", ["conv-3-holds", "res-4-holds"])
+def test_forms_kept_in_float32_say_what_the_cpus_say(name: str, demo: dict[str, tuple[Path, Path, Instance]]) -> None:
+    (problem,) = reduce(load_network(demo[name][0]), load_property(demo[name][1]))
+    both = []
+    for device in (torch.device("cpu"), CUDA):
+        graph = problem.graph.to(device, torch.float64)
+        forms = Forward(interval_bounds(graph, Region.of(problem.input_set, device, torch.float64)))
+        forms._narrow()
+        both.append([forms.bounds(node.index, Deadline()) for node in graph.nodes])
+    for mine, theirs in zip(*both, strict=True):
+        assert mine is not None
+        assert theirs is not None
+        scale = 1e-6 * float(mine.magnitude.max())
+        assert torch.allclose(mine.lower, theirs.lower.cpu(), rtol=1e-6, atol=scale)
+        assert torch.allclose(mine.upper, theirs.upper.cpu(), rtol=1e-6, atol=scale)
+
+
+@pytest.mark.parametrize(("channels", "stride"), [(4, 1), (40, 2), (150, 1)])
+def test_a_norm_is_proved_as_on_the_cpu(channels: int, stride: int) -> None:
+    made = torch.Generator().manual_seed(channels)
+    weight = torch.randn(channels, channels, 3, 3, generator=made, dtype=torch.float64) / channels
+    kernel = Kernel(weight, (stride, stride), (1, 1), (1, 1), 1, (channels, 4, 4))
+    mine, theirs = (symbol_norm(kernel.to(torch.device(d), torch.float64), Deadline()) for d in ("cpu", "cuda"))
+    assert mine == pytest.approx(theirs, rel=0.05)  # they may be proved with another slack
+    every = torch.eye(channels * 16, dtype=torch.float64, device=CUDA).view(-1, channels, 4, 4)
+    matrix = kernel.to(CUDA, torch.float64).correlate(every).flatten(1)
+    assert float(torch.linalg.matrix_norm(matrix, ord=2)) <= theirs
 
 
 @pytest.mark.parametrize("name", ["conv-3-holds", "res-4-holds", "fc-5-breaks"])
