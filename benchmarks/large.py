@@ -312,7 +312,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--timeout", type=options.above_zero, default=300.0, metavar="S", help="a root (default: 300)")
     parser.add_argument("--beside", action="store_true", help="time attack and root side by side too")
     parser.add_argument("--cpu-seconds", action="store_true", help="of this process alone, for a machine that is busy")
-    parser.add_argument("--plot", type=options.writable, metavar="FILE", help="the growth with neurons, as PNG")
+    parser.add_argument("--plot", type=options.writable, metavar="FILE", help="the growth over networks, as PNG")
     parser.add_argument("--memory", metavar="SIZE", help="keep to so much, as `verify` does: 8G, or gpu=8G,host=4G")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the questions as files and end")
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="(default: auto)")
@@ -342,8 +342,13 @@ def _names(text: str) -> list[str]:
 def main() -> int:
     given = arguments()
     if given.write is not None:
-        lines = [write(question, given.eps, given.write) for question in questions(given)]
-        (given.write / "instances.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        try:
+            lines = [write(question, given.eps, given.write) for question in questions(given)]
+            (given.write / "instances.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise netproof.UsageError(
+                f"--write {given.write}: {error.strerror}", remedy="name another folder"
+            ) from error
         say(f"{len(lines)} questions in {given.write}")
         return 0
     device = resolve_device(given.device)
@@ -368,7 +373,7 @@ def compare(given: argparse.Namespace, device: torch.device) -> int:
     print(table(cells), f"{describe(device)}; eps {given.eps:g}", sep="\n\n")
     if given.family and len(rows) > 1:
         print(f"root seconds grow with neurons to the power {exponent(rows):.2f}")
-    if given.plot is not None and rows:
+    if given.plot is not None and len(rows) > 1:
         plot(rows, given.plot, describe(device))
     return 0
 

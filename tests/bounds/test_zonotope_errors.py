@@ -10,6 +10,7 @@ import torch
 from netproof.bounds.zonotope import norms
 from netproof.bounds.zonotope.accurate import at_point
 from netproof.bounds.zonotope.norms import length_gain, matrix_norm
+from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.model.affine import Linear
 from netproof.model.ops import Affine
 from support.image_graphs import image_graph
@@ -67,10 +68,23 @@ def test_a_point_is_computed_within_what_is_charged_and_that_is_little(seed: int
         -9, 9, (6, 200), generator=made
     )
     bias, x = (torch.randn(n, generator=made, dtype=torch.float64) for n in (6, 200))
-    value, charged = at_point(Linear(weight, bias), [x[None]])
+    value, charged = at_point(Linear(weight, bias), [x[None]], Deadline())
     for row, b, found, error in zip(
         weight.tolist(), bias.tolist(), value[0].tolist(), charged[0].tolist(), strict=True
     ):
         exact = sum((Fraction(w) * Fraction(v) for w, v in zip(row, x.tolist(), strict=True)), Fraction(b))
         assert abs(exact - Fraction(found)) <= Fraction(error)
         assert error < 2e-14 * (1 + abs(found))  # a plain sum of 200 such products is charged a hundred times that
+
+
+def test_what_leads_below_the_normal_numbers_is_nothing() -> None:
+    """No unit of it is a number any more; all that there is, is the rest."""
+    op = Linear(torch.ones(3, 8, dtype=torch.float64))
+    value, charged = at_point(op, [torch.full((1, 8), 5e-324, dtype=torch.float64)], Deadline())
+    assert bool(value.isfinite().all())
+    assert bool(charged.isfinite().all())
+
+
+def test_a_deadline_ends_a_point() -> None:
+    with pytest.raises(DeadlineExpired):
+        at_point(Linear(torch.ones(3, 8, dtype=torch.float64)), [torch.ones(1, 8, dtype=torch.float64)], Deadline(0.0))

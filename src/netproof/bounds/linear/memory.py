@@ -198,6 +198,8 @@ def with_less(attempt: Callable[[], T], device: torch.device) -> T:
 
 
 def release(device: torch.device) -> None:
-    """Give back what torch holds of the device's memory unused: what is asked for next may be of another size."""
+    """Give back what is held of the device's memory unused: what is asked for next may be of another size."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
+    else:
+        host.trim()

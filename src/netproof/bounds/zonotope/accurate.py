@@ -12,18 +12,24 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from netproof.core.deadline import Deadline
 from netproof.model.affine import Linear
 from netproof.model.conv import Conv, ConvTranspose
 from netproof.model.ops import Affine
 from netproof.numerics import few_roundings, rounding
 
 BITS = 52  # that a sum of whole numbers may have in float64, with one to spare
+COPIES = 4  # of the weight: both parts of it, and the sizes of both
+LEAST = -1022  # the exponent of the least unit: of smaller numbers nothing leads, all of them is the rest
 
 
-def at_point(op: Affine, points: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return an op's value at a point and what rounding may have cost it: (*node) each, for points (*node) it reads."""
+def at_point(op: Affine, points: list[Tensor], deadline: Deadline) -> tuple[Tensor, Tensor]:
+    """Return an op's value at a point and what rounding may have cost it: (*node) each, for points (*node) it reads.
+
+    DeadlineExpired where there is no time for it.
+    """
     if isinstance(op, Conv | ConvTranspose | Linear) and op.fan > 4:
-        return _cut(op, points[0][None])
+        return _cut(op, points[0][None], deadline)
     if op.fan == 0:  # what only moves numbers rounds none
         value = op.forward(*(x[None] for x in points))[0]
         return value, torch.zeros_like(value)
@@ -31,13 +37,24 @@ def at_point(op: Affine, points: list[Tensor]) -> tuple[Tensor, Tensor]:
     return op.forward(*(x[None] for x in points))[0], rounding(sizes, op.fan + 8)
 
 
-def _cut(op: Conv | ConvTranspose | Linear, x: Tensor) -> tuple[Tensor, Tensor]:
+def weight_of(op: Affine) -> Tensor | None:
+    """Return the weight of an op that has a large one; COPIES of it are held while its value is computed."""
+    if isinstance(op, Conv | ConvTranspose):
+        return op.kernel.weight
+    return op.weight if isinstance(op, Linear) else None
+
+
+def _cut(op: Conv | ConvTranspose | Linear, x: Tensor, deadline: Deadline) -> tuple[Tensor, Tensor]:
     bits = (BITS - math.ceil(math.log2(op.fan + 1))) // 2
-    weight = op.weight if isinstance(op, Linear) else op.kernel.weight
+    weight = weight_of(op)
+    assert weight is not None
     first, point = _leading(weight, bits), _leading(x, bits)
+    deadline.check()
     most, least = _with(op, first), _with(op, weight - first)
     large = most.forward(point)[0]
+    deadline.check()
     small = most.forward(x - point)[0] + least.forward(x)[0]
+    deadline.check()
     sizes = most.absolute().forward((x - point).abs())[0] + least.absolute().forward(x.abs())[0]
     offset = op.offset()
     if offset is None:
@@ -53,7 +70,7 @@ def _leading(values: Tensor, bits: int) -> Tensor:
     most = float(values.abs().max())
     if most == 0.0:
         return torch.zeros_like(values)
-    unit = 2.0 ** (math.frexp(most)[1] - bits)
+    unit = 2.0 ** max(math.frexp(most)[1] - bits, LEAST)
     return (values / unit).round() * unit
 
 

@@ -14,6 +14,7 @@ from netproof.bounds.linear.memory import attempted, holds_for_a_while, release
 from netproof.bounds.windows.frame import Frame
 from netproof.bounds.windows.moves import image_sides, united
 from netproof.bounds.windows.onward import onward
+from netproof.bounds.zonotope.accurate import COPIES, weight_of
 from netproof.bounds.zonotope.merge import LARGER, merged
 from netproof.bounds.zonotope.steps import (
     carried_numbers,
@@ -68,10 +69,13 @@ class Forward:
         """
         before = [self._forms[i] for i in self._graph.nodes[index].inputs if i in self._forms]
         count = max([self._varying, *(sum(len(g.values) for g in forms.generators.values()) for forms in before)])
-        return self._holds(int(LIVE * count * self._sizes[index] + new), kept)
+        return self._holds(int(LIVE * count * self._sizes[index] + new), kept, self._graph.nodes[index])
 
-    def _holds(self, numbers: int, kept: torch.dtype) -> bool:
-        return holds_for_a_while(numbers * kept.itemsize, self._device, self._held)
+    def _holds(self, numbers: int, kept: torch.dtype, node: Node) -> bool:
+        """Say whether so many numbers of generators may be held, with what a node's op takes besides."""
+        weight = weight_of(node.op) if isinstance(node.op, Affine) else None
+        more = 0 if weight is None else COPIES * weight.numel() * weight.element_size()
+        return holds_for_a_while(numbers * kept.itemsize + more, self._device, self._held)
 
     @property
     def _held(self) -> int:
@@ -104,7 +108,7 @@ class Forward:
             del self._forms[index]
         if len(self._forms) == 1 and isinstance(node.op, Nonlinear):
             only = self._forms[node.index]
-            if self._holds(int((1 + LARGER) * only.numbers), self._kept):  # both are held for a moment
+            if self._holds(int((1 + LARGER) * only.numbers), self._kept, node):  # both are held for a moment
                 self._forms = {node.index: merged(only)}
         return True
 
@@ -124,8 +128,8 @@ class Forward:
             new += inputs[0].numbers
         numbers = new + self._held // self._kept.itemsize
         # In float64 as long as a copy in float32 would fit beside it: else it would be too late for that.
-        fits = self._holds(numbers if self._kept == torch.float32 else int(COPIED * numbers), self._kept)
-        if not fits and self._kept == torch.float64 and self._holds(numbers, torch.float32):
+        fits = self._holds(numbers if self._kept == torch.float32 else int(COPIED * numbers), self._kept, node)
+        if not fits and self._kept == torch.float64 and self._holds(numbers, torch.float32, node):
             self._narrow()
             fits = True
         release(self._device)  # little is left, so what is large must not lie in a part of what was larger

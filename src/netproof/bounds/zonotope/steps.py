@@ -48,7 +48,8 @@ def through_affine(
     """
     op = node.op
     assert isinstance(op, Affine)
-    centre, rounded = at_point(op, [x.centre for x in inputs])
+    centre, rounded = at_point(op, [x.centre for x in inputs], deadline)
+    deadline.check()
     absolute = op.absolute().linear()
     spread = absolute.forward(*(x.radius[None] for x in inputs))[0]
     rounded = rounded + rounding(spread, op.fan + 16 if op.fan else 0)
@@ -56,10 +57,13 @@ def through_affine(
         sizes = [(x.centre.abs() + x.radius)[None] for x in inputs]
         rounded = rounded + enlarged(op.radius.forward(*sizes)[0])
     rounded = with_vanishing(enlarged(rounded))
+    deadline.check()
     error = enlarged(absolute.forward(*(x.error[None] for x in inputs))[0])
+    del absolute
     narrow = op.fan > 0 and any(x.is_narrow for x in inputs)
     gain = length_gain(op, deadline if narrow else None)
     length = None if gain is None else _longer(gain, inputs, rounded)
+    deadline.check()
     carried = _carried(node, inputs, deadline, spent or [False] * len(inputs))
     found = Zonotope.of(centre, enlarged(error + rounded), length, carried)
     if not narrow:
@@ -132,12 +136,14 @@ def new_numbers(node: Node, lines: Strip) -> int:
 def _times(some: Generators, slope: Tensor, *, spent: bool) -> Generators:
     # What an op has only expanded stands in memory once, and cannot be written to.
     values = some.values if spent and some.values.is_contiguous() else some.values.new_empty(some.values.shape)
-    if isinstance(some, Dense):
-        return Dense(torch.mul(some.values, slope, out=values), some.rank)  # computed as the slope is, in float64
-    for part in slices(some.values):  # no look at the deadline: half of it may be written in place
+    # No look at the deadline: half of it may be written in place. All is computed as slopes are, in float64.
+    for part in slices(some.values):
+        if isinstance(some, Dense):
+            torch.mul(some.values[part], slope, out=values[part])
+            continue
         places = Places(some.places.at(some.frame.path)[part])
         values[part] = scaled(slope, some.values[part], places, replace(some.frame, path=()))
-    return Windowed(values, some.frame, some.places)
+    return replace(some, values=values)
 
 
 def _some_of(some: Windowed, part: slice) -> Windowed:

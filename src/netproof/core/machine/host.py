@@ -6,10 +6,12 @@ is shared with other processes, so what is left is asked again whenever much is 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 from netproof.core.machine.control_groups import PROC, SYS, files, read
@@ -48,6 +50,21 @@ def peak(proc: Path = PROC) -> int:
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
+
+
+def trim() -> None:
+    """Give back to the system what was freed of this process's heap, where its C library can do so."""
+    give_back = _malloc_trim()
+    if give_back is not None:
+        give_back(0)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    found: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's own
+    return found
 
 
 def refuse_if_taken(cap: int | None) -> None:
