@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +15,7 @@ from netproof.bounds.linear.interval import interval_bounds
 from netproof.bounds.linear.region import Region
 from netproof.bounds.zonotope import forward, steps
 from netproof.bounds.zonotope.forward import Forward
+from netproof.bounds.zonotope.zonotope import Zonotope
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.model.affine import Linear, Sum
@@ -71,6 +73,28 @@ def test_bounds_are_those_of_float64_up_to_its_rounding(seed: int) -> None:
     for ours, theirs in zip(narrow, wide, strict=True):
         for one, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_forms_are_off_by_no_more_than_their_error() -> None:
+    """Generator by generator, beside those of float64; where all is linear, so that none begins on the way."""
+    compared = 0
+    for seed in range(80):
+        graph = image_graph(seed).to(CPU, torch.float64)
+        intervals = interval_bounds(graph, box(graph, 10.0 ** -(7 + 5 * (seed % 7)), seed))
+        wide, narrow = Forward(intervals), Forward(intervals)
+        narrow._narrow()
+        for node in graph.nodes:
+            for forms in (wide, narrow):
+                forms.bounds(node.index, Deadline())
+            ours, theirs = narrow._forms[node.index], wide._forms[node.index]
+            if set(theirs.generators) != {0}:
+                break
+            pair = ours.generators[0].dense().double(), theirs.generators[0].dense()
+            off = (pair[0] - pair[1]).abs().sum(0).view_as(ours.centre) + (ours.centre - theirs.centre).abs()
+            assert bool((off <= ours.error + theirs.error).all()), (seed, node.name)
+            assert float(torch.linalg.vector_norm(off)) <= float(ours.length + theirs.length)
+            compared += 1
+    assert compared > 100
 
 
 # --- what rounding costs, in exact arithmetic ---
@@ -195,6 +219,33 @@ def test_forms_that_do_not_fit_in_float64_are_kept_in_float32(monkeypatch: pytes
     torch.testing.assert_close(found.lower, truth.lower, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("last", [2, 8])
+def test_batches_that_there_is_no_memory_to_join_stay_apart(last: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the last node as well, behind which there is no other."""
+    graph = deep()
+    intervals = interval_bounds(graph, box(graph, 1e-1, 0))
+    truth = Forward(intervals).bounds(last, Deadline())
+
+    def full(forms: Any) -> None:
+        raise torch.OutOfMemoryError("a full device")
+
+    monkeypatch.setattr(forward, "merged", full)
+    forms = Forward(intervals)
+    found = forms.bounds(last, Deadline())
+    assert found is not None
+    assert truth is not None
+    torch.testing.assert_close(found.lower, truth.lower)
+    assert held(forms) == {torch.float64}
+
+
+def test_a_further_error_lengthens_what_there_is() -> None:
+    one, zero = torch.ones(1, 100, dtype=torch.float64), torch.zeros(1, 100, dtype=torch.float64)
+    forms = Zonotope.of(zero, one, None, {})
+    more = forms.with_more(one)
+    assert float(more.length) >= float(forms.length) + 10.0
+    assert bool((more.error >= 2.0).all())
+
+
 def test_a_step_that_memory_ran_out_for_is_taken_again_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = deep()
     real, failed = forward.through_affine, list[int]()
@@ -255,3 +306,91 @@ def test_what_a_step_will_hold_is_known_before(monkeypatch: pytest.MonkeyPatch) 
         assert Forward(interval_bounds(graph, box(graph, 0.1, seed))).bounds(len(graph.nodes) - 1, Deadline())
     assert any(places)
     assert not all(places)
+
+
+# --- charges that are needed: what is lost adds up, and all else cancels ---
+
+
+def lossy(count: int, low: float, high: float) -> tuple[list[float], float]:
+    """Factors by which float32 loses nearly half a unit of the last place each time, and what is left of 1 then."""
+    made, value, found = torch.Generator().manual_seed(0), torch.ones((), dtype=torch.float32), list[float]()
+    for _ in range(count):
+        tried = low + (high - low) * torch.rand(20_000, generator=made, dtype=torch.float64)
+        exact = tried * value.double()
+        best = int((exact - exact.float().double()).argmax())
+        found.append(float(tried[best]))
+        value = exact[best].float()
+    return found, float(value)
+
+
+def width(graph: Graph, centre: float, first: int = 0) -> Fraction:
+    """How wide the last node's bounds are on a box of radius 1, kept in float32 from node `first` on."""
+    middle = torch.full(graph.input.shape, centre, dtype=torch.float64)
+    region = Region.of(InputSet(middle - 1.0, middle + 1.0), CPU, torch.float64)
+    forms = Forward(interval_bounds(graph, region))
+    for node in graph.nodes:
+        if node.index == first:
+            forms._narrow()
+        found = forms.bounds(node.index, Deadline())
+    assert found is not None
+    return Fraction(float(found.upper)) - Fraction(float(found.lower))
+
+
+def matrix(*rows: list[float]) -> Linear:
+    return Linear(torch.tensor(rows, dtype=torch.float64))
+
+
+def line(ops: list[tuple[Op, int]]) -> Graph:
+    """One input, and ops one after the other with results of these sizes."""
+    nodes = [Node(0, Input(), (), (1, 1), "x")]
+    nodes += [Node(i, op, (i - 1,), (1, size), str(i)) for i, (op, size) in enumerate(ops, start=1)]
+    return Graph(tuple(nodes))
+
+
+def test_every_result_of_an_affine_op_is_charged() -> None:
+    """What float32 has made of 1, taken off what 1 has become."""
+    factors, left = lossy(16, 1.0, 1.0002)
+    layers = [(matrix([factor, 0.0], [0.0, 1.0]), 2) for factor in factors]
+    graph = line([(matrix([1.0], [1.0]), 2), *layers, (matrix([1.0, -left]), 1)])
+    lost = math.prod(map(Fraction, factors)) - Fraction(left)
+    assert lost > 14 * Fraction(2) ** -24
+    assert width(graph, 0.0) >= 2 * lost
+
+
+def test_every_product_with_a_slope_is_charged() -> None:
+    factors, left = lossy(48, 0.99, 1.0)
+    nodes = [Node(0, Input(), (), (1, 1), "x")]
+    nodes += [Node(i, LeakyRelu(factor), (i - 1,), (1, 1), str(i)) for i, factor in enumerate(factors, start=1)]
+    last = len(nodes)
+    nodes.append(Node(last, matrix([-left]), (0,), (1, 1), "left"))
+    nodes.append(Node(last + 1, Sum((1, 1)), (last - 1, last), (1, 1), "sum"))
+    lost = math.prod(map(Fraction, factors)) - Fraction(left)
+    assert lost > 16 * Fraction(2) ** -24
+    assert width(Graph(tuple(nodes)), -50.0) >= 2 * lost
+
+
+def test_what_a_copy_in_float32_rounds_is_charged() -> None:
+    lost = 0.49 * 2.0**-23
+    graph = line([(matrix([1.0 + lost], [1.0]), 2), (matrix([1.0, -1.0]), 1)])
+    assert width(graph, 0.0, first=2) >= 2 * Fraction(1.0 + lost) - 2
+
+
+def test_what_sums_round_on_the_way_is_charged() -> None:
+    """Windows of many branches: each is too small to be seen beside the first, which is taken off in the end."""
+    shape, little = (1, 1, 3, 3), 0.49 * 2.0**-23
+    nodes = [Node(0, Input(), (), shape, "x")]
+
+    def scaled(factor: float) -> None:
+        kernel = Kernel(torch.full((1, 1, 1, 1), factor, dtype=torch.float64), (1, 1), (0, 0), (1, 1), 1, shape[1:])
+        nodes.append(Node(len(nodes), Conv(kernel, None, shape, shape), (0,), shape, "conv"))
+
+    for factor in (1.0, *[little] * 24):
+        scaled(factor)
+    signs, branches = (1, *[1] * 24, -1), (*range(1, 26), 1)
+    graph = Graph((*nodes, Node(26, Sum(signs), branches, shape, "sum")))
+    middle = torch.zeros(shape, dtype=torch.float64)
+    forms = Forward(interval_bounds(graph, Region.of(InputSet(middle - 1.0, middle + 1.0), CPU, torch.float64)))
+    forms._narrow()
+    found = forms.bounds(26, Deadline())
+    assert found is not None
+    assert float((found.upper - found.lower).min()) >= 2 * 24 * Fraction(little)

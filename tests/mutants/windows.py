@@ -6,6 +6,8 @@ from mutants.mutant import Mutant
 
 WINDOWS = ("bounds/test_windowed.py",)
 FORWARD = ("bounds/test_zonotope.py",)
+NARROW = ("bounds/test_zonotope_narrow.py",)
+SYMBOLS = ("bounds/test_symbols.py",)
 ROWS = ("bounds/test_interval_rows.py",)
 
 MUTANTS = (
@@ -44,8 +46,8 @@ MUTANTS = (
     Mutant(
         "forward-rounding-free",
         "bounds/zonotope/steps.py",
-        "    rounded = with_vanishing(enlarged(rounded))\n    error",
-        "    rounded = torch.zeros_like(centre)\n    error",
+        "    rounded = with_vanishing(enlarged(rounded))\n    deadline",
+        "    rounded = torch.zeros_like(centre)\n    deadline",
         "an affine op rounds the centre and every generator",
         FORWARD,
     ),
@@ -120,6 +122,70 @@ MUTANTS = (
         "enlarged(math.pow(largest, 0.5**SQUARINGS / 2.0) * scale)",
         "below the normal numbers a norm is rounded by more than its share",
         ("bounds/test_zonotope_errors.py",),
+    ),
+    Mutant(
+        "narrow-results-free",
+        "bounds/zonotope/steps.py",
+        "    return found.with_more(enlarged(kept))\n",
+        "    return found\n",
+        "what an op makes of generators is rounded to float32",
+        NARROW,
+    ),
+    Mutant(
+        "narrow-sums-by-their-result",
+        "bounds/zonotope/steps.py",
+        "else keeping(spread, count, len(inputs))\n",
+        "else keeping(found.total, count)\n",
+        "branches that cancel are rounded by their own sizes",
+        NARROW,
+    ),
+    Mutant(
+        "narrow-functions-free",
+        "bounds/zonotope/steps.py",
+        "        rounded, open_ = rounded + enlarged(keeping(slope.abs() * x.radius, count)), float32_up(open_)\n",
+        "        open_ = float32_up(open_)\n",
+        "a slope times a generator is rounded to float32",
+        NARROW,
+    ),
+    Mutant(
+        "narrow-beginnings-to-nearest",
+        "bounds/zonotope/steps.py",
+        "count)), float32_up(open_)\n",
+        "count)), open_.float()\n",
+        "what lies between lines must not become less",
+        NARROW,
+    ),
+    Mutant(
+        "narrow-copies-free",
+        "bounds/zonotope/steps.py",
+        "    return replace(x.with_more(enlarged(kept)), generators=",
+        "    return replace(x, generators=",
+        "generators that become float32 are rounded",
+        NARROW,
+    ),
+    Mutant(
+        "symbols-at-the-grid-alone",
+        "bounds/zonotope/symbols.py",
+        "    return enlarged(largest * between)\n",
+        "    return enlarged(largest)\n",
+        "a symbol may be larger between the points of a grid",
+        SYMBOLS,
+    ),
+    Mutant(
+        "symbols-not-proved",
+        "bounds/zonotope/symbols.py",
+        "        if not bool(torch.linalg.cholesky_ex(tried * one - gram).info.any()):\n",
+        "        if tried > 0:\n",
+        "the power method finds numbers that may be too small",
+        SYMBOLS,
+    ),
+    Mutant(
+        "symbols-without-phases",
+        "bounds/zonotope/symbols.py",
+        "movedim(axis + 1, 3).flatten(2, 3)\n",
+        "select(axis + 1, 0)\n",
+        "a stride reads all phases of an image",
+        SYMBOLS,
     ),
     Mutant(
         "windows-put-by-the-library",

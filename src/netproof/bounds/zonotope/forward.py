@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -109,7 +109,7 @@ class Forward:
         if len(self._forms) == 1 and isinstance(node.op, Nonlinear):
             only = self._forms[node.index]
             if self._holds(int((1 + LARGER) * only.numbers), self._kept, node):  # both are held for a moment
-                self._forms = {node.index: merged(only)}
+                self._forms = {node.index: attempted(partial(merged, only), self._device) or only}
         return True
 
     def _has_room(self, node: Node, spent: Sequence[bool], new: int) -> bool:
@@ -124,7 +124,7 @@ class Forward:
             new = carried_numbers(node, inputs, spent)
         elif isinstance(node.op, Input):
             new = self._varying * self._sizes[0]
-        elif new and not spent[0]:
+        elif isinstance(node.op, Nonlinear) and node.op.arity == 1 and not spent[0]:
             new += inputs[0].numbers
         numbers = new + self._held // self._kept.itemsize
         # In float64 as long as a copy in float32 would fit beside it: else it would be too late for that.

@@ -94,7 +94,8 @@ def begins_as_window(shape: tuple[int, ...]) -> bool:
 def keeping(total: Tensor, count: int, roundings: int = 1) -> Tensor:
     """Return what it costs each entry to keep so many generators in float32, rounded so often: (*node).
 
-    total (*node): of their sizes, before or after. Those below the normal numbers may be read as 0 later on.
+    total (*node): of their sizes, before or after. What is below the normal numbers may become 0 as it is kept, and be
+    read as 0 later on; where branches are added up on the way, each of them has paid for that itself.
     """
     return with_vanishing(few_roundings(total, roundings + 1, torch.float32), 2 * count, torch.float32)
 
