@@ -18,13 +18,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import options
 import torch
+from float64 import Counter
 from floor import describe, synchronise
 from tables import count, say, short, table
 from torch import Tensor, nn
@@ -57,7 +58,18 @@ NAMED: dict[str, tuple[int, tuple[int, ...], int, int]] = {  # width, blocks, si
     "tiny64": (32, (2, 2, 2, 2), 64, 200),
 }
 IMAGES = 5  # the seed of the first image
-COLUMNS = ("network", "neurons", "unstable %", "targets", "proved", "attack s", "root s", "beside s", "peak GB")
+COLUMNS = (
+    "network",
+    "neurons",
+    "unstable %",
+    "targets",
+    "proved",
+    "attack s",
+    "root s",
+    "beside s",
+    "peak GB",
+    "float64",
+)
 PHASES = ("intervals", "forward", "backward", "targets")
 
 
@@ -194,6 +206,7 @@ class Row:
     beside: float | None  # seconds of both at once
     peak: float  # GB; on a CPU of the whole process so far
     phases: dict[str, float]
+    products: int | None = None  # multiply-adds in float64
 
     @property
     def cells(self) -> list[str]:
@@ -201,7 +214,8 @@ class Row:
         share = f"{100 * self.unstable / self.neurons:.2f}"
         head = [self.name, count(self.neurons), share, str(self.targets), str(self.proved)]
         beside = "-" if self.beside is None else short(self.beside)
-        return [*head, short(self.attack), short(self.seconds), beside, f"{self.peak:.2f}", *shares]
+        products = "-" if self.products is None else f"{self.products:.2e}"
+        return [*head, short(self.attack), short(self.seconds), beside, f"{self.peak:.2f}", products, *shares]
 
 
 def warm_up(given: argparse.Namespace, device: torch.device) -> None:
@@ -268,7 +282,12 @@ def measure(question: Question, given: argparse.Namespace, device: torch.device)
         del root, bounds, found
         beside = both_at_once(problem, given, device) if given.beside else None
         rows.append(Row(*head, attack, seconds, beside, peak, spent))
-    return sorted(rows, key=lambda row: row.seconds)[(len(rows) - 1) // 2]
+    middle = sorted(rows, key=lambda row: row.seconds)[(len(rows) - 1) // 2]
+    if not given.count:
+        return middle
+    with Counter() as counter:
+        with_less(partial(Beta().root, problem, threshold, device, Deadline(given.timeout), Clock()), device)
+    return replace(middle, products=counter.all)
 
 
 def _peak(device: torch.device) -> float:
@@ -311,6 +330,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=options.positive, default=1, metavar="R", help="medians of R (default: 1)")
     parser.add_argument("--timeout", type=options.above_zero, default=300.0, metavar="S", help="a root (default: 300)")
     parser.add_argument("--beside", action="store_true", help="time attack and root side by side too")
+    parser.add_argument("--count", action="store_true", help="multiply-adds in float64 too, of one root more")
     parser.add_argument("--cpu-seconds", action="store_true", help="of this process alone, for a machine that is busy")
     parser.add_argument("--plot", type=options.writable, metavar="FILE", help="the growth over networks, as PNG")
     parser.add_argument("--memory", metavar="SIZE", help="keep to so much, as `verify` does: 8G, or gpu=8G,host=4G")
