@@ -383,7 +383,7 @@ def main() -> int:
 def compare(given: argparse.Namespace, device: torch.device) -> int:
     """Measure all networks, and say what their roots took."""
     rows: list[Row] = []
-    cells = [[*COLUMNS, *(f"{phase} %" for phase in PHASES)]]
+    cells = [[*COLUMNS, *MEASURED, *(f"{phase} %" for phase in PHASES)]]
     warm_up(given, device)
     for question in questions(given):
         row = measure(question, given, device)
