@@ -17,7 +17,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -38,9 +38,10 @@ from netproof.bounds.linear.memory import with_less
 from netproof.bounds.neurons.each import LayerNeurons
 from netproof.bounds.zonotope.forward import Forward
 from netproof.core.deadline import Deadline
-from netproof.core.machine.allowance import allowing, read_caps
+from netproof.core.machine.allowance import allowance, allowing, read_caps
 from netproof.core.machine.gpu import obey_cap
 from netproof.core.verdict import Stats
+from netproof.errors import OutOfMemory
 from netproof.methods.device import resolve_device
 from netproof.numerics import use_strict_float32
 from netproof.problem.problem import Problem
@@ -229,7 +230,9 @@ def attacked(problem: Problem, given: argparse.Namespace, device: torch.device, 
 
 def attack(problem: Problem, given: argparse.Namespace, device: torch.device, deadline: Deadline) -> bool:
     """Make the quick attack; no point is replayed."""
-    return QUICK.find(problem, Decide(problem, lambda point, target: None), device, given.seed, deadline)
+    with suppress(OutOfMemory):
+        return QUICK.find(problem, Decide(problem, lambda point, target: None), device, given.seed, deadline)
+    return False
 
 
 def both_at_once(problem: Problem, given: argparse.Namespace, device: torch.device) -> float:
@@ -238,8 +241,12 @@ def both_at_once(problem: Problem, given: argparse.Namespace, device: torch.devi
     beside = Beside(partial(attack, problem, given, device), lambda: None, Stats(), device)
     synchronise(device)
     began = time.perf_counter()
-    with beside(Deadline(given.timeout)) as deadline:
-        Beta().root(problem, threshold, device, deadline, Clock())
+
+    def root() -> tuple[Any, Any] | None:
+        with beside(Deadline(given.timeout)) as deadline:
+            return Beta().root(problem, threshold, device, deadline, Clock())
+
+    with_less(root, device)
     synchronise(device)
     return time.perf_counter() - began
 
@@ -252,6 +259,7 @@ def measure(question: Question, given: argparse.Namespace, device: torch.device)
     rows: list[Row] = []
     clock = clock_of(given)
     for _ in range(given.repeats):
+        allowance().renew()  # as every question begins
         attack = attacked(problem, given, device, clock)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
@@ -383,7 +391,9 @@ def compare(given: argparse.Namespace, device: torch.device) -> int:
     print(table(cells), f"{describe(device)}; eps {given.eps:g}", sep="\n\n")
     if given.family and len(rows) > 1:
         print(f"root seconds grow with neurons to the power {exponent(rows):.2f}")
-    if given.plot is not None and len(rows) > 1:
+    if given.plot is not None and len(rows) < 2:
+        say("--plot: growth takes two networks, so none was drawn")
+    elif given.plot is not None:
         plot(rows, given.plot, describe(device))
     return 0
 

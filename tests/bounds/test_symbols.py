@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from netproof.bounds.zonotope import symbols
+from netproof.bounds.zonotope import norms, symbols
 from netproof.bounds.zonotope.norms import kernel_norm, length_gain
 from netproof.bounds.zonotope.symbols import dense_norm, symbol_norm
 from netproof.core.deadline import Deadline, DeadlineExpired
@@ -116,7 +116,7 @@ def test_frequencies_are_looked_at_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
 def test_all_matrices_of_a_batch_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(symbols, "_power", lambda gram: 0.05)
     for order in ([0.5, 2.0], [2.0, 0.5]):
-        assert symbols._norm(torch.tensor(order, dtype=torch.float64).view(2, 1, 1)) >= 2.0
+        assert symbols._norm(torch.tensor(order, dtype=torch.float64).view(2, 1, 1), Deadline()) >= 2.0
 
 
 def test_a_number_that_is_not_proved_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +135,33 @@ def test_it_is_left_out_where_it_is_too_much_work(monkeypatch: pytest.MonkeyPatc
     coarse = symbol_norm(kernel, Deadline())
     monkeypatch.setitem(symbols.AFFORDABLE, "cpu", 1 << 30)
     assert symbol_norm(kernel, Deadline()) < coarse < math.inf
+
+
+def test_it_is_left_out_where_it_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = kernel_of(SHAPES[0], 1)
+    monkeypatch.setattr(symbols, "holds_for_a_while", lambda size, device: False)
+    assert symbol_norm(kernel, Deadline()) == math.inf
+
+    def full(*_: object) -> float:
+        raise torch.OutOfMemoryError("a full device")
+
+    monkeypatch.setattr(norms, "dense_norm", full)
+    op = Linear(torch.ones(2, 2, dtype=torch.float64))
+    assert length_gain(op, Deadline()) == length_gain(op)
+
+
+@pytest.mark.parametrize("damage", [0.9, 1.1])
+def test_what_a_factor_leaves_over_counts(damage: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No library's word is taken for it."""
+    real = torch.linalg.cholesky_ex
+
+    def worse(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        factor, failed = real(matrix)
+        return factor * damage, failed
+
+    matrix = torch.diag(torch.tensor([1.0, 0.1], dtype=torch.float64))
+    monkeypatch.setattr(torch.linalg, "cholesky_ex", worse)
+    assert dense_norm(matrix, Deadline()) > 1.02
 
 
 def test_a_deadline_ends_it() -> None:

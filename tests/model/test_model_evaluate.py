@@ -158,12 +158,16 @@ def test_long_sums_in_half_precision_have_a_bound() -> None:
 
 
 def test_threads_that_ask_for_a_copy_at_once_get_the_same_one() -> None:
-    graph = Graph((Node(0, Input(), (), (1, 2), "x"), Node(1, Relu(), (0,), (1, 2), "y")))
     together = threading.Barrier(4)
 
-    def ask(_: int) -> Graph:
-        together.wait()
-        return graph.to("cpu", torch.float32)
+    class Slow(Relu):
+        """Is copied by none before all have found that there is no copy."""
 
+        def to(self, device: torch.device, dtype: torch.dtype) -> Relu:
+            together.wait(60)
+            return self
+
+    graph = Graph((Node(0, Input(), (), (1, 2), "x"), Node(1, Slow(), (0,), (1, 2), "y")))
     with ThreadPoolExecutor(4) as threads:
-        assert len(set(map(id, threads.map(ask, range(4))))) == 1
+        found = list(threads.map(lambda _: graph.to("cpu", torch.float32), range(4)))
+    assert len(set(map(id, found))) == 1

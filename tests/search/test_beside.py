@@ -274,6 +274,25 @@ def test_an_attack_that_had_no_room_beside_the_root_is_made_after_it(
     assert attacks == [threading.main_thread()]
 
 
+def test_it_is_made_too_where_no_root_has_room(
+    demo: Demo, attacks: list[threading.Thread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = Pgd.find
+
+    def full(self: Pgd, *args: Any) -> bool:
+        if threading.current_thread() is not threading.main_thread():
+            raise OutOfMemory("a full device")
+        return find(self, *args)
+
+    def never(real: Callable[[], Any], deadline: Deadline) -> None:
+        raise torch.OutOfMemoryError("a full device")
+
+    monkeypatch.setattr(Pgd, "find", full)
+    with_root(monkeypatch, never)
+    found = ask(demo, "fc-5-breaks", timeout=PATIENCE)
+    assert (found.status, found.decided_by) == ("sat", "attack")
+
+
 def test_what_a_root_held_that_had_no_room_is_given_back_to_the_attack(
     demo: Demo, monkeypatch: pytest.MonkeyPatch
 ) -> None:

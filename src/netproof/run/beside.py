@@ -49,34 +49,51 @@ class Beside:
         """Attack while the caller bounds a root until the deadline that it is given: a witness ends that as well.
 
         A root that memory ran out for waits for the attack too, which has nothing beside it then, and neither has the
-        root when it is tried again. An attack that there was no room for is made once more after a root.
+        root when it is tried again. An attack that there was no room for is made once more after a root, whatever
+        became of that.
         """
-        if self._both is None:
-            self._both = Sooner(deadline)
-            with self._beside(self._both) as both:
-                yield both
-        else:
-            yield self._both
+        first, both = self._both is None, self._both or Sooner(deadline)
+        self._both = both
+        try:
+            with self._beside(both) if first else nullcontext(both) as until:
+                yield until
+        except Exception as error:
+            if self._gave_back(error):
+                self._make_up(both)
+            raise
+        self._make_up(both)
+
+    def _make_up(self, both: Sooner) -> None:
+        """Make the attack that there was no room for beside a root, which has ended."""
         if self._had_no_room:
             self._had_no_room = False
-            self._wait(partial(self._until_found, self._both, nullcontext(), allowance()), self._both)
+            self._wait(partial(self._until_found, both, nullcontext(), allowance()), both)
+
+    def _gave_back(self, error: Exception) -> bool:
+        """Say whether memory ran out for a root; then what it held is given back, which frames of the error hold."""
+        if not is_out_of_memory(error):
+            return False
+        traceback.clear_frames(error.__traceback__)
+        release(self._device)
+        return True
 
     @contextmanager
     def _beside(self, both: Sooner) -> Iterator[Deadline]:
         """Attack in a thread until the caller has done, and then to its end."""
+        given = self._queue(), allowance()
         with ThreadPoolExecutor(1, "netproof-attack") as other:
+            attacking = None
             try:
-                attacking = other.submit(self._until_found, both, self._queue(), allowance())
+                attacking = other.submit(self._until_found, both, *given)
             except RuntimeError:  # the system gives no thread
                 self._had_no_room = True
+            if attacking is None:
                 yield both
                 return
             try:
                 yield both
             except Exception as error:
-                if is_out_of_memory(error):  # what the root held is held by the error's frames still
-                    traceback.clear_frames(error.__traceback__)
-                    release(self._device)
+                self._gave_back(error)
                 self._wait(attacking.result, both)
                 raise
             except BaseException:  # Ctrl-C: nobody wants it any more

@@ -57,7 +57,7 @@ class Forward:
             try:
                 if attempted(lambda: self._step(deadline), self._device) is None:
                     self._with_less()
-            except DeadlineExpired:  # nothing has changed since the step began
+            except DeadlineExpired:  # the step may be taken again
                 return None
         return attempted(self._forms[index].bounds, self._device) if index in self._forms else None
 

@@ -7,10 +7,13 @@ random weights the former is larger by the square root of the number of terms.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from netproof.bounds.linear.memory import attempted
 from netproof.bounds.zonotope.symbols import dense_norm, symbol_norm
 from netproof.core.deadline import Deadline
 from netproof.model.affine import Linear, Scale, Sum
@@ -18,6 +21,8 @@ from netproof.model.conv import Conv, ConvTranspose, Kernel
 from netproof.model.moves import Concat, Index, Pad, Reshape, Transpose
 from netproof.model.ops import Affine
 from netproof.numerics import enlarged, raised, rounding, with_vanishing
+
+T = TypeVar("T")
 
 SQUARINGS = 3  # A^8: its Frobenius norm is at most √n times its norm, so that of A is found within the 8th root of √n
 
@@ -31,15 +36,21 @@ def length_gain(op: Affine, within: Deadline | None = None) -> Tensor | float | 
     """
     if isinstance(op, Conv | ConvTranspose):
         found = kernel_norm(op.kernel)
-        return found if within is None else min(found, symbol_norm(op.kernel, within))
+        return found if within is None else min(found, _sharp(symbol_norm, op.kernel, op.kernel.weight, within))
     if isinstance(op, Linear):
         found = matrix_norm(op.weight)
-        return found if within is None else min(found, dense_norm(op.weight, within))
+        return found if within is None else min(found, _sharp(dense_norm, op.weight, op.weight, within))
     if isinstance(op, Scale):
         return 1.0 if op.mult is None else op.mult.abs().max()
     if isinstance(op, Index):
         return math.sqrt(max(1, op.fan)) * (1.0 + 1e-12)
     return 1.0 if isinstance(op, Sum | Concat | Pad | Reshape | Transpose) else None
+
+
+def _sharp(norm: Callable[[T, Deadline], float], of: T, weight: Tensor, deadline: Deadline) -> float:
+    """Return a norm that takes more memory than others; infinite where there is too little."""
+    found = attempted(lambda: norm(of, deadline), weight.device)
+    return math.inf if found is None else found
 
 
 def kernel_norm(kernel: Kernel) -> float:

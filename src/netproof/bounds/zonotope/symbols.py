@@ -16,10 +16,10 @@ import math
 import torch
 from torch import Tensor
 
-from netproof.bounds.linear.memory import entries_at_once
+from netproof.bounds.linear.memory import entries_at_once, holds_for_a_while
 from netproof.core.deadline import Deadline
 from netproof.model.conv import Kernel
-from netproof.numerics import LIBM, enlarged, gamma, rounding, with_vanishing
+from netproof.numerics import LIBM, enlarged, rounding, with_vanishing
 
 POINTS = (16, 8)  # for each degree: the norm is found within 2 % or 8 % an axis; the first that is affordable
 AFFORDABLE = {"cpu": 1 << 36, "cuda": 1 << 38}  # multiply-adds: some seconds on a core, in parts
@@ -57,7 +57,8 @@ def _supremum(weight: Tensor, deadline: Deadline) -> float:
     taps = weight.shape[3:]
     for points in POINTS:
         counts = [points * (size // 2) or 1 for size in taps]
-        work = weight.shape[0] * math.prod(counts) * 8 * weight.shape[1] ** 2 * weight.shape[2]
+        parts = 1 if math.prod(taps) == 1 else 8  # of a matrix with real entries, or with complex ones
+        work = weight.shape[0] * math.prod(counts) * parts * weight.shape[1] ** 2 * weight.shape[2]
         if work <= AFFORDABLE[weight.device.type]:
             break
     else:
@@ -65,11 +66,12 @@ def _supremum(weight: Tensor, deadline: Deadline) -> float:
     between = math.prod(1.0 / math.cos(math.pi * (size // 2) / n) for size, n in zip(taps, counts, strict=True))
     waves = _waves(taps, counts, weight)
     weight = weight.flatten(3)
-    each = 32 * weight[..., 0].numel()  # numbers at one frequency: the symbol twice, products and a factor
+    each = 4 * parts * weight[..., 0].numel()  # numbers at one frequency: the symbol, products and a factor
+    if not holds_for_a_while(each * torch.float64.itemsize, weight.device):
+        return math.inf
     largest = 0.0
     for some in waves.split(max(1, entries_at_once(weight.device) // each), 1):
-        deadline.check()
-        found = _at(weight, some)
+        found = _at(weight, some, deadline)
         if not math.isfinite(found):
             return math.inf
         largest = max(largest, found)
@@ -86,17 +88,20 @@ def _waves(taps: tuple[int, ...], counts: list[int], like: Tensor) -> Tensor:
     return torch.stack([angles.cos(), angles.sin()])
 
 
-def _at(weight: Tensor, waves: Tensor) -> float:
+def _at(weight: Tensor, waves: Tensor, deadline: Deadline) -> float:
     """Bound the norm of M at some frequencies: weight (groups, D, C, taps), waves (2, points, taps)."""
+    if weight.shape[3] == 1:
+        return enlarged(with_vanishing(_norm(weight[..., 0], deadline)))
     real, imaginary = (torch.einsum("gdct,pt->gpdc", weight, wave) for wave in waves)
     size = float(torch.linalg.vector_norm(weight.abs().sum(3), dim=(1, 2)).max())
     missed = rounding(2.0 * size, weight.shape[3] + TURN)  # of both parts: √2 each at most
     matrix = torch.cat([torch.cat([real, -imaginary], 3), torch.cat([imaginary, real], 3)], 2).flatten(0, 1)
-    return enlarged(_norm(matrix) + with_vanishing(missed))
+    return enlarged(_norm(matrix, deadline) + with_vanishing(missed))
 
 
-def _norm(matrix: Tensor) -> float:
+def _norm(matrix: Tensor, deadline: Deadline) -> float:
     """Bound the spectral norms of matrices (n, rows, columns), the largest of all; infinite where none is proved."""
+    deadline.check()
     most = float(matrix.abs().max())
     if most == 0.0:
         return 0.0
@@ -107,16 +112,26 @@ def _norm(matrix: Tensor) -> float:
     gram = matrix @ matrix.mT
     rows, columns = matrix.shape[1:]
     # That of |A||Aᵀ| is at most the square of A's Frobenius norm.
-    missed = rounding(float(matrix.square().sum((1, 2)).max()), 2 * columns + 16)
+    missed = rounding(_square(matrix), 2 * columns + 16)
+    deadline.check()
     found = _power(gram)
     one = torch.eye(rows, dtype=gram.dtype, device=gram.device)
     for slack in SLACKS:
+        deadline.check()
         tried = found * (1.0 + slack)
-        if not bool(torch.linalg.cholesky_ex(tried * one - gram).info.any()):
-            # RᵀR is off by γ|Rᵀ||R|, in norm no more than γ‖R‖² of Frobenius, which is the trace (Higham, 10.3).
-            proved = tried * (1.0 + 2.0 * gamma(4 * rows + 32) * (rows + 2)) + with_vanishing(missed)
-            return enlarged(math.sqrt(enlarged(proved)) * scale)
+        below = tried * one - gram
+        factor, failed = torch.linalg.cholesky_ex(below)
+        if not bool(failed.any()):
+            # AAᵀ = tried·1 − LLᵀ − E with whatever L there is, and LLᵀ is nowhere negative: only E is to be bounded.
+            off = math.sqrt(_square(below - factor @ factor.mT)) + rounding(_square(factor) + tried, 2 * rows + 16)
+            proved = enlarged(tried + off + with_vanishing(missed))
+            return enlarged(math.sqrt(proved) * scale) if math.isfinite(proved) else math.inf
     return math.inf
+
+
+def _square(matrix: Tensor) -> float:
+    """Return the square of the Frobenius norm of matrices (n, rows, columns), the largest of all, up to rounding."""
+    return float(matrix.square().sum((1, 2)).max())
 
 
 def _power(gram: Tensor) -> float:

@@ -3,7 +3,8 @@
 The error is bounded by its length too, ‖e‖₂ <= `length`, which grows less on its way through many layers.
 A generator G_g is an input that varies, or what the lines of an unstable neuron leave open. It is kept as coefficients
 are, as a window where that saves something: what lies behind an entry of an image is a window of each later layer.
-Generators may be kept in float32, in half the memory: all is computed in float64, and what keeping rounds is an error.
+Generators may be kept in float32, in half the memory: what is computed of them is in float64 but for sums of branches,
+and what that and keeping them rounds is an error.
 """
 
 from __future__ import annotations
