@@ -171,15 +171,17 @@ def _spare() -> int:
 def attempted(attempt: Callable[[], T], device: torch.device) -> T | None:
     """Do something that returns anything but None; None where memory ran out, and what was held is given back.
 
-    Every error of memory is caught here: outside of a handler, as an error holds what its frames held. Things that
-    hold each other, as of earlier questions, are given back too.
+    Every error of memory is caught here: outside of a handler, as an error holds what its frames held. Once in a run
+    things that hold each other, as of earlier questions, are given back too: to look for them takes tenths of a second.
     """
     try:
         return attempt()
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-    gc.collect()
+    if not allowance().tidied:
+        allowance().tidied = True
+        gc.collect()
     release(device)
     return None
 

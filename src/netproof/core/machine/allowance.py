@@ -73,6 +73,7 @@ class Allowance:
 
     caps: Caps = NO_CAPS
     share: float = 1.0
+    tidied: bool = False  # whether what earlier runs left behind was looked for
 
     def halve(self) -> bool:
         """Allow half as much at once from now on; False where that would be of no use."""
