@@ -258,9 +258,8 @@ def test_an_attack_that_has_no_room_costs_no_proof(
     assert ask(demo, "conv-3-holds", timeout=PATIENCE).status == "unsat"
 
 
-def test_an_attack_that_had_no_room_beside_the_root_is_made_after_it(
-    demo: Demo, attacks: list[threading.Thread], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def full_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let there be no room for an attack in a thread of its own."""
     find = Pgd.find
 
     def full(self: Pgd, *args: Any) -> bool:
@@ -269,25 +268,22 @@ def test_an_attack_that_had_no_room_beside_the_root_is_made_after_it(
         return find(self, *args)
 
     monkeypatch.setattr(Pgd, "find", full)
+
+
+def test_an_attack_that_had_no_room_beside_the_root_is_made_after_it(
+    demo: Demo, attacks: list[threading.Thread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full_beside(monkeypatch)
     found = ask(demo, "fc-5-breaks", timeout=PATIENCE)
     assert (found.status, found.decided_by) == ("sat", "attack")
     assert attacks == [threading.main_thread()]
 
 
-def test_it_is_made_too_where_no_root_has_room(
-    demo: Demo, attacks: list[threading.Thread], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    find = Pgd.find
-
-    def full(self: Pgd, *args: Any) -> bool:
-        if threading.current_thread() is not threading.main_thread():
-            raise OutOfMemory("a full device")
-        return find(self, *args)
-
+def test_it_is_made_too_where_no_root_has_room(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(real: Callable[[], Any], deadline: Deadline) -> None:
         raise torch.OutOfMemoryError("a full device")
 
-    monkeypatch.setattr(Pgd, "find", full)
+    full_beside(monkeypatch)
     with_root(monkeypatch, never)
     found = ask(demo, "fc-5-breaks", timeout=PATIENCE)
     assert (found.status, found.decided_by) == ("sat", "attack")

@@ -34,7 +34,7 @@ def is_large(graph: Graph, device: torch.device) -> bool:
 
 
 class Beside:
-    """An attack that is made once, in a thread, while a root is bounded."""
+    """An attack that is made in a thread while a root is bounded, or after it where there is no room for both."""
 
     def __init__(
         self, attack: Callable[[Deadline], bool], after: Callable[[], None], stats: Stats, device: torch.device

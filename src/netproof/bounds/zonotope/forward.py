@@ -68,7 +68,7 @@ class Forward:
         generators are kept in; float32 if need be.
         """
         before = [self._forms[i] for i in self._graph.nodes[index].inputs if i in self._forms]
-        count = max([self._varying, *(sum(len(g.values) for g in forms.generators.values()) for forms in before)])
+        count = max([self._varying, *(forms.count for forms in before)])
         return self._holds(int(LIVE * count * self._sizes[index] + new), kept, self._graph.nodes[index])
 
     def _holds(self, numbers: int, kept: torch.dtype, node: Node) -> bool:
@@ -167,7 +167,7 @@ class Forward:
 
     def cost(self, index: int) -> int:
         """Return how many numbers it takes to carry the forms on to a node: a first guess, without a look at any."""
-        began = sum(some.values.shape[0] for forms in self._forms.values() for some in forms.generators.values())
+        began = sum(forms.count for forms in self._forms.values())
         count = max(self._varying, began // max(1, len(self._forms)))
         return count * sum(self._sizes[i] for i in range(self._next, index + 1))
 

@@ -68,9 +68,8 @@ def through_affine(
     found = Zonotope.of(centre, enlarged(error + rounded), length, carried)
     if not narrow:
         return found
-    count = sum(len(some.values) for some in carried.values())
     # Of one input, results alone are rounded; where there are several, what is added up on the way as well.
-    kept = keeping(found.total, count) if len(inputs) == 1 else keeping(spread, count, len(inputs))
+    kept = keeping(found.total, found.count) if len(inputs) == 1 else keeping(spread, found.count, len(inputs))
     return found.with_more(enlarged(kept))
 
 
@@ -96,8 +95,7 @@ def through_nonlinear(node: Node, x: Zonotope, lines: Strip, deadline: Deadline,
     sizes = slope.abs() * (x.centre.abs() + x.radius) + middle.abs()
     rounded = with_vanishing(enlarged(few_roundings(sizes, 8)))
     if x.is_narrow:
-        count = sum(len(some.values) for some in x.generators.values())
-        rounded, open_ = rounded + enlarged(keeping(slope.abs() * x.radius, count)), float32_up(open_)
+        rounded, open_ = rounded + enlarged(keeping(slope.abs() * x.radius, x.count)), float32_up(open_)
     error, length = enlarged(slope.abs() * x.error + rounded), _longer(slope.abs().max(), [x], rounded)
     deadline.check()
     groups = {began: _times(some, slope, spent=spent) for began, some in x.generators.items()}
@@ -116,7 +114,7 @@ def narrowed(x: Zonotope, done: dict[int, Tensor]) -> Zonotope:
         if id(some.values) not in done:
             done[id(some.values)] = some.values.float()
         narrow[began] = replace(some, values=done[id(some.values)])
-    kept = keeping(x.total, sum(len(some.values) for some in wide.values()))
+    kept = keeping(x.total, x.count)
     return replace(x.with_more(enlarged(kept)), generators={**x.generators, **narrow})
 
 

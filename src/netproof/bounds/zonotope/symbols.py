@@ -55,9 +55,9 @@ def _supremum(weight: Tensor, deadline: Deadline) -> float:
     if weight.shape[1] > weight.shape[2]:
         weight = weight.transpose(1, 2)
     taps = weight.shape[3:]
+    parts = 1 if math.prod(taps) == 1 else 8  # of a matrix with real entries, or with complex ones
     for points in POINTS:
         counts = [points * (size // 2) or 1 for size in taps]
-        parts = 1 if math.prod(taps) == 1 else 8  # of a matrix with real entries, or with complex ones
         work = weight.shape[0] * math.prod(counts) * parts * weight.shape[1] ** 2 * weight.shape[2]
         if work <= AFFORDABLE[weight.device.type]:
             break

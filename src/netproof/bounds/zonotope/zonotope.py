@@ -59,6 +59,11 @@ class Zonotope:
         return enlarged(self.total + self.error)
 
     @property
+    def count(self) -> int:
+        """Return how many generators there are."""
+        return sum(len(some.values) for some in self.generators.values())
+
+    @property
     def numbers(self) -> int:
         """Return how many numbers the generators have."""
         return sum(some.values.numel() for some in self.generators.values())
