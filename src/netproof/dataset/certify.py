@@ -50,7 +50,7 @@ def certify(
     items = read_images(X, y, eps, norm, clip)
     with within(None):
         run = Run(method, options, device, threads, seed, Deadline(None), None)
-        network = read_network(model, items[0].load()[0].shape)
+        network = read_network(model, items[0].load()[0].shape, stacked=True)
         limits = Limits(seconds, tell=tell)
         certifier = Certifier(run, network, limits, loaded=isinstance(model, Network), attack=attack)
         found = sorted(certifier.run(items), key=lambda image: image.index)

@@ -23,7 +23,8 @@ from netproof.model.onnx.file import OnnxFile, read_file
 from netproof.model.onnx.reader import read_graph
 from netproof.model.origin.cross_check import cross_check
 from netproof.model.origin.external import identity
-from netproof.model.origin.torch_module import MODULE, compare, exported
+from netproof.model.origin.likeness import compare
+from netproof.model.origin.torch_module import MODULE, Export, exported
 from netproof.numerics import generator
 
 PROBED = 1 << 25  # numbers in all layers at all points of the first comparison, at most
@@ -43,8 +44,8 @@ def load_network(
 ) -> Network:
     """Read a network and compare it with onnxruntime, and with the module where it is made from one.
 
-    `example_shape` is the shape of one input to a torch module, with or without a leading batch axis of 1. `outputs`
-    names the tensors that the network answers with, of its outputs or from inside; without it, all outputs. Several
+    `example_shape` is the shape that a torch module is called with; where it runs only with a batch axis of 1 in front
+    of that, it is called so. `outputs` names the tensors that the network answers with, of its outputs or from inside; without it, all outputs. Several
     inputs are one vector, each flattened, in the file's order, and so are several outputs; `Network.inputs` and
     `Network.outputs` say what they are made of.
     """
@@ -60,10 +61,15 @@ def read_network(
     source: str | Path | torch.nn.Module | Network,
     example_shape: tuple[int, ...] | None = None,
     outputs: Sequence[str] | None = None,
+    *,
+    stacked: bool = False,
 ) -> Network:
-    """Read a network; the caller must still compare it with `check`."""
+    """Read a network; the caller must still compare it with `check`.
+
+    stacked: `example_shape` is that of one entry of a stack (N, *shape), which a module is called with one at a time.
+    """
     with _in_memory(source):
-        return _read(source, example_shape, outputs)
+        return _read(source, example_shape, outputs, stacked)
 
 
 def _in_memory(source: object) -> AbstractContextManager[None]:
@@ -76,6 +82,7 @@ def _read(
     source: str | Path | torch.nn.Module | Network,
     example_shape: tuple[int, ...] | None,
     outputs: Sequence[str] | None,
+    stacked: bool,
 ) -> Network:
     outputs = None if outputs is None else arguments.words(outputs, "outputs")
     if isinstance(source, Network):
@@ -83,19 +90,23 @@ def _read(
             raise UsageError("a network that is loaded has its outputs", remedy="give outputs=[…] to load_network")
         return source
     if isinstance(source, torch.nn.Module):
-        file, reference = exported(source, example_shape)
-        network = from_file(file, outputs)
-        declared = [value.name for value in file.model.graph.output]
-        chosen = [info.name for info in network.outputs]
-        if set(chosen) <= set(declared):  # what lies inside the module itself does not answer with
-            network = replace(network, reference=replace(reference, chosen=[declared.index(n) for n in chosen]))
-        return network
+        return _of_module(exported(source, example_shape, stacked=stacked), outputs)
     if isinstance(source, str | Path):
         return _read_once(read_file(source), outputs)
     raise UsageError(
         f"a network cannot be made from {type(source).__name__}",
         remedy="give a path to an ONNX file or a torch.nn.Module",
     )
+
+
+def _of_module(export: Export, outputs: list[str] | None) -> Network:
+    network = from_file(export.file, outputs)
+    declared = [value.name for value in export.file.model.graph.output]
+    chosen = [info.name for info in network.outputs]
+    runner = None  # what lies inside, the module itself does not answer with
+    if set(chosen) <= set(declared):
+        runner = replace(export.runner, chosen=[declared.index(name) for name in chosen])
+    return replace(network, reference=runner, notes=(*export.notes, *network.notes))
 
 
 def _read_once(file: OnnxFile, outputs: list[str] | None) -> Network:

@@ -7,13 +7,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import onnx
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
-from torch import Tensor
 
 from netproof.core.machine.allowance import unless_out_of_memory
 from netproof.errors import ModelError
@@ -21,8 +20,10 @@ from netproof.model.graph import Graph
 from netproof.model.origin.external import ExternalFile, identity
 from netproof.model.origin.trace import Step, TensorInfo, Trace, together
 
+if TYPE_CHECKING:
+    from netproof.model.origin.torch_module import Runner
+
 T = TypeVar("T")
-Reference = Callable[[Tensor], Tensor]  # (batch, *input) -> (batch, *output)
 
 _RUNTIME_ERRORS = (
     ort_errors.EPFail,
@@ -60,7 +61,7 @@ class Network:
     input_dtype: str  # "float32", "float16" or "float64"
     model: bytes  # serialised ONNX, unpacked, all weights inside, without inputs that play no part
     external: tuple[ExternalFile, ...] = ()  # the files beside it that its weights were drawn from
-    reference: Reference | None = None  # of a torch module: the module itself
+    reference: Runner | None = None  # of a torch module: the module itself
     agreed: set[str] = field(init=False, default_factory=set)  # what agreed with onnxruntime and is not compared again
 
     def __repr__(self) -> str:

@@ -29,7 +29,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
 
 import numpy as np
 import torch
@@ -53,11 +52,29 @@ _SIZES = (1.0, 2.0**-20)
 # Entries of all tensors at the points that are compared together.
 _TOGETHER = 1 << 22
 
-_REMEDY = "please report the model: netproof must not be trusted on it"
+
+class Disagreement(Exception):
+    """Two ways to compute the same differ by more than they may round."""
+
+    def __init__(self, place: str, what: str) -> None:
+        super().__init__(f"{place}: {what}")
+        self.place, self.what = place, what
 
 
 def cross_check(network: Network, points: Tensor) -> None:
     """Compare the reading with onnxruntime at points (batch, *input); a mismatch is an error that names the node."""
+    try:
+        _cross_check(network, points)
+    except Disagreement as error:
+        raise ModelError(
+            f"netproof and onnxruntime disagree {error.what}",
+            file=network.path,
+            place=error.place,
+            remedy="please report the model: netproof must not be trusted on it",
+        ) from error
+
+
+def _cross_check(network: Network, points: Tensor) -> None:
     for part, compare in (("links", _links), ("constants", _constants), ("graph", _graph)):
         if part not in network.agreed:  # these do not depend on the points
             compare(network)
@@ -71,10 +88,6 @@ def cross_check(network: Network, points: Tensor) -> None:
         if step not in done and f"tensor {tensor}" not in network.agreed:
             _alone(network, step)
             network.agreed.add(f"tensor {tensor}")
-
-
-def _disagree(network: Network, place: str, what: str) -> NoReturn:
-    raise ModelError(f"netproof and onnxruntime disagree {what}", file=network.path, place=place, remedy=_REMEDY)
 
 
 def _hidden(network: Network, place: str, why: str) -> ModelError:
@@ -101,11 +114,11 @@ def _links(network: Network) -> None:
     for step in trace.steps:
         for tensor, index in step.inputs:
             if known.get(tensor) != index:
-                _disagree(network, f"node {step.name!r}", f"on where its input {tensor!r} comes from")
+                raise Disagreement(f"node {step.name!r}", f"on where its input {tensor!r} comes from")
         known.update(step.outputs)
     for tensor, index in trace.outputs:
         if known.get(tensor) != index:
-            _disagree(network, f"output {tensor!r}", "on where it comes from")
+            raise Disagreement(f"output {tensor!r}", "on where it comes from")
     if len(network.outputs) > 1:
         _outputs(network)
 
@@ -115,14 +128,14 @@ def _inputs(network: Network) -> None:
     whole = torch.arange(network.graph.input.size, dtype=torch.float64).reshape(network.input_shape)
     fed = network.feed(whole.numpy())  # past 2^24 float32 merges neighbours, in ours as in theirs
     if [name for name, _ in network.trace.inputs] != list(fed):
-        _disagree(network, "the inputs", "on which there are")
+        raise Disagreement("the inputs", "on which there are")
     for tensor, index in network.trace.inputs:
         place = f"input {tensor!r}"
-        with _computable(network, place):
+        with _computable(place):
             ours = values_of_part(network.trace.nodes, {0: whole[None]}, index)[index][0]
         ours = ours.to(getattr(torch, network.input_dtype)).to(torch.float64)
         if not np.array_equal(ours.numpy(), fed[tensor].astype(np.float64)):
-            _disagree(network, place, "on which numbers it is")
+            raise Disagreement(place, "on which numbers it is")
 
 
 def _outputs(network: Network) -> None:
@@ -133,7 +146,7 @@ def _outputs(network: Network) -> None:
         return
     index_of = dict(trace.outputs)
     stored = {constant.tensor: constant for constant in trace.constants}
-    with _computable(network, place):
+    with _computable(place):
         whole = values_of_part(trace.nodes, given, trace.output)[trace.output]
     start = 0
     for info in network.outputs:
@@ -145,9 +158,9 @@ def _outputs(network: Network) -> None:
             constant = stored.get(info.name)
             same = constant is not None and _is_stored(constant, part[0].numpy())
         if not same:
-            _disagree(network, f"output {info.name!r}", "on where it stands")
+            raise Disagreement(f"output {info.name!r}", "on where it stands")
     if start != whole.shape[1]:
-        _disagree(network, place, "on how many numbers they are")
+        raise Disagreement(place, "on how many numbers they are")
 
 
 def _is_stored(stored: Stored, numbers: np.ndarray) -> bool:
@@ -166,10 +179,10 @@ def _constants(network: Network) -> None:
 
 def _constant(network: Network, stored: Stored, theirs: np.ndarray) -> None:
     if theirs.shape != stored.shape:
-        _disagree(network, stored.place, f"on its shape: {stored.shape} against {theirs.shape}")
+        raise Disagreement(stored.place, f"on its shape: {stored.shape} against {theirs.shape}")
     if stored.constant is None:
         if theirs.dtype.kind != "f" or digest(theirs) != stored.digest:
-            _disagree(network, stored.place, f"on the numbers of the constant {stored.tensor!r}")
+            raise Disagreement(stored.place, f"on the numbers of the constant {stored.tensor!r}")
         return
     ours, slack = stored.constant.value, stored.constant.slack
     with np.errstate(all="ignore"):
@@ -178,12 +191,12 @@ def _constant(network: Network, stored: Stored, theirs: np.ndarray) -> None:
     if bad.any():
         worst = int(np.argmax(bad))
         most = 0.0 if slack is None else float(slack.flat[worst])
-        _differ(network, stored.place, worst, float(ours.flat[worst]), float(theirs.flat[worst]), most)
+        raise _difference(stored.place, worst, float(ours.flat[worst]), float(theirs.flat[worst]), most)
 
 
-def _differ(network: Network, place: str, entry: int, ours: float, theirs: float, most: float) -> NoReturn:
+def _difference(place: str, entry: int, ours: float, theirs: float, most: float) -> Disagreement:
     what = f"at entry {entry}: {ours:.9g} against {theirs:.9g}, where rounding explains {most:.3g}"
-    _disagree(network, place, what)
+    return Disagreement(place, what)
 
 
 def _graph(network: Network) -> None:
@@ -191,7 +204,7 @@ def _graph(network: Network) -> None:
     trace, graph = network.trace, network.graph
     place = f"node {graph.output.name!r}"
     if len(trace.origin) != len(graph.nodes):
-        _disagree(network, place, "on the number of nodes")
+        raise Disagreement(place, "on the number of nodes")
     for node in graph.nodes[1:]:
         was = trace.origin[node.index]
         if was is None:  # it is compared with those that it was made for
@@ -201,11 +214,11 @@ def _graph(network: Network) -> None:
             _same(network, node, sources, before.index)
     last = trace.origin[-1]
     if last is None:
-        _disagree(network, place, "on which node is the output")
+        raise Disagreement(place, "on which node is the output")
     given = _random(network, [last])
-    with _computable(network, place):
+    with _computable(place):
         theirs, allowed = evaluate_part(trace.nodes, given, trace.output, AS_STORED)
-    _within(network, place, given[last], theirs, allowed)
+    _within(place, given[last], theirs, allowed)
 
 
 def _sources(network: Network, node: Node) -> dict[int, int]:
@@ -225,14 +238,14 @@ def _same(network: Network, node: Node, sources: Mapping[int, int], index: int) 
     for side in (torch.positive, torch.abs):  # logarithms and roots want positive numbers
         given = {source: side(value) for source, value in drawn.items()}
         inputs = {i: given[source] for i, source in sources.items()}
-        with _computable(network, place):
+        with _computable(place):
             ours, error = evaluate_part(network.graph.nodes, inputs, node.index, AS_STORED)
             theirs, allowed = evaluate_part(network.trace.nodes, given, index, AS_STORED)
         if ours.shape == theirs.shape:
             neither = ours.isnan() & theirs.isnan()  # outside what the function is defined on, other points must tell
             told |= ~neither.all(0)
             ours, theirs = ours.masked_fill(neither, 0.0), theirs.masked_fill(neither, 0.0)
-        _within(network, place, ours, theirs, error, allowed)
+        _within(place, ours, theirs, error, allowed)
         if bool(told.all()):
             return
     raise _hidden(network, place, "there is no number there whatever its input")
@@ -246,31 +259,31 @@ def _random(network: Network, sources: Sequence[int]) -> dict[int, Tensor]:
 
 
 @contextmanager
-def _computable(network: Network, place: str) -> Iterator[None]:
+def _computable(place: str) -> Iterator[None]:
     """Call it a disagreement where an input is not given or shapes do not fit."""
     try:
         yield
     except (KeyError, RuntimeError) as error:
         unless_out_of_memory(error)
-        _disagree(network, place, "on what it is computed from")
+        raise Disagreement(place, "on what it is computed from") from error
 
 
-def _within(network: Network, place: str, ours: Tensor, theirs: Tensor, *errors: Tensor) -> None:
+def _within(place: str, ours: Tensor, theirs: Tensor, *errors: Tensor) -> None:
     if ours.shape != theirs.shape:
-        _disagree(network, place, f"on its shape: {tuple(ours.shape[1:])} against {tuple(theirs.shape[1:])}")
+        raise Disagreement(place, f"on its shape: {tuple(ours.shape[1:])} against {tuple(theirs.shape[1:])}")
     allowed = torch.stack(errors).sum(0) if len(errors) > 1 else errors[0]
     bad = ~((ours - theirs).abs() <= allowed)
     if bool(bad.any()):
         worst = int(bad.flatten().int().argmax())
         one, other, most = (float(t.flatten()[worst]) for t in (ours, theirs, allowed))
-        _differ(network, place, worst % ours[0].numel(), one, other, most)
+        raise _difference(place, worst % ours[0].numel(), one, other, most)
 
 
 # --- at points ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class _Answer:
+class Answer:
     """One of onnxruntime's tensors at a few points."""
 
     value: Tensor  # (batch, *shape), float64
@@ -278,23 +291,23 @@ class _Answer:
     finite: Tensor  # (batch,)
     all_finite: bool
 
-    def at(self, rows: Tensor | slice) -> _Answer:
+    def at(self, rows: Tensor | slice) -> Answer:
         """Return the answer at some of the points."""
         finite = self.finite[rows]
-        return _Answer(self.value[rows], self.dtype, finite, self.all_finite or bool(finite.all()))
+        return Answer(self.value[rows], self.dtype, finite, self.all_finite or bool(finite.all()))
 
     @staticmethod
-    def of(runs: Sequence[np.ndarray]) -> _Answer:
+    def of(runs: Sequence[np.ndarray]) -> Answer:
         found = np.stack(runs)
         dtype = getattr(torch, found.dtype.name, None)
         finite = np.isfinite(found).reshape(len(found), -1).all(1)
         value = torch.from_numpy(found.astype(np.float64))
         if found.dtype.kind in "biu":  # truth values and integers, which are computed without rounding
             dtype = torch.float64
-        return _Answer(value, dtype if dtype in FLOATS else None, torch.from_numpy(finite), bool(finite.all()))
+        return Answer(value, dtype if dtype in FLOATS else None, torch.from_numpy(finite), bool(finite.all()))
 
 
-def _answers(network: Network, points: Tensor) -> Iterator[tuple[Mapping[str, _Answer], Tensor]]:
+def _answers(network: Network, points: Tensor) -> Iterator[tuple[Mapping[str, Answer], Tensor]]:
     """Yield onnxruntime's tensors of all steps, for a few points at a time, and which of these points tell much.
 
     The origin does not: it shows the biases alone. It counts only where there is no other point.
@@ -307,11 +320,11 @@ def _answers(network: Network, points: Tensor) -> Iterator[tuple[Mapping[str, _A
     size = max(1, _TOGETHER // sum(node.size for node in network.trace.nodes))
     for some, which in zip(points.split(size), telling.split(size), strict=True):
         runs = [network.tensors(point.numpy(), names) for point in some]
-        yield {name: _Answer.of(found) for name, found in zip(names, zip(*runs, strict=True), strict=True)}, which
+        yield {name: Answer.of(found) for name, found in zip(names, zip(*runs, strict=True), strict=True)}, which
 
 
 def _agrees(
-    network: Network, step: Step, answers: Mapping[str, _Answer], telling: Tensor, made: Set[str] = frozenset()
+    network: Network, step: Step, answers: Mapping[str, Answer], telling: Tensor, made: Set[str] = frozenset()
 ) -> bool:
     """Compare one step; say whether it was compared at a telling point, with finite numbers throughout.
 
@@ -326,8 +339,9 @@ def _agrees(
     narrow = {index for tensor, index in step.inputs if tensor in made and answers[tensor].dtype == torch.float16}
     off = {index: _unrounded(given[index]) for index in narrow}
     known = telling[rows]
+    place = f"node {step.name!r} ({step.op})"
     for tensor, index in step.outputs:
-        known = known & _output(network, step, given, off, index, answers[tensor].at(rows))
+        known = known & compare_output(network, place, given, off, index, answers[tensor].at(rows))
     return bool(known.any())
 
 
@@ -342,7 +356,7 @@ def _alone(network: Network, step: Step) -> None:
         for _ in range(2):
             inputs = {name: side(size * random.normal(size=shape)) for name, shape in shapes.items()}
             runs.append(network.run_alone(step, inputs))
-        answers = {name: _Answer.of([run[name] for run in runs]) for name in names}
+        answers = {name: Answer.of([run[name] for run in runs]) for name in names}
         if _agrees(network, step, answers, torch.ones(len(runs), dtype=torch.bool)):
             return
     raise _hidden(network, f"node {step.name!r} ({step.op})", "onnxruntime overflows there whatever its input")
@@ -353,18 +367,19 @@ def _unrounded(value: Tensor) -> Tensor:
     return with_vanishing(rounding(value.abs(), 1, torch.float16), 1, torch.float16)
 
 
-def _output(
-    network: Network, step: Step, given: Mapping[int, Tensor], off: Mapping[int, Tensor], index: int, theirs: _Answer
+def compare_output(
+    network: Network, place: str, given: Mapping[int, Tensor], off: Mapping[int, Tensor], index: int, theirs: Answer
 ) -> Tensor:
     """Compare one output of a step with finite inputs; say at which points all of it could be compared: (batch,).
 
-    off: by node, how far from what is given of it the runtime's own number may be.
+    given: by node of the graph as read, the numbers that the runtime has there; off: how far from these its own may be.
+    A Disagreement says where more than one step's rounding lies between both.
     """
-    place, dtype = f"node {step.name!r} ({step.op})", theirs.dtype
+    dtype = theirs.dtype
     if dtype is None:
-        _disagree(network, place, "on its type: onnxruntime's are not floats")
+        raise Disagreement(place, "on its type: the runtime's are not floats")
     nodes, slack = network.trace.nodes, network.trace.slack
-    with _computable(network, place):
+    with _computable(place):
         values = values_of_part(nodes, given, index)
         ours = values[index]
         if theirs.all_finite and torch.equal(ours.to(dtype).to(torch.float64), theirs.value):
@@ -384,7 +399,7 @@ def _output(
         # A float overflows where a partial sum does; the error is at least one rounding of all magnitudes in it.
         overflow = ~value.isfinite() & (ours.abs() + size_behind(allowed, dtype) >= torch.finfo(dtype).max)
         value = torch.where(overflow, ours, value)
-    _within(network, place, ours, value, allowed)
+    _within(place, ours, value, allowed)
     return theirs.finite & _whole(allowed.isfinite())
 
 

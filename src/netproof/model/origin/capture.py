@@ -1,0 +1,236 @@
+"""The graph of a module's operations, as torch.export records them on an input that has no values.
+
+No number of the input can be in this graph, since there is none when it is recorded; a tensor that depends on the
+input in a way that the recording does not see has no values either, and ends it. What Python reads of constants (a
+parameter in an `if`, a list made of a buffer) is answered as it was in the run on ordinary numbers, call by call, and
+forward() is not told that it is recorded. The graph is then written without operations in place, and without those
+that torch's exporter to ONNX has no form of, or a wrong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.graph import CodeGen
+from torch.utils._pytree import tree_leaves
+
+from netproof.model.origin.watched import Run, made_again
+
+aten: Any = torch.ops.aten
+_OWN = "module."  # what the names of the module's parameters begin with in the recording
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """A module's operations as a module of torch's, which takes the input and answers with a tuple of tensors:
+
+    those that forward() returns, then the result of every operation on the input that is a float.
+    """
+
+    module: GraphModule
+    answers: int  # how many tensors forward() returns
+    operations: tuple[Node, ...]  # the further ones
+
+    @property
+    def answer_names(self) -> list[str]:
+        return [f"output {k}" for k in range(self.answers)] if self.answers > 1 else ["output"]
+
+    @property
+    def result_names(self) -> list[str]:
+        return [f"result of {operation.name}" for operation in self.operations]
+
+    def place_of(self, operation: Node) -> str:
+        """Say which operation it is, and where forward() calls it."""
+        return f"operation {operation.name}"
+
+
+def captured(module: torch.nn.Module, x: Tensor, ordinary: Run) -> Recorded:
+    """Record the module on inputs like x, (*input)."""
+    program = torch.export.export(_AsOrdinary(module, ordinary), (x,), strict=False)
+    if any(_writes(node) for node in program.graph.nodes):
+        program = program.run_decompositions({})
+    recorded = program.module(check_guards=False)
+    assert isinstance(recorded, GraphModule)
+    for node in list(recorded.graph.nodes):
+        _simplify(recorded, node)
+    return _closed(recorded)
+
+
+class _AsOrdinary(torch.nn.Module):
+    """The module, which cannot tell that it is exported."""
+
+    def __init__(self, module: torch.nn.Module, ordinary: Run) -> None:
+        super().__init__()
+        self.module = module
+        self.training = module.training
+        self._ordinary = ordinary
+
+    def forward(self, x: Tensor) -> Any:
+        with _not_exporting(), made_again(self.module, self._ordinary):
+            return self.module(x)
+
+
+@contextmanager
+def _not_exporting() -> Iterator[None]:
+    """Let torch.compiler say that nothing is compiled or exported, as it does when the module is called."""
+    flags = ("_is_compiling_flag", "_is_exporting_flag", "_is_non_strict_tracing_flag")
+    before = {flag: getattr(torch.compiler, flag) for flag in flags if hasattr(torch.compiler, flag)}
+    try:
+        for flag in before:
+            setattr(torch.compiler, flag, False)
+        yield
+    finally:
+        for flag, value in before.items():
+            setattr(torch.compiler, flag, value)
+
+
+def _writes(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+# --- the graph, made plain ----------------------------------------------------------------------------------------
+
+
+def _closed(recorded: GraphModule) -> Recorded:
+    """Return the graph with its constants under the module's own names, one input, and a tuple of tensors."""
+    graph, root = recorded.graph, torch.nn.Module()
+    for node in graph.find_nodes(op="get_attr"):
+        value = _attribute(recorded, str(node.target))
+        node.target = str(node.target).removeprefix(_OWN)
+        _place(root, node.target, value)
+    (output,) = graph.find_nodes(op="output")
+    answers = [leaf for leaf in tree_leaves(output.args) if isinstance(leaf, Node)]
+    output.args = (tuple(answers),)
+    graph.set_codegen(CodeGen())
+    closed = GraphModule(root, graph)
+    closed.graph.eliminate_dead_code()
+    (output,) = closed.graph.find_nodes(op="output")
+    operations = _operations(closed.graph)
+    output.args = ((*output.args[0], *operations),)  # type: ignore[misc]
+    closed.recompile()
+    return Recorded(closed, len(answers), operations)
+
+
+def _operations(graph: Graph) -> tuple[Node, ...]:
+    """Return the operations that depend on the input and whose results are floats."""
+    depending: set[Node] = set()
+    for node in graph.nodes:
+        if node.op == "placeholder" or any(source in depending for source in node.all_input_nodes):
+            depending.add(node)
+    called = [node for node in graph.nodes if node.op == "call_function" and node in depending]
+    return tuple(node for node in called if _is_float(node.meta.get("val")))
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _attribute(module: torch.nn.Module, name: str) -> Any:
+    value: Any = module
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _place(root: torch.nn.Module, name: str, value: Any) -> None:
+    *path, last = name.split(".")
+    for part in path:
+        if part not in root._modules:
+            root.add_module(part, torch.nn.Module())
+        root = root._modules[part]  # type: ignore[assignment]
+    if isinstance(value, Tensor) and not isinstance(value, torch.nn.Parameter):
+        root.register_buffer(last, value)
+    else:
+        setattr(root, last, value)
+
+
+def _simplify(recorded: GraphModule, node: Node) -> None:
+    """Replace an operation by others of the same value."""
+    graph = recorded.graph
+    if node.target is aten.copy_.default:  # into the input: the caller's copy of it, which nobody asks for
+        node.replace_all_uses_with(node.args[1])  # type: ignore[arg-type]
+        graph.erase_node(node)
+    elif node.target in _VIEWS:
+        node.args = (*node.args[:2], _constant(recorded, node, _places(node)))
+        node.kwargs = {}
+        node.target = _placed
+    elif node.target in _SAME:
+        node.target = _SAME[node.target]
+    elif node.target is aten._assert_tensor_metadata.default:
+        graph.erase_node(node)
+
+
+def _constant(recorded: GraphModule, before: Node, value: Tensor) -> Node:
+    name = f"places_of_{before.name}"
+    recorded.register_buffer(name, value)
+    with recorded.graph.inserting_before(before):
+        return recorded.graph.get_attr(name)
+
+
+_VIEWS: dict[Any, Callable[..., Tensor]] = {
+    aten.select_scatter.default: torch.select,
+    aten.slice_scatter.default: aten.slice.Tensor,
+    aten.diagonal_scatter.default: torch.diagonal,
+    aten.as_strided_scatter.default: torch.as_strided,
+}
+
+
+def _places(node: Node) -> Tensor:
+    """Return where each entry of the result stands in the entries of whole and part, one after the other."""
+    whole, _, *view = node.args
+    assert isinstance(whole, Node)
+    shape = whole.meta["val"].shape
+    places = torch.arange(shape.numel()).reshape(shape)
+    part = _VIEWS[node.target](places, *view, **node.kwargs)
+    part.copy_(shape.numel() + torch.arange(part.numel()).reshape(part.shape))
+    return places
+
+
+def _placed(whole: Tensor, part: Tensor, places: Tensor) -> Tensor:
+    entries = torch.cat([whole.reshape(-1), part.reshape(-1)])
+    return torch.index_select(entries, 0, places.reshape(-1)).reshape(places.shape)
+
+
+def _filled(whole: Tensor, value: Any) -> Tensor:
+    return torch.zeros_like(whole) + value
+
+
+def _copied(whole: Tensor, part: Tensor, non_blocking: bool = False) -> Tensor:
+    return part.to(whole.dtype).expand([int(size) for size in whole.shape])
+
+
+def _floor_divided(one: Any, other: Any) -> Tensor:
+    return torch.div(one, other, rounding_mode="floor")
+
+
+def _cloned(value: Tensor) -> Tensor:
+    return value.clone()
+
+
+def _normalised(x: Tensor, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, eps: float) -> Any:
+    return aten.batch_norm(x, weight, bias, mean, variance, False, momentum, eps, False), mean, variance
+
+
+def _product(one: Tensor, other: Tensor) -> Tensor:
+    return (one * other).sum()
+
+
+_SAME: dict[Any, Callable[..., Tensor]] = {
+    aten.copy.default: _copied,
+    aten.fill.Scalar: _filled,
+    aten.fill.Tensor: _filled,
+    aten.floor_divide.default: _floor_divided,
+    aten.floor_divide.Scalar: _floor_divided,
+    aten._native_batch_norm_legit_no_training.default: _normalised,
+    aten.vdot.default: _product,
+    aten._unsafe_view.default: torch.reshape,
+    aten.lift_fresh_copy.default: _cloned,
+    aten.lift_fresh.default: _cloned,
+    aten.alias.default: _cloned,
+}

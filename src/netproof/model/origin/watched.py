@@ -1,0 +1,508 @@
+"""Runs of a module's own forward() under watch: on ordinary numbers, and on an input that has no values.
+
+A graph can follow what torch computes, not what Python decides. So forward() is run on an input that has a shape and a
+type but no values (one of torch's fake tensors), while parameters and constants keep theirs. Whatever asks for a value
+of the input is noted with its line, also where forward() catches the exception. Memory that is read without torch's
+knowledge (shared with numpy, kept beyond the call, handed to a thread) would let values escape: that is noted too.
+
+Two more ways to decide show in no single run. Python can tell a fake tensor from a real one (`type(x) is Tensor`), so a
+run on ordinary numbers must make the same calls of torch with the same arguments. And an exception decides
+(`try: table[i] except IndexError`), so each operation that fails for some values is made to fail once: forward() must
+not go on.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import os
+import sys
+import sysconfig
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from traceback import walk_tb
+from types import FrameType
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch._C import DisableTorchFunction
+from torch._functorch import config as functorch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+# Frames that are not the user's: torch, what it calls, and Python's own library.
+_LIBRARIES = (sysconfig.get_path("stdlib") + os.sep + name for name in ("site-packages", "dist-packages"))
+_INSIDE = (
+    *(str(Path(part.__file__).parent) + os.sep for part in (torch, np)),
+    *(str(Path(torch.__file__).parent.parent / name) + os.sep for name in ("sympy", "mpmath", "networkx")),
+    __file__,
+)
+_STANDARD, _INSTALLED = sysconfig.get_path("stdlib") + os.sep, tuple(_LIBRARIES)
+
+# These hand out a tensor's memory, or its numbers as a text or a copy, without an operation that torch would show.
+_COPIES = frozenset(("tolist", "__repr__", "__str__", "__format__", "__deepcopy__", "__reduce__", "__reduce_ex__"))
+_MEMORY = frozenset(
+    (
+        *("numpy", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage", "_typed_storage"),
+        *("share_memory_", "__cuda_array_interface__"),
+    )
+)
+
+# Properties that are tensors.
+_TENSORS = frozenset(("data", "T", "mT", "H", "mH", "real", "imag", "grad"))
+
+# Operations that raise an exception for some values of their arguments.
+_MAY_FAIL = frozenset(
+    (
+        *("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "index_select", "index_add"),
+        *("index_add_", "index_copy", "index_copy_", "index_fill", "index_fill_", "index_reduce", "index_reduce_"),
+        *("gather", "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_"),
+        *("take", "put", "put_", "embedding", "embedding_bag", "_embedding_bag", "embedding_renorm_"),
+        *("multinomial", "bernoulli", "bernoulli_", "normal", "normal_", "poisson", "binomial", "_assert_async"),
+        *("cholesky", "cholesky_inverse", "linalg_cholesky_ex", "linalg_inv_ex", "_linalg_check_errors"),
+        *("_linalg_eigh", "linalg_eig", "_linalg_eigvals", "_linalg_svd", "_linalg_solve_ex", "linalg_lu_factor_ex"),
+        *("linalg_ldl_factor_ex", "linalg_lstsq", "nll_loss", "nll_loss_forward", "nll_loss2d_forward"),
+        *("max_unpool2d", "max_unpool3d", "multi_margin_loss", "multilabel_margin_loss_forward"),
+        *("binary_cross_entropy", "_ctc_loss"),
+    )
+)
+
+LOOKS = "looks at values of its input"
+KEEPS = "writes values of its input where they are kept or read without torch,"
+CHANGES = "changes a parameter or buffer, so that one call may differ from the next,"
+THREADS = "computes with its input in another thread"
+CATCHES = "goes on where an operation fails for some values of its input,"
+DIFFERS = "takes another path when its input has no values,"
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that a graph cannot follow, and where forward() does it."""
+
+    what: str
+    place: str  # FILE:LINE
+
+
+@dataclass(eq=False)
+class Call:
+    """A call of a torch function by Python code."""
+
+    name: str
+    arguments: Any  # shapes and types stand for tensors
+    place: str
+    outcome: str = ""  # "returned", or the exception's name
+    answer: Any = None  # where it is plain data, such as a number
+
+    def same_as(self, other: Call) -> bool:
+        return (self.name, self.arguments, self.outcome) == (other.name, other.arguments, other.outcome)
+
+
+@dataclass(eq=False)
+class Run:
+    """What one run of forward() did."""
+
+    calls: list[Call] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    may_fail: int = 0  # operations on the input that fail for some values
+
+    def note(self, what: str) -> None:
+        self.notes.append(Note(what, _users_place()))
+
+    def difference(self, other: Run) -> str | None:
+        """Return the first place where another run makes another call."""
+        for mine, theirs in zip_longest(self.calls, other.calls):
+            if mine is None or theirs is None or not mine.same_as(theirs):
+                return str((mine or theirs).place)
+        return None
+
+
+class OtherPath(Exception):
+    """A run that is made again does not make the calls of the earlier one."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(f"another path through forward() at {place}")
+        self.place = place
+
+
+class LookedAt(RuntimeError):
+    """What forward() is told where it asks for a value that is not there."""
+
+
+class _Trial(IndexError, RuntimeError, ValueError, AssertionError):
+    """An exception as an operation raises it for some values, whichever of these forward() would catch."""
+
+
+def watched(module: torch.nn.Module, x: Tensor) -> tuple[Run, Note | None]:
+    """Run the module on x, (*input); return what it calls, and the first thing that no graph can follow."""
+    ordinary = Run()
+    given = x.clone()
+    with Calls(_Watch(ordinary, module, None)), _Exceptions(ordinary):
+        module(given)
+    hidden = _without_values(module, x)
+    if hidden.notes:
+        return ordinary, hidden.notes[0]
+    other = ordinary.difference(hidden)
+    if other is not None:
+        return ordinary, Note(DIFFERS, other)
+    for nth in range(hidden.may_fail):
+        try:
+            trial = _without_values(module, x, failing=nth)
+        except _Trial:
+            continue
+        return ordinary, trial.notes[-1]
+    return ordinary, None
+
+
+def _without_values(module: torch.nn.Module, x: Tensor, failing: int | None = None) -> Run:
+    """Run the module on an input like x that has no values; of the operations that may fail, `failing` does."""
+    run = Run()
+    with functorch.patch(fake_tensor_allow_unsafe_data_ptr_access=False):  # memory that is not there must not be read
+        fakes = _Fakes(run)
+    watch = _Watch(run, module, fakes, failing)
+    hidden = fakes.from_tensor(x)
+    try:
+        with _one_call(), _Operations(watch), Calls(watch), _Exceptions(run):
+            module(hidden)
+    except Exception as error:
+        if failing is not None:
+            raise
+        if not run.notes:
+            run.notes.append(Note(_why(error), _raised_at(error)))
+    return run
+
+
+def _why(error: Exception) -> str:
+    """Say why forward() ends without values, where it does not on ordinary numbers."""
+    looked = isinstance(error, DataDependentOutputException | DynamicOutputShapeException)
+    if looked or "data pointer" in str(error):
+        return LOOKS
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"calls what torch cannot run without values ({what[:200]})"
+
+
+def _raised_at(error: Exception) -> str:
+    frames = [(frame, line) for frame, line in walk_tb(error.__traceback__) if _is_users(frame)]
+    return f"{frames[-1][0].f_code.co_filename}:{frames[-1][1]}" if frames else "forward()"
+
+
+# A fake tensor's own tolist() asks for one entry after another; that of other tensors is one call.
+_one_call = partial(patch.object, FakeTensor, "tolist", Tensor.tolist)
+
+
+@contextmanager
+def made_again(module: torch.nn.Module, earlier: Run) -> Iterator[Run]:
+    """Let what runs inside read of constants what the earlier run of the module read; it must make the same calls."""
+    run = Run()
+    with _one_call(), Calls(_Watch(run, module, None), earlier), _Exceptions(run):
+        yield run
+    other = earlier.difference(run)
+    if other is not None:
+        raise OtherPath(other)
+
+
+class _Watch:
+    """What is known of one run: which memory holds what depends on the input."""
+
+    def __init__(self, run: Run, module: torch.nn.Module, fakes: _Fakes | None, failing: int | None = None) -> None:
+        self.run, self.fakes, self.failing = run, fakes, failing
+        lasting = [t for t in (*module.parameters(), *module.buffers()) if t.layout == torch.strided]
+        self._lasting = {_memory(tensor) for tensor in lasting}
+        self._own: dict[int, Any] = {}  # storages that this run took and nobody else knows; kept, so that ids last
+        self._filled: dict[int, Any] = {}  # those that hold what depends on the input
+
+    def depends(self, leaf: object) -> bool:
+        """Say whether this is a tensor without values, or one that stands for such."""
+        if isinstance(leaf, FakeTensor):
+            return True
+        return isinstance(leaf, Tensor) and leaf.layout == torch.strided and _memory(leaf) in self._filled
+
+    def take(self, result: Any, given: Sequence[Tensor]) -> None:
+        """Note the memory that an operation took for its result."""
+        before = {_memory(tensor) for tensor in given if tensor.layout == torch.strided}
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor) and not isinstance(leaf, FakeTensor) and leaf.layout == torch.strided:
+                memory = _memory(leaf)
+                if memory not in before:
+                    self._own[memory] = leaf.untyped_storage()
+
+    def hand_out(self, leaf: object) -> None:
+        """Note that memory is known outside of torch."""
+        if isinstance(leaf, Tensor) and not isinstance(leaf, FakeTensor) and leaf.layout == torch.strided:
+            self._own.pop(_memory(leaf), None)
+
+    def write(self, tensor: Tensor, *, hidden: bool) -> None:
+        """Note that a tensor is written to; hidden: with what depends on the input."""
+        if isinstance(tensor, FakeTensor) or tensor.layout != torch.strided:
+            return
+        memory = _memory(tensor)
+        if memory in self._lasting:
+            self.run.note(CHANGES)
+        if hidden:
+            if memory not in self._own and memory not in self._filled:
+                self.run.note(KEEPS)
+            self._filled[memory] = self._own.get(memory, tensor.untyped_storage())
+
+
+class _Fakes(FakeTensorMode):
+    """Tensors without values. It sees what other threads do with them too, which no other mode does."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(allow_non_fake_inputs=True, static_shapes=True)
+        self._run, self._thread = run, threading.get_ident()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if threading.get_ident() != self._thread:
+            self._run.note(THREADS)
+        if _asks_for_values(func, args):
+            self._run.note(LOOKS)
+            raise LookedAt(f"{func} asks for values of the input")
+        return super().__torch_dispatch__(func, types, args, kwargs or {})
+
+
+class _Operations(TorchDispatchMode):
+    """Follows the input through every operation, those that a library makes in C++ too."""
+
+    def __init__(self, watch: _Watch) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._watch = watch
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        with DisableTorchFunction():  # what is done here is not what the module calls
+            return self._followed(func, args, kwargs or {})
+
+    def _followed(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        hidden = any(self._watch.depends(tensor) for tensor in given)
+        for tensor in _written(func, args, kwargs):
+            self._watch.write(tensor, hidden=hidden)
+        if hidden:
+            return self._hidden(func, args, kwargs, given)
+        result = func(*args, **kwargs)
+        self._watch.take(result, given)
+        return result
+
+    def _hidden(self, func: Any, args: Any, kwargs: Any, given: Sequence[Tensor]) -> Any:
+        """Run an operation without values; a tensor that stands for one without values is answered as itself."""
+        watch = self._watch
+        assert watch.fakes is not None
+        if func._schema.name.removeprefix("aten::") in _MAY_FAIL:
+            watch.run.may_fail += 1
+            if watch.run.may_fail - 1 == watch.failing:
+                watch.run.note(CATCHES)
+                raise _Trial("an operation fails for some values of its arguments")
+        real = [t for t in given if not isinstance(t, FakeTensor) and watch.depends(t)]
+        fakes = {id(t): watch.fakes.from_tensor(t) for t in real}
+        back = {id(fakes[id(t)]): t for t in real}
+        args, kwargs = tree_map(lambda leaf: fakes.get(id(leaf), leaf), (args, kwargs))
+        with watch.fakes:
+            result = func(*args, **kwargs)
+        return tree_map(lambda leaf: back.get(id(leaf), leaf), result)
+
+
+class Calls(TorchFunctionMode):
+    """Records what Python code calls of torch, and sees the calls that read memory directly.
+
+    earlier: a run that is made again; what it was answered, where that is plain data, is the answer once more.
+    """
+
+    def __init__(self, watch: _Watch, earlier: Run | None = None) -> None:
+        super().__init__()
+        self._watch, self._earlier = watch, earlier
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = _name(func)
+        place = _place()
+        if place is None or _is_about_shape(func, name):
+            return func(*args, **kwargs)
+        call = Call(name, _outline((args, kwargs)), place)
+        before = self._before(call)
+        self._watch.run.calls.append(call)
+        if before is not None and before.answer is not None:
+            call.outcome, call.answer = before.outcome, before.answer
+            return copy.copy(before.answer)
+        if name in _MEMORY or name in _COPIES:
+            self._reads(name, args)
+        if name == "data" and self._earlier is not None:  # no other run needs the record of what it is made of
+            func = Tensor.detach
+        try:
+            result = func(*args, **kwargs)
+        except BaseException as error:
+            call.outcome = type(error).__name__
+            raise
+        call.outcome = "returned"
+        if func is torch.tensor:  # which copies
+            self._watch.take(result, [])
+        if _is_plain(result):
+            call.answer = result
+        return result
+
+    def _before(self, call: Call) -> Call | None:
+        """Return the same call of the earlier run."""
+        if self._earlier is None:
+            return None
+        place = len(self._watch.run.calls)
+        before = self._earlier.calls[place] if place < len(self._earlier.calls) else None
+        if before is None or (before.name, before.arguments) != (call.name, call.arguments):
+            raise OtherPath(call.place)
+        return before
+
+    def _reads(self, name: str, args: Sequence[Any]) -> None:
+        leaves = tree_leaves(args)
+        if any(self._watch.depends(leaf) for leaf in leaves):
+            self._watch.run.note(LOOKS)
+            raise LookedAt(f"{name} reads values of the input")
+        if name in _MEMORY:
+            for leaf in leaves:
+                self._watch.hand_out(leaf)
+
+
+class _Exceptions:
+    """Records the exceptions that pass through the user's own code, whatever raised them."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __enter__(self) -> None:
+        self._before = sys.gettrace()
+        sys.settrace(self._enter)
+
+    def __exit__(self, *what: object) -> None:
+        sys.settrace(self._before)
+
+    def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if not _is_users(frame):
+            return None
+        frame.f_trace_lines = False
+        return self._within
+
+    def _within(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "exception" and not _is_below(frame):
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            self._run.calls.append(Call("raise", argument[0].__name__, place))
+        return self._within
+
+
+def _name(func: Callable[..., Any]) -> str:
+    """Return the name of a torch function; of a property, that of what is read."""
+    owner = getattr(func, "__self__", None)
+    name = getattr(func, "__name__", type(func).__name__)
+    return str(getattr(owner, "__name__", name)) if name in ("__get__", "__set__") else str(name)
+
+
+def _is_about_shape(func: Callable[..., Any], name: str) -> bool:
+    """Say whether a property is read that is no tensor, such as a shape or device: it is the same without values."""
+    return getattr(func, "__name__", "") == "__get__" and name not in _TENSORS
+
+
+def _is_plain(value: object) -> bool:
+    """Say whether a call's result is data that Python can decide by, without a tensor in it."""
+    if isinstance(value, list | tuple):
+        return all(_is_plain(part) for part in value)
+    return isinstance(value, bool | int | float | complex | str | np.ndarray | np.generic)
+
+
+def _outline(value: Any) -> Any:
+    """Return what can be compared of a call's arguments: all but the numbers in tensors."""
+    if isinstance(value, Tensor):
+        return ("tensor", tuple(value.shape), str(value.dtype), str(value.layout))
+    if isinstance(value, list | tuple):
+        return tuple(_outline(part) for part in value)
+    if isinstance(value, Mapping):
+        return tuple((str(key), _outline(part)) for key, part in value.items())
+    if isinstance(value, slice):
+        return ("slice", *(_outline(part) for part in (value.start, value.stop, value.step)))
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return (value.shape, str(value.dtype), hashlib.blake2b(np.ascontiguousarray(value).data).digest())
+    if isinstance(value, bool | int | float | complex | str | np.generic | torch.dtype | torch.device):
+        return repr(value)
+    return type(value).__name__
+
+
+def _asks_for_values(func: Any, args: Sequence[Any]) -> bool:
+    if torch.Tag.data_dependent_output in func.tags:
+        return True
+    if torch.Tag.dynamic_output_shape not in func.tags:
+        return False
+    if func is not torch.ops.aten.index.Tensor:
+        return True
+    return any(  # an index of integers has a fixed shape
+        isinstance(index, FakeTensor) and index.dtype in (torch.bool, torch.uint8) for index in tree_leaves(args[1])
+    )
+
+
+def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
+    """Return the arguments that the operation writes to."""
+    declared = func._schema.arguments
+    given = [*zip(declared, args, strict=False), *((d, kwargs[d.name]) for d in declared if d.name in kwargs)]
+    values = [value for d, value in given if d.alias_info is not None and d.alias_info.is_write]
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
+
+
+def _memory(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+@functools.cache
+def _is_users_file(name: str) -> bool:
+    """Say whether a file is neither torch's nor Python's own."""
+    own = name.startswith(_STANDARD) and not name.startswith(_INSTALLED)
+    return not own and not name.startswith(_INSIDE) and not name.startswith("<frozen ")
+
+
+def _is_users(frame: FrameType) -> bool:
+    return _is_users_file(frame.f_code.co_filename)
+
+
+def _users_place() -> str:
+    """Return FILE:LINE of the innermost frame of the user's own code."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not _is_users(frame):
+        frame = frame.f_back
+    return "forward()" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_below(frame: FrameType | None) -> bool:
+    """Say whether torch runs this frame while it carries out an operation."""
+    while frame is not None:
+        if frame.f_code.co_name in ("__torch_dispatch__", "__torch_function__"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _place() -> str | None:
+    """Return FILE:LINE of the innermost frame of the user's own code; None where torch itself carries out an operation.
+
+    Then torch calls torch: an operation without values is made of others, or is being recorded.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "__torch_dispatch__" and frame.f_code.co_filename != __file__:
+            return None
+        if _is_users(frame):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "forward()"
