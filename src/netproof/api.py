@@ -32,7 +32,7 @@ from netproof.methods.build import build_method
 from netproof.methods.device import resolve_device
 from netproof.methods.registry import Options, method_info
 from netproof.model.combined import AnyNetwork, LinearMap, Mapped
-from netproof.model.load import check, probes, read_network
+from netproof.model.load import check, check_path, is_from_module, paths_at_once, probes, read_network
 from netproof.model.network import Network
 from netproof.numerics import generator
 from netproof.problem.ask.compile import regions_of, violations
@@ -50,6 +50,7 @@ from netproof.run.case import save_case
 from netproof.run.conclude import Evidence
 from netproof.run.gather import Gather
 from netproof.run.ranges import OutputBounds, output_ranges
+from netproof.search.attack import places
 
 
 @dataclass(frozen=True)
@@ -220,6 +221,9 @@ class Run:
             points.append(inputs.lower + share * (inputs.upper - inputs.lower))
         if points:
             check(network, torch.cat(points))
+        if is_from_module(network):
+            for problem in problems[:4]:
+                check_path(network, places(problem.input_set, paths_at_once(network), self.seed).to(torch.float64))
         host.refuse_if_taken(allowance().caps.host)  # with the network and onnxruntime, before anything is bounded
 
     def decide(

@@ -23,11 +23,12 @@ from netproof.model.onnx.file import OnnxFile, read_file
 from netproof.model.onnx.reader import read_graph
 from netproof.model.origin.cross_check import cross_check
 from netproof.model.origin.external import identity
-from netproof.model.origin.likeness import compare
+from netproof.model.origin.likeness import compare, compare_path
 from netproof.model.origin.torch_module import MODULE, Export, exported
 from netproof.numerics import generator
 
 PROBED = 1 << 25  # numbers in all layers at all points of the first comparison, at most
+FEWEST_PATHS, MOST_PATHS = 4, 64  # points of one kind at which a module is compared with its recording
 ROOM = "free some memory, or give a smaller model"
 RECENT = 1 << 25  # bytes of the files whose networks are kept for the next question, at most
 
@@ -44,10 +45,10 @@ def load_network(
 ) -> Network:
     """Read a network and compare it with onnxruntime, and with the module where it is made from one.
 
-    `example_shape` is the shape that a torch module is called with; where it runs only with a batch axis of 1 in front
-    of that, it is called so. `outputs` names the tensors that the network answers with, of its outputs or from inside; without it, all outputs. Several
-    inputs are one vector, each flattened, in the file's order, and so are several outputs; `Network.inputs` and
-    `Network.outputs` say what they are made of.
+    `example_shape` is the shape that a torch module is called with; a batch axis of 1 is put in front of it only where
+    the module does not run without. `outputs` names the tensors that the network answers with, of its outputs or from
+    inside; without it, all outputs. Several inputs are one vector, each flattened, in the file's order, and so are
+    several outputs; `Network.inputs` and `Network.outputs` say what they are made of.
     """
     if isinstance(source, Network):
         return read_network(source, outputs=outputs)
@@ -135,6 +136,28 @@ def check(network: AnyNetwork, points: Tensor) -> None:
     with _in_memory(network):
         cross_check(network, points)
         compare(network, points)
+
+
+def is_from_module(network: AnyNetwork) -> bool:
+    """Say whether there is a module that a network is compared with."""
+    if isinstance(network, Network):
+        return network.reference is not None
+    return any(is_from_module(part) for part, _ in network.parts(torch.zeros(1, *network.input_shape).double()))
+
+
+def paths_at_once(network: AnyNetwork) -> int:
+    """Return at how many points of one kind a module is compared with what was recorded of it."""
+    return min(MOST_PATHS, max(FEWEST_PATHS, PROBED // network.graph.entries))
+
+
+def check_path(network: AnyNetwork, points: Tensor) -> None:
+    """Compare a module at points (n, *input) with the operations that were recorded of it."""
+    if not isinstance(network, Network):
+        for part, inputs in network.parts(points):
+            check_path(part, inputs)
+        return
+    with _in_memory(network):
+        compare_path(network, points)
 
 
 def from_file(file: OnnxFile, outputs: Sequence[str] | None = None) -> Network:

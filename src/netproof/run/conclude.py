@@ -8,7 +8,8 @@ that contradicts itself is never an answer: the verdict is `unknown`, its reason
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -20,6 +21,7 @@ from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, NOTHING, RO
 from netproof.core.verdict import Stats, Status, Verdict, Witness, finite
 from netproof.model.combined import AnyNetwork
 from netproof.model.graph import Graph
+from netproof.model.load import check_path, is_from_module, paths_at_once
 from netproof.numerics import few_roundings, float_down
 from netproof.problem.last.order import before_last_map
 from netproof.problem.problem import Problem
@@ -53,6 +55,11 @@ class Evidence:
         self._nothing = all(empty)  # whether there is nothing to search
         self._witness: Witness | None = None
         self._lowest: dict[int, Lowest] = {}  # by disjunct, the lowest point that was evaluated
+        # The last points that came nearest to a violation, at which a module must do what its graph does.
+        self.look: Callable[[torch.Tensor], None] | None = None
+        self._looked_at: deque[torch.Tensor] = deque(maxlen=paths_at_once(network) // 2)
+        if is_from_module(network):
+            self.look = lambda points: self._looked_at.extend(points.detach().cpu())
         self._odd = ""  # what cannot be true of an outcome
         self._reason, self._stopped, self._decided_by = "", False, "root"
         self.upper = math.inf  # the least value seen, in float32: shown as progress, no evidence
@@ -143,7 +150,11 @@ class Evidence:
         return self.lower if spare is None else min(self.lower, float_down(spare))
 
     def verdict(self, stats: Stats, *, cancelled: bool) -> Verdict:
-        """Return what follows from the evidence: `sat`, a contradiction, `unsat`, or why nothing is decided."""
+        """Return what follows from the evidence: `sat`, a contradiction, `unsat`, or why nothing is decided.
+
+        A ModelError says that a module does something else than its graph, at a point that this rests on.
+        """
+        self._compare_paths()
         if self._witness is not None:
             return self._sat(self._witness, stats)
         seen = self._evaluated()
@@ -153,6 +164,18 @@ class Evidence:
         upper = finite(min((point.upper for point in seen), default=math.inf))
         status, reason, decided_by = self._answer(cancelled)
         return Verdict(status, reason, None, finite(self.margin), upper, stats, decided_by)
+
+    def _compare_paths(self) -> None:
+        """Compare a module with its graph where the evidence comes nearest to a violation."""
+        if self.look is None:
+            return
+        lowest = sorted(self._lowest.values(), key=lambda seen: seen.value)[: self._looked_at.maxlen]
+        points = [*(seen.point for seen in lowest), *self._looked_at]
+        if self._witness is not None:
+            points.append(torch.from_numpy(self._witness.input))
+        if points:
+            shape = self._network.input_shape
+            check_path(self._network, torch.stack([point.double().reshape(shape) for point in points]))
 
     def _answer(self, cancelled: bool) -> tuple[Status, str, str]:
         """Return the status, its reason and what decided, where there is no witness and no contradiction."""

@@ -306,4 +306,4 @@ class Gather:
                 self._evidence.found(witness, self._who)
             return witness
 
-        return Decide(problem, noted)
+        return Decide(problem, noted, self._evidence.look)

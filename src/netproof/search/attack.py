@@ -20,7 +20,7 @@ from netproof.core.deadline import Deadline
 from netproof.core.machine.allowance import allowance
 from netproof.model.graph import Graph
 from netproof.numerics import generator
-from netproof.problem.problem import Problem, Rows
+from netproof.problem.problem import InputSet, Problem, Rows
 from netproof.search.goals import Decide, Judge
 
 FEWEST = 3  # restarts per target, at least
@@ -185,6 +185,15 @@ def _best(seen: list[Seen]) -> Seen:
     value, step = torch.stack([s.value for s in seen]).min(0)
     each = torch.arange(len(step), device=step.device)
     return Seen(torch.stack([s.x for s in seen])[step, each], torch.stack([s.y for s in seen])[step, each], value)
+
+
+def places(inputs: InputSet, count: int, seed: int) -> Tensor:
+    """Return `count` points of an input set, (count, *input) float32: the centre, corners, and random ones."""
+    region = Region.of(inputs, torch.device("cpu"), torch.float32)
+    share = torch.rand((count, *region.centre.shape), generator=generator(seed))
+    share[: count // 2].round_()
+    share[0], share[1], share[2] = 0.5, 0.0, 1.0
+    return into(region, torch.lerp(region.lower, region.upper, share))
 
 
 def into(region: Region, x: Tensor) -> Tensor:

@@ -55,10 +55,18 @@ class Lowest:
 
 
 class Decide(Goal):
-    """Is there a violation? `replay(point, target)` asks onnxruntime, which alone may say yes."""
+    """Is there a violation? `replay(point, target)` asks onnxruntime, which alone may say yes.
 
-    def __init__(self, problem: Problem, replay: Callable[[Tensor, int], Witness | None]) -> None:
-        self._replay = replay
+    look: is given the points (n, *input) that come nearest to a violation, batch by batch.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        replay: Callable[[Tensor, int], Witness | None],
+        look: Callable[[Tensor], None] | None = None,
+    ) -> None:
+        self._replay, self._look = replay, look
         rows = problem.rows
         self._strict = (rows.strict | ~rows.valid).all(1)  # then Σ λ r = 0 excludes a violation too
         self.upper = torch.full((len(rows.valid),), torch.inf, dtype=torch.float64)
@@ -89,6 +97,8 @@ class Decide(Goal):
         self.upper = self.upper.to(device).scatter_reduce(0, target, value.double(), "amin")
         order = (value - noise).argsort()
         best = int(order[0])
+        if self._look is not None:
+            self._look(points[order[:TRIES]])
         self.see(float(value[best]), points[best], int(target[best]))
         if float(value[best]) > float(noise[best]):
             return False

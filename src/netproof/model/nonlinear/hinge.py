@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from netproof.model.ops import Nonlinear
-from netproof.numerics import enlarged, rounding, with_vanishing
+from netproof.numerics import down, enlarged, rounding, up, with_vanishing
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,8 @@ class Relu(Nonlinear):
         return kept
 
     def error(self, x: Tensor, e: Tensor, dtype: torch.dtype) -> Tensor:
-        return e
+        """Return e, but for what lies below 0 only as far as it may rise above: 0 is certain behind a negative x."""
+        return torch.where(x > 0, e, up(x + e).relu().nan_to_num(nan=torch.inf, posinf=torch.inf))
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,4 +44,5 @@ class LeakyRelu(Nonlinear):
     def error(self, x: Tensor, e: Tensor, dtype: torch.dtype) -> Tensor:
         slope = abs(self.alpha)
         own = with_vanishing(rounding(slope, 1, dtype) * (x.abs() + e), dtype=dtype)
-        return enlarged(max(1.0, slope) * e + own)
+        steepest = torch.where(up(x + e) < 0, slope, torch.where(down(x - e) > 0, 1.0, max(1.0, slope)))
+        return enlarged(steepest * e + own).nan_to_num(nan=torch.inf, posinf=torch.inf)

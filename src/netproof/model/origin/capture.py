@@ -112,7 +112,7 @@ def _closed(recorded: GraphModule) -> Recorded:
     closed.graph.eliminate_dead_code()
     (output,) = closed.graph.find_nodes(op="output")
     operations = _operations(closed.graph)
-    output.args = ((*output.args[0], *operations),)  # type: ignore[misc]
+    output.args = ((*output.args[0], *operations),)
     closed.recompile()
     return Recorded(closed, len(answers), operations)
 
@@ -197,7 +197,7 @@ def _placed(whole: Tensor, part: Tensor, places: Tensor) -> Tensor:
     return torch.index_select(entries, 0, places.reshape(-1)).reshape(places.shape)
 
 
-def _filled(whole: Tensor, value: Any) -> Tensor:
+def _filled(whole: Tensor, value: float | Tensor) -> Tensor:
     return torch.zeros_like(whole) + value
 
 

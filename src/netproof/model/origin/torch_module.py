@@ -72,10 +72,9 @@ class Runner:
         return next(self.module.parameters(), self.example)
 
     def _input(self, point: Tensor) -> Tensor:
+        """Return the point as the module takes it, in memory that forward() may write to."""
         like = self._like()
-        return torch.empty(self.example.shape, device=like.device, dtype=like.dtype).copy_(
-            point.reshape(self.example.shape)
-        )
+        return point.reshape(self.example.shape).to(like.device, like.dtype, copy=True)
 
     def _outputs(self, answer: Any) -> Tensor:
         tensors = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
@@ -132,8 +131,10 @@ def _called_with(
     first, second = runs
     if first.error is not None and second.error is not None:
         what = " ".join(f"{type(first.error).__name__}: {first.error}".split())
-        raise UsageError(
-            f"the module {type(module).__name__} runs neither on {first.shape} nor on {second.shape}: {what}"[:600],
+        raise ModelError(
+            f"the module {type(module).__name__} raised {what[:500]}, called with shape {first.shape}, and does not run on"
+            f" {second.shape} either",
+            file=MODULE,
             remedy="give the shape that it is called with, such as (1, 1, 28, 28)",
         )
     if first.error is not None:
@@ -141,7 +142,8 @@ def _called_with(
     if second.error is not None or first.same_as(second):
         return first.x, ()
     note = f"the module is called with shape {first.shape}; on {second.shape} it runs too, with another result"
-    warnings.warn(note, stacklevel=2)
+    if len(shape) != 2 or shape[0] != 1:  # (1, n) is one vector with its batch axis, whatever else runs
+        warnings.warn(note, stacklevel=2)
     return first.x, (note,)
 
 

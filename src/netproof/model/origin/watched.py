@@ -14,9 +14,11 @@ not go on.
 from __future__ import annotations
 
 import copy
+import dis
 import functools
 import hashlib
 import os
+import re
 import sys
 import sysconfig
 import threading
@@ -27,7 +29,7 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from traceback import walk_tb
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 from unittest.mock import patch
 
@@ -47,13 +49,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 # Frames that are not the user's: torch, what it calls, and Python's own library.
-_LIBRARIES = (sysconfig.get_path("stdlib") + os.sep + name for name in ("site-packages", "dist-packages"))
-_INSIDE = (
-    *(str(Path(part.__file__).parent) + os.sep for part in (torch, np)),
-    *(str(Path(torch.__file__).parent.parent / name) + os.sep for name in ("sympy", "mpmath", "networkx")),
-    __file__,
-)
-_STANDARD, _INSTALLED = sysconfig.get_path("stdlib") + os.sep, tuple(_LIBRARIES)
+_PACKAGES = Path(torch.__path__[0]).parent
+_INSIDE = (*(f"{_PACKAGES / name}{os.sep}" for name in ("torch", "numpy", "sympy", "mpmath", "networkx")), __file__)
+_STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
+_INSTALLED = (f"{_STANDARD}site-packages{os.sep}", f"{_STANDARD}dist-packages{os.sep}")
 
 # These hand out a tensor's memory, or its numbers as a text or a copy, without an operation that torch would show.
 _COPIES = frozenset(("tolist", "__repr__", "__str__", "__format__", "__deepcopy__", "__reduce__", "__reduce_ex__"))
@@ -67,20 +66,10 @@ _MEMORY = frozenset(
 # Properties that are tensors.
 _TENSORS = frozenset(("data", "T", "mT", "H", "mH", "real", "imag", "grad"))
 
-# Operations that raise an exception for some values of their arguments.
-_MAY_FAIL = frozenset(
-    (
-        *("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "index_select", "index_add"),
-        *("index_add_", "index_copy", "index_copy_", "index_fill", "index_fill_", "index_reduce", "index_reduce_"),
-        *("gather", "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_"),
-        *("take", "put", "put_", "embedding", "embedding_bag", "_embedding_bag", "embedding_renorm_"),
-        *("multinomial", "bernoulli", "bernoulli_", "normal", "normal_", "poisson", "binomial", "_assert_async"),
-        *("cholesky", "cholesky_inverse", "linalg_cholesky_ex", "linalg_inv_ex", "_linalg_check_errors"),
-        *("_linalg_eigh", "linalg_eig", "_linalg_eigvals", "_linalg_svd", "_linalg_solve_ex", "linalg_lu_factor_ex"),
-        *("linalg_ldl_factor_ex", "linalg_lstsq", "nll_loss", "nll_loss_forward", "nll_loss2d_forward"),
-        *("max_unpool2d", "max_unpool3d", "multi_margin_loss", "multilabel_margin_loss_forward"),
-        *("binary_cross_entropy", "_ctc_loss"),
-    )
+# Operations that raise an exception for some floats. (Of integers and truth values any may: an index, a divisor.)
+_MAY_FAIL = re.compile(
+    r"_?linalg|cholesky|inverse|lu_|logdet|multinomial|bernoulli|normal|poisson|binomial|exponential|geometric|dirichlet"
+    r"|gamma|cauchy|uniform|random|_assert|hist|quantile|cross_entropy|_loss|max_unpool|pack_padded|triangular|ormqr"
 )
 
 LOOKS = "looks at values of its input"
@@ -144,8 +133,18 @@ class LookedAt(RuntimeError):
     """What forward() is told where it asks for a value that is not there."""
 
 
-class _Trial(IndexError, RuntimeError, ValueError, AssertionError):
-    """An exception as an operation raises it for some values, whichever of these forward() would catch."""
+class _Trial(
+    IndexError,
+    KeyError,
+    torch.linalg.LinAlgError,  # type: ignore[name-defined,misc]  # a RuntimeError
+    NotImplementedError,
+    ValueError,
+    TypeError,
+    AssertionError,
+    ZeroDivisionError,
+    OverflowError,
+):
+    """An exception as an operation raises it for some values, whichever forward() would catch."""
 
 
 def watched(module: torch.nn.Module, x: Tensor) -> tuple[Run, Note | None]:
@@ -163,7 +162,7 @@ def watched(module: torch.nn.Module, x: Tensor) -> tuple[Run, Note | None]:
     for nth in range(hidden.may_fail):
         try:
             trial = _without_values(module, x, failing=nth)
-        except _Trial:
+        except Exception:  # in whatever form it comes out, forward() did not go on
             continue
         return ordinary, trial.notes[-1]
     return ordinary, None
@@ -177,7 +176,7 @@ def _without_values(module: torch.nn.Module, x: Tensor, failing: int | None = No
     watch = _Watch(run, module, fakes, failing)
     hidden = fakes.from_tensor(x)
     try:
-        with _one_call(), _Operations(watch), Calls(watch), _Exceptions(run):
+        with _one_call(), _no_way_below(run), _Operations(watch), Calls(watch), _Exceptions(run):
             module(hidden)
     except Exception as error:
         if failing is not None:
@@ -185,6 +184,22 @@ def _without_values(module: torch.nn.Module, x: Tensor, failing: int | None = No
         if not run.notes:
             run.notes.append(Note(_why(error), _raised_at(error)))
     return run
+
+
+@contextmanager
+def _no_way_below(run: Run) -> Iterator[None]:
+    """Refuse to go around what sees the operations: their memory is not there, and would be read."""
+
+    around = torch._C._DisableTorchDispatch
+
+    def asked() -> Any:
+        if _is_users(sys._getframe(1)):
+            run.note(LOOKS)
+            raise LookedAt("operations would not be seen")
+        return around()
+
+    with patch.object(torch._C, "_DisableTorchDispatch", asked):
+        yield
 
 
 def _why(error: Exception) -> str:
@@ -271,6 +286,8 @@ class _Fakes(FakeTensorMode):
     ) -> Any:
         if threading.get_ident() != self._thread:
             self._run.note(THREADS)
+            if func is torch.ops.aten._local_scalar_dense.default:
+                return 0  # an exception would end the thread, and forward() may wait for it
         if _asks_for_values(func, args):
             self._run.note(LOOKS)
             raise LookedAt(f"{func} asks for values of the input")
@@ -305,7 +322,8 @@ class _Operations(TorchDispatchMode):
         """Run an operation without values; a tensor that stands for one without values is answered as itself."""
         watch = self._watch
         assert watch.fakes is not None
-        if func._schema.name.removeprefix("aten::") in _MAY_FAIL:
+        hidden = [tensor for tensor in given if watch.depends(tensor)]
+        if _may_fail(func, hidden) and _is_in_try():
             watch.run.may_fail += 1
             if watch.run.may_fail - 1 == watch.failing:
                 watch.run.note(CATCHES)
@@ -316,6 +334,9 @@ class _Operations(TorchDispatchMode):
         args, kwargs = tree_map(lambda leaf: fakes.get(id(leaf), leaf), (args, kwargs))
         with watch.fakes:
             result = func(*args, **kwargs)
+        if any(isinstance(leaf, Tensor) and leaf.layout != torch.strided for leaf in tree_leaves(result)):
+            watch.run.note(LOOKS)  # how many numbers such a tensor holds depends on their values
+            raise LookedAt(f"{func} has a result that is not dense")
         return tree_map(lambda leaf: back.get(id(leaf), leaf), result)
 
 
@@ -439,6 +460,31 @@ def _outline(value: Any) -> Any:
     if isinstance(value, bool | int | float | complex | str | np.generic | torch.dtype | torch.device):
         return repr(value)
     return type(value).__name__
+
+
+def _may_fail(func: Any, hidden: Sequence[Tensor]) -> bool:
+    """Say whether an operation may raise an exception for some values of these arguments."""
+    exact = any(not (tensor.is_floating_point() or tensor.is_complex()) for tensor in hidden)
+    return exact or _MAY_FAIL.search(func._schema.name) is not None
+
+
+def _is_in_try() -> bool:
+    """Say whether code outside of torch would hear of an exception raised here, and might go on."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not watched.__code__:
+        name = frame.f_code.co_filename
+        if not name.startswith(_INSIDE):
+            spans = _guarded(frame.f_code)
+            if "asyncio" in name or any(start <= frame.f_lasti < end for start, end in spans):
+                return True
+        frame = frame.f_back
+    return False
+
+
+@functools.cache
+def _guarded(code: CodeType) -> list[tuple[int, int]]:
+    """Return the spans of a function's bytecode within `try` or `with`."""
+    return [(entry.start, entry.end) for entry in dis.Bytecode(code).exception_entries]  # type: ignore[attr-defined]
 
 
 def _asks_for_values(func: Any, args: Sequence[Any]) -> bool:
