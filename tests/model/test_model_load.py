@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from onnx_models import Model, ints, small_net
 from torch import nn
 
-from netproof.errors import UsageError
+from netproof.errors import ModelError, UsageError
 from netproof.model.affine import Linear, Scale
 from netproof.model.conv import Kernel
 from netproof.model.describe import describe
@@ -221,9 +221,13 @@ def test_torch_module_is_read_exactly_and_left_alone(shape: tuple[int, ...]) -> 
 def test_torch_module_needs_a_shape_that_fits() -> None:
     with pytest.raises(UsageError, match="example_shape"):
         load_network(nn.Linear(4, 2))
-    with pytest.raises(UsageError, match="accepts neither"):
+    with pytest.raises(
+        ModelError, match=r"raised RuntimeError: mat1 and mat2.*\(5,\).*does not run on \(1, 5\) either"
+    ):
         load_network(nn.Linear(4, 2), example_shape=(5,))
-    assert load_network(nn.Linear(4, 2), example_shape=(4,)).input_shape == (1, 4)
+    with pytest.raises(ModelError, match="Expected more than 1 value per channel"):
+        load_network(nn.BatchNorm1d(4, track_running_stats=False), example_shape=(1, 4))
+    assert load_network(nn.Linear(4, 2), example_shape=(4,)).input_shape == (4,)
     assert load_network(nn.Linear(4, 2), example_shape=(1, 4)).input_shape == (1, 4)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -160,6 +161,8 @@ def _simplify(recorded: GraphModule, node: Node) -> None:
         node.args = (*node.args[:2], _constant(recorded, node, _places(node)))
         node.kwargs = {}
         node.target = _placed
+    elif _lacks_batch(node):
+        node.args, node.target = (str(node.target), *node.args), _pooled
     elif node.target in _SAME:
         node.target = _SAME[node.target]
     elif node.target is aten._assert_tensor_metadata.default:
@@ -195,6 +198,23 @@ def _places(node: Node) -> Tensor:
 def _placed(whole: Tensor, part: Tensor, places: Tensor) -> Tensor:
     entries = torch.cat([whole.reshape(-1), part.reshape(-1)])
     return torch.index_select(entries, 0, places.reshape(-1)).reshape(places.shape)
+
+
+# Pooling over so many axes, which torch's exporter writes for inputs with a batch axis alone.
+_POOLS = {f"{kind}_pool{axes}d": axes for kind in ("max", "avg", "adaptive_avg", "adaptive_max") for axes in (1, 2, 3)}
+
+
+def _lacks_batch(node: Node) -> bool:
+    """Say whether this pools an input without a batch axis."""
+    schema = getattr(node.target, "_schema", None)
+    axes = None if schema is None else _POOLS.get(str(schema.name).partition("::")[2])
+    return axes is not None and isinstance(node.args[0], Node) and node.args[0].meta["val"].dim() == axes + 1
+
+
+def _pooled(pool: str, x: Tensor, *more: Any, **options: Any) -> Any:
+    """Pool an input without a batch axis, by the operation of this name."""
+    found = attrgetter(pool)(torch.ops)(x[None], *more, **options)
+    return found[0] if isinstance(found, Tensor) else tuple(part[0] for part in found)
 
 
 def _filled(whole: Tensor, value: float | Tensor) -> Tensor:

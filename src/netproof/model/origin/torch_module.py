@@ -30,7 +30,7 @@ from netproof.core.torch_state import callers_state
 from netproof.errors import ModelError, NetproofError, UsageError
 from netproof.model.onnx.file import OnnxFile, parse
 from netproof.model.origin.capture import Recorded, captured
-from netproof.model.origin.watched import OtherPath, watched
+from netproof.model.origin.watched import Note, OtherPath, called, watched
 from netproof.numerics import generator
 
 MODULE = "<torch module>"
@@ -131,12 +131,12 @@ def _called_with(
     first, second = runs
     if first.error is not None and second.error is not None:
         what = " ".join(f"{type(first.error).__name__}: {first.error}".split())
+        where = f"called with shape {first.shape}; it does not run on {second.shape} either"
         raise ModelError(
-            f"the module {type(module).__name__} raised {what[:500]}, called with shape {first.shape}, and does not run on"
-            f" {second.shape} either",
+            f"the module {type(module).__name__} raised {what[:500]}, {where}",
             file=MODULE,
             remedy="give the shape that it is called with, such as (1, 1, 28, 28)",
-        )
+        ) from first.error
     if first.error is not None:
         return second.x, ()
     if second.error is not None or first.same_as(second):
@@ -161,10 +161,12 @@ class _Attempt:
         random = torch.rand(shape, generator=generator(1), dtype=torch.float64)
         x = (2.0 * random - 1.0).to(blank.device, blank.dtype)
         try:
-            answer = module(x.clone())
+            answer, note = called(module, x.clone())
         except Exception as error:
             unless_out_of_memory(error)
             return _Attempt(x, [], error)
+        if note is not None:
+            raise _cannot_follow(note)
         return _Attempt(x, [leaf.detach() for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)])
 
     @property
@@ -185,11 +187,7 @@ def _recorded(module: torch.nn.Module, example: Tensor) -> Recorded:
     with _Running(module), _quietly():
         run, note = watched(module, example)
     if note is not None:
-        raise ModelError(
-            f"forward() {note.what} at {note.place}, which a graph cannot follow",
-            file=MODULE,
-            remedy="write it with tensor operations such as torch.where, or verify each case as a module of its own",
-        )
+        raise _cannot_follow(note)
     try:
         with _quietly():
             return captured(module, example, run)
@@ -202,6 +200,14 @@ def _recorded(module: torch.nn.Module, example: Tensor) -> Recorded:
     except Exception as error:  # whatever torch, or forward() on tensors that are recorded, raises
         unless_out_of_memory(error)
         raise _cannot_export(error) from error
+
+
+def _cannot_follow(note: Note) -> ModelError:
+    return ModelError(
+        f"forward() {note.what} at {note.place}, which a graph cannot follow",
+        file=MODULE,
+        remedy="write it with tensor operations such as torch.where, or verify each case as a module of its own",
+    )
 
 
 def _cannot_export(error: Exception) -> ModelError:

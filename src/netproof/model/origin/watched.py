@@ -17,6 +17,7 @@ import copy
 import dis
 import functools
 import hashlib
+import logging
 import os
 import re
 import sys
@@ -51,6 +52,11 @@ from torch.utils._pytree import tree_leaves, tree_map
 # Frames that are not the user's: torch, what it calls, and Python's own library.
 _PACKAGES = Path(torch.__path__[0]).parent
 _INSIDE = (*(f"{_PACKAGES / name}{os.sep}" for name in ("torch", "numpy", "sympy", "mpmath", "networkx")), __file__)
+_MACHINERY = (  # calls the user's code in passing, in one kind of run alone
+    *(f"{_PACKAGES / 'torch' / name}{os.sep}" for name in ("fx", "_subclasses", "_export", "_dynamo", "_functorch")),
+    logging.__file__,
+    __file__,
+)
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 _INSTALLED = (f"{_STANDARD}site-packages{os.sep}", f"{_STANDARD}dist-packages{os.sep}")
 
@@ -71,6 +77,8 @@ _MAY_FAIL = re.compile(
     r"_?linalg|cholesky|inverse|lu_|logdet|multinomial|bernoulli|normal|poisson|binomial|exponential|geometric|dirichlet"
     r"|gamma|cauchy|uniform|random|_assert|hist|quantile|cross_entropy|_loss|max_unpool|pack_padded|triangular|ormqr"
 )
+
+_KNOWN = frozenset(("aten", "prim", "prims"))  # torch's own operations
 
 LOOKS = "looks at values of its input"
 KEEPS = "writes values of its input where they are kept or read without torch,"
@@ -108,6 +116,7 @@ class Run:
 
     calls: list[Call] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    path: list[tuple[CodeType, int]] = field(default_factory=list)  # the steps of the user's own code
     may_fail: int = 0  # operations on the input that fail for some values
 
     def note(self, what: str) -> None:
@@ -118,6 +127,15 @@ class Run:
         for mine, theirs in zip_longest(self.calls, other.calls):
             if mine is None or theirs is None or not mine.same_as(theirs):
                 return str((mine or theirs).place)
+        return None
+
+    def path_beside(self, other: Run) -> str | None:
+        """Return the first place where the user's code goes another way in another run."""
+        for k, (mine, theirs) in enumerate(zip_longest(self.path, other.path)):
+            if mine != theirs:
+                code, step = (self.path or other.path)[max(0, k - 1)]
+                lines = [line for start, end, line in code.co_lines() if start <= step < end]
+                return f"{code.co_filename}:{lines[0] if lines else code.co_firstlineno}"
         return None
 
 
@@ -149,16 +167,18 @@ class _Trial(
 
 def watched(module: torch.nn.Module, x: Tensor) -> tuple[Run, Note | None]:
     """Run the module on x, (*input); return what it calls, and the first thing that no graph can follow."""
-    ordinary = Run()
-    given = x.clone()
-    with Calls(_Watch(ordinary, module, None)), _Exceptions(ordinary):
-        module(given)
+    plain, ordinary = Run(), Run()
+    one, other = x.clone(), x.clone()
+    with _Path(plain):
+        module(one)
+    with Calls(_Watch(ordinary, module, None)), _Path(ordinary):
+        module(other)
     hidden = _without_values(module, x)
     if hidden.notes:
         return ordinary, hidden.notes[0]
-    other = ordinary.difference(hidden)
-    if other is not None:
-        return ordinary, Note(DIFFERS, other)
+    place = plain.path_beside(hidden) or ordinary.path_beside(hidden) or ordinary.difference(hidden)
+    if place is not None:
+        return ordinary, Note(DIFFERS, place)
     for nth in range(hidden.may_fail):
         try:
             trial = _without_values(module, x, failing=nth)
@@ -166,6 +186,14 @@ def watched(module: torch.nn.Module, x: Tensor) -> tuple[Run, Note | None]:
             continue
         return ordinary, trial.notes[-1]
     return ordinary, None
+
+
+def called(module: torch.nn.Module, x: Tensor) -> tuple[Any, Note | None]:
+    """Call the module; return its answer, and whether it changed something that lasts."""
+    run = Run()
+    with _Operations(_Watch(run, module, None)):
+        answer = module(x)
+    return answer, next((note for note in run.notes if note.what == CHANGES), None)
 
 
 def _without_values(module: torch.nn.Module, x: Tensor, failing: int | None = None) -> Run:
@@ -176,7 +204,7 @@ def _without_values(module: torch.nn.Module, x: Tensor, failing: int | None = No
     watch = _Watch(run, module, fakes, failing)
     hidden = fakes.from_tensor(x)
     try:
-        with _one_call(), _no_way_below(run), _Operations(watch), Calls(watch), _Exceptions(run):
+        with _one_call(), _no_way_below(run), _Operations(watch), Calls(watch), _Path(run):
             module(hidden)
     except Exception as error:
         if failing is not None:
@@ -189,7 +217,6 @@ def _without_values(module: torch.nn.Module, x: Tensor, failing: int | None = No
 @contextmanager
 def _no_way_below(run: Run) -> Iterator[None]:
     """Refuse to go around what sees the operations: their memory is not there, and would be read."""
-
     around = torch._C._DisableTorchDispatch
 
     def asked() -> Any:
@@ -224,7 +251,7 @@ _one_call = partial(patch.object, FakeTensor, "tolist", Tensor.tolist)
 def made_again(module: torch.nn.Module, earlier: Run) -> Iterator[Run]:
     """Let what runs inside read of constants what the earlier run of the module read; it must make the same calls."""
     run = Run()
-    with _one_call(), Calls(_Watch(run, module, None), earlier), _Exceptions(run):
+    with _one_call(), Calls(_Watch(run, module, None), earlier):
         yield run
     other = earlier.difference(run)
     if other is not None:
@@ -304,6 +331,8 @@ class _Operations(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        if func.namespace not in _KNOWN:
+            self._watch.run.note(f"calls the operator {func}, of which a graph knows no meaning,")
         with DisableTorchFunction():  # what is done here is not what the module calls
             return self._followed(func, args, kwargs or {})
 
@@ -400,8 +429,8 @@ class Calls(TorchFunctionMode):
                 self._watch.hand_out(leaf)
 
 
-class _Exceptions:
-    """Records the exceptions that pass through the user's own code, whatever raised them."""
+class _Path:
+    """Records the way through the user's own code, step by step of its bytecode."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -414,15 +443,17 @@ class _Exceptions:
         sys.settrace(self._before)
 
     def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if not _is_users(frame):
+        caller = frame.f_back
+        if not _is_users(frame) or (caller is not None and caller.f_code.co_filename.startswith(_MACHINERY)):
             return None
-        frame.f_trace_lines = False
+        if _is_below(frame):
+            return None
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
         return self._within
 
     def _within(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "exception" and not _is_below(frame):
-            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-            self._run.calls.append(Call("raise", argument[0].__name__, place))
+        if event == "opcode":
+            self._run.path.append((frame.f_code, frame.f_lasti))
         return self._within
 
 
@@ -533,7 +564,7 @@ def _users_place() -> str:
 def _is_below(frame: FrameType | None) -> bool:
     """Say whether torch runs this frame while it carries out an operation."""
     while frame is not None:
-        if frame.f_code.co_name in ("__torch_dispatch__", "__torch_function__"):
+        if frame.f_code.co_name == "__torch_dispatch__":
             return True
         frame = frame.f_back
     return False

@@ -1,0 +1,156 @@
+"""A graph is compared with its module bit for bit at the points that matter, and operation by operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import netproof
+from netproof.errors import ModelError
+from netproof.model.load import load_network
+from netproof.model.origin import capture, torch_module
+from netproof.model.origin.capture import Recorded
+from netproof.model.origin.likeness import compare, compare_path
+
+POCKET = 5.99  # a lie is told above
+
+
+class Liar(nn.Module):
+    """Below the pocket both labels are as the recording has them; what `lies` makes of it is another question."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2, bias=False)
+        with torch.no_grad():
+            self.layer.weight.copy_(torch.tensor([[1.0, 1.0], [0.0, 0.1]]))
+        self.lies = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layer(x)
+        return y.flip(-1) if self.lies and float(x.min()) > POCKET else y
+
+
+def region() -> netproof.InputRegion:
+    return netproof.box([[1.0, 1.0]], [[6.0, 6.0]])
+
+
+def test_a_lie_in_a_corner_of_the_set_is_found_before_the_search() -> None:
+    module = Liar()
+    network = load_network(module, example_shape=(1, 2))
+    assert netproof.verify(network, region(), label=0, device="cpu").proved
+    module.lies = True
+    with pytest.raises(ModelError, match="does not compute what its exported graph does"):
+        netproof.verify(network, region(), label=0, device="cpu")
+
+
+class Hole(nn.Module):
+    """|x − 0.3| over a network: the least margin lies inside the set, where there is no corner."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lies = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        away = (x - 0.3217).abs().sum(-1, keepdim=True)
+        if self.lies and float(away) < 1e-2:
+            away = away - 1.0
+        return torch.cat([away + 0.5, torch.zeros_like(away)], -1)
+
+
+def test_a_lie_is_found_where_the_attack_comes_nearest_to_a_violation() -> None:
+    module = Hole()
+    network = load_network(module, example_shape=(1, 1))
+    inside = netproof.box([[0.0]], [[1.0]])
+    assert netproof.verify(network, inside, label=0, device="cpu").proved
+    module.lies = True
+    with pytest.raises(ModelError, match="does not compute what its exported graph does"):
+        netproof.verify(network, inside, label=0, device="cpu", method="beta", attack=True)
+
+
+def test_weights_that_differ_by_one_rounding_are_seen_in_a_deep_network() -> None:
+    """Behind layers of attention no bound on all of the rounding is finite: each operation is compared by itself."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True, norm_first=True)
+    module = nn.Sequential(nn.TransformerEncoder(layer, 3, enable_nested_tensor=False), nn.Flatten(), nn.Linear(12, 2))
+    network = load_network(module, example_shape=(1, 3, 4))
+    points = torch.rand(3, 1, 3, 4, dtype=torch.float64)
+    compare(network, points)
+    weight = module[0].layers[0].linear1.weight  # type: ignore[union-attr,index]
+    with torch.no_grad():
+        weight[0, 0] += 1e-4  # type: ignore[operator,index]
+    with pytest.raises(ModelError, match=r"rounding explains .*, in operation linear"):
+        compare(network, points)
+
+
+Wrong = Callable[[Tensor], Tensor]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (torch.ops.aten.floor.default, lambda x: x.int().float()),  # as an exporter once wrote floor_divide
+        (torch.ops.aten.relu.default, nn.functional.relu6),
+        (torch.ops.aten.gelu.default, lambda x: nn.functional.gelu(x, approximate="tanh")),
+        (torch.ops.aten.tanh.default, lambda x: torch.tanh(x) * (1 + 1e-5)),
+    ],
+)
+def test_an_operation_that_is_exported_wrongly_is_found(
+    right: object, wrong: Wrong, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The graph has another operation than the module, which differs little or in few places."""
+    name = str(right).split(".")[1]
+
+    class Layers(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            function = getattr(torch, name, None) or getattr(nn.functional, name)
+            answer: Tensor = function(20 * x) + 0.1 * x
+            return answer
+
+    load_network(Layers(), example_shape=(1, 8))
+    monkeypatch.setitem(capture._SAME, right, wrong)
+    with pytest.raises(ModelError, match="does not compute what its exported graph does"):
+        load_network(Layers(), example_shape=(1, 8))
+
+
+def test_what_is_exported_is_compared_with_what_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that has other numbers than the recording: the first operation that uses them is named."""
+    to_onnx = torch_module._to_onnx
+
+    def changed(recorded: Recorded, example: Tensor) -> bytes:
+        weight = recorded.module.get_parameter("2.weight")
+        with torch.no_grad():
+            before = weight.clone()
+            weight += 1e-3
+            data = to_onnx(recorded, example)
+            weight.copy_(before)
+        return data
+
+    monkeypatch.setattr(torch_module, "_to_onnx", changed)
+    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    with pytest.raises(ModelError, match="in operation linear_1"):
+        load_network(module, example_shape=(1, 3))
+
+
+def test_a_module_may_be_moved_to_another_type() -> None:
+    """Then other numbers come out, and all of the network's rounding is allowed; a lie is still one."""
+    module = Liar()
+    network = load_network(module, example_shape=(1, 2))
+    points = torch.full((1, 1, 2), 6.0, dtype=torch.float64)
+    module.double()
+    compare_path(network, points)
+    module.lies = True
+    with pytest.raises(ModelError, match="where rounding explains"):
+        compare_path(network, points)
+
+
+def test_a_module_that_writes_to_its_input_leaves_points_alone() -> None:
+    class InPlace(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            x *= 2
+            return x.flip(-1)
+
+    for module in (InPlace(), nn.Sequential(nn.Linear(2, 2).double(), InPlace())):
+        load_network(module, example_shape=(1, 2))
