@@ -69,6 +69,11 @@ _MEMORY = frozenset(
     )
 )
 
+# Functions whose results have as many entries as the values say: of constants, they are what they are.
+_SIZED = frozenset(
+    ("nonzero", "argwhere", "unique", "unique_consecutive", "masked_select", "repeat_interleave", "bincount")
+)
+
 # Properties that are tensors.
 _TENSORS = frozenset(("data", "T", "mT", "H", "mH", "real", "imag", "grad"))
 
@@ -105,6 +110,7 @@ class Call:
     place: str
     outcome: str = ""  # "returned", or the exception's name
     answer: Any = None  # where it is plain data, such as a number
+    places: Sequence[tuple[Tensor, ...]] = ()  # where masks that it selects by are true
 
     def same_as(self, other: Call) -> bool:
         return (self.name, self.arguments, self.outcome) == (other.name, other.arguments, other.outcome)
@@ -390,10 +396,12 @@ class Calls(TorchFunctionMode):
         call = Call(name, _outline((args, kwargs)), place)
         before = self._before(call)
         self._watch.run.calls.append(call)
+        if name == "__getitem__":
+            args = self._without_masks(args, call, before)
         if before is not None and before.answer is not None:
             call.outcome, call.answer = before.outcome, before.answer
-            return copy.copy(before.answer)
-        if name in _MEMORY or name in _COPIES:
+            return _copied(before.answer)
+        if self._earlier is None and (name in _MEMORY or name in _COPIES):
             self._reads(name, args)
         if name == "data" and self._earlier is not None:  # no other run needs the record of what it is made of
             func = Tensor.detach
@@ -407,6 +415,9 @@ class Calls(TorchFunctionMode):
             self._watch.take(result, [])
         if _is_plain(result):
             call.answer = result
+        elif name in _SIZED and not any(self._watch.depends(leaf) for leaf in tree_leaves((args, kwargs))):
+            with DisableTorchFunction():
+                call.answer = _copied(result)
         return result
 
     def _before(self, call: Call) -> Call | None:
@@ -418,6 +429,22 @@ class Calls(TorchFunctionMode):
         if before is None or (before.name, before.arguments) != (call.name, call.arguments):
             raise OtherPath(call.place)
         return before
+
+    def _without_masks(self, args: Sequence[Any], call: Call, before: Call | None) -> Sequence[Any]:
+        """Write masks in an index as the places where they are true: how many these are is known of constants alone."""
+        whole, index = args
+        parts = index if isinstance(index, tuple) else (index,)
+        masks = [part for part in parts if isinstance(part, Tensor) and part.dtype == torch.bool and part.dim() > 0]
+        if before is not None:
+            call.places = before.places
+        elif not any(self._watch.depends(mask) for mask in masks):
+            with DisableTorchFunction():
+                call.places = [mask.nonzero(as_tuple=True) for mask in masks]
+        if not call.places:
+            return args
+        left = iter(call.places)
+        written = [next(left) if any(part is mask for mask in masks) else (part,) for part in parts]
+        return whole, tuple(one for several in written for one in several)
 
     def _reads(self, name: str, args: Sequence[Any]) -> None:
         leaves = tree_leaves(args)
@@ -462,6 +489,10 @@ def _name(func: Callable[..., Any]) -> str:
     owner = getattr(func, "__self__", None)
     name = getattr(func, "__name__", type(func).__name__)
     return str(getattr(owner, "__name__", name)) if name in ("__get__", "__set__") else str(name)
+
+
+def _copied(answer: Any) -> Any:
+    return tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, Tensor) else copy.copy(leaf), answer)
 
 
 def _is_about_shape(func: Callable[..., Any], name: str) -> bool:
