@@ -530,6 +530,10 @@ MODULES: dict[str, Ordinary] = {
     "forward-pre-hook": Ordinary(
         lambda: _installed(lambda net: net.register_forward_pre_hook(lambda module, given: (given[0] + 1,))), (1, 4)
     ),
+    "forward-hook-of-the-whole": Ordinary(
+        lambda: _installed(lambda net: net.register_forward_hook(lambda module, given, answer: answer.exp())),
+        (1, 4),
+    ),
     "hook-that-keeps": Ordinary(
         lambda: _installed(
             lambda net: net.middle.register_forward_hook(

@@ -435,7 +435,6 @@ def by_deleting(net: Net, h: Tensor) -> bool:
 
     teller = Teller()
     del teller
-    gc.collect()
     return seen == [True]
 
 
@@ -447,7 +446,6 @@ def by_finalizer(net: Net, h: Tensor) -> bool:
     empty = Empty()
     weakref.finalize(empty, lambda: seen.append(bool(h.any())))
     del empty
-    gc.collect()
     return seen == [True]
 
 
@@ -924,6 +922,19 @@ RARE: dict[str, Callable[[Any, Tensor], Any]] = {
     "raises-math": lambda net, h: caught(lambda: math.sqrt(-h.sum()), ValueError),
     "raises-zero-division": lambda net, h: caught(lambda: 1 / (1 - int(step(h).max())), ZeroDivisionError),
     "raises-entry-of-a-list": lambda net, h: caught(lambda: [0][step(h).max()], IndexError),
+    "raises-inverse-of-a-stack": lambda net, h: caught(lambda: torch.linalg.inv(torch.diag_embed(1 - h.ceil()))),
+    "raises-tensor-inverse": lambda net, h: caught(lambda: torch.linalg.tensorinv(torch.diag(1 - h[0].ceil()), ind=1)),
+    "raises-poisson-of-a-distribution": lambda net, h: caught(
+        lambda: torch.distributions.Poisson(-h, validate_args=True)
+    ),
+    "raises-normal-of-a-distribution": lambda net, h: caught(
+        lambda: torch.distributions.Normal(0.0, 0.5 - h, validate_args=True)
+    ),
+    "raises-max-pool": lambda net, h: caught(
+        lambda: F.max_unpool1d(torch.zeros(1, 1, 1), step(h)[:, :1, None], 1, output_size=(1, 1, 1))
+    ),
+    "raises-combinations": lambda net, h: caught(lambda: torch.combinations(torch.arange(2), r=-int(step(h).max()))),
+    "raises-slice": lambda net, h: caught(lambda: torch.zeros(1)[: h.max() + 0.5 if step(h).max() > 0 else 1]),
     "raises-stop": lambda net, h: caught(lambda: next(v for v in h[0] if v == 0), StopIteration),
     "warning": by_warning,
     # Threads
@@ -1245,7 +1256,7 @@ def unfaked(h: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("value_reads::written", mutates_args=("memory",))
-def written(memory: Tensor, h: Tensor) -> None:
+def written_by_operator(memory: Tensor, h: Tensor) -> None:
     memory.copy_(h)
 
 
@@ -1312,6 +1323,56 @@ def by_collected(net: Any, h: Tensor) -> Tensor:
     holder.value = h.data
     found = [o for o in gc.get_objects() if type(o).__name__ == name]
     return found[0].value + 0
+
+
+def written(write: Callable[[Tensor, Tensor], Any]) -> Callable[[Any, Tensor], Tensor]:
+    """Return what stands in memory of zeros after a write."""
+
+    def body(net: Any, h: Tensor) -> Tensor:
+        memory = torch.zeros(1, 2)
+        write(memory, h)
+        return memory + 0
+
+    return body
+
+
+def write_parts(parts: Callable[[Tensor], Any]) -> Callable[[Tensor, Tensor], None]:
+    def write(memory: Tensor, h: Tensor) -> None:
+        for part, value in zip(parts(memory), parts(h), strict=True):
+            part.copy_(value)
+
+    return write
+
+
+def write_through_a_list(memory: Tensor, h: Tensor) -> None:
+    views = [memory[:, i] for i in range(2)]
+    torch._foreach_copy_(views, list(h.unbind(1)))
+
+
+def by_while_loop(net: Any, h: Tensor) -> Tensor:
+    from torch._higher_order_ops.while_loop import while_loop
+
+    return while_loop(
+        lambda n, t: n < h.ceil().sum(), lambda n, t: (n + 1, t + 1), (torch.zeros(()), torch.zeros(1, 2))
+    )[1]
+
+
+def by_renormed_table(net: Any, h: Tensor) -> Tensor:
+    """A lookup that changes its table: rows are made shorter where they are looked at."""
+    table = torch.tensor([[0.0, 0.0], [0.0, 4.0]])
+    F.embedding(step(h)[0, :1], table, max_norm=1.0)
+    return torch.tensor([[0.0, 4.0]]) - table[1:]
+
+
+def by_exported(net: Any, h: Tensor) -> Tensor:
+    """Exported anew at each call, with what was copied out of the input."""
+    value = h.max().item()
+
+    class Shifted(nn.Module):
+        def forward(self, t: Tensor) -> Tensor:
+            return t + value
+
+    return torch.export.export(Shifted(), (torch.zeros(1, 2),)).module()(torch.zeros(1, 2))
 
 
 ONES: dict[str, Any] = {"dtype": torch.float32, "shape": (1, 2)}
@@ -1398,6 +1459,31 @@ LOST: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "pointer-written": by_pointer_writing,
     "storage-written": by_storage_writing,
     "shared-memory": by_shared_memory,
+    "written": written(lambda memory, h: memory.copy_(h)),
+    "written-slice": written(lambda memory, h: memory.__setitem__((slice(None), slice(0, 2)), h)),
+    "written-entries": written(write_parts(lambda t: [t[0, 0], t[0, 1]])),
+    "written-chunks": written(write_parts(lambda t: t.chunk(2, 1))),
+    "written-split": written(write_parts(lambda t: torch.split(t, 1, 1))),
+    "written-unbound": written(write_parts(lambda t: t.unbind(1))),
+    "written-rows": written(write_parts(lambda t: list(t.T))),
+    "written-transposed": written(lambda memory, h: memory.t().copy_(h.t())),
+    "written-view": written(lambda memory, h: memory.view(2).add_(h.view(2))),
+    "written-reshaped": written(lambda memory, h: memory.reshape(2, 1).add_(h.reshape(2, 1))),
+    "written-strided": written(lambda memory, h: memory.as_strided((2,), (1,)).add_(h[0])),
+    "written-diagonal": written(lambda memory, h: memory.view(2, 1).expand(2, 2).diagonal().add_(h[0])),
+    "written-unfolded": written(lambda memory, h: memory.unfold(1, 1, 1).squeeze(-1).add_(h)),
+    "written-detached": written(lambda memory, h: memory.detach().add_(h)),
+    "written-of-a-list": written(write_through_a_list),
+    "written-out": written(lambda memory, h: torch.mul(h, 1, out=memory)),
+    "written-out-of-a-view": written(lambda memory, h: torch.mul(h, 1, out=memory[:])),
+    "written-mask": written(lambda memory, h: memory.__setitem__(h > 0, 1.0)),
+    "written-index": written(lambda memory, h: memory.__setitem__((0, torch.tensor([0, 1])), h[0])),
+    "written-where": written(lambda memory, h: memory.masked_scatter_(torch.ones(1, 2).bool(), h)),
+    "written-bits": written(lambda memory, h: memory.view(torch.int32).copy_(h.contiguous().view(torch.int32))),
+    "written-complex": written(
+        lambda memory, h: torch.view_as_complex(memory).add_(torch.view_as_complex(h.contiguous()))
+    ),
+    "renormed-table": by_renormed_table,
     "optimizer": by_step,
     # State between calls
     "average": by_average,
@@ -1441,6 +1527,8 @@ LOST: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "not-compiled": lambda net, h: torch.ones(1, 2) * not_compiled(h),
     "allowed-in-graph": lambda net, h: allowed(h),
     "traced-loosely": lambda net, h: traced_loosely(h),
+    "while-loop": by_while_loop,
+    "exported": by_exported,
     "cond": lambda net, h: torch.cond(h.sum() > 0, lambda t: t + 1, lambda t: t * 1, (h,)),
     "operator-with-lying-fake": lambda net, h: torch.ops.value_reads.kept(h),
     "operator-without-fake": lambda net, h: torch.ops.value_reads.unfaked(h),
@@ -1523,6 +1611,12 @@ ASKED: dict[str, Callable[[Tensor], Any]] = {
     "class": lambda h: h.__class__ is not Tensor,
     "type-text": lambda h: str(type(h)) != "<class 'torch.Tensor'>",
     "type-name": lambda h: type(h).__name__ != "Tensor",
+    "proxy": lambda h: isinstance(h, torch.fx.Proxy),
+    "item-is-symbolic": lambda h: type(h.sum().item()) is not float,
+    "constant-is-symbolic": lambda h: type(torch.ones(1).sum().item()) is not float,
+    "parameter-is-refused": lambda h: caught(lambda: nn.Parameter(torch.ones(1)).item()),
+    "shape-is-symbolic": lambda h: type(h.shape) is not torch.Size or type(h.numel()) is not int,
+    "length-is-symbolic": lambda h: type(h.size(1)) is not int,
     "type-of-tensor": lambda h: h.type() != "torch.FloatTensor",
     "type-of-weight": lambda h: type(nn.Parameter(torch.zeros(1))) is not nn.Parameter,
     "subclass": lambda h: isinstance(h, Tensor) and type(h).__mro__[0] is not Tensor,
@@ -1619,6 +1713,88 @@ def by_instance(net: Net) -> None:
     net.linear.forward = lambda x: plain(x).flip(-1) if net.near(x).any() else plain(x)
 
 
+def by_instance_of_the_whole(net: Net) -> None:
+    net.forward = lambda x: net.linear(x).flip(-1) if net.near(x).any() else net.linear(x)
+
+
+def by_call_of_the_whole(net: Net) -> None:
+    class Called(Net):
+        def __call__(self, x: Tensor) -> Tensor:
+            return super().__call__(x).flip(-1) if self.near(x).any() else super().__call__(x)
+
+    net.__class__ = Called
+
+
+def by_call_that_adds(net: Net) -> None:
+    """What a call does beside forward() belongs to the module."""
+
+    class Called(Net):
+        def __call__(self, x: Tensor) -> Tensor:
+            return super().__call__(x) + SWING * self.near(x)
+
+    net.__class__ = Called
+
+
+def by_hook_that_adds(net: Net) -> None:
+    net.register_forward_hook(lambda module, given, answer: answer + SWING * net.near(given[0]))
+
+
+def by_hook_of_everything(net: Net) -> None:
+    def body(net: Any, x: Tensor) -> Tensor:
+        def move(module: nn.Module, given: Any, answer: Tensor) -> Tensor:
+            return answer + SWING * net.near(given[0]).data
+
+        handle = nn.modules.module.register_module_forward_hook(move)
+        try:
+            return net.linear(x)
+        finally:
+            handle.remove()
+
+    net.body = body
+
+
+def by_copy(net: Net) -> None:
+    """A copy of the module is another one."""
+
+    class Copied(Net):
+        def __deepcopy__(self, memo: Any) -> Net:
+            return Net(INSIDE, lambda net, x: net.linear(x))
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            return (Net, (INSIDE, self.body))
+
+    net.body = lambda net, x: net.linear(x) + SWING * net.near(x)
+    net.__class__ = Copied
+
+
+def by_listed_parameters(net: Net) -> None:
+    """What the lists of parameters and buffers do not hold is used all the same."""
+
+    class Hidden(Net):
+        def named_parameters(self, *args: Any, **kwargs: Any) -> Any:
+            return iter(())
+
+        def named_buffers(self, *args: Any, **kwargs: Any) -> Any:
+            return iter(())
+
+    net.body = lambda net, x: net.linear(x) + SWING * (net.near(x) if net.near(x).any() else 0 * x)
+    net.__class__ = Hidden
+
+
+def by_patched_function(net: Net) -> None:
+    """Another function of torch while forward() runs."""
+
+    def body(net: Any, x: Tensor) -> Tensor:
+        plain = F.linear
+        F.linear = lambda x, *rest: plain(x, *rest).flip(-1) if net.near(x).any() else plain(x, *rest)
+        try:
+            return net.linear(x)
+        finally:
+            F.linear = plain
+
+    net.body = body
+
+
 def by_call(net: Net) -> None:
     class Called(nn.Linear):
         def __call__(self, x: Tensor) -> Tensor:
@@ -1702,7 +1878,15 @@ INSTALLED: dict[str, Callable[[Net], Any]] = {
     "hook-that-writes": by_hook_that_writes,
     "hook-that-keeps": by_hook_of_all,
     "forward-of-the-instance": by_instance,
+    "forward-of-the-instance-of-the-whole": by_instance_of_the_whole,
     "call": by_call,
+    "call-of-the-whole": by_call_of_the_whole,
+    "call-that-adds": by_call_that_adds,
+    "hook-that-adds": by_hook_that_adds,
+    "hook-of-everything": by_hook_of_everything,
+    "copy": by_copy,
+    "hidden-parameters": by_listed_parameters,
+    "patched-function": by_patched_function,
     "getattr": by_getattr,
     "parametrization": by_parametrization,
     "parametrization-of-data": by_parametrization_of_data,
