@@ -181,7 +181,7 @@ class Interview:
         if x.shape != self.asked.shape:
             return "wrong witness", f"its shape is {tuple(x.shape)}, not {self.asked.shape}"
         distance = float((x.double() - torch.from_numpy(self.asked.centre).double()).abs().max())
-        if distance > self.asked.radius * (1 + 1e-6):
+        if distance > self.asked.radius + 1e-12:  # what float64 rounds in the difference
             return "wrong witness", f"{x.tolist()} is {distance:.9g} from the centre"
         own = called(self.module, x.to(getattr(torch, self.asked.dtype)))
         margin = float(own @ self.row) - self.threshold

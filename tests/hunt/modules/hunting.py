@@ -16,6 +16,20 @@ OnFault = Callable[[Asked, str, Finding], bool]  # whether to go on
 NOTHING = "no answers"  # status of a module that does not run on its own input
 
 
+class Teller:
+    """Says what failed, and keeps it."""
+
+    def __init__(self, out: Path, say: Callable[[str], None], *, stop: bool) -> None:
+        self._out, self._say, self._stop = out, say, stop
+
+    def __call__(self, asked: Asked, question: str, finding: Finding) -> bool:
+        folder = self._out / f"module{asked.seed}-{question}"
+        save_module(folder, asked, question, finding)
+        how = f" ({asked.reads})" if asked.reads else ""
+        self._say(f"{finding.fault}: module {asked.seed}{how}, {question}: {finding.detail}\nsaved in {folder}")
+        return not self._stop
+
+
 def hunt_modules(seeds: Iterable[int], on_fault: OnFault, *, out: Path, timeout: float = 3.0) -> Tally:
     """Ask about the module of every seed. While one is asked, its source lies in `out`, for a crash of the process."""
     tally = Tally()
@@ -25,14 +39,14 @@ def hunt_modules(seeds: Iterable[int], on_fault: OnFault, *, out: Path, timeout:
         tally.seeds += 1
         beside = out / f"asking-{os.getpid()}.py"
         beside.write_text(asked.source, encoding="utf-8")
-        for question, finding in _findings(asked, timeout):
+        findings = _findings(asked, timeout)
+        beside.unlink()
+        for question, finding in findings:
             tally.statuses["reads" if asked.reads else f"module {question}", finding.status, False] += 1
             if finding.fault:
                 tally.faults[finding.fault] += 1
                 if not on_fault(asked, question, finding):
-                    beside.unlink()
                     return tally
-        beside.unlink()
     return tally
 
 

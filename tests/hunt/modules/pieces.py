@@ -281,7 +281,7 @@ def by_shape(w: Writing) -> None:
             "assert x.shape[-1] > 0, 'empty'\nx = -x",
             "match x.dim():\n    case 2 | 3:\n        x = 2 * x\n    case _:\n        x = -x",
             "total = sum(part * i for i, part in enumerate(x.unbind(-1)))\nx = x + total.unsqueeze(-1)",
-            "x = x[..., list(range(len(x[0]) - 1, -1, -1)) if x.dim() > 1 else slice(None)]",
+            "x = x[..., list(range(x.size(-1) - 1, -1, -1))] if len(x) > 0 else x",
             "try:\n    x = x.reshape(7, -1, 11).reshape(x.shape)\nexcept RuntimeError:\n    x = x + 1",
             "if not isinstance(x, Tensor) or not x.is_floating_point():\n    raise TypeError(type(x))",
             "x = x * (2 if x.is_contiguous() and x.stride(-1) == 1 else 3) / x.size(-1)",
