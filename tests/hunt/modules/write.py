@@ -24,7 +24,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations, parametrize
 from torch.utils.checkpoint import checkpoint
 
-from model.value_reads import ASKED, LOST, RARE, Net
+from model.value_reads import ASKED, LOST, RARE
+from model.value_reads.net import Net
 
 
 class Doubling(nn.Module):
