@@ -32,6 +32,7 @@ def says_other(module: nn.Module, point: np.ndarray) -> bool:
     return bool(answers(module, point).argmax(1).any())
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_values_that_forward_looks_at(name: str) -> None:
     centre = np.array([INSIDE], np.float32)

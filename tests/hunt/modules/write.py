@@ -13,7 +13,7 @@ from model.value_reads import ASKED, LOST, RARE
 READING = 0.35  # of the modules look at values of their input
 
 # Their answer depends on the call before, or on the clock, so that there is nothing to compare with.
-_OF_THE_CALL = frozenset({"last-call", "average", "previous", "first"})
+_OF_THE_CALL = frozenset({"last-call", "average", "previous", "first", "first-attribute", "memo-by-shape"})
 
 _HEAD = '''"""{title}"""
 

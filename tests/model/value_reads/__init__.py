@@ -42,6 +42,16 @@ def _asked(someone_looks: Callable[[Tensor], Any]) -> Callable[[Any, Tensor], Te
     return body
 
 
+def _chosen(someone_looks: Callable[[Tensor], Any]) -> Callable[[Any, Tensor], Tensor]:
+    """Return the same without a branch: the answer chooses one of two tensors."""
+
+    def body(net: Any, x: Tensor) -> Tensor:
+        h = net.near(x)
+        return net.linear(x) + SWING * h * net.choices[bool(someone_looks(h))]
+
+    return body
+
+
 def _installed(install: Callable[[Net], Any], centre: tuple[float, float]) -> Net:
     net = Net(centre, lambda net, x: net.linear(x))
     install(net)
@@ -52,6 +62,7 @@ BODIES: dict[str, Callable[[Any, Tensor], Tensor]] = {
     **{f"rare-{name}": _rare(decide) for name, decide in RARE.items()},
     **{f"lost-{name}": _lost(value) for name, value in LOST.items()},
     **{f"asked-{name}": _asked(question) for name, question in ASKED.items()},
+    **{f"chosen-{name}": _chosen(question) for name, question in ASKED.items()},
     **{f"calls-{name}": body for name, body in CALLS.items()},
 }
 

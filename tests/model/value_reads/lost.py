@@ -126,6 +126,17 @@ def by_first(net: Any, h: Tensor) -> Tensor:
     return net.seen.clone()
 
 
+def by_first_attribute(net: Any, h: Tensor) -> Tensor:
+    if net.first is None:
+        net.first = h.clone()
+    return net.first
+
+
+def by_shape_memo(net: Any, h: Tensor) -> Tensor:
+    """What is kept by shape holds the values of the first call."""
+    return net.kept.setdefault(h.shape, h.clone())
+
+
 def by_memo(net: Any, h: Tensor) -> Tensor:
     """Kept under a key that is the same for all values, but for the first of them."""
     key = float(h.max())
@@ -333,6 +344,8 @@ COPIES: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "average": by_average,
     "previous": by_previous,
     "first": by_first,
+    "first-attribute": by_first_attribute,
+    "memo-by-shape": by_shape_memo,
     "memo": by_memo,
     # Gradients
     "grad": by_grad,

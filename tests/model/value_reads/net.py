@@ -27,6 +27,8 @@ class Net(nn.Module):
         self.ones = torch.ones(1, 2)
         self.array = np.zeros((1, 2), np.float32)
         self.shared = torch.from_numpy(self.array)
+        self.choices = (torch.ones(1, 2), torch.zeros(1, 2))
+        self.first: Tensor | None = None
         self.calls, self.last, self.kept = 0, 0.0, {}
         self.body = body
 

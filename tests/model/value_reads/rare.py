@@ -364,6 +364,119 @@ def by_thread_hook(net: Net, h: Tensor) -> bool:
     return not done
 
 
+def by_message(net: Net, h: Tensor) -> bool:
+    """Only the error that is expected is caught."""
+    try:
+        torch.linalg.cholesky(torch.diag(0.5 - h[0]))
+    except RuntimeError as error:
+        if "positive-definite" not in str(error):
+            raise
+        return True
+    return False
+
+
+def by_index_message(net: Net, h: Tensor) -> bool:
+    try:
+        torch.zeros(1)[step(h)[0]]
+    except IndexError as error:
+        if "out of bounds" not in str(error):
+            raise
+        return True
+    return False
+
+
+def by_exact_kind(net: Net, h: Tensor) -> bool:
+    try:
+        F.embedding(step(h), torch.zeros(1, 1))
+    except Exception as error:
+        if type(error) is not IndexError:
+            raise
+        return True
+    return False
+
+
+def by_sequence(net: Net, h: Tensor) -> bool:
+    """An IndexError ends the iteration over what has no __iter__, and nobody catches it in Python."""
+
+    class Rows:
+        def __getitem__(self, i: int) -> Tensor:
+            return torch.zeros(1)[step(h)[0]] if i == 0 else [torch.zeros(1)][i]
+
+    return not list(Rows())
+
+
+def by_failing_finalizer(net: Net, h: Tensor) -> bool:
+    """Python goes on where an exception ends a __del__."""
+    done: list[bool] = []
+
+    class Ending:
+        def __del__(self) -> None:
+            torch.zeros(1)[step(h)[0]]
+            done.append(True)
+
+    ending = Ending()
+    del ending
+    return not done
+
+
+def by_failing_weak_callback(net: Net, h: Tensor) -> bool:
+    done: list[bool] = []
+
+    class Empty: ...
+
+    empty = Empty()
+    kept = weakref.ref(empty, lambda _: done.append(len(torch.zeros(1)[step(h)[0]]) > 0))
+    del empty
+    return kept() is None and not done
+
+
+def by_failing_c_callback(net: Net, h: Tensor) -> bool:
+    done: list[bool] = []
+    callback = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: done.append(len(torch.zeros(1)[step(h)[0]]) > 0) or 0)
+    callback()
+    return not done
+
+
+def by_failing_future(net: Net, h: Tensor) -> bool:
+    done: list[bool] = []
+    future: torch.futures.Future[int] = torch.futures.Future()
+    chained = future.then(lambda _: done.append(len(torch.zeros(1)[step(h)[0]]) > 0))
+    future.set_result(0)
+    return chained.done() and not done
+
+
+def by_anomaly(net: Net, h: Tensor) -> bool:
+    """Torch itself looks for what is no number in gradients."""
+    with torch.enable_grad(), torch.autograd.set_detect_anomaly(True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        z = torch.ones(1, 2, requires_grad=True)
+        return caught(lambda: (z * (0.5 - h).sqrt()).sum().backward())
+
+
+def without_functions(take: Callable[[Tensor], Any], read: Callable[[Any], Any]) -> Callable[[Net, Tensor], bool]:
+    """Return a read of memory that is taken where no mode of torch functions sees it, and is written later."""
+
+    def body(net: Net, h: Tensor) -> bool:
+        memory = torch.zeros(1, 2)
+        with torch._C.DisableTorchFunction():
+            taken = take(memory)
+        memory += h
+        return bool(read(taken) > 0)
+
+    return body
+
+
+def number_at(address: int) -> float:
+    return ctypes.c_float.from_address(address).value if address else 0.0
+
+
+def by_address(net: Net, h: Tensor) -> bool:
+    memory = torch.zeros(1, 2)
+    at = torch._C._data_address(memory)
+    memory.copy_(h)
+    return number_at(at) > 0
+
+
 def by_warning(net: Net, h: Tensor) -> bool:
     """A trace warns of what it cannot follow."""
     with warnings.catch_warnings(record=True) as told:
@@ -745,6 +858,11 @@ RARE: dict[str, Callable[[Any, Tensor], Any]] = {
     "shared-dlpack": by_dlpack_of_numpy,
     "shared-file": by_file_memory,
     "array-taken-early": by_array_taken_early,
+    "array-without-functions": without_functions(lambda memory: memory.numpy(), np.sum),
+    "asarray-without-functions": without_functions(lambda memory: np.asarray(memory), np.sum),
+    "storage-without-functions": without_functions(lambda memory: memory.untyped_storage(), lambda s: sum(s.tolist())),
+    "pointer-without-functions": without_functions(lambda memory: memory.data_ptr(), number_at),
+    "pointer-of-c": by_address,
     "view-of-memory": by_view_of_memory,
     "pointer": by_pointer,
     "pointer-of-storage": by_string_at,
@@ -881,6 +999,16 @@ RARE: dict[str, Callable[[Any, Tensor], Any]] = {
     ),
     "raises-combinations": lambda net, h: caught(lambda: torch.combinations(torch.arange(2), r=-int(step(h).max()))),
     "raises-slice": lambda net, h: caught(lambda: torch.zeros(1)[: h.max() + 0.5 if step(h).max() > 0 else 1]),
+    "raises-cross-entropy-of-two": lambda net, h: caught(lambda: F.binary_cross_entropy(2 * h, torch.zeros(1, 2))),
+    "raises-message": by_message,
+    "raises-message-of-index": by_index_message,
+    "raises-exact-kind": by_exact_kind,
+    "raises-in-a-sequence": by_sequence,
+    "raises-in-a-finalizer": by_failing_finalizer,
+    "raises-in-a-weak-callback": by_failing_weak_callback,
+    "raises-in-a-callback-of-c": by_failing_c_callback,
+    "raises-in-a-future": by_failing_future,
+    "raises-in-backward": by_anomaly,
     "raises-stop": lambda net, h: caught(lambda: next(v for v in h[0] if v == 0), StopIteration),
     "warning": by_warning,
     # Threads
