@@ -21,6 +21,7 @@ def main() -> int:
         plant=args.plant,
         stop=args.stop,
         shrink=args.shrink,
+        modules=args.modules,
     )
     if args.seed is not None:
         tally = run_seed(plan, args.seed)
@@ -37,6 +38,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2, help="processes, each on one core")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="only the question of this seed")
+    parser.add_argument("--modules", action="store_true", help="torch modules only, with seeds of their own")
     parser.add_argument("--timeout", type=float, default=3.0, help="seconds a run may take")
     parser.add_argument("--out", type=Path, default=Path("hunt-out"), help="where failing cases are saved")
     parser.add_argument("--plant", choices=sorted(PLANTS), help="a fault put into netproof, to see it found")

@@ -15,11 +15,13 @@ import torch
 from hunt.generate import Case
 from hunt.judge import Finding, Run, answer_words
 from hunt.loop import Tally, hunt
+from hunt.modules import hunting
 from hunt.plants import plant
 from hunt.save import save
 from hunt.shrink import shrink
 
 GRACE = 120.0  # seconds that a worker may take to end after its time
+MIXED = 3  # of this many questions one is followed by one about a torch module
 STOPPED = "stopped at the first fault"
 
 
@@ -35,6 +37,7 @@ class Plan:
     plant: str | None
     stop: bool  # at the first fault
     shrink: float  # seconds
+    modules: bool = False  # torch modules only
 
 
 def run_workers(plan: Plan) -> Tally:
@@ -54,7 +57,7 @@ def run_workers(plan: Plan) -> Tally:
 def run_seed(plan: Plan, seed: int) -> Tally:
     """One question in this process."""
     prepare(plan)
-    return hunt([seed], Teller(plan, print), timeout=plan.timeout)
+    return _ask_module(plan, seed, print) if plan.modules else hunt([seed], Teller(plan, print), timeout=plan.timeout)
 
 
 def work(index: int, plan: Plan, outbox: Any) -> None:
@@ -66,7 +69,10 @@ def work(index: int, plan: Plan, outbox: Any) -> None:
     for seed in itertools.count(plan.first + index, plan.workers):
         if time.monotonic() - began >= plan.seconds:
             break
-        tally.merge(hunt([seed], tell, timeout=plan.timeout))
+        if not plan.modules:
+            tally.merge(hunt([seed], tell, timeout=plan.timeout))
+        if plan.modules or seed % MIXED == 0:
+            tally.merge(_ask_module(plan, seed, outbox.put))
         if plan.stop and tally.faults:
             tally.faults[STOPPED] += 1
             break
@@ -77,6 +83,11 @@ def prepare(plan: Plan) -> None:
     torch.set_num_threads(1)
     if plan.plant:
         plant(plan.plant)
+
+
+def _ask_module(plan: Plan, seed: int, say: Any) -> Tally:
+    teller = hunting.Teller(plan.out, say, stop=plan.stop)
+    return hunting.hunt_modules([seed], teller, out=plan.out, timeout=plan.timeout)
 
 
 class Teller:

@@ -1,0 +1,1 @@
+"""Random torch modules, asked about and compared with themselves."""
