@@ -17,8 +17,8 @@ from netproof.model.evaluate import evaluate
 from netproof.model.graph import Graph
 from netproof.numerics import float_down, float_up
 from netproof.problem.derived import Derived, derived_spreads, derived_values
-from netproof.problem.property import Ball, Disjunct, Property
-from netproof.problem.rounding import Doubles, Floats
+from netproof.problem.property import Ball, Box, Disjunct, Property
+from netproof.problem.rounding import Doubles, Floats, Rounded
 
 
 def project(x: NDArray[Any], disjunct: Disjunct, dtype: str = "float32") -> Floats:
@@ -80,6 +80,8 @@ def confirm(network: AnyNetwork, property: Property, disjunct: int | None, x: ND
     """
     dtype = network.input_dtype
     for index in [disjunct] if disjunct is not None else _nearest(property, x, dtype):
+        if _between_floats(property.disjuncts[index].box, dtype):
+            continue
         point = project(x, property.disjuncts[index], dtype)
         if dtype == "float16":  # it takes no other numbers; `violated` refuses a point that this moved out of its set
             point = point.astype(np.float16).astype(np.float32)
@@ -153,13 +155,13 @@ def _floats(x: NDArray[Any]) -> Floats:
 
 
 def _as_written(point: Floats, disjunct: Disjunct) -> list[Fraction]:
-    """Return the point (n,) as rows see it: a pinned coordinate as near as its interval, which holds no float, goes.
+    """Return the point (n,) as rows see it: of a pinned coordinate the number that is written.
 
-    So the number that stands for it does not decide whether a row of inputs holds.
+    So the float that stands for it does not decide whether a row of inputs holds.
     """
     exact = _fractions(point)
     for i in disjunct.box.points(point.dtype)[2]:
-        exact[i] = min(max(exact[i], disjunct.box.lower[i]), disjunct.box.upper[i])
+        exact[i] = disjunct.box.lower[i]
     return exact
 
 
@@ -173,6 +175,27 @@ def in_set(point: Floats, disjunct: Disjunct) -> bool:
     )
 
 
+def _between_floats(box: Box, dtype: str) -> tuple[int, ...]:
+    """Return the coordinates of a box whose intervals hold no number of the type."""
+    lower, upper, _ = box.points(dtype)
+    return tuple(np.flatnonzero(lower > upper).tolist())
+
+
+def without_points(property: Property, disjunct: Disjunct, dtype: str) -> str:
+    """Say why no point of the type, of which a counterexample is one, lies in a disjunct's set; empty where one may."""
+    lower, upper, _ = disjunct.box.points(dtype)
+    if between := _between_floats(disjunct.box, dtype):
+        return _hold_none(property, between, lower.dtype, "no counterexample can be shown")
+    if disjunct.ball is None:
+        return ""
+    centre = Rounded.of(disjunct.ball.centre)
+    near = centre.near if lower.dtype == np.float64 else centre.single_near()
+    # No point of the type is nearer to the centre in any coordinate.
+    if _in_ball(np.clip(near, lower, upper), disjunct.ball):
+        return ""
+    return f"the ball holds no point of {lower.dtype}, so no counterexample can be shown"
+
+
 def _nearest(property: Property, x: NDArray[Any], dtype: str) -> Iterator[int]:
     """Yield one disjunct per input set whose box holds x; the nearest one when none does."""
     point = np.asarray(x, dtype=np.float64).reshape(-1)
@@ -181,7 +204,7 @@ def _nearest(property: Property, x: NDArray[Any], dtype: str) -> Iterator[int]:
     best, least = None, np.inf
     for index, disjunct in enumerate(property.disjuncts):
         key = (id(disjunct.box), id(disjunct.ball))
-        if key in seen or disjunct.box.empty:
+        if key in seen or disjunct.box.empty or _between_floats(disjunct.box, dtype):
             continue
         seen.add(key)
         lower, upper, _ = disjunct.box.points(dtype)
@@ -199,11 +222,15 @@ def _note(property: Property, disjunct: Disjunct, dtype: str) -> str:
     lower, _, pinned = disjunct.box.points(dtype)
     if not pinned:
         return ""
+    return _hold_none(property, pinned, lower.dtype, "the nearest one stands there")
+
+
+def _hold_none(property: Property, inputs: Sequence[int], dtype: np.dtype[Any], so: str) -> str:
     interface = property.interface
-    named = (f"X_{i}" if interface is None else interface.name(i) for i in pinned[:3])
-    names = ", ".join(named) + (", ..." if len(pinned) > 3 else "")
-    ranges = "the range of 1 input holds" if len(pinned) == 1 else f"the ranges of {len(pinned)} inputs hold"
-    return f"{ranges} no {lower.dtype}, so the nearest one stands there ({names})"
+    named = (f"X_{i}" if interface is None else interface.name(i) for i in inputs[:3])
+    names = ", ".join(named) + (", ..." if len(inputs) > 3 else "")
+    ranges = "the range of 1 input holds" if len(inputs) == 1 else f"the ranges of {len(inputs)} inputs hold"
+    return f"{ranges} no {dtype}, so {so} ({names})"
 
 
 def rounding_gap(

@@ -24,7 +24,7 @@ from netproof.numerics import few_roundings, float_down
 from netproof.problem.last.order import before_last_map
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
-from netproof.problem.witness import confirmed, in_set, project, rounding_gap, violated
+from netproof.problem.witness import confirmed, in_set, project, rounding_gap, violated, without_points
 from netproof.search.evidence import RANKS, Outcome
 from netproof.search.goals import Decide, Lowest
 
@@ -163,7 +163,17 @@ class Evidence:
             return Status.UNSAT, "", self._decided_by
         if self._stopped and cancelled:
             return Status.UNKNOWN, INTERRUPTED, ""
-        return (Status.TIMEOUT if self._stopped else Status.UNKNOWN), self._reason, ""
+        return (Status.TIMEOUT if self._stopped else Status.UNKNOWN), self._unbreakable() or self._reason, ""
+
+    def _unbreakable(self) -> str:
+        """Say why no counterexample can be shown, where none can in any set that is open; empty where one may be."""
+        why = ""
+        for disjunct, share in zip(self._property.disjuncts, self._proved, strict=True):
+            if share != 1:
+                why = without_points(self._property, disjunct, self._network.input_dtype)
+                if not why:
+                    return ""
+        return why
 
     def _sat(self, witness: Witness, stats: Stats) -> Verdict:
         index = violated(self._property, witness.input, witness.output)
