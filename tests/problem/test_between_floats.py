@@ -116,4 +116,3 @@ def test_a_question_in_python_respects_strict_bounds(affine: Any) -> None:
     )
     assert verdict.status == "unknown"
     assert verdict.witness is None
-

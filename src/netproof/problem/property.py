@@ -189,6 +189,7 @@ class Property:
     map: LinearMap | None = None  # of inputs that are x = c + E ξ: then the boxes and rows are of ξ
     vacuous: str = ""  # why nothing is a violation, where the assertions alone say so
     spare: Fraction | None = None  # the margin of cases that are no disjunct, as no input can be one; None: not counted
+    written: Property | None = None  # where the rows here are places of a last ArgMax, the property that they are of
 
     def __repr__(self) -> str:
         """Say how large it is and where it is from, without its numbers."""

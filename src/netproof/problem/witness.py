@@ -234,14 +234,25 @@ def _hold_none(property: Property, inputs: Sequence[int], dtype: np.dtype[Any], 
 
 
 def rounding_gap(
-    graph: Graph, disjunct: Disjunct, x: NDArray[Any], derived: Sequence[Derived] = ()
+    graph: Graph,
+    disjunct: Disjunct,
+    x: NDArray[Any],
+    derived: Sequence[Derived] = (),
+    known: Sequence[tuple[int, int]] | None = None,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Bound each row's left side − rhs for the real-valued graph at the point x: (low, high), one per row."""
-    point = torch.from_numpy(np.asarray(x, dtype=np.float64)).reshape(1, *graph.input.shape)
-    value, error = evaluate(graph, point)
-    if not bool((value.isfinite() & error.isfinite()).all()):  # beyond float64: nothing is known
-        return (-math.inf,) * len(disjunct.rows), (math.inf,) * len(disjunct.rows)
-    middle, radius = _fractions(value.numpy()), _fractions(error.numpy())
+    """Bound each row's left side − rhs for the real-valued graph at the point x: (low, high), one per row.
+
+    known: by output, between which numbers it lies, where that is known without its rounding.
+    """
+    if known is None:
+        point = torch.from_numpy(np.asarray(x, dtype=np.float64)).reshape(1, *graph.input.shape)
+        value, error = evaluate(graph, point)
+        if not bool((value.isfinite() & error.isfinite()).all()):  # beyond float64: nothing is known
+            return (-math.inf,) * len(disjunct.rows), (math.inf,) * len(disjunct.rows)
+        middle, radius = _fractions(value.numpy()), _fractions(error.numpy())
+    else:
+        middle = [Fraction(low + high, 2) for low, high in known]
+        radius = [Fraction(high - low, 2) for low, high in known]
     exact = _as_written(_floats(x), disjunct) if derived or any(row.inputs for row in disjunct.rows) else []
     if derived:
         more = derived_values(derived, exact, middle)
