@@ -193,7 +193,7 @@ def test_a_place_that_is_certain_is_a_violation_in_real_arithmetic(tmp_path: Pat
 def test_a_place_that_ties_is_known_within_rounding_alone(tmp_path: Path) -> None:
     net = network(tmp_path, "ArgMax", axis=1, keepdims=0)
     at = [Fraction(1), Fraction(1), Fraction(0)] * 2  # scores 1, 0, 1, 1
-    tied = Property((Disjunct(Box(tuple(at), tuple(at)), tuple([row({0: 1}, 0)])),), 6, 2)
+    tied = Property((Disjunct(Box(tuple(at), tuple(at)), (row({0: 1}, 0),)),), 6, 2)
     assert places_at(net, np.array(at, dtype=np.float32)) == [(0, 3), (0, 3)]
     verdict = netproof.verify(net, tied, device="cpu", threads=1)
     assert (verdict.status, verdict.reason, verdict.arithmetic) == ("sat", "within rounding", "float32")
