@@ -18,6 +18,7 @@ from hunt.loop import Tally, hunt
 from hunt.plants import plant
 from hunt.save import save
 from hunt.shrink import shrink
+from hunt.trials import try_seed
 
 GRACE = 120.0  # seconds that a worker may take to end after its time
 STOPPED = "stopped at the first fault"
@@ -54,7 +55,9 @@ def run_workers(plan: Plan) -> Tally:
 def run_seed(plan: Plan, seed: int) -> Tally:
     """One question in this process."""
     prepare(plan)
-    return hunt([seed], Teller(plan, print), timeout=plan.timeout)
+    tally = hunt([seed], Teller(plan, print), timeout=plan.timeout)
+    tally.merge(try_seed(seed, plan.out, print, plan.timeout))
+    return tally
 
 
 def work(index: int, plan: Plan, outbox: Any) -> None:
@@ -67,6 +70,7 @@ def work(index: int, plan: Plan, outbox: Any) -> None:
         if time.monotonic() - began >= plan.seconds:
             break
         tally.merge(hunt([seed], tell, timeout=plan.timeout))
+        tally.merge(try_seed(seed, plan.out, outbox.put, plan.timeout))
         if plan.stop and tally.faults:
             tally.faults[STOPPED] += 1
             break

@@ -83,6 +83,14 @@ def test_a_ball_without_a_float32_says_so(affine: Any, region: Any) -> None:
     assert verdict.reason == "the ball holds no point of float32, so no counterexample can be shown"
 
 
+@pytest.mark.parametrize("region", [netproof.linf_ball, netproof.l1_ball, netproof.l2_ball])
+def test_a_radius_of_zero_is_one_number_in_each_coordinate_in_any_norm(affine: Any, region: Any) -> None:
+    verdict = ask(affine(IDENTITY), region([[0.1, 0.3]], 0), label=0, timeout=20)
+    assert verdict.witness is not None
+    assert verdict.witness.input.tolist() == np.float32([[0.1, 0.3]]).tolist()
+    assert "holds no float32" in verdict.witness.note or "hold no float32" in verdict.witness.note
+
+
 def near_a_tie(affine: Any) -> tuple[Network, np.ndarray]:
     """Return y = x and an image of class 0 whose nearest float32 is a tie; the radius of a true tie is 1e-8."""
     return affine(IDENTITY), np.array([[0.50000002, 0.5]])

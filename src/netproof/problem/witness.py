@@ -33,12 +33,12 @@ def project(x: NDArray[Any], disjunct: Disjunct, dtype: str = "float32") -> Floa
     flat = np.where(np.isnan(flat), lower, flat)
     # Rounding is monotone, so what was clipped between two float32 stays between them.
     point: Floats = np.clip(flat, lower, upper).astype(lower.dtype)
-    if disjunct.ball is None or _in_ball(point, disjunct.ball):
+    if disjunct.ball is None or _in_ball(point, disjunct):
         return point
-    return _into_ball(point, disjunct.ball, lower, upper)
+    return _into_ball(point, disjunct, disjunct.ball, lower, upper)
 
 
-def _into_ball(point: Floats, ball: Ball, lower: Floats, upper: Floats) -> Floats:
+def _into_ball(point: Floats, disjunct: Disjunct, ball: Ball, lower: Floats, upper: Floats) -> Floats:
     """Move towards the box's point nearest to the centre: by convexity, a point of the ball lies on that line."""
     centre = np.array([float(c) for c in ball.centre])
     nearest: Floats = np.clip(centre, lower, upper).astype(lower.dtype)
@@ -48,7 +48,7 @@ def _into_ball(point: Floats, ball: Ball, lower: Floats, upper: Floats) -> Float
     slack = 2.0**-24
     while slack < 1.0:
         moved: Floats = np.clip((anchor + step * share * (1.0 - slack)).astype(lower.dtype), lower, upper)
-        if _in_ball(moved, ball):
+        if _in_ball(moved, disjunct):
             return moved
         slack *= 4.0
     return nearest
@@ -64,8 +64,9 @@ def _share_inside(offset: Doubles, step: Doubles, radius: float, p: int) -> floa
     return inside
 
 
-def _in_ball(x: Floats, ball: Ball) -> bool:
-    return ball.contains(_fractions(x))
+def _in_ball(x: Floats, disjunct: Disjunct) -> bool:
+    """Say whether the ball of a disjunct holds the point (n,), of pinned coordinates the numbers that are written."""
+    return disjunct.ball is None or disjunct.ball.contains(_as_written(x, disjunct))
 
 
 def _fractions(values: NDArray[Any]) -> list[Fraction]:
@@ -155,9 +156,9 @@ def _floats(x: NDArray[Any]) -> Floats:
 
 
 def _as_written(point: Floats, disjunct: Disjunct) -> list[Fraction]:
-    """Return the point (n,) as rows see it: of a pinned coordinate the number that is written.
+    """Return the point (n,) as rows and balls see it: of a pinned coordinate the number that is written.
 
-    So the float that stands for it does not decide whether a row of inputs holds.
+    So the float that stands for it decides neither whether a row of inputs holds, nor whether a ball holds the point.
     """
     exact = _fractions(point)
     for i in disjunct.box.points(point.dtype)[2]:
@@ -170,9 +171,7 @@ def in_set(point: Floats, disjunct: Disjunct) -> bool:
     if disjunct.box.empty:
         return False
     lower, upper, _ = disjunct.box.points(point.dtype)
-    return bool(((lower <= point) & (point <= upper)).all()) and (
-        disjunct.ball is None or _in_ball(point, disjunct.ball)
-    )
+    return bool(((lower <= point) & (point <= upper)).all()) and _in_ball(point, disjunct)
 
 
 def _between_floats(box: Box, dtype: str) -> tuple[int, ...]:
@@ -191,7 +190,7 @@ def without_points(property: Property, disjunct: Disjunct, dtype: str) -> str:
     centre = Rounded.of(disjunct.ball.centre)
     near = centre.near if lower.dtype == np.float64 else centre.single_near()
     # No point of the type is nearer to the centre in any coordinate.
-    if _in_ball(np.clip(near, lower, upper), disjunct.ball):
+    if _in_ball(np.clip(near, lower, upper), disjunct):
         return ""
     return f"the ball holds no point of {lower.dtype}, so no counterexample can be shown"
 
