@@ -15,9 +15,10 @@ import numpy as np
 import onnx
 
 import netproof
-from hunt import generate, sets
+from hunt import sets
 from hunt.judge import Finding, Run
-from hunt.last import ORDERED, scaled, with_last
+from hunt.last import ORDERED, scaled, several, with_last
+from hunt.nets import with_constants
 from hunt.network import to_onnx
 from hunt.oracle import Oracle
 from hunt.question import Disjunct, InputSet, Row
@@ -43,11 +44,12 @@ def classifiers(rng: np.random.Generator, folder: Path, runs: list[Run]) -> list
     """One network, and a few images that are asked about both ways."""
     k = sets.direction(rng, int(rng.integers(2, 6)))
     around = InputSet((Fraction(-3),) * len(k), (Fraction(3),) * len(k))
-    network = generate.grown(rng, [around], k, last_bend=0.0)
-    if network[-1].size < 2:
-        return []
+    network = several(rng, [around], k)
     last = str(rng.choice(["", "", *ORDERED]))
     network = scaled(rng, network, Oracle(network, k), around) if last else network
+    if last and rng.random() < 0.5:
+        weight, bias = network[-1].constants
+        network = (*network[:-1], with_constants(network[-1], weight, bias + 90.0))  # all of them are 1 in float32
     oracle = Oracle(network, k)
     model = folder / "model.onnx"
     onnx.save(with_last(network, last) if last else to_onnx(network), str(model))

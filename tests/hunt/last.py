@@ -40,6 +40,14 @@ def with_last(network: Network, op: str, **attributes: int) -> onnx.ModelProto:
     return model
 
 
+def several(rng: np.random.Generator, inputs: list[InputSet], k: tuple[int, ...], *, last_bend: float = 0.0) -> Network:
+    """A network with outputs to compare."""
+    while True:
+        network = generate.grown(rng, inputs, k, last_bend=last_bend)
+        if network[-1].size > 1:
+            return network
+
+
 def scaled(rng: np.random.Generator, network: Network, oracle: Oracle, inputs: InputSet) -> Network:
     """The network with its last Gemm multiplied, so that its logits reach about LARGE or a tenth of it."""
     reaches = oracle.ranges(inputs)
@@ -62,12 +70,9 @@ def saturated(rng: np.random.Generator, folder: Path, runs: list[Run]) -> list[t
     """Ask which of two outputs is larger; margins from 1e-6 of the logits on, on either side."""
     k = sets.direction(rng, int(rng.integers(1, 4)))
     inputs = sets.box(rng, len(k), str(rng.choice(["plain", "decimal", "point"])))
-    network = generate.grown(rng, [inputs], k, last_bend=0.0)
-    outputs = network[-1].size
-    if outputs < 2:
-        return []
+    network = several(rng, [inputs], k)
     network = scaled(rng, network, Oracle(network, k), inputs)
-    i, j = rng.choice(outputs, 2, replace=False).tolist()
+    i, j = rng.choice(network[-1].size, 2, replace=False).tolist()
     row = Row({i: Fraction(1), j: Fraction(-1)}, Fraction(0), bool(rng.random() < 0.3))
     shift = float(10 ** rng.uniform(-5, 1.5)) * (1 if rng.random() < 0.5 else -1)
     least = float(Oracle(network, k).answer(Disjunct(inputs, (row,))).least)
@@ -97,9 +102,7 @@ def places(rng: np.random.Generator, folder: Path, runs: list[Run]) -> list[tupl
     """Ask about the place of the largest of several logits, with any number on the other side."""
     k = sets.direction(rng, int(rng.integers(1, 4)))
     inputs = sets.box(rng, len(k), str(rng.choice(["plain", "decimal", "narrow", "point"])))
-    network = generate.grown(rng, [inputs], k, last_bend=0.1)
-    if network[-1].size < 2:
-        return []
+    network = several(rng, [inputs], k, last_bend=0.1)
     asked = Places(rng, Oracle(network, k), inputs, folder)
     return [(run, asked.judge(run)) for run in runs]
 
