@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 import netproof
 from netproof.api import Progress
 from netproof.numerics import float32_is_strict, use_strict_float32
+from netproof.problem.specs import output_constraint
 from support.api import module
 
 
@@ -234,3 +236,50 @@ def test_a_module_runs_with_the_callers_default_type(torch_again: None) -> None:
     torch.set_default_dtype(torch.float64)
     network = netproof.load_network(NeedsTheDefault(), example_shape=(1, 2))
     assert network.weight_dtypes == ("float64",)
+
+
+# --- arrays of which numpy hands out other numbers than their entries ---
+
+HIDDEN = np.ma.array([[0.25, 0.75]], mask=[[False, True]])
+WIDE = np.array([[0.25, 0.75]]).astype(np.longdouble)
+IDENTITY = torch.nn.Linear(2, 2)
+ODD = {
+    "masked in places": [HIDDEN, [list(HIDDEN[0])], [HIDDEN[0]]],
+    "is of float128": [WIDE, [[*WIDE[0]]], [WIDE[0]]] if WIDE.dtype.itemsize > 8 else [],
+}
+TAKEN: dict[str, Callable[[Any], Any]] = {
+    "box, lower": lambda odd: netproof.box(odd, [[1, 1]]),
+    "box, upper": lambda odd: netproof.box([[0, 0]], odd),
+    "linf_ball": lambda odd: netproof.linf_ball(odd, 0.1),
+    "l1_ball": lambda odd: netproof.l1_ball(odd, 0.1),
+    "l2_ball": lambda odd: netproof.l2_ball(odd, 0.1),
+    "clip": lambda odd: netproof.linf_ball([[0.5, 0.5]], 0.1, clip=(0, odd)),
+    "linear_image, centre": lambda odd: netproof.linear_image(odd, [[[1, 1]]]),
+    "linear_image, generators": lambda odd: netproof.linear_image([0, 0], odd),
+    "C": lambda odd: output_constraint(ball(), odd, [0]),
+    "certify": lambda odd: netproof.certify(IDENTITY, odd, [0], 0.1),
+    "certify, clip": lambda odd: netproof.certify(IDENTITY, [[0.5, 0.5]], [0], 0.1, clip=(0, odd)),
+    "certify, y": lambda odd: netproof.certify(IDENTITY, [[0.5, 0.5]] * 2, odd[0], 0.1),
+    "largest_eps": lambda odd: netproof.largest_eps(IDENTITY, odd, 0),
+    "a condition": lambda odd: netproof.variables(IDENTITY, ball())[1] @ odd[0],
+}
+
+
+@pytest.mark.parametrize(("said", "which"), [(said, k) for said, odd in ODD.items() for k in range(len(odd))])
+@pytest.mark.parametrize("where", TAKEN)
+def test_arrays_are_read_as_they_are_or_refused(where: str, said: str, which: int) -> None:
+    with pytest.raises(netproof.UsageError, match=said) as caught:
+        TAKEN[where](ODD[said][which])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("odd", [np.ma.masked, np.longdouble("0.1")])
+def test_so_are_single_numbers(odd: Any) -> None:
+    if np.asarray(odd).dtype.itemsize > 8 or odd is np.ma.masked:
+        with pytest.raises(netproof.UsageError, match=r"eps is (masked|of float128)"):
+            netproof.linf_ball([0.5], odd)
+
+
+def test_a_masked_array_that_hides_nothing_is_an_array() -> None:
+    plain = np.ma.array([[0.25, 0.75]], mask=False)
+    assert netproof.linf_ball(plain, 0).box.lower == netproof.linf_ball(plain.data, 0).box.lower

@@ -14,6 +14,8 @@ from command import REAL, run
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
+from netproof.cli.app import run as obey
+from netproof.cli.process.supervisor import Ending, Outcome
 from netproof.problem.property import Property
 
 
@@ -282,3 +284,46 @@ def test_one_output_has_no_other_class(tmp_path: Path, more: tuple[str, ...]) ->
     done = run("robust", "m.onnx", "--image", "x.npy", "--eps", "0.1", *more, engine=REAL, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "m.onnx: the network has one output, so no other class could be larger (ask `netproof verify`" in done.stderr
+
+
+# --- the time is up before the engine has looked at the image ---
+
+
+def save_unread(folder: Path) -> dict[str, str]:
+    """Write images that are no input of the network `grey` by name, each beside what is to be said of it."""
+    good = np.load(folder / "x.npy")
+    np.save(folder / "nan.npy", np.full_like(good, np.nan))
+    np.save(folder / "shape.npy", np.zeros((1, 3, 2), dtype=np.float32))
+    np.save(folder / "wide.npy", good.astype(np.complex64))
+    for name, size in (("cut.npy", -4), ("header.npy", 40)):
+        (folder / name).write_bytes((folder / "x.npy").read_bytes()[:size])
+    Image.fromarray(np.zeros((5, 4), dtype=np.uint8)).save(folder / "large.png")
+    (folder / "cut.png").write_bytes((folder / "x.png").read_bytes()[:30])
+    return {
+        "nan.npy": "NaN",
+        "shape.npy": "has shape [1, 3, 2]",
+        "wide.npy": "real numbers",
+        "cut.npy": "not a readable .npy",
+        "header.npy": "not a readable .npy",
+        "large.png": "does not fit",
+        "cut.png": "not a readable picture",
+    }
+
+
+@pytest.mark.parametrize("command", ["robust", "bounds"])
+def test_an_unread_image_is_refused_where_start_up_takes_all_of_the_time(
+    grey: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in ("netproof.cli.robust.command", "netproof.cli.commands.bounds"):
+        monkeypatch.setattr(f"{module}.supervise", lambda *args, **kwargs: Outcome(Ending.TIMEOUT, reason="too late"))
+    monkeypatch.chdir(grey)
+    for name, said in save_unread(grey).items():
+        assert obey((command, "m.onnx", "--image", name, "--eps", "0.1", "--timeout", "1")) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert f"{name}: " in err
+        assert said in err
+        assert err.count("\n") == 1
+    for name in ("x.npy", "x.png"):
+        assert obey((command, "m.onnx", "--image", name, "--eps", "0.1", "--timeout", "1")) == 0
+        assert capsys.readouterr().out == "timeout\n"

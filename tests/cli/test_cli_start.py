@@ -97,3 +97,9 @@ def test_the_supervisor_stays_light(folder: Path) -> None:
     )
     fake = f"import sys; sys.path.insert(0, {str(HERE / 'fake')!r}); import sitecustomize"
     assert imported_after(f"{fake}\n{code}") == set()
+
+
+def test_an_image_is_read_without_the_engine() -> None:
+    """So that a bad one is refused soon after the time was up, although the engine was not there in time."""
+    code = "import netproof.model.onnx.declared, netproof.cli.robust.image"
+    assert imported_after(code) == {"onnx", "numpy"}

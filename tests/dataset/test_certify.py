@@ -13,6 +13,7 @@ import torch
 import netproof
 from netproof.core.machine.allowance import NO_CAPS, allowance, allowing
 from netproof.dataset import attack, engine, together
+from netproof.dataset.prediction import predicted_class
 from netproof.dataset.result import Certification
 from netproof.errors import OutOfMemory, UsageError
 from netproof.search.loop import Search
@@ -196,6 +197,41 @@ def test_a_tie_is_no_proof() -> None:
     found = certify(net, images(3, 12), [0, 0, 1], "1/100")
     assert [str(image.status) for image in found] == ["broken", "broken", "misread"]
     assert (found.clean, found.attacked, found.certified) == (2 / 3, 0.0, 0.0)
+
+
+def saturated() -> torch.nn.Module:
+    """Sigmoids of logits that lie by 19 and more apart, all of them 1 in float32."""
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Sigmoid())
+    with torch.no_grad():
+        net[0].weight[:] = torch.diag(torch.tensor([1.0, 1.0, 20.0]))
+        net[0].bias[:] = torch.tensor([20.0, 21.0, 20.0])
+    return net
+
+
+def test_outputs_that_rounding_alone_makes_equal_are_read_as_verify_proves_them() -> None:
+    net, x = saturated(), np.float32([[1.0, 1.0, 1.0]])
+    assert net(torch.from_numpy(x)).unique().tolist() == [1.0]
+    for label, status, predicted in ((2, "proved", 2), (0, "misread", 2), (1, "misread", 2)):
+        (image,) = certify(net, x, [label], "1/100")
+        assert (str(image.status), image.predicted) == (status, predicted)
+        verdict = ask(net, netproof.linf_ball(x, "1/100"), label=label)
+        assert str(image.status) in WORDS[verdict.status]
+    radius = netproof.largest_eps(net, x, timeout=5, device="cpu")
+    assert (radius.predicted, radius.label) == (2, 2)
+
+
+def test_which_of_many_equal_outputs_is_largest_is_asked_of_all() -> None:
+    """Neither the first nor the next of five; where two lead in real arithmetic too, it is the first of all."""
+    logits = torch.tensor([30.0, 31.0, 29.0, 45.0, 40.0])
+    net = torch.nn.Sequential(torch.nn.Linear(2, 5), torch.nn.Sigmoid())
+    with torch.no_grad():
+        net[0].weight.zero_()
+        net[0].bias[:] = logits
+    network = netproof.load_network(net, example_shape=(1, 2))
+    assert predicted_class(network, np.zeros((1, 2), np.float32)) == 3
+    with torch.no_grad():
+        net[0].bias[4] = 45.0
+    assert predicted_class(netproof.load_network(net, example_shape=(1, 2)), np.zeros((1, 2), np.float32)) == 0
 
 
 def test_a_radius_of_zero_is_the_clean_accuracy() -> None:

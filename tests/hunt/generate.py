@@ -36,11 +36,11 @@ def make(seed: int) -> Case:
             question, oracle = FAMILIES[family][1](rng)
         except TooManyPiecesError:
             continue
-        if _fits(question, oracle):
+        if fits(question, oracle):
             return Case(seed, family, question, oracle)
 
 
-def _fits(question: Question, oracle: Oracle) -> bool:
+def fits(question: Question, oracle: Oracle) -> bool:
     """Whether float32 holds every value, and every number can be written."""
     largest = max(float(max(map(abs, d.inputs.lower + d.inputs.upper))) for d in question.disjuncts)
     sizes = magnitudes(question.network, oracle.sums, [largest] * len(question.direction))
@@ -130,7 +130,7 @@ def asked(
 Made = tuple[Question, Oracle]
 
 
-def _grown(
+def grown(
     rng: np.random.Generator,
     input_sets: Sequence[InputSet],
     k: tuple[int, ...],
@@ -158,7 +158,7 @@ def _plain(rng: np.random.Generator) -> Made:
     """Any network, one box, clear answers."""
     k = sets.direction(rng, int(rng.integers(1, 6)))
     boxes = _sets(rng, k)
-    oracle = Oracle(_grown(rng, boxes, k), k)
+    oracle = Oracle(grown(rng, boxes, k), k)
     return Question(oracle.network, k, asked(rng, oracle, boxes, lambda: (wide(rng), "span"))), oracle
 
 
@@ -166,7 +166,7 @@ def _boxes(rng: np.random.Generator) -> Made:
     """Several boxes in one `or`."""
     k = sets.direction(rng, int(rng.integers(1, 4)))
     boxes = [sets.box(rng, len(k), str(rng.choice(["plain", "decimal"]))) for _ in range(int(rng.integers(2, 4)))]
-    oracle = Oracle(_grown(rng, boxes, k), k)
+    oracle = Oracle(grown(rng, boxes, k), k)
     return Question(oracle.network, k, asked(rng, oracle, boxes, lambda: (wide(rng), "span"))), oracle
 
 
@@ -178,7 +178,7 @@ def _balls(rng: np.random.Generator) -> Made:
         else sets.direction(rng, int(rng.integers(1, 5)))
     )
     regions = [sets.ball(rng, len(k), p)]
-    oracle = Oracle(_grown(rng, regions, k), k)
+    oracle = Oracle(grown(rng, regions, k), k)
     return Question(oracle.network, k, asked(rng, oracle, regions, lambda: (wide(rng), "span"))), oracle
 
 
@@ -186,7 +186,7 @@ def _ties(rng: np.random.Generator) -> Made:
     """Near ties on both sides, and exact ones with <= and <."""
     k = sets.direction(rng, int(rng.integers(1, 4)))
     boxes = _sets(rng, k)
-    oracle = Oracle(_grown(rng, boxes, k, last_bend=0.3), k)
+    oracle = Oracle(grown(rng, boxes, k, last_bend=0.3), k)
 
     def margins() -> tuple[float, str]:
         return (0.0 if rng.random() < 0.3 else float(10 ** rng.uniform(-18, -4))), "scale"
@@ -198,7 +198,7 @@ def _scales(rng: np.random.Generator) -> Made:
     """Weights from 1e-40 to 1e12, of which the output shows nothing."""
     k = sets.direction(rng, int(rng.integers(1, 4)))
     boxes = _sets(rng, k)
-    network = _grown(rng, boxes, k, str(rng.choice(["dense", "residual", "doubled"])))
+    network = grown(rng, boxes, k, str(rng.choice(["dense", "residual", "doubled"])))
     network = nets.rescaled(network, rng) if rng.random() < 0.7 else nets.specked(network, rng)
     oracle = Oracle(network, k)
     return Question(oracle.network, k, asked(rng, oracle, boxes, lambda: (wide(rng), "span"))), oracle
@@ -276,7 +276,7 @@ def _cancelling(rng: np.random.Generator) -> Made:
     """Large numbers that cancel, with a least value at the level of float64's rounding, on either side of 0."""
     k = sets.direction(rng, int(rng.integers(1, 4)))
     boxes = [sets.box(rng, len(k), "plain")]
-    network = list(_grown(rng, boxes, k, str(rng.choice(["dense", "doubled", "residual"]))))
+    network = list(grown(rng, boxes, k, str(rng.choice(["dense", "doubled", "residual"]))))
     at = max(i for i, layer in enumerate(network) if layer.kind == "gemm")
     weight, bias = (c.astype(np.float64) for c in network[at].constants)
     big = 10 ** rng.uniform(3, 12)

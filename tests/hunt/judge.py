@@ -165,17 +165,11 @@ def _all_hold(disjunct: Disjunct, y: Sequence[Fraction]) -> bool:
 
 
 def inside(inputs: InputSet, x: Sequence[Fraction], pinned: bool) -> bool:
-    """As written; a side that holds no float32 may take the nearest one, where the witness says so."""
+    """As written; a side of one number may take the float32 nearest to it, where the witness says so."""
     for lo, v, hi in zip(inputs.lower, x, inputs.upper, strict=True):
-        if not lo <= v <= hi and not (pinned and _holds_no_single(lo, hi) and _nearest((lo + hi) / 2, v)):
+        if not lo <= v <= hi and not (pinned and lo == hi and _nearest(lo, v)):
             return False
     return inputs.in_ball(x)
-
-
-def _holds_no_single(lo: Fraction, hi: Fraction) -> bool:
-    near = np.float32(float(lo))
-    around = (np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf)))
-    return not any(lo <= Fraction(float(v)) <= hi for v in around)
 
 
 def _nearest(value: Fraction, single: Fraction) -> bool:

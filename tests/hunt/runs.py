@@ -35,9 +35,12 @@ ODD = {
 
 def runs_of(case: Case, count: int = 4, timeout: float = 3.0) -> list[Run]:
     """`auto`, then other methods in turn; one seed in four also asks for ranges."""
-    seed = case.seed
+    return runs_for(case.seed, boxes=case.question.has_text, count=count, timeout=timeout)
+
+
+def runs_for(seed: int, *, boxes: bool = True, count: int = 4, timeout: float = 3.0) -> list[Run]:
+    """The runs of a seed; boxes: whether its sets are that, as input splitting refuses balls."""
     rng = np.random.default_rng([seed, 1])
-    boxes = case.question.has_text  # input splitting refuses balls
     others = [m for m in METHODS if m != "auto" and (boxes or m != "input-split")]
     first = int(rng.integers(len(others)))
     names = ["auto", *(others[(first + i) % len(others)] for i in range(count - 1))]

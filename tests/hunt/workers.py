@@ -19,6 +19,7 @@ from hunt.modules import hunting
 from hunt.plants import plant
 from hunt.save import save
 from hunt.shrink import shrink
+from hunt.trials import try_seed
 
 GRACE = 120.0  # seconds that a worker may take to end after its time
 MIXED = 3  # of this many questions one is followed by one about a torch module
@@ -57,7 +58,11 @@ def run_workers(plan: Plan) -> Tally:
 def run_seed(plan: Plan, seed: int) -> Tally:
     """One question in this process."""
     prepare(plan)
-    return _ask_module(plan, seed, print) if plan.modules else hunt([seed], Teller(plan, print), timeout=plan.timeout)
+    if plan.modules:
+        return _ask_module(plan, seed, print)
+    tally = hunt([seed], Teller(plan, print), timeout=plan.timeout)
+    tally.merge(try_seed(seed, plan.out, print, plan.timeout))
+    return tally
 
 
 def work(index: int, plan: Plan, outbox: Any) -> None:
@@ -71,6 +76,7 @@ def work(index: int, plan: Plan, outbox: Any) -> None:
             break
         if not plan.modules:
             tally.merge(hunt([seed], tell, timeout=plan.timeout))
+            tally.merge(try_seed(seed, plan.out, outbox.put, plan.timeout))
         if plan.modules or seed % MIXED == 0:
             tally.merge(_ask_module(plan, seed, outbox.put))
         if plan.stop and tally.faults:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from model.onnx_models import Model
 from netproof.model.load import load_network
 from netproof.model.network import Network
 from netproof.problem.last.order import before_last_map
-from netproof.problem.last.places import by_place
+from netproof.problem.last.places import by_place, places_at
 from netproof.problem.property import Box, Disjunct, Property, Row
 
 WEIGHTS = np.float32([[1, -1, 2, 0], [0, 1, -1, 1], [1, 1, 0, -1]])  # whole, so that scores are exact and ties are many
@@ -108,3 +109,91 @@ def test_decided_both_ways(softmax: bool, tmp_path: Path) -> None:
         spec.write_text("\n".join([*lines, f"(assert {violation})"]))
         verdict = netproof.verify(net, spec, device="cpu", timeout=60)
         assert str(verdict.status) == expected, violation
+
+
+# --- what an answer says ---
+
+
+def constant_place(tmp_path: Path) -> Network:
+    """Place 2 everywhere where both inputs are positive: of a, b and a + b."""
+    weights = np.float32([[1, 0, 1], [0, 1, 1]])
+    proto = Model((1, 2)).add("MatMul", "x", weights, out="s").add("ArgMax", "s", axis=1, keepdims=0).proto()
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    path = tmp_path / "constant.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return load_network(path)
+
+
+POSITIVE = netproof.box([[0.125, 0.125]], [[1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("ask", "margin"),
+    [
+        (lambda x, y: y > "1.99997", Fraction("0.00003")),
+        (lambda x, y: 10 * y > 19, 1),
+        (lambda x, y: (y > 1) & (y < 5), 1),
+        (lambda x, y: (y >= 2) | (y < 0), 0),
+        (lambda x, y: y == 2, 0),
+        (lambda x, y: y != 1, 1),
+        (lambda x, y: netproof.when(x.flat[0] + x.flat[1] <= 1, y > 1), None),  # rows of inputs are in no unit with it
+    ],
+)
+def test_the_margin_is_of_the_place_in_the_units_as_written(ask: Any, margin: Any, tmp_path: Path) -> None:
+    net = constant_place(tmp_path)
+    x, y = netproof.variables(net)
+    verdict = netproof.verify(net, POSITIVE, ask(x, y.flat[0]), device="cpu", threads=1)
+    assert verdict.proved
+    if margin is None:
+        assert verdict.lower_bound is None
+    else:
+        assert verdict.lower_bound is not None
+        assert verdict.lower_bound == pytest.approx(float(margin))
+        assert Fraction(verdict.lower_bound) <= margin
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+def test_no_margin_is_above_what_a_point_shows(op: str, tmp_path: Path) -> None:
+    """Of places that the region has, by the rows as written: the largest of a disjunct is at least the margin."""
+    net = network(tmp_path, op, axis=1, keepdims=0)
+    rng = np.random.default_rng(3)
+    proved = 0
+    for _ in range(60):
+        centre = rng.integers(-2, 3, 6)
+        box = Box(tuple(Fraction(int(c)) - Fraction(1, 8) for c in centre), tuple(map(Fraction, centre.tolist())))
+        rows = [
+            row({int(rng.integers(2)): int(rng.choice([-3, -1, 1, 2]))}, float(rng.integers(-12, 12)) / 4)
+            for _ in range(int(rng.integers(1, 3)))
+        ]
+        property = Property((Disjunct(box, tuple(rows)),), 6, 2)
+        verdict = netproof.verify(net, property, device="cpu", threads=1, timeout=20)
+        for _ in range(20):
+            x = (centre - rng.integers(0, 9, 6) / 64).reshape(net.input_shape)
+            y = [Fraction(int(v)) for v in net.replay(x).reshape(-1)]
+            shown = max(r.value({}, y) - r.rhs for r in rows)
+            assert verdict.lower_bound is None or Fraction(verdict.lower_bound) <= shown
+        if verdict.witness is not None:
+            y = [Fraction(int(v)) for v in verdict.witness.output.reshape(-1)]
+            assert verdict.upper_bound is not None
+            if verdict.arithmetic == "real":
+                assert Fraction(verdict.upper_bound) == max(r.value({}, y) - r.rhs for r in rows)
+        proved += verdict.proved and verdict.lower_bound is not None
+    assert proved > 10
+
+
+def test_a_place_that_is_certain_is_a_violation_in_real_arithmetic(tmp_path: Path) -> None:
+    """The place is a sum of steps, whose rounding touches no place; a tie of the others does not either."""
+    net = constant_place(tmp_path)
+    _, y = netproof.variables(net)
+    for holds in (y.flat[0] != 2, y.flat[0] <= 1):
+        verdict = netproof.verify(net, POSITIVE, holds, device="cpu", threads=1)
+        assert (verdict.status, verdict.reason, verdict.arithmetic) == ("sat", "", "real")
+
+
+def test_a_place_that_ties_is_known_within_rounding_alone(tmp_path: Path) -> None:
+    net = network(tmp_path, "ArgMax", axis=1, keepdims=0)
+    at = [Fraction(1), Fraction(1), Fraction(0)] * 2  # scores 1, 0, 1, 1
+    tied = Property((Disjunct(Box(tuple(at), tuple(at)), (row({0: 1}, 0),)),), 6, 2)
+    assert places_at(net, np.array(at, dtype=np.float32)) == [(0, 3), (0, 3)]
+    verdict = netproof.verify(net, tied, device="cpu", threads=1)
+    assert (verdict.status, verdict.reason, verdict.arithmetic) == ("sat", "within rounding", "float32")

@@ -20,7 +20,7 @@ BOUNDS = """(assert (<= X_0 0.5))
 
 (assert (>=  X_1
    0))
-(assert (<= X_1 +1))
+(assert (<= X_1 1))
 """
 REST = "; unsafe if\n(assert (or (and (<= Y_0 Y_1) (>= Y_0 3)) (<= Y_1 0.1)))\n(check-sat)\n"
 PLAIN = DECLARED + BOUNDS + REST

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 import torch
 
+import netproof
 from netproof.core.verdict import Status, Verdict
 from netproof.methods.registry import METHODS
 from netproof.model.affine import Linear
 from netproof.problem.property import Property
+from netproof.run.ranges import RANGE_METHODS
 from support.asking import ask, at_most, brief, dense, gaussian, knotted, sharpened, whole_box
 from support.exact import milp_minimum
 from support.random_graphs import NetworkBuilder, TinyNetwork
@@ -95,6 +97,55 @@ def test_a_spike_in_a_network_that_otherwise_holds(method: str, seed: int, tmp_p
     for attack in (True, False):
         verdict = ask(network, question, tmp_path, method=method, attack=attack, options=brief(method))
         assert verdict.status == Status.SAT
+
+
+# --- a branch without a neuron ---
+
+
+def branched(seed: int) -> TinyNetwork:
+    """A residual block on two inputs, one of whose branches is a Reshape and three convolutions with no ReLU between.
+
+    It reads what bends, so that its bounds are none of the input alone; weights are short numbers, exact in float32.
+    """
+    rng = np.random.default_rng(seed)
+
+    def short(*shape: int) -> np.ndarray:
+        return rng.integers(-8, 9, shape) / 8
+
+    build = NetworkBuilder(2)
+    source = build.relu(build.linear(0, short(4, 2), short(4)))
+    branch = source
+    for channels, made, side in ((1, 2, 3), (2, 2, 1), (2, 1, 3)):
+        branch = build.conv(branch, short(made, channels, side, side), short(made), padding=side // 2)
+    bent = build.linear(build.relu(build.linear(source, short(3, 4), short(3))), short(4, 3), short(4))
+    last = build.add(branch, bent)
+    build.linear(build.relu(last) if seed % 2 else last, short(1, 4), short(1))
+    return build.finish()
+
+
+@every_method
+@pytest.mark.parametrize("seed", range(2))
+def test_a_linear_branch_hides_no_counterexample(method: str, seed: int, tmp_path: Path) -> None:
+    """One is planted a little below the bound that is asked for; a little above the least value there is none."""
+    network = branched(seed)
+    least = milp_minimum(network.graph, np.full(2, -1.0), np.full(2, 1.0), np.ones((1, 1)), np.zeros(1)).value
+    for margin, expected in ((MARGIN, Status.SAT), (-MARGIN, Status.UNSAT)):
+        question = at_most(whole_box([-1] * 2, [1] * 2), network, Fraction(least).limit_denominator(1 << 20) + margin)
+        verdict = ask(network, question, tmp_path, method=method, attack=False, options=brief(method))
+        assert verdict.status == expected
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("method", RANGE_METHODS)
+def test_the_bounds_of_a_linear_branch_hold_what_it_gives(method: str, seed: int, tmp_path: Path) -> None:
+    network = branched(seed)
+    region = netproof.box([[-1] * 2], [[1] * 2])
+    path = network.save(tmp_path / "network.onnx")
+    found = netproof.bounds(path, region, method=method, device="cpu", threads=1)
+    points = torch.from_numpy(np.random.default_rng(seed).uniform(-1, 1, (2000, 1, 2)).round(2))
+    seen = network.graph.forward(points).flatten()
+    assert float(found.lower.reshape(-1)[0]) <= float(seen.min())
+    assert float(found.upper.reshape(-1)[0]) >= float(seen.max())
 
 
 # --- numbers that cancel ---

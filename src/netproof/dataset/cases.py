@@ -13,6 +13,7 @@ from netproof.api import Run
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import Stats, Status, Witness
 from netproof.dataset.images import Item
+from netproof.dataset.prediction import largest_output, predicted_class
 from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.errors import UsageError
 from netproof.model.network import Network
@@ -90,9 +91,8 @@ def open_case(network: Network, item: Item, share: Callable[[Problem], Problem])
     """
     centre, region = item.load()
     _check_shape(network, centre)
-    output = network.replay(np.asarray(centre).reshape(network.input_shape))
-    predicted = largest_output(output)
-    property = by_place(network, classification(region, item.label, output.size))
+    predicted = predicted_class(network, np.asarray(centre).reshape(network.input_shape))
+    property = by_place(network, classification(region, item.label, network.graph.output.size))
     if predicted != item.label:
         witness = confirm(network, property, None, np.asarray(centre, dtype=np.float64))
         return ImageResult(
@@ -103,12 +103,6 @@ def open_case(network: Network, item: Item, share: Callable[[Problem], Problem])
     case = Case(item, predicted, network, property, share(problem), evidence)
     case.proved = [False] * len(problem.disjuncts)
     return case
-
-
-def largest_output(output: np.ndarray) -> int:
-    """Return the class that an output says: the first of the largest; −1 where it holds no number."""
-    flat = np.asarray(output).reshape(-1)
-    return int(flat.argmax()) if np.isfinite(flat).all() else -1
 
 
 def check_labels(network: Network, items: Sequence[Item]) -> None:

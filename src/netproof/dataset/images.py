@@ -13,7 +13,7 @@ import torch
 from netproof.arguments import shown
 from netproof.core.machine.allowance import unless_out_of_memory
 from netproof.errors import UsageError
-from netproof.problem.specs import InputRegion, Number, exact, l1_ball, l2_ball, linf_ball
+from netproof.problem.specs import InputRegion, Number, exact, l1_ball, l2_ball, linf_ball, refuse_unread
 
 BALLS: dict[str, Callable[..., InputRegion]] = {"inf": linf_ball, "2": l2_ball, "1": l1_ball}
 KINDS = "fiub"  # numpy's letters of real numbers
@@ -88,6 +88,7 @@ def _array(values: Any, name: str) -> np.ndarray:
         except (RuntimeError, TypeError, NotImplementedError) as error:  # it is sparse, or holds no numbers
             unless_out_of_memory(error)
             raise UsageError(f"{name} is no plain tensor: {error}", remedy="give a dense one, or an array") from None
+    refuse_unread(values, name)
     try:
         return np.asarray(values)
     except ValueError:
@@ -98,6 +99,7 @@ def _refuse_outside(images: np.ndarray, clip: Any) -> None:
     """Raise UsageError where an image has values outside the range: then it was scaled otherwise than is said."""
     if not isinstance(clip, tuple | list) or len(clip) != 2:
         return  # none, or no range: the input set says so
+    refuse_unread(clip, "clip")
     low, high = (
         np.asarray([float(exact(v, "clip")) for v in np.asarray(side, dtype=object).reshape(-1)]) for side in clip
     )

@@ -16,8 +16,8 @@ from netproof.api import attack, verify
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict, Witness
 from netproof.dataset.bracket import Bracket, close_in
-from netproof.dataset.cases import largest_output
 from netproof.dataset.images import BALLS, read_norm, real_array
+from netproof.dataset.prediction import predicted_class
 from netproof.errors import UsageError
 from netproof.model.load import load_network
 from netproof.model.network import Network
@@ -124,7 +124,7 @@ def largest_eps(
             f"x has shape {list(values.shape)}, the network's input {list(network.input_shape)}",
             remedy="give one input",
         )
-    predicted = largest_output(network.replay(values.reshape(network.input_shape)))
+    predicted = predicted_class(network, values.reshape(network.input_shape))
     wanted = predicted if label is None else arguments.whole(label, "label")
     start = _first(first, values, clip)
     deadline = Deadline(seconds)

@@ -29,7 +29,7 @@ class ImageResult:
 
     index: int
     label: int
-    predicted: int  # onnxruntime's largest output for the image itself
+    predicted: int  # onnxruntime's largest output for the image itself, see `predicted_class`
     status: ImageStatus
     seconds: float = 0.0  # its share of what was done in batches, and its own search
     margin: float | None = None  # proved: within the radius the label leads every other output by at least so much

@@ -79,8 +79,9 @@ class Box:
     def float32(self) -> tuple[Singles, Singles, tuple[int, ...]]:
         """Return the float32 points of the box: lower (n,), upper (n,), rounded inward, and the pinned coordinates.
 
-        A pinned coordinate's interval holds no float32; it takes the nearest one, as both bounds. Proofs cover
-        it too, since their box holds the nearest float32 of both its ends. The arrays are read-only.
+        A pinned coordinate is one number, which no float32 equals; it takes the nearest one, as both bounds. Proofs
+        cover it too, since their box holds the nearest float32 of both its ends. Where an interval that is not one
+        number holds no float32, its lower bound is above its upper one. The arrays are read-only.
         """
         low, high = self.rounded
         lower, upper = low.single_up(), high.single_down()
@@ -98,13 +99,13 @@ class Box:
         return self.float64 if np.dtype(dtype) == np.float64 else self.float32
 
     def _pin(self, lower: Floats, upper: Floats, held: tuple[NDArray[np.bool_], NDArray[np.bool_]]) -> tuple[int, ...]:
-        """Move bounds off open ends that their type holds, and pin coordinates without a number of it, in place."""
+        """Move bounds off open ends that their type holds, and pin what is one number that it has not, in place."""
         _step_inside(lower, self.open_lower, held[0], np.inf)
         _step_inside(upper, self.open_upper, held[1], -np.inf)
-        pinned = tuple(np.flatnonzero(lower > upper).tolist())
+        pinned = tuple(i for i in np.flatnonzero(lower > upper).tolist() if self.lower[i] == self.upper[i])
         if pinned:
-            middles = Rounded.of([(self.lower[i] + self.upper[i]) / 2 for i in pinned])
-            near = middles.near if lower.dtype == np.float64 else middles.single_near()
+            numbers = Rounded.of([self.lower[i] for i in pinned])
+            near = numbers.near if lower.dtype == np.float64 else numbers.single_near()
             lower[list(pinned)] = upper[list(pinned)] = near
         lower.flags.writeable = upper.flags.writeable = False
         return pinned
@@ -188,6 +189,7 @@ class Property:
     map: LinearMap | None = None  # of inputs that are x = c + E ξ: then the boxes and rows are of ξ
     vacuous: str = ""  # why nothing is a violation, where the assertions alone say so
     spare: Fraction | None = None  # the margin of cases that are no disjunct, as no input can be one; None: not counted
+    written: Property | None = None  # where the rows here are places of a last ArgMax, the property that they are of
 
     def __repr__(self) -> str:
         """Say how large it is and where it is from, without its numbers."""

@@ -3,7 +3,7 @@
 Numbers are rounded so that what is proved covers what was written:
 
 - the box grows outward until it holds both the exact decimals and their nearest float32 (or float64, where the
-  network takes that);
+  network takes that); an interval that is more than one number and holds no float32 grows no further than its decimals;
 - the ball's centre is the nearest float64, and its radius grows by the distance from there to the exact
   centre or to its nearest float32, whichever is larger;
 - a row's right-hand side is rounded up, so that coef·y − offset is never above the exact row for exact
@@ -118,7 +118,8 @@ def input_set(
 ) -> InputSet:
     """Return the set that proofs cover, as float64 tensors of the network's input shape.
 
-    Of a network that takes float64 the box rounded outward holds the nearest ones already.
+    Of a network that takes float64 the box rounded outward holds the nearest ones already. An interval that holds no
+    float32 does not grow to one: none is a counterexample there, and one beside it may be where none is inside.
     """
     try:
         lower, upper = box.rounded
@@ -128,7 +129,9 @@ def input_set(
     _check_range(upper, source)
     below, above = lower.down(), upper.up()
     if dtype != "float64":
-        below, above = np.minimum(below, lower.single_near()), np.maximum(above, upper.single_near())
+        first, last, _ = box.float32
+        near = np.minimum(below, lower.single_near()), np.maximum(above, upper.single_near())
+        below, above = np.where(first > last, below, near[0]), np.where(first > last, above, near[1])
     low, high = torch.from_numpy(below).reshape(shape), torch.from_numpy(above).reshape(shape)
     if ball is None:
         return InputSet(low, high)

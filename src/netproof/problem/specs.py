@@ -217,6 +217,7 @@ def _radius(eps: Any) -> Fraction:
 
 def exact(value: Any, what: str = "the number") -> Fraction:
     """Return the exact value of a number, or of a text such as 0.1, 1e-3 or 2/255; UsageError if it has none."""
+    refuse_unread(value, what)
     try:
         if isinstance(value, str):
             return _text(value)
@@ -240,8 +241,24 @@ def _text(text: str) -> Fraction:
     return numbers[0] if len(numbers) == 1 else numbers[0] / numbers[1]
 
 
+def refuse_unread(values: Any, what: str) -> None:
+    """Raise UsageError for arrays, alone or in lists, of which more or less would be read than their entries.
+
+    numpy hands out the hidden entries of a masked array as if they were data, and rounds numbers beyond float64.
+    """
+    if isinstance(values, list | tuple):
+        for value in values:
+            refuse_unread(value, what)
+    elif isinstance(values, np.ndarray | np.generic):
+        if np.ma.is_masked(values):
+            raise UsageError(f"{what} is masked in places", remedy="fill them with numbers, as .filled(0) does")
+        if values.dtype.kind == "f" and values.dtype.itemsize > 8:
+            raise UsageError(f"{what} is of {values.dtype}", remedy="round it to float64, as .astype(float) does")
+
+
 def exact_array(values: Any, what: str) -> tuple[tuple[Fraction, ...], tuple[int, ...]]:
     """Return the exact entries of an array, tensor or nested list, row-major, and its shape."""
+    refuse_unread(values, what)
     if isinstance(values, torch.Tensor):
         if values.is_meta or values.layout != torch.strided or values.is_quantized:
             kind = "meta" if values.is_meta else "quantized" if values.is_quantized else "sparse"

@@ -17,8 +17,8 @@ from netproof.model.evaluate import evaluate
 from netproof.model.graph import Graph
 from netproof.numerics import float_down, float_up
 from netproof.problem.derived import Derived, derived_spreads, derived_values
-from netproof.problem.property import Ball, Disjunct, Property
-from netproof.problem.rounding import Doubles, Floats
+from netproof.problem.property import Ball, Box, Disjunct, Property
+from netproof.problem.rounding import Doubles, Floats, Rounded
 
 
 def project(x: NDArray[Any], disjunct: Disjunct, dtype: str = "float32") -> Floats:
@@ -33,12 +33,12 @@ def project(x: NDArray[Any], disjunct: Disjunct, dtype: str = "float32") -> Floa
     flat = np.where(np.isnan(flat), lower, flat)
     # Rounding is monotone, so what was clipped between two float32 stays between them.
     point: Floats = np.clip(flat, lower, upper).astype(lower.dtype)
-    if disjunct.ball is None or _in_ball(point, disjunct.ball):
+    if disjunct.ball is None or _in_ball(point, disjunct):
         return point
-    return _into_ball(point, disjunct.ball, lower, upper)
+    return _into_ball(point, disjunct, disjunct.ball, lower, upper)
 
 
-def _into_ball(point: Floats, ball: Ball, lower: Floats, upper: Floats) -> Floats:
+def _into_ball(point: Floats, disjunct: Disjunct, ball: Ball, lower: Floats, upper: Floats) -> Floats:
     """Move towards the box's point nearest to the centre: by convexity, a point of the ball lies on that line."""
     centre = np.array([float(c) for c in ball.centre])
     nearest: Floats = np.clip(centre, lower, upper).astype(lower.dtype)
@@ -48,7 +48,7 @@ def _into_ball(point: Floats, ball: Ball, lower: Floats, upper: Floats) -> Float
     slack = 2.0**-24
     while slack < 1.0:
         moved: Floats = np.clip((anchor + step * share * (1.0 - slack)).astype(lower.dtype), lower, upper)
-        if _in_ball(moved, ball):
+        if _in_ball(moved, disjunct):
             return moved
         slack *= 4.0
     return nearest
@@ -64,8 +64,9 @@ def _share_inside(offset: Doubles, step: Doubles, radius: float, p: int) -> floa
     return inside
 
 
-def _in_ball(x: Floats, ball: Ball) -> bool:
-    return ball.contains(_fractions(x))
+def _in_ball(x: Floats, disjunct: Disjunct) -> bool:
+    """Say whether the ball of a disjunct holds the point (n,), of pinned coordinates the numbers that are written."""
+    return disjunct.ball is None or disjunct.ball.contains(_as_written(x, disjunct))
 
 
 def _fractions(values: NDArray[Any]) -> list[Fraction]:
@@ -80,6 +81,8 @@ def confirm(network: AnyNetwork, property: Property, disjunct: int | None, x: ND
     """
     dtype = network.input_dtype
     for index in [disjunct] if disjunct is not None else _nearest(property, x, dtype):
+        if _between_floats(property.disjuncts[index].box, dtype):
+            continue
         point = project(x, property.disjuncts[index], dtype)
         if dtype == "float16":  # it takes no other numbers; `violated` refuses a point that this moved out of its set
             point = point.astype(np.float16).astype(np.float32)
@@ -153,13 +156,13 @@ def _floats(x: NDArray[Any]) -> Floats:
 
 
 def _as_written(point: Floats, disjunct: Disjunct) -> list[Fraction]:
-    """Return the point (n,) as rows see it: a pinned coordinate as near as its interval, which holds no float, goes.
+    """Return the point (n,) as rows and balls see it: of a pinned coordinate the number that is written.
 
-    So the number that stands for it does not decide whether a row of inputs holds.
+    So the float that stands for it decides neither whether a row of inputs holds, nor whether a ball holds the point.
     """
     exact = _fractions(point)
     for i in disjunct.box.points(point.dtype)[2]:
-        exact[i] = min(max(exact[i], disjunct.box.lower[i]), disjunct.box.upper[i])
+        exact[i] = disjunct.box.lower[i]
     return exact
 
 
@@ -168,9 +171,28 @@ def in_set(point: Floats, disjunct: Disjunct) -> bool:
     if disjunct.box.empty:
         return False
     lower, upper, _ = disjunct.box.points(point.dtype)
-    return bool(((lower <= point) & (point <= upper)).all()) and (
-        disjunct.ball is None or _in_ball(point, disjunct.ball)
-    )
+    return bool(((lower <= point) & (point <= upper)).all()) and _in_ball(point, disjunct)
+
+
+def _between_floats(box: Box, dtype: str) -> tuple[int, ...]:
+    """Return the coordinates of a box whose intervals hold no number of the type."""
+    lower, upper, _ = box.points(dtype)
+    return tuple(np.flatnonzero(lower > upper).tolist())
+
+
+def without_points(property: Property, disjunct: Disjunct, dtype: str) -> str:
+    """Say why no point of the type, of which a counterexample is one, lies in a disjunct's set; empty where one may."""
+    lower, upper, _ = disjunct.box.points(dtype)
+    if between := _between_floats(disjunct.box, dtype):
+        return _hold_none(property, between, lower.dtype, "no counterexample can be shown")
+    if disjunct.ball is None:
+        return ""
+    centre = Rounded.of(disjunct.ball.centre)
+    near = centre.near if lower.dtype == np.float64 else centre.single_near()
+    # No point of the type is nearer to the centre in any coordinate.
+    if _in_ball(np.clip(near, lower, upper), disjunct):
+        return ""
+    return f"the ball holds no point of {lower.dtype}, so no counterexample can be shown"
 
 
 def _nearest(property: Property, x: NDArray[Any], dtype: str) -> Iterator[int]:
@@ -181,7 +203,7 @@ def _nearest(property: Property, x: NDArray[Any], dtype: str) -> Iterator[int]:
     best, least = None, np.inf
     for index, disjunct in enumerate(property.disjuncts):
         key = (id(disjunct.box), id(disjunct.ball))
-        if key in seen or disjunct.box.empty:
+        if key in seen or disjunct.box.empty or _between_floats(disjunct.box, dtype):
             continue
         seen.add(key)
         lower, upper, _ = disjunct.box.points(dtype)
@@ -199,22 +221,37 @@ def _note(property: Property, disjunct: Disjunct, dtype: str) -> str:
     lower, _, pinned = disjunct.box.points(dtype)
     if not pinned:
         return ""
+    return _hold_none(property, pinned, lower.dtype, "the nearest one stands there")
+
+
+def _hold_none(property: Property, inputs: Sequence[int], dtype: np.dtype[Any], so: str) -> str:
     interface = property.interface
-    named = (f"X_{i}" if interface is None else interface.name(i) for i in pinned[:3])
-    names = ", ".join(named) + (", ..." if len(pinned) > 3 else "")
-    ranges = "the range of 1 input holds" if len(pinned) == 1 else f"the ranges of {len(pinned)} inputs hold"
-    return f"{ranges} no {lower.dtype}, so the nearest one stands there ({names})"
+    named = (f"X_{i}" if interface is None else interface.name(i) for i in inputs[:3])
+    names = ", ".join(named) + (", ..." if len(inputs) > 3 else "")
+    ranges = "the range of 1 input holds" if len(inputs) == 1 else f"the ranges of {len(inputs)} inputs hold"
+    return f"{ranges} no {dtype}, so {so} ({names})"
 
 
 def rounding_gap(
-    graph: Graph, disjunct: Disjunct, x: NDArray[Any], derived: Sequence[Derived] = ()
+    graph: Graph,
+    disjunct: Disjunct,
+    x: NDArray[Any],
+    derived: Sequence[Derived] = (),
+    known: Sequence[tuple[int, int]] | None = None,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Bound each row's left side − rhs for the real-valued graph at the point x: (low, high), one per row."""
-    point = torch.from_numpy(np.asarray(x, dtype=np.float64)).reshape(1, *graph.input.shape)
-    value, error = evaluate(graph, point)
-    if not bool((value.isfinite() & error.isfinite()).all()):  # beyond float64: nothing is known
-        return (-math.inf,) * len(disjunct.rows), (math.inf,) * len(disjunct.rows)
-    middle, radius = _fractions(value.numpy()), _fractions(error.numpy())
+    """Bound each row's left side − rhs for the real-valued graph at the point x: (low, high), one per row.
+
+    known: by output, between which numbers it lies, where that is known without its rounding.
+    """
+    if known is None:
+        point = torch.from_numpy(np.asarray(x, dtype=np.float64)).reshape(1, *graph.input.shape)
+        value, error = evaluate(graph, point)
+        if not bool((value.isfinite() & error.isfinite()).all()):  # beyond float64: nothing is known
+            return (-math.inf,) * len(disjunct.rows), (math.inf,) * len(disjunct.rows)
+        middle, radius = _fractions(value.numpy()), _fractions(error.numpy())
+    else:
+        middle = [Fraction(low + high, 2) for low, high in known]
+        radius = [Fraction(high - low, 2) for low, high in known]
     exact = _as_written(_floats(x), disjunct) if derived or any(row.inputs for row in disjunct.rows) else []
     if derived:
         more = derived_values(derived, exact, middle)

@@ -24,9 +24,10 @@ from netproof.model.graph import Graph
 from netproof.model.load import check_path, is_from_module, paths_at_once
 from netproof.numerics import few_roundings, float_down
 from netproof.problem.last.order import before_last_map
+from netproof.problem.last.places import margin_of_places, places_at
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
-from netproof.problem.witness import confirmed, in_set, project, rounding_gap, violated
+from netproof.problem.witness import confirmed, in_set, project, rounding_gap, violated, without_points
 from netproof.search.evidence import RANKS, Outcome
 from netproof.search.goals import Decide, Lowest
 
@@ -140,8 +141,14 @@ class Evidence:
 
     @property
     def margin(self) -> float:
-        """Return the bound that is proved of every case of a violation, those included that no input can be."""
+        """Return the bound that is proved of every case of a violation, those included that no input can be.
+
+        Of places of a last ArgMax, whose bounds are of scores, there is none before all is proved.
+        """
         spare = self._property.spare
+        if self._property.written is not None:
+            found = margin_of_places(self._network, self._property.written) if self._all_proved else None
+            return math.nan if found is None else float_down(found if spare is None else min(found, spare))
         of_inputs = any(not row.coefs for disjunct in self._property.disjuncts for row in disjunct.rows)
         if not math.isfinite(self.lower):
             return self.lower
@@ -161,7 +168,8 @@ class Evidence:
         wrong = self._contradiction(seen)
         if wrong:
             return self._contradicted(wrong, seen, stats)
-        upper = finite(min((point.upper for point in seen), default=math.inf))
+        of_scores = self._property.written is not None
+        upper = None if of_scores else finite(min((point.upper for point in seen), default=math.inf))
         status, reason, decided_by = self._answer(cancelled)
         return Verdict(status, reason, None, finite(self.margin), upper, stats, decided_by)
 
@@ -186,13 +194,24 @@ class Evidence:
             return Status.UNSAT, "", self._decided_by
         if self._stopped and cancelled:
             return Status.UNKNOWN, INTERRUPTED, ""
-        return (Status.TIMEOUT if self._stopped else Status.UNKNOWN), self._reason, ""
+        return (Status.TIMEOUT if self._stopped else Status.UNKNOWN), self._unbreakable() or self._reason, ""
+
+    def _unbreakable(self) -> str:
+        """Say why no counterexample can be shown, where none can in any set that is open; empty where one may be."""
+        why = ""
+        for disjunct, share in zip(self._property.disjuncts, self._proved, strict=True):
+            if share != 1:
+                why = without_points(self._property, disjunct, self._network.input_dtype)
+                if not why:
+                    return ""
+        return why
 
     def _sat(self, witness: Witness, stats: Stats) -> Verdict:
-        index = violated(self._property, witness.input, witness.output)
+        written = self._property.written or self._property
+        index = violated(written, witness.input, witness.output)
         if index is None:
             return self._contradicted("a witness violates nothing", [], stats)
-        disjunct = self._property.disjuncts[index]
+        disjunct = written.disjuncts[index]
         low, high = self._gap(self._network.graph, disjunct, witness.input)
         sure = confirmed(disjunct, high)
         return Verdict(
@@ -232,7 +251,8 @@ class Evidence:
         self, graph: Graph, disjunct: Disjunct, point: NDArray[Any]
     ) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Bound each row's left side − rhs at a point, for the real-valued graph."""
-        return rounding_gap(graph, disjunct, point, self._property.derived)
+        known = places_at(self._network, point) if graph is self._network.graph else None
+        return rounding_gap(graph, disjunct, point, self._property.derived, known)
 
     def _contradiction(self, seen: Sequence[Evaluated]) -> str:
         """Say what in the evidence cannot be true; empty where nothing is."""

@@ -84,6 +84,10 @@ def bounds(
     work = functools.partial(_work, model=model, spec=spec, question=question, method=method, engine=engine)
     with contextlib.closing(display):
         outcome = supervise(work, started=started, timeout=timeout, on_event=display.update, on_tick=display.tick)
+    if outcome.ending == Ending.TIMEOUT and question is not None:  # the worker may not have come to read the image
+        from netproof.cli.robust.image import refuse_unread
+
+        refuse_unread(question, model)
     found = outcome.result or {"lower": None, "upper": None, "exact": False, "reason": outcome.reason}
     found.update(method=method, seconds=time.monotonic() - started, model=model, property=spec)
     found = {"schema": VERSION, **found}

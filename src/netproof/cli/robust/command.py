@@ -123,6 +123,10 @@ def robust(
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
     with contextlib.closing(run.display):
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
+    if outcome.ending == Ending.TIMEOUT and not run.targets:  # the worker did not come to read the image
+        from netproof.cli.robust.image import refuse_unread
+
+        refuse_unread(question, model)
     found = run.answer(outcome)
     found.record.lasted(time.monotonic() - started)
     run.deliver(found, outputs, model, quiet=quiet)

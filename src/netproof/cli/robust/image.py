@@ -59,6 +59,20 @@ def _each(function: Callable[..., Fraction], *arrays: np.ndarray) -> np.ndarray:
     return np.asarray(np.frompyfunc(function, len(arrays), 1)(*arrays), dtype=object)
 
 
+def refuse_unread(question: Question, model: str) -> None:
+    """Raise UsageError for an image that cannot be read, or is none for this model; without the engine.
+
+    It is for when the time was up before the engine was there to say so.
+    """
+    from netproof.model.onnx.declared import only_input_shape
+
+    shape = only_input_shape(model)
+    if shape is not None:
+        read_centre(question, shape)
+    elif question.is_array:
+        _load_array(question.image)
+
+
 def read_centre(question: Question, shape: tuple[int, ...]) -> Centre:
     if question.is_array:
         values = _read_array(question.image, shape)
@@ -110,7 +124,7 @@ def _per_channel(option: str, given: tuple[Fraction, ...], count: int) -> tuple[
     return given * count if len(given) == 1 else given
 
 
-def _read_array(path: str, shape: tuple[int, ...]) -> np.ndarray:
+def _load_array(path: str) -> np.ndarray:
     try:
         array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -123,6 +137,11 @@ def _read_array(path: str, shape: tuple[int, ...]) -> np.ndarray:
         raise UsageError(f"holds numbers of type {array.dtype}", file=path, remedy="save float64")
     if not np.isfinite(array).all():
         raise UsageError("holds NaN or infinite values", file=path, remedy="save finite numbers")
+    return array
+
+
+def _read_array(path: str, shape: tuple[int, ...]) -> np.ndarray:
+    array = _load_array(path)
     if array.shape != shape and _without_ones(*array.shape) != _without_ones(*shape):
         raise UsageError(
             f"has shape {list(array.shape)}, the network's input {list(shape)}",

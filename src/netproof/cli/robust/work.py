@@ -116,6 +116,7 @@ def open_question(
     Return also the targets and what the network says of the image itself, which are told at once. Without a label it
     is the latter. forms: how a counterexample is to be written.
     """
+    from netproof.dataset.prediction import predicted_class
     from netproof.model.load import load_network
     from netproof.problem.specs import check_classes
 
@@ -123,7 +124,11 @@ def open_question(
     check_classes(math.prod(network.output_shape), model)
     centre = read_centre(question, tuple(network.input_shape))
     scores = network.replay(centre.as_input()).reshape(-1)
-    predicted = int(scores.argmax())
+    predicted = predicted_class(network, centre.as_input())
+    if label is None and predicted < 0:
+        raise UsageError(
+            "the network's output for it holds no number", file=question.image, remedy="say by --label what must win"
+        )
     label = predicted if label is None else label
     saver, viewer = _shown(network, model, centre, scores, forms)
     asker = Asker(job, network, question, centre, label, engine, saver, viewer)
@@ -134,7 +139,9 @@ def open_question(
             remedy=f"choose 0 to {asker.outputs - 1}",
         )
     others = rivals(asker, targets)
-    job.tell({"targets": others, "predicted": predicted, "label": label, "notes": centre.notes})
+    job.tell(
+        {"targets": others, "predicted": predicted if predicted >= 0 else None, "label": label, "notes": centre.notes}
+    )
     return asker, others, predicted
 
 

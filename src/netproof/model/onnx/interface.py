@@ -18,9 +18,9 @@ from netproof.errors import ModelError, UsageError
 from netproof.model.moves import Concat, Index, Reshape
 from netproof.model.onnx.bodies import reads
 from netproof.model.onnx.context import Builder, Ref
+from netproof.model.onnx.declared import Shape, fixed_shape
 from netproof.model.onnx.file import FLOATS, OnnxFile, dtype_name, type_name
 from netproof.model.onnx.opsets import IR_VERSION, oldest_alike
-from netproof.model.onnx.shapes import Shape, fixed_shape
 from netproof.model.origin.constant import Constant
 from netproof.model.origin.trace import Link, TensorInfo
 

@@ -9,25 +9,10 @@ import onnx
 
 from netproof.core.machine.allowance import unless_out_of_memory
 from netproof.model.onnx.context import Value, element_of
+from netproof.model.onnx.declared import Shape, fixed_shape
 from netproof.model.origin.constant import Constant
 
-Shape = tuple[int, ...]
 Form = tuple[Shape, int]  # with the element type, a TensorProto.DataType
-
-
-def fixed_shape(kind: onnx.TypeProto) -> Shape | None:
-    """Return the shape of a value; None where an axis after the first is symbolic, one is 0, or none is declared."""
-    if not kind.tensor_type.HasField("shape"):
-        return None
-    shape: list[int] = []
-    for axis, dim in enumerate(kind.tensor_type.shape.dim):
-        if dim.HasField("dim_value") and dim.dim_value > 0:
-            shape.append(dim.dim_value)
-        elif axis == 0 and not dim.HasField("dim_value"):
-            shape.append(1)
-        else:
-            return None
-    return tuple(shape)
 
 
 def declared_forms(graph: onnx.GraphProto) -> dict[str, Form]:

@@ -11,13 +11,19 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import inf
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from netproof.model.combined import AnyNetwork
+from netproof.model.evaluate import evaluate
 from netproof.model.graph import Graph, Node
 from netproof.model.moves import Reshape, Transpose
 from netproof.model.network import Network
+from netproof.numerics import down, up
 from netproof.problem.property import Disjunct, Property, Row
 
 MOST = 1000  # disjuncts that one may become; of more places the property stays as it is
@@ -77,7 +83,42 @@ def by_place(network: AnyNetwork, property: Property) -> Property:
             disjuncts.append(replace(disjunct, rows=(*rest, *rows)))
         if len(disjuncts) > MOST:
             return property
-    return replace(property, disjuncts=tuple(disjuncts))
+    return replace(property, disjuncts=tuple(disjuncts), written=property)
+
+
+def places_at(network: AnyNetwork, x: NDArray[Any]) -> list[tuple[int, int]] | None:
+    """Return by output of a last ArgMax the least and the greatest place that it may be at x, in real arithmetic.
+
+    None where there is no last ArgMax.
+    """
+    found = last_argmax(network, network.graph, network.trace.origin) if isinstance(network, Network) else None
+    if found is None:
+        return None
+    graph, _ = network.graph.ending_at(found.source)
+    point = torch.from_numpy(np.asarray(x, dtype=np.float64)).reshape(1, *graph.input.shape)
+    score, error = (t.reshape(-1, found.size) for t in evaluate(graph, point))
+    low, high = (side.nan_to_num(nan=nan) for side, nan in ((down(score - error), -inf), (up(score + error), inf)))
+    may = (high >= low.amax(1, keepdim=True)).tolist()
+    return [(may[i].index(True), found.size - 1 - may[i][::-1].index(True)) for i in found.groups]
+
+
+def margin_of_places(network: AnyNetwork, written: Property) -> Fraction | None:
+    """Return by how much every comparison of a property holds at least, at the places that do not violate it.
+
+    None where the rows of a disjunct read inputs too, or there are no such places.
+    """
+    found = last_argmax(network, network.graph, network.trace.origin) if isinstance(network, Network) else None
+    if found is None or any(row.inputs for disjunct in written.disjuncts for row in disjunct.rows):
+        return None
+    least: list[Fraction] = []
+    for disjunct in written.disjuncts:
+        for i in {i for row in disjunct.rows for i in row.coefs}:
+            rows = [row for row in disjunct.rows if i in row.coefs]
+            for place in map(Fraction, range(found.size)):
+                at = {i: place}
+                if not all(row.holds({}, at) for row in rows):  # type: ignore[arg-type]
+                    least.append(max(row.value({}, at) - row.rhs for row in rows))  # type: ignore[arg-type]
+    return min(least, default=None)
 
 
 def over_scores(found: Places, property: Property, outputs: int) -> Property | None:

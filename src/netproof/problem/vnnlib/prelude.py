@@ -17,7 +17,7 @@ from netproof.problem.vnnlib.sexpr import BLANKS
 _COMMENT = re.compile(r";[^\r\n]*")
 _GAP = f"[{BLANKS}]+"
 _INDEX = r"(?:0|[1-9][0-9]{0,8})"
-_NUMBER = r"([-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)"
+_NUMBER = r"(-?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)"
 _DECLARATION = re.compile(rf"\(declare-const{_GAP}([XY]_{_INDEX}){_GAP}Real\)")
 _BOUND = re.compile(rf"\(assert{_GAP}\(([<>]=){_GAP}(X_{_INDEX}){_GAP}{_NUMBER}\)\)")
 

@@ -161,7 +161,10 @@ class _Reader:
         head, arguments = expr.head, expr.items[1:]
         if head in ("and", "or"):
             if not arguments:
-                raise self.source.error(f"{head!r} has no arguments", expr.at, "give at least one formula")
+                empty = "true" if head == "and" else "false"
+                raise self.source.error(
+                    f"{head!r} has no arguments", expr.at, f"give at least one formula, or write {empty}"
+                )
             parts = tuple(self._formula(argument) for argument in arguments)
             return And(parts) if head == "and" else Or(parts)
         if head in _COMPARISONS or head == "=":

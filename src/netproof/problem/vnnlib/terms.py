@@ -30,6 +30,8 @@ class TermReader:
             value = decimal(atom.text)
         except OverflowError as error:
             raise self._source.error(f"{atom}: {error}", atom.at, LIMITS) from error
+        if value is not None and atom.text.startswith("+"):
+            raise self._source.error(f"{atom} begins with a plus sign, as no number does", atom.at, "leave it out")
         if value is not None:
             self._literals[atom.text] = value
         return value
