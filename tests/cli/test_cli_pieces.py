@@ -192,11 +192,19 @@ def test_the_collector_works_again_after_the_imports() -> None:
 
 
 def test_progress_on_one_of_many_problems_bounds_only_that_one() -> None:
-    one = {"phase": "search", "lower_bound": 0.5, "upper_bound": 1.0, "domains": 4, "rounds": 1}
-    assert known_so_far({**one, "problem": 0, "problems": 1})["lower_bound"] == 0.5
+    one = {"phase": "search", "lower_bound": -0.5, "upper_bound": 1.0, "domains": 4, "rounds": 1}
+    assert known_so_far({**one, "problem": 0, "problems": 1})["lower_bound"] == -0.5
     assert "upper_bound" not in known_so_far({**one, "problem": 0, "problems": 1})  # no guard has seen it
     assert "lower_bound" not in known_so_far({**one, "problem": 1, "problems": 3})
     assert known_so_far({"phase": "load"}) == {"lower_bound": None}
+
+
+@pytest.mark.parametrize(("bound", "shown"), [(0.5, None), (0.0, 0.0), (-0.5, -0.5), (None, None)])
+def test_no_bound_above_0_stands_beside_an_open_question(bound: float | None, shown: float | None) -> None:
+    """It would be a proof; nobody concluded it."""
+    told = {"phase": "search", "lower_bound": bound, "problems": 1}
+    assert known_so_far(told)["lower_bound"] == shown
+    assert Record("unsat", lower_bound=bound).undecided("timeout", "late").lower_bound == shown
 
 
 def records(*verdicts: str) -> list[Record]:
