@@ -12,9 +12,11 @@ import torch
 import netproof
 from netproof.api import attack
 from netproof.core.deadline import Deadline
+from netproof.core.verdict import Status, Verdict
 from netproof.dataset import radius
 from netproof.dataset.bracket import Bracket, close_in
 from netproof.errors import UsageError
+from support.looks import Looks
 
 
 @dataclass
@@ -130,7 +132,28 @@ def test_rounding_that_breaks_what_is_proved_is_said(monkeypatch: pytest.MonkeyP
 def test_a_misread_input_is_broken_at_once() -> None:
     found = netproof.largest_eps(linear(), np.zeros(12), label=1, device="cpu", threads=1)
     assert (found.certified, found.broken, found.predicted) == (None, 0.0, 0)
+    assert found.reason == "the network reads x itself as 0"
     assert found.witness is not None
+
+
+def test_where_nothing_is_certified_it_is_said_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever the time is up: before anything was asked, among attacks, among proofs."""
+    found: list[netproof.Radius] = []
+    while not found or found[-1].certified is None:
+        monkeypatch.setattr(radius, "Deadline", lambda seconds: Looks(len(found)))
+        found.append(netproof.largest_eps(linear(), np.zeros(12), first=0.4, timeout=5, device="cpu", threads=1))
+    *without, _ = found
+    assert {one.reason for one in without} == {"no radius is certified: no time was left for a proof"}
+    assert {one.broken is None for one in without} == {True, False}
+
+
+def test_a_proof_that_comes_to_no_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = Verdict(Status.TIMEOUT, "3 boxes still open")
+    monkeypatch.setattr(radius, "verify", lambda *given, **how: late)
+    found = netproof.largest_eps(linear(), np.zeros(12), first=0.4, device="cpu", threads=1)
+    assert found.certified is None
+    least = min(probe.eps for probe in found.probes if probe.by == "proof")
+    assert found.reason == f"no radius is certified: {least:.6g} was left open (3 boxes still open)"
 
 
 @pytest.mark.parametrize(("eps", "status"), [(0.4, "unknown"), (0.6, "sat")])

@@ -6,6 +6,7 @@ decides in its time says nothing of the truth: the certified side goes on below 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
@@ -59,6 +60,14 @@ class Bracket:
             self.broken = eps if self.broken is None else min(self.broken, eps)
         else:
             self.undecided.append(eps)
+
+
+def why_none_certified(left_open: Mapping[Fraction, str]) -> str:
+    """Say why no radius is certified; left_open: why nothing is known of those that a proof was tried for."""
+    if not left_open:
+        return "no radius is certified: no time was left for a proof"
+    least = min(left_open)
+    return f"no radius is certified: {float(least):.6g} was left open ({left_open[least]})"
 
 
 def close_in(asking: Asking, first: Fraction, deadline: Deadline, *, limited: bool) -> Bracket:

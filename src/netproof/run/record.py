@@ -40,6 +40,11 @@ class Record:
         """Take all of a verdict that is written down."""
         return Record(**verdict.to_dict(), text=_text(verdict))
 
+    @property
+    def solved(self) -> bool:
+        """Say whether it is an answer."""
+        return self.verdict in ("unsat", "sat")
+
     def but(self, **changes: Any) -> Record:
         """Return it with some values changed."""
         return dataclasses.replace(self, **changes)

@@ -38,6 +38,7 @@ from netproof.cli.show.summary import SHORT, summary
 from netproof.cli.show.witness_file import form_of
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import PHASES
+from netproof.dataset.bracket import why_none_certified
 from netproof.errors import UsageError
 from netproof.run.record import Record
 from netproof.workers.worker import Job
@@ -259,11 +260,20 @@ class _Run:
             return record.undecided("unknown", CONTRADICTION).but(contradiction=wrong)
         if broken == 0 and record.verdict == "sat" and not record.reason:
             record = record.but(reason=f"the network reads the image itself as {self.predicted}")
+        elif self.largest and certified is None:
+            record = self._none_certified(record)
         # A replayed counterexample, or all proofs, stand whatever ended the run; a bracket does not.
-        decided = record.verdict in ("sat", "unsat") and not (self.largest and outcome.ending == Ending.INTERRUPTED)
+        decided = record.solved and not (self.largest and outcome.ending == Ending.INTERRUPTED)
         if decided or outcome.ending == Ending.FINISHED:
             return record
         return record.undecided(outcome.verdict, outcome.reason)
+
+    def _none_certified(self, record: Record) -> Record:
+        """Return it with the reason why no radius is certified; where none was decided either, that is the time."""
+        if record.verdict == "sat":
+            left_open = {Fraction(row.key): row.record.reason for row in self.rows.values() if not row.record.solved}
+            return record.but(reason="; ".join(filter(None, [record.reason, why_none_certified(left_open)])))
+        return record if self.rows else record.but(verdict="timeout", reason=why_none_certified({}))
 
     def rows_json(self) -> dict[str, Any]:
         """Make what --json has beyond one verdict."""
