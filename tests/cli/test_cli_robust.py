@@ -194,6 +194,14 @@ def test_the_largest_radius_is_bracketed(grey: Path, start: str) -> None:
     assert low <= 0.07 < high <= low * 1.011
 
 
+def test_the_largest_radius_may_stay_open_by_a_share(grey: Path) -> None:
+    robust = ("robust", "m.onnx", "--image", "x.npy", "--label", "1", "--eps", "0.01", "--largest", "--within", "0.5")
+    done = run(*robust, engine="upto:0.07", cwd=grey)
+    low, high = (float(line.split()[1]) for line in done.stdout.splitlines()[1:])
+    assert high / 2 <= low < 0.07 < high < 0.071
+    assert low < 0.9 * high
+
+
 def test_the_largest_radius_of_a_wrong_label_is_none(grey: Path) -> None:
     robust = ("robust", "m.onnx", "--image", "x.npy", "--label", "0", "--eps", "0.1", "--largest")
     done = run(*robust, engine="sat", cwd=grey)

@@ -64,6 +64,21 @@ def test_a_timeout_is_no_counterexample() -> None:
     assert 0.2 < found.broken <= 0.21
 
 
+@pytest.mark.parametrize("within", [Fraction(1, 4), Fraction(1, 2)])
+def test_a_share_that_may_stay_open_ends_it(within: Fraction) -> None:
+    """Without a limit of time, so the same whatever the machine does; the attacks go as far as ever."""
+    exact, rough = Oracle(0.07, 0.07, 1.0), Oracle(0.07, 0.07, 1.0)
+    closed(exact)
+    found = close_in(rough, Fraction("0.01"), Deadline(None), limited=False, within=within)
+    assert found.certified is not None
+    assert found.broken is not None
+    assert found.certified <= 0.07 < found.broken <= 0.071
+    assert found.broken - found.certified <= within * found.broken
+    proofs = [[eps for kind, eps in oracle.asked if kind == "prove"] for oracle in (rough, exact)]
+    assert proofs[0] == proofs[1][: len(proofs[0])]
+    assert len(proofs[0]) < len(proofs[1])
+
+
 def test_more_time_at_the_end_moves_the_frontier() -> None:
     without, with_time = closed(Oracle(0.1, 0.2, 0.05)), closed(Oracle(0.1, 0.2, 0.05, patient=0.1))
     assert without.certified is not None
@@ -173,6 +188,8 @@ def test_an_attack_alone_proves_nothing(eps: float, status: str) -> None:
         ({"norm": 7}, "norm"),
         ({"label": 2}, "label 2"),
         ({"timeout": -1}, "timeout"),
+        ({"within": 0}, "within is 0"),
+        ({"within": 1.5}, "within is 1.5"),
     ],
 )
 def test_bad_input_gets_one_line(given: dict[str, object], words: str) -> None:

@@ -15,7 +15,7 @@ from netproof import arguments
 from netproof.api import attack, verify
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict, Witness
-from netproof.dataset.bracket import Bracket, close_in, why_none_certified
+from netproof.dataset.bracket import PRECISION, Bracket, close_in, share, why_none_certified
 from netproof.dataset.cases import largest_output
 from netproof.dataset.images import BALLS, read_norm, real_array
 from netproof.errors import UsageError
@@ -109,6 +109,7 @@ def largest_eps(
     clip: Clip | None = None,
     *,
     first: Number | None = None,
+    within: Number = PRECISION,
     timeout: float | None = None,
     method: str = "auto",
     device: str = "auto",
@@ -118,7 +119,8 @@ def largest_eps(
     """Find the largest radius around x within which the label is kept, from both sides.
 
     label: the output that must win; None: the one that does at x. first: the radius to begin with; None: 1/255 of the
-    range of values. timeout: seconds in all; None: 30 for each radius that a proof is tried for.
+    range of values. within: the share of what is broken by which what is certified may stay below it, which ends the
+    search. timeout: seconds in all; None: 30 for each radius that a proof is tried for.
     """
     began, seconds = time.monotonic(), arguments.seconds(timeout)
     values, name = real_array(x, "x"), read_norm(norm)
@@ -130,14 +132,14 @@ def largest_eps(
         )
     predicted = largest_output(network.replay(values.reshape(network.input_shape)))
     wanted = predicted if label is None else arguments.whole(label, "label")
-    start = _first(first, values, clip)
+    start, close = _first(first, values, clip), share(exact(within, "within"), "within")
     deadline = Deadline(seconds)
     engine = {"method": method, "device": device, "threads": threads, "seed": seed}
     asking = _Asking(network, lambda eps: BALLS[name](values, eps, clip=clip), wanted, engine, deadline)
     if predicted != wanted and asking.prove(Fraction(0), None) == Status.SAT:
         found = Bracket(broken=Fraction(0))
     else:
-        found = close_in(asking, start, deadline, limited=seconds is not None)
+        found = close_in(asking, start, deadline, limited=seconds is not None, within=close)
     certified, broken = found.certified, found.broken
     low, high = (None if side is None else float(side) for side in (certified, broken))
     reason = ""
