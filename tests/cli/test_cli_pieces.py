@@ -6,6 +6,8 @@ import collections
 import gc
 import io
 import json
+import re
+import sys
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -317,3 +319,24 @@ def test_where_no_radius_is_certified_it_is_said_why(known: dict[str, Record], o
         assert "no radius is certified" in found.reason or found.reason in (LEFT.reason, outcome.reason)
     assert found.verdict != "unknown" or outcome.ending == Ending.INTERRUPTED
     assert found.solved or found.lower_bound is None
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_the_progress_line_obeys_no_color(plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bold is no colour, but whoever asks for none wants neither."""
+    told = Terminal()
+    monkeypatch.setattr(sys, "stderr", told)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if plain:
+        monkeypatch.setenv("NO_COLOR", "1")
+    display = Display(started=time.monotonic(), timeout=None)
+    display.tick()
+    display.close()
+    assert "reading" in told.getvalue()
+    assert bool(re.search(r"\x1b\[[\d;]*m", told.getvalue())) != plain
