@@ -134,6 +134,7 @@ def bars(look: Look) -> Figure:
         low, high = _bounded(method)
         place = np.arange(len(low)) + 0.2 * (at - 1.5)
         ax.bar(place, high - low, bottom=low, width=0.17, color=colour, label=words[method])
+    ax.use_sticky_edges = False  # else the lowest bar ends on the frame, as if it went on below
     ax.set(xticks=range(len(low)), xlabel="output", ylabel="bounds over the whole input set")
     ax.legend(frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.14), fontsize=10)
     return figure

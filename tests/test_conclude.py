@@ -14,7 +14,7 @@ import torch
 
 import netproof
 from netproof.bounds.domains import Domains
-from netproof.core.reasons import CONTRADICTION
+from netproof.core.reasons import CONTRADICTION, ROUNDING
 from netproof.core.verdict import Stats, Status, Verdict, Witness
 from netproof.problem.joined import join
 from netproof.problem.property import Disjunct, Property, Row
@@ -143,6 +143,28 @@ def test_a_witness_is_the_answer_beside_any_proof(tmp_path: Path) -> None:
     add(found, 0, outcome(ONE, 1.0, witness=witness))
     add(found, 1, outcome(ONE, 1.0))
     assert (verdict_of(found).status, verdict_of(found).witness) == (Status.SAT, witness)
+
+
+def test_the_value_of_a_witness_is_that_of_the_case_it_breaks_most(tmp_path: Path) -> None:
+    """At x = 1 the cases y <= 1 (only just), y <= 4 and y <= 3 are all there."""
+    each = [at_most(whole_box([0], [2]), identity(), limit).disjuncts[0] for limit in (1, 4, 3)]
+    found = evidence_of(Property(tuple(each), 1, 1), tmp_path)
+    one = np.ones((1, 1), np.float32)
+    found.found(Witness(one, one), "attack")
+    assert verdict_of(found).upper_bound == pytest.approx(-3.0)
+
+
+def test_a_violation_is_real_where_one_of_its_cases_is(tmp_path: Path) -> None:
+    """y = x + 2^-30 is 1 in float32 at x = 1: y <= 1 holds there alone, y >= 1 in truth."""
+    network = dense((np.eye(1), np.full(1, 2.0**-30)))
+    box, row = whole_box([1], [1]), Row({0: Fraction(1)}, Fraction(1))
+    above = Row({0: Fraction(-1)}, Fraction(-1))
+    for rows, reason in (((row,), ROUNDING), ((row, above), "")):
+        property = Property(tuple(Disjunct(box, (one,)) for one in rows), 1, 1)
+        found = Evidence(netproof.load_network(network.save(tmp_path / "n.onnx")), property)
+        one = np.ones((1, 1), np.float32)
+        found.found(Witness(one, one), "attack")
+        assert verdict_of(found).reason == reason
 
 
 def test_a_verdict_says_sat_exactly_with_a_witness() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from support.pages import ROOT, Reader, blocks, typed, unknown
+from support.pages import ROOT, Reader, blocks, is_same, typed, unknown
 
 DOCS = ROOT / "docs"
 
@@ -63,6 +63,20 @@ def test_the_first_day(tmp_path: Path) -> None:
     check_notebook(day)
     for page in READ:
         Reader(tmp_path).read(page)
+
+
+@pytest.mark.parametrize(
+    ("said", "same"),
+    [
+        ("read as 0 (was 3), changed by at most 0.3 in 1.25 s", True),
+        ("read as 0 (was 3), changed by at most 0.301 in 9 s", True),
+        ("read as 6 (was 3), changed by at most 0.3 in 1.25 s", False),
+        ("read as 0 (was 3), changed by at most 0.4 in 1.25 s", False),
+        ("read as 0 (was 3), changed by at most 0.3 in 1.25 h", False),
+    ],
+)
+def test_a_reader_compares_numbers(said: str, same: bool) -> None:
+    assert is_same("read as 0 (was 3), changed by at most 0.3 in 1.25 s", said) == same
 
 
 def check_certified(folder: Path) -> None:

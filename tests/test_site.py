@@ -21,7 +21,7 @@ from test_docs import blocks
 if not os.environ.get("CI"):
     pytest.importorskip("mkdocs", reason="mkdocs is installed by `make docs` and `make test`")
 
-from sitegen import columns, commands, exit_codes, json_page, python_api, rival
+from sitegen import columns, commands, exit_codes, figures, json_page, python_api, rival
 from sitegen.look import LOOKS, Look
 
 # What a server shows for a page that is not there: it names its files from the root, which a folder has not.
@@ -83,6 +83,14 @@ def test_the_workflow_runs_a_command_of_today() -> None:
     assert command[1] == "certify"
     assert "--at-least" in command
     assert not unknown(command)
+
+
+def test_bars_end_within_their_frame() -> None:
+    """One that ends on it looks as if it went on."""
+    (axes,) = figures.bars(LOOKS[0]).axes
+    low, high = axes.get_ylim()
+    for bar in axes.patches:
+        assert low < bar.get_y() <= bar.get_y() + bar.get_height() < high
 
 
 def figures_on_pages() -> set[str]:

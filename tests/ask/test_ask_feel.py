@@ -146,6 +146,7 @@ IMAGE = np.linspace(0, 1, 16, dtype=np.float32).reshape(1, 1, 4, 4)
     ("made", "text"),
     [
         (verdict("unsat", lower_bound=5.3612), "Verdict(proved, margin >= 5.36, 0.2 s)"),
+        (verdict("unsat", lower_bound=0.0), "Verdict(proved, 0.2 s)"),
         (verdict("unsat", reason="input set is empty"), "Verdict(proved, input set is empty, 0.2 s)"),
         (
             verdict("sat", witness=Witness(IMAGE, np.zeros((1, 2), np.float32)), upper_bound=-1.0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from netproof.core.reasons import INTERVALS_ONLY, ROOT_LATE
 from netproof.errors import Unbounded
 from netproof.model.graph import Graph
 from netproof.problem.problem import InputSet, Problem
+from netproof.problem.property import Property
 from netproof.run import gather
+from support.asking import ask, at_most, dense, whole_box
 from support.awkward import GraphBuilder
 from support.image_graphs import image_graph
 from support.problems import box_problem, random_points, targets_of
@@ -95,9 +98,17 @@ told: list[netproof.Progress] = []  # by the last question
 
 
 def late(
-    monkeypatch: pytest.MonkeyPatch, *, first: bool, after: bool, root: Callable[..., None] = lambda *_: None
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    first: bool,
+    after: bool,
+    root: Callable[..., None] = lambda *_: None,
+    eps: float = 0.1,
 ) -> netproof.Verdict:
-    """Ask with a root that is never bounded; intervals go first, or may be had afterwards, or neither."""
+    """Ask with a root that is never bounded; intervals go first, or may be had afterwards, or neither.
+
+    At 0.01 intervals prove it, at 0.1 they do not.
+    """
     monkeypatch.setattr(Beta, "root", root)
     monkeypatch.setattr(worth, "SHORT", 0.0 if first else float("inf"))
     monkeypatch.setattr(worth, "AFTERWARDS", 1 << 18 if after else 0)
@@ -105,7 +116,7 @@ def late(
     net = torch.nn.Sequential(torch.nn.Linear(12, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3))
     label = int(net(torch.zeros(1, 12)).argmax())
     told.clear()
-    region = netproof.linf_ball(torch.zeros(12), 0.01)
+    region = netproof.linf_ball(torch.zeros(12), eps)
     return netproof.verify(net, region, label=label, device="cpu", method="beta", timeout=60, progress=told.append)
 
 
@@ -118,7 +129,34 @@ def test_intervals_go_first_where_the_root_may_be_late(monkeypatch: pytest.Monke
     found = late(monkeypatch, first=True, after=False)
     assert (found.status, found.reason) == ("timeout", INTERVALS_ONLY)
     assert found.lower_bound is not None
+    assert found.lower_bound < 0
     assert by_phase("attack") == by_phase("root") == [found.lower_bound]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_intervals_prove_is_proved(first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = late(monkeypatch, first=first, after=True, eps=0.01)
+    assert (found.status, found.reason, found.decided_by) == ("unsat", "", "root")
+    assert found.lower_bound is not None
+    assert found.lower_bound > 0
+    assert by_phase("root") == ([] if first else [None])  # nothing is left for it
+
+
+def test_a_root_is_for_what_intervals_leave_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Y_0 >= −100 needs no more than intervals; Y_0 >= 0 does, and is the whole question of the root."""
+    asked = list[int]()
+
+    def root(self: Beta, problem: Problem, *_: object) -> None:
+        asked.extend(problem.disjuncts)
+
+    monkeypatch.setattr(Beta, "root", root)
+    monkeypatch.setattr(worth, "SHORT", 0.0)
+    box = whole_box([-1], [1])
+    net = dense(([[1.0], [0.5]], [0.0, 0.1]), ([[1.0, -1.0]], [0.25]))
+    limits = [at_most(box, net, limit).disjuncts[0] for limit in (-100, 0)]
+    found = ask(net, Property(tuple(limits), 1, 1), tmp_path, method="beta", attack=False, timeout=60)
+    assert asked == [1]
+    assert found.lower_bound == pytest.approx(-0.35)
 
 
 def test_where_they_take_no_time_they_come_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:

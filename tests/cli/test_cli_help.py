@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -32,6 +33,32 @@ def test_help_has_no_types_of_flags_and_files(
         assert words[:2] == ["netproof", name]
         for option in (word for word in words if word.startswith("--")):
             assert option in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_breaks_lines_for_the_terminal_alone(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every line of a paragraph but the last has no room for the next word."""
+    monkeypatch.setenv("COLUMNS", "100")
+    about = shown(capsys, name).partition("╭")[0].splitlines()
+    for line, after in itertools.pairwise(line.strip() for line in about):
+        if line and after:
+            assert len(line) + 1 + len(after.split()[0]) > 96, (line, after)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("bench set --out", "Option '--out' requires an argument (see `netproof bench --help`)"),
+        ("verify m.onnx --timeout abc", "'--timeout' / '-t': not a number, such as 2.5 (see `netproof verify --help`)"),
+        ("verify m.onnx --seed 1.5", "'--seed': not a whole number, such as 3 (see `netproof verify --help`)"),
+        ("verify m.onnx --zzz", "No such option: --zzz (see `netproof verify --help`)"),
+    ],
+)
+def test_a_slip_names_the_help_of_its_command(typed: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(typed.split()) == 2
+    assert capsys.readouterr().err.strip().endswith(said)
 
 
 def test_commands_from_elsewhere_look_alike(capsys: pytest.CaptureFixture[str]) -> None:

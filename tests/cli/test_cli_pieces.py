@@ -6,6 +6,8 @@ import collections
 import gc
 import io
 import json
+import re
+import sys
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -17,10 +19,14 @@ from PIL import Image
 from netproof.cli import options
 from netproof.cli.commands.verify import prepare
 from netproof.cli.process import start_time
-from netproof.cli.process.supervisor import soft_limit
+from netproof.cli.process.supervisor import Ending, Outcome, soft_limit
+from netproof.cli.robust import command as robust
 from netproof.cli.robust.command import overall
+from netproof.cli.robust.question import Question, Row
+from netproof.cli.show.answer import Answer
 from netproof.cli.show.output import Outputs, to_json
 from netproof.cli.show.picture import draw_counterexample
+from netproof.cli.show.progress import Display
 from netproof.cli.show.summary import summary
 from netproof.core.cpu import available_cpus, busy_elsewhere, cgroup_quota, look_around, threads_for
 from netproof.errors import UsageError
@@ -192,11 +198,19 @@ def test_the_collector_works_again_after_the_imports() -> None:
 
 
 def test_progress_on_one_of_many_problems_bounds_only_that_one() -> None:
-    one = {"phase": "search", "lower_bound": 0.5, "upper_bound": 1.0, "domains": 4, "rounds": 1}
-    assert known_so_far({**one, "problem": 0, "problems": 1})["lower_bound"] == 0.5
+    one = {"phase": "search", "lower_bound": -0.5, "upper_bound": 1.0, "domains": 4, "rounds": 1}
+    assert known_so_far({**one, "problem": 0, "problems": 1})["lower_bound"] == -0.5
     assert "upper_bound" not in known_so_far({**one, "problem": 0, "problems": 1})  # no guard has seen it
     assert "lower_bound" not in known_so_far({**one, "problem": 1, "problems": 3})
     assert known_so_far({"phase": "load"}) == {"lower_bound": None}
+
+
+@pytest.mark.parametrize(("bound", "shown"), [(0.5, None), (0.0, 0.0), (-0.5, -0.5), (None, None)])
+def test_no_bound_above_0_stands_beside_an_open_question(bound: float | None, shown: float | None) -> None:
+    """It would be a proof; nobody concluded it."""
+    told = {"phase": "search", "lower_bound": bound, "problems": 1}
+    assert known_so_far(told)["lower_bound"] == shown
+    assert Record("unsat", lower_bound=bound).undecided("timeout", "late").lower_bound == shown
 
 
 def records(*verdicts: str) -> list[Record]:
@@ -269,3 +283,60 @@ def test_the_difference_has_a_sign(tmp_path: Path) -> None:
 
     panel = signed(np.array([[0.2, -0.2, 0.0]]))
     np.testing.assert_allclose(panel[0], [MORE, LESS, [1, 1, 1]])
+
+
+LEFT = Record("timeout", "3 sub-domains still open")
+ENDINGS = (
+    Outcome(Ending.FINISHED),
+    Outcome(Ending.TIMEOUT, reason="late"),
+    Outcome(Ending.INTERRUPTED, reason="asked to"),
+)
+
+
+@pytest.mark.parametrize("outcome", ENDINGS, ids=[str(outcome.ending) for outcome in ENDINGS])
+@pytest.mark.parametrize(
+    "known",
+    [
+        {},
+        {"0.2": LEFT},
+        {"0.2": Record("sat")},
+        {"0.2": Record("sat"), "0.1": LEFT},
+        {"0.2": Record("sat"), "0.1": LEFT, "0.05": Record("unsat", lower_bound=0.5)},
+    ],
+    ids=", ".join,
+)
+def test_where_no_radius_is_certified_it_is_said_why(known: dict[str, Record], outcome: Outcome) -> None:
+    """Whatever the time was enough for; nor does an undecided one show what is proved at a smaller radius."""
+    engine = options.engine(method="auto", device="cpu", threads=1, timeout=2.0, settings=None)
+    display = Display(started=0.0, timeout=2.0, quiet=True)
+    run = robust._Run(engine, Question("x.npy", Fraction(1, 10), "inf"), 1, display, largest=True)
+    run.event({"targets": [0], "predicted": 1, "label": 1, "notes": ()})
+    for eps, record in known.items():
+        run.event(Row(Fraction(eps), Answer(record, "cpu"), 0.1))
+    found = run.answer(outcome).record
+    if run.radii()["certified"] is None:
+        assert found.reason
+        assert "no radius is certified" in found.reason or found.reason in (LEFT.reason, outcome.reason)
+    assert found.verdict != "unknown" or outcome.ending == Ending.INTERRUPTED
+    assert found.solved or found.lower_bound is None
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_the_progress_line_obeys_no_color(plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bold is no colour, but whoever asks for none wants neither."""
+    told = Terminal()
+    monkeypatch.setattr(sys, "stderr", told)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if plain:
+        monkeypatch.setenv("NO_COLOR", "1")
+    display = Display(started=time.monotonic(), timeout=None)
+    display.tick()
+    display.close()
+    assert "reading" in told.getvalue()
+    assert bool(re.search(r"\x1b\[[\d;]*m", told.getvalue())) != plain

@@ -154,6 +154,26 @@ def test_one_broken_target_is_the_answer(options: tuple[str, ...], answers: list
     assert [(row["target"], row["verdict"]) for row in found] == answers
 
 
+@pytest.mark.parametrize("more", [(), ("--every-target",), ("--largest",)])
+def test_the_value_found_is_that_of_the_target(more: tuple[str, ...], grey: Path) -> None:
+    """The witness breaks 0 and 2, and is read as 2: each row has its own difference, a radius has the least."""
+    weight = np.zeros((3, 4))
+    weight[1], weight[0, 0], weight[2, 0] = 1.0, 8.0, 12.0
+    classifier(grey / "m.onnx", (1, 1, 2, 2), weight)
+    robust = ("robust", "m.onnx", "--image", "x.npy", "--label", "1", "--eps", "0.5", "--device", "cpu")
+    done = run(*robust, *more, "--json", "j.json", "--witness", "w.npy", engine=REAL, cwd=grey)
+    assert done.returncode == 0, done.stderr
+    scores = weight @ np.load(grey / "w.npy").reshape(-1)
+    found = json.loads((grey / "j.json").read_text())["robustness"]
+    broken = {row["target"]: row["upper_bound"] for row in found["targets"] if row["verdict"] == "sat"}
+    if "--largest" in more:
+        probes = {Fraction(row["eps"]): row for row in found["probes"] if row["verdict"] == "sat"}
+        broken = {2: probes[min(probes)]["upper_bound"]}
+    assert list(broken) == ([0, 2] if "--every-target" in more else [2])
+    first = min(broken)  # whose witness is kept
+    assert broken[first] == pytest.approx(scores[1] - scores[first], abs=1e-5)
+
+
 def test_all_targets_proved_is_a_proof(grey: Path) -> None:
     done = run("robust", "m.onnx", "--image", "x.png", "--label", "1", "--eps", "0.1", cwd=grey)
     assert (done.returncode, done.stdout) == (0, "unsat\n")
@@ -174,6 +194,14 @@ def test_the_largest_radius_is_bracketed(grey: Path, start: str) -> None:
     assert certified.startswith("certified ")
     assert broken.startswith("broken ")
     assert low <= 0.07 < high <= low * 1.011
+
+
+def test_the_largest_radius_may_stay_open_by_a_share(grey: Path) -> None:
+    robust = ("robust", "m.onnx", "--image", "x.npy", "--label", "1", "--eps", "0.01", "--largest", "--within", "0.5")
+    done = run(*robust, engine="upto:0.07", cwd=grey)
+    low, high = (float(line.split()[1]) for line in done.stdout.splitlines()[1:])
+    assert high / 2 <= low < 0.07 < high < 0.071
+    assert low < 0.9 * high
 
 
 def test_the_largest_radius_of_a_wrong_label_is_none(grey: Path) -> None:

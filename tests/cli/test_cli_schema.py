@@ -85,7 +85,7 @@ def test_a_document_without_an_answer_is_described_too(folder: Path) -> None:
         (("m.onnx", "sat.vnnlib", *IMAGE), "both --image and sat.vnnlib"),
         (("m.onnx", "--image", "x.png"), "--eps is missing"),
         (("m.onnx", "--eps", "0.1"), "--image is missing"),
-        (("m.onnx",), "no spec was given"),
+        (("m.onnx",), "no spec was given (add a .vnnlib file, or --image and --eps)"),
     ],
 )
 def test_bounds_are_of_a_spec_or_of_an_image(arguments: tuple[str, ...], message: str, folder: Path) -> None:

@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from command import environment, run, run_cold, start
 
+from netproof.cli.process import supervisor
 from support.processes import HANG, alive, wait_for
 
 FILES = ("--json", "j.json", "--results-file", "r.txt")
@@ -62,6 +64,34 @@ def test_a_limit_shorter_than_start_up_is_kept(folder: Path) -> None:
     done = run_cold(*VERIFY, "--timeout", "0.001", engine="deaf", cwd=folder)
     assert (done.returncode, done.stdout) == (0, "timeout\n")
     assert results(folder)[0]["verdict"] == "timeout"
+
+
+class Silent:
+    """A worker that says something at some times, on a clock that only waiting for it moves."""
+
+    def __init__(self, *events: float) -> None:
+        self.now, self._events = 0.0, list(events)
+
+    def hear(self, seconds: float) -> list[tuple[str, None]]:
+        self.now += max(seconds, 2.0**-20)  # a look takes time
+        due = [at for at in self._events if at <= self.now]
+        self._events = self._events[len(due) :]
+        return [("event", None) for _ in due]
+
+
+@pytest.mark.parametrize(
+    ("events", "ended"),
+    [((), 1.0), ((2.0,), 1.0), ((0.1,), 1.0 + supervisor.LATE), ((0.1, 0.9), 1.0 + supervisor.LATE)],
+)
+def test_one_that_has_not_begun_ends_at_the_limit(
+    events: tuple[float, ...], ended: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its imports it has nothing to tell; who has begun may have a bound, and gets a little longer."""
+    worker = Silent(*events)
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: worker.now)
+    quiet = SimpleNamespace(count=0)
+    assert supervisor._watch(worker, quiet, 1.0, lambda event: None, lambda: None) is None  # type: ignore[arg-type]
+    assert worker.now == pytest.approx(ended, abs=1e-5)
 
 
 @pytest.mark.parametrize(

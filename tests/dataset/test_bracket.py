@@ -12,9 +12,11 @@ import torch
 import netproof
 from netproof.api import attack
 from netproof.core.deadline import Deadline
+from netproof.core.verdict import Status, Verdict
 from netproof.dataset import radius
 from netproof.dataset.bracket import Bracket, close_in
 from netproof.errors import UsageError
+from support.looks import Looks
 
 
 @dataclass
@@ -60,6 +62,21 @@ def test_a_timeout_is_no_counterexample() -> None:
     assert found.broken is not None
     assert 0.045 <= found.certified <= 0.05
     assert 0.2 < found.broken <= 0.21
+
+
+@pytest.mark.parametrize("within", [Fraction(1, 4), Fraction(1, 2)])
+def test_a_share_that_may_stay_open_ends_it(within: Fraction) -> None:
+    """Without a limit of time, so the same whatever the machine does; the attacks go as far as ever."""
+    exact, rough = Oracle(0.07, 0.07, 1.0), Oracle(0.07, 0.07, 1.0)
+    closed(exact)
+    found = close_in(rough, Fraction("0.01"), Deadline(None), limited=False, within=within)
+    assert found.certified is not None
+    assert found.broken is not None
+    assert found.certified <= 0.07 < found.broken <= 0.071
+    assert found.broken - found.certified <= within * found.broken
+    proofs = [[eps for kind, eps in oracle.asked if kind == "prove"] for oracle in (rough, exact)]
+    assert proofs[0] == proofs[1][: len(proofs[0])]
+    assert len(proofs[0]) < len(proofs[1])
 
 
 def test_more_time_at_the_end_moves_the_frontier() -> None:
@@ -130,7 +147,28 @@ def test_rounding_that_breaks_what_is_proved_is_said(monkeypatch: pytest.MonkeyP
 def test_a_misread_input_is_broken_at_once() -> None:
     found = netproof.largest_eps(linear(), np.zeros(12), label=1, device="cpu", threads=1)
     assert (found.certified, found.broken, found.predicted) == (None, 0.0, 0)
+    assert found.reason == "the network reads x itself as 0"
     assert found.witness is not None
+
+
+def test_where_nothing_is_certified_it_is_said_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever the time is up: before anything was asked, among attacks, among proofs."""
+    found: list[netproof.Radius] = []
+    while not found or found[-1].certified is None:
+        monkeypatch.setattr(radius, "Deadline", lambda seconds: Looks(len(found)))
+        found.append(netproof.largest_eps(linear(), np.zeros(12), first=0.4, timeout=5, device="cpu", threads=1))
+    *without, _ = found
+    assert {one.reason for one in without} == {"no radius is certified: no time was left for a proof"}
+    assert {one.broken is None for one in without} == {True, False}
+
+
+def test_a_proof_that_comes_to_no_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = Verdict(Status.TIMEOUT, "3 boxes still open")
+    monkeypatch.setattr(radius, "verify", lambda *given, **how: late)
+    found = netproof.largest_eps(linear(), np.zeros(12), first=0.4, device="cpu", threads=1)
+    assert found.certified is None
+    least = min(probe.eps for probe in found.probes if probe.by == "proof")
+    assert found.reason == f"no radius is certified: {least:.6g} was left open (3 boxes still open)"
 
 
 @pytest.mark.parametrize(("eps", "status"), [(0.4, "unknown"), (0.6, "sat")])
@@ -150,6 +188,8 @@ def test_an_attack_alone_proves_nothing(eps: float, status: str) -> None:
         ({"norm": 7}, "norm"),
         ({"label": 2}, "label 2"),
         ({"timeout": -1}, "timeout"),
+        ({"within": 0}, "within is 0"),
+        ({"within": 1.5}, "within is 1.5"),
     ],
 )
 def test_bad_input_gets_one_line(given: dict[str, object], words: str) -> None:

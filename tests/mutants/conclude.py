@@ -156,7 +156,7 @@ MUTANTS = (
     Mutant(
         "guard-witness-violates-nothing",
         "run/conclude.py",
-        "        if index is None:\n            return self._contradicted",
+        "        if not cases:\n            return self._contradicted",
         "        if False:\n            return self._contradicted",
         "a witness violates a disjunct",
         CONCLUDE,
@@ -172,8 +172,8 @@ MUTANTS = (
     Mutant(
         "guard-value-without-its-rounding",
         "run/conclude.py",
-        "        high = whole = self._gap(graph, asked.disjuncts[index], point)[1]",
-        "        high = whole = self._gap(graph, asked.disjuncts[index], point)[0]",
+        "        high = whole = self._gaps(graph, [asked.disjuncts[index]], point)[0][1]",
+        "        high = whole = self._gaps(graph, [asked.disjuncts[index]], point)[0][0]",
         "what a point shows is at most its value with the rounding: less may contradict what is right",
         CONCLUDE,
     ),

@@ -12,6 +12,30 @@ MIP = ("search/test_rivals.py",)
 
 MUTANTS = (
     Mutant(
+        "gather-intervals-prove-all",
+        "run/gather.py",
+        "shares = tuple(Fraction(int(bound > 0)) for bound",
+        "shares = tuple(Fraction(int(bound > -1)) for bound",
+        "what intervals do not prove stays open",
+        ("bounds/test_interval_rows.py", "search/test_every_look.py"),
+    ),
+    Mutant(
+        "gather-intervals-prove-nothing",
+        "run/gather.py",
+        "shares = tuple(Fraction(int(bound > 0)) for bound",
+        "shares = tuple(Fraction(0) for bound",
+        "a proof is not thrown away, whatever gave it",
+        ("bounds/test_interval_rows.py", "search/test_every_look.py"),
+    ),
+    Mutant(
+        "witness-value-of-any-case",
+        "run/conclude.py",
+        "        low, high = min(gaps,",
+        "        low, high = max(gaps,",
+        "the value of a witness is the least of the cases that it breaks",
+        ("test_conclude.py",),
+    ),
+    Mutant(
         "goal-zero-proves",
         "search/goals.py",
         "        return (domains.bound > 0) | tie\n",

@@ -17,7 +17,7 @@ from netproof.problem.extend import with_inputs
 from netproof.problem.property import Box, Disjunct, Property, Row
 from netproof.problem.reduce import reduce
 from netproof.problem.vnnlib.reader import parse_property
-from netproof.problem.witness import confirm, confirmed, rounding_gap, violated
+from netproof.problem.witness import confirm, confirmed, rounding_gaps, violated
 from netproof.run.case import _plain
 from support.random_graphs import random_network, seeded
 
@@ -199,7 +199,7 @@ def test_a_candidate_is_replayed_and_held_against_its_own_point(affine) -> None:
 def test_only_outputs_are_known_within_rounding(affine) -> None:
     network = affine(WEIGHT)
     spec = unit(Row({}, ZERO, inputs={0: Fraction(1, 3), 1: Fraction(-1, 3)}), Row({0: ONE}, ONE, inputs={2: -ONE}))
-    low, high = rounding_gap(network.graph, spec.disjuncts[0], point(0.1, 0.2, 0.3))
+    ((low, high),) = rounding_gaps(network.graph, spec.disjuncts, point(0.1, 0.2, 0.3))
     x = [Fraction(float(v)) for v in point(0.1, 0.2, 0.3)]
     exact = [(x[0] - x[1]) / 3, x[0] + 2 * x[1] - x[2] - 1]
     for lo, value, hi in zip(low, exact, high, strict=True):
@@ -210,6 +210,6 @@ def test_only_outputs_are_known_within_rounding(affine) -> None:
 
 def test_equality_of_inputs_is_exact_for_the_gap_too(affine) -> None:
     spec = parse_property(HEAD + CUBE + "(assert (= X_0 X_1))")
-    low, high = rounding_gap(affine(WEIGHT).graph, spec.disjuncts[0], point(0.1, 0.1, 0.0))
+    ((low, high),) = rounding_gaps(affine(WEIGHT).graph, spec.disjuncts, point(0.1, 0.1, 0.0))
     assert low == high == (0.0, 0.0)
     assert confirmed(spec.disjuncts[0], high)

@@ -16,7 +16,7 @@ from netproof.problem.witness import (
     confirmed,
     format_witness,
     project,
-    rounding_gap,
+    rounding_gaps,
     violated,
 )
 
@@ -197,7 +197,7 @@ class TestRoundingGap:
         spec = parse_property(HEAD + UNIT + "(assert (<= Y_0 3))(assert (< Y_1 0.5))")
         witness = confirm(network, spec, 0, np.array([0.25, 0.5]))
         assert witness is not None
-        low, high = rounding_gap(network.graph, spec.disjuncts[0], witness.input)
+        ((low, high),) = rounding_gaps(network.graph, spec.disjuncts, witness.input)
         for exact, lo, hi in zip((Fraction(3, 4) - 3, Fraction(-1, 4) - Fraction(1, 2)), low, high, strict=True):
             assert Fraction(lo) <= exact <= Fraction(hi)
             assert hi - lo < 1e-9
@@ -209,7 +209,7 @@ class TestRoundingGap:
         spec = parse_property(HEAD + UNIT + "(assert (<= Y_0 1))(assert (>= X_0 1))")
         witness = confirm(network, spec, 0, np.array([1.0, 0.0]))
         assert witness is not None
-        low, high = rounding_gap(network.graph, spec.disjuncts[0], witness.input)
+        ((low, high),) = rounding_gaps(network.graph, spec.disjuncts, witness.input)
         assert Fraction(low[0]) <= Fraction(1, 2**30) <= Fraction(high[0])
         assert low[0] > 0
         assert not confirmed(spec.disjuncts[0], high)
@@ -221,7 +221,7 @@ class TestRoundingGap:
         spec = parse_property(HEAD + f"(assert (= X_0 1))(assert (<= 1 X_1 2))(assert (<= Y_0 {limit}))")
         witness = confirm(network, spec, 0, np.array([1.0, 1.0 + 2.0**-23]))
         assert witness is not None
-        low, high = rounding_gap(network.graph, spec.disjuncts[0], witness.input)
+        ((low, high),) = rounding_gaps(network.graph, spec.disjuncts, witness.input)
         assert Fraction(low[0]) <= Fraction(1, 2**63) <= Fraction(high[0])
         assert not confirmed(spec.disjuncts[0], high)
 

@@ -9,9 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 
 from netproof.errors import UsageError
-from netproof.paper.figures.example import CONFLICT, LAYERS, Example, compute, example, network, problem_of
+from netproof.paper.figures.example import (
+    CONFLICT,
+    LAYERS,
+    Example,
+    _draw_bounds,
+    compute,
+    example,
+    network,
+    problem_of,
+)
 from netproof.paper.figures.relaxations import compute as relaxed
 from netproof.paper.figures.relaxations import relaxations, start_slope
 from netproof.paper.figures.tree import TreeNode
@@ -150,6 +162,26 @@ def test_the_tree_is_laid_out_without_overlap(found: Example) -> None:
     for node in found.conflict:
         if node.parent is not None:
             assert at[node.number][0] == at[node.parent][0] + 1
+
+
+def test_bars_end_at_their_numbers(found: Example) -> None:
+    """In pixels, as people see them: from the lower bound to the upper one, and within the frame."""
+    figure = Figure(dpi=200)
+    axes = figure.add_subplot()
+    _draw_bounds(axes, found.stages)
+    axes.get_legend().remove()
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    picture = np.asarray(canvas.buffer_rgba())[::-1, :, :3].astype(int)  # rows from below, as the axes count
+    left, right = axes.get_xlim()
+    for row, (stage, colour) in enumerate(zip(found.stages, ("#999999", "#d55e00", "#0072b2"), strict=True)):
+        for place, (low, high) in enumerate(span for layer in stage.neurons for span in layer):
+            assert left < low < high < right
+            (start, y), (end, _) = axes.transData.transform([(x, place + 0.24 * (row - 1)) for x in (low, high)])
+            wanted = np.array(to_rgb(colour)) * 255
+            (inked,) = (np.abs(picture[round(y)] - wanted).max(1) < 40).nonzero()
+            assert abs(inked.min() - start) <= 1.5
+            assert abs(inked.max() + 1 - end) <= 1.5
 
 
 def test_example_writes_its_files(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from netproof.search.method import Work
 from support.awkward import GraphBuilder
 from support.boxes import CPU, Run, deaf, ignore, several
 from support.exact import enumerate_minimum
+from support.looks import Looks
 from support.problems import box_problem, packed_values, random_relus, targets_of
 
 
@@ -103,6 +104,23 @@ def test_what_is_stopped_half_way_has_the_bounds_of_what_was_not_searched(
     left = worse[2 * (calls + 1) :]
     assert min(outcome.bounds) <= float(left.min())
     assert f"{len(left)} boxes not searched" in outcome.reason
+
+
+def test_what_the_root_of_the_boxes_proves_is_proved_at_every_look() -> None:
+    """It proves all that they leave, and the deadline comes after it or later: that is no timeout."""
+    problem = violated()
+    run = Run([problem], replay=deaf, limit=24, samples=0)
+    easy = replace(problem, rows=replace(problem.rows, offset=problem.rows.offset - 50))
+    method, statuses, looks = build_method("beta", method_info("beta").options({}), CPU), list[str](), 0
+    deadline = Looks(-1)
+    while deadline.left < 0:
+        deadline = Looks(looks)
+        work = Work(CPU, 1, deadline, Stats())
+        outcome = hand_over(easy, run.result, method, lambda p: Decide(p, deaf), ignore, work)
+        assert outcome.status == "proved" or max(outcome.bounds) < 0
+        statuses.append(outcome.status)
+        looks += 1
+    assert statuses == sorted(statuses, reverse=True)  # "timeout", and from some look on "proved"
 
 
 def test_seconds_of_a_hand_over_are_counted() -> None:

@@ -1,7 +1,8 @@
 """Runs the blocks of a page of the documentation, in order, as its reader would.
 
 Blocks of `python` run in one namespace, those of `sh` line by line with the engine itself, in a process of their own. A
-`text` block shows what the block before it says: each of its lines must be there, up to numbers. A block behind
+`text` block shows what the block before it says: each of its lines must be there, whole numbers too, others as nearly
+as training on another machine repeats them, and no seconds. A block behind
 `<!-- not run: why -->` is only looked at: its commands and options must exist. So is every block of a page that begins
 with `<!-- no block of this page is run: why -->`.
 """
@@ -32,7 +33,8 @@ FENCE = re.compile(
     r"^(?:<!-- not run: (?P<why>[^\n]+) -->\n)?```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
 )
 PAGE = re.compile(r"<!-- no block of this page is run: (?P<why>[^\n]+) -->\n")
-NUMBER = re.compile(r"-?\d[\d.,]*(?:e[+-]?\d+)?%?")
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?P<seconds> s\b)?")
+NEAR = 0.02  # by which numbers that are not whole may differ
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,8 @@ class Reader:
             elif block.language == "sh":
                 self.said = "".join(self._shell(words, where) for words in typed(block.text))
             else:
-                missing = [line for line in block.text.splitlines() if _plain(line) not in _lines(self.said)]
+                said = self.said.splitlines()
+                missing = [line for line in block.text.splitlines() if not any(is_same(line, one) for one in said)]
                 assert not missing, f"{where}: not said: {missing}\nbut:\n{self.said}"
             done.append(block.language)
         return done
@@ -129,9 +132,19 @@ class Reader:
         return done.stdout + done.stderr
 
 
-def _plain(line: str) -> str:
-    return " ".join(NUMBER.sub("#", line).split())
+def is_same(shown: str, said: str) -> bool:
+    """Say whether a line of a page is what was said: the same words and numbers."""
+    if _words(shown) != _words(said):
+        return False
+    pairs = zip(NUMBER.finditer(shown), NUMBER.finditer(said), strict=True)
+    return all(one["seconds"] or _near(one[0], other[0]) for one, other in pairs)
 
 
-def _lines(said: str) -> set[str]:
-    return {_plain(line) for line in said.splitlines()}
+def _words(line: str) -> list[str]:
+    return NUMBER.sub(lambda number: "#" + (number["seconds"] or ""), line).split()
+
+
+def _near(shown: str, said: str) -> bool:
+    if re.fullmatch(r"-?\d+", shown):
+        return shown == said
+    return abs(float(shown) - float(said)) <= NEAR * abs(float(shown))

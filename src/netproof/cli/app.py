@@ -29,6 +29,11 @@ from netproof.core.files import is_of_path
 from netproof.core.plug_ins import load, points
 from netproof.errors import NetproofError, UsageError, of_path
 
+# What a library says of an option that should be a number, and what we say.
+NOT_A_NUMBER = {
+    "Input should be a valid number, unable to parse string as a number": "not a number, such as 2.5",
+    "Input should be a valid integer, unable to parse string as an integer": "not a whole number, such as 3",
+}
 # Typer exports this one and not its base; click, on which older versions rest, need not be importable.
 CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -158,6 +163,8 @@ def _usage(error: Any) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "netproof"
     message = " ".join(error.format_message().split()).rstrip(".")
+    for words, ours in NOT_A_NUMBER.items():
+        message = message.replace(words, ours)
     return f"{message} (see `{command} --help`)"
 
 

@@ -232,8 +232,11 @@ def _nearest(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def model_and_spec(files: Sequence[str]) -> tuple[str, str]:
-    """Return the model and the spec, given in either order, told apart by their suffixes."""
+def model_and_spec(files: Sequence[str], instead: str = "") -> tuple[str, str]:
+    """Return the model and the spec, given in either order, told apart by their suffixes.
+
+    instead: what may be given in place of a spec, said where there is none.
+    """
     found: dict[str, str] = {}
     for path in files:
         kind = SUFFIXES.get(_suffix(path))
@@ -250,9 +253,8 @@ def model_and_spec(files: Sequence[str]) -> tuple[str, str]:
         found[kind] = existing(path)
     for suffix, kind in SUFFIXES.items():
         if kind not in found:
-            raise UsageError(
-                f"no {kind} was given", remedy=f"add a {suffix} file: netproof verify MODEL.onnx SPEC.vnnlib"
-            )
+            other = f", or {instead}" if instead and kind == "spec" else ""
+            raise UsageError(f"no {kind} was given", remedy=f"add a {suffix} file{other}")
     return found["model"], found["spec"]
 
 

@@ -6,11 +6,13 @@ decides in its time says nothing of the truth: the certified side goes on below 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
 
 from netproof.core.deadline import Deadline
+from netproof.errors import UsageError
 
 DOUBLINGS = 20  # doublings of the first radius at most
 PRECISION = Fraction(1, 100)  # relative precision of either side
@@ -40,10 +42,16 @@ class Bracket:
     certified: Fraction | None = None
     broken: Fraction | None = None
     undecided: list[Fraction] = field(default_factory=list)
+    within: Fraction = PRECISION
 
     @property
     def low(self) -> Fraction:
         return self.certified or Fraction(0)
+
+    @property
+    def is_close(self) -> bool:
+        """Say whether both sides are near enough to each other."""
+        return self.broken is not None and self.broken - self.low <= self.within * self.broken
 
     @property
     def high(self) -> Fraction | None:
@@ -61,15 +69,35 @@ class Bracket:
             self.undecided.append(eps)
 
 
-def close_in(asking: Asking, first: Fraction, deadline: Deadline, *, limited: bool) -> Bracket:
-    """Find the largest radius, beginning at `first`; limited: whether the deadline is a time limit, not only a stop."""
-    found = Bracket()
+def share(within: Fraction, name: str) -> Fraction:
+    """Return a share by which both sides may differ; UsageError where it is none."""
+    if not 0 < within < 1:
+        raise UsageError(f"{name} is {float(within):g}", remedy="give a share between 0 and 1, as 0.1")
+    return within
+
+
+def why_none_certified(left_open: Mapping[Fraction, str]) -> str:
+    """Say why no radius is certified; left_open: why nothing is known of those that a proof was tried for."""
+    if not left_open:
+        return "no radius is certified: no time was left for a proof"
+    least = min(left_open)
+    return f"no radius is certified: {float(least):.6g} was left open ({left_open[least]})"
+
+
+def close_in(
+    asking: Asking, first: Fraction, deadline: Deadline, *, limited: bool, within: Fraction = PRECISION
+) -> Bracket:
+    """Find the largest radius, beginning at `first`; limited: whether the deadline is a time limit, not only a stop.
+
+    within: the share of what is broken by which what is certified may stay below it.
+    """
+    found = Bracket(within=max(within, PRECISION))
     seconds = deadline.remaining() / 4 if limited else None
     _break_down(found, asking, first, Deadline(seconds), deadline)
     _certify_up(found, asking, first, deadline, limited)
     for _ in range(RETRIES):
         eps = found.high
-        if deadline.expired or eps is None or eps == found.broken:
+        if deadline.expired or eps is None or eps == found.broken or found.is_close:
             break
         found.undecided.remove(eps)
         found.take(eps, asking.prove(eps, deadline.remaining() / 2 if limited else AGAIN * SECONDS_A_RADIUS))
@@ -97,8 +125,7 @@ def _certify_up(found: Bracket, asking: Asking, first: Fraction, deadline: Deadl
     """Bisect between what is certified and what is not, by proofs."""
     while not deadline.expired:
         low, high = found.low, found.high
-        precision = PRECISION if high == found.broken else COARSE
-        if high is not None and high - low <= precision * high:
+        if found.is_close or (high is not None and high != found.broken and high - low <= COARSE * high):
             return
         eps = _between(low, high) if high is not None and (low > 0 or high <= first) else 2 * low or first
         if not _worth(eps, first):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netproof.model.network import Network
 from netproof.problem.last.order import before_last_map
 from netproof.problem.property import Box, Disjunct, Property, Row
-from netproof.problem.witness import rounding_gap
+from netproof.problem.witness import rounding_gaps
 
 
 def largest_output(output: NDArray[Any]) -> int:
@@ -46,4 +46,4 @@ def _lead(network: Network, x: NDArray[Any], classes: Sequence[int]) -> tuple[tu
     rows = tuple(Row({classes[0]: Fraction(1), other: Fraction(-1)}, Fraction(0)) for other in classes[1:])
     property = Property((Disjunct(Box(sides, sides), rows),), len(sides), network.graph.output.size)
     graph, asked = before_last_map(network, property)
-    return rounding_gap(graph, asked.disjuncts[0], point)
+    return rounding_gaps(graph, asked.disjuncts[:1], point)[0]

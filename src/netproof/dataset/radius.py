@@ -15,7 +15,7 @@ from netproof import arguments
 from netproof.api import attack, verify
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict, Witness
-from netproof.dataset.bracket import Bracket, close_in
+from netproof.dataset.bracket import PRECISION, Bracket, close_in, share, why_none_certified
 from netproof.dataset.images import BALLS, read_norm, real_array
 from netproof.dataset.prediction import predicted_class
 from netproof.errors import UsageError
@@ -48,7 +48,7 @@ class Radius:
     witness: Witness | None = None  # of the smallest radius that was broken
     probes: tuple[Probe, ...] = ()
     seconds: float = 0.0
-    reason: str = ""  # what else is to be known of the two
+    reason: str = ""  # why nothing is certified, or what else is to be known of the two
 
     @property
     def bracket(self) -> tuple[float, float]:
@@ -76,17 +76,21 @@ class _Asking:
     deadline: Deadline
     probes: list[Probe] = field(default_factory=list)
     witnesses: dict[Fraction, Witness] = field(default_factory=dict)
+    left_open: dict[Fraction, str] = field(default_factory=dict)  # why, by radius that a proof was tried for
 
     def attack(self, eps: Fraction, seconds: float | None) -> bool:
         engine = {name: value for name, value in self.engine.items() if name in ("device", "threads", "seed")}
-        return self._ask(eps, "attack", attack, seconds, engine) == Status.SAT
+        return self._ask(eps, "attack", attack, seconds, engine).broken
 
     def prove(self, eps: Fraction, seconds: float | None) -> str:
-        return str(self._ask(eps, "proof", verify, seconds, self.engine))
+        found = self._ask(eps, "proof", verify, seconds, self.engine)
+        if found.status not in (Status.UNSAT, Status.SAT):
+            self.left_open[eps] = found.reason
+        return str(found.status)
 
     def _ask(
         self, eps: Fraction, by: str, how: Callable[..., Verdict], seconds: float | None, engine: dict[str, Any]
-    ) -> Status:
+    ) -> Verdict:
         began = time.monotonic()
         left = min(self.deadline.remaining(), math.inf if seconds is None else seconds)
         timeout = left if math.isfinite(left) else None
@@ -94,7 +98,7 @@ class _Asking:
         self.probes.append(Probe(float(eps), by, str(found.status), time.monotonic() - began))
         if found.witness is not None:
             self.witnesses[eps] = found.witness
-        return found.status
+        return found
 
 
 def largest_eps(
@@ -105,6 +109,7 @@ def largest_eps(
     clip: Clip | None = None,
     *,
     first: Number | None = None,
+    within: Number = PRECISION,
     timeout: float | None = None,
     method: str = "auto",
     device: str = "auto",
@@ -114,7 +119,8 @@ def largest_eps(
     """Find the largest radius around x within which the label is kept, from both sides.
 
     label: the output that must win; None: the one that does at x. first: the radius to begin with; None: 1/255 of the
-    range of values. timeout: seconds in all; None: 30 for each radius that a proof is tried for.
+    range of values. within: the share of what is broken by which what is certified may stay below it, which ends the
+    search. timeout: seconds in all; None: 30 for each radius that a proof is tried for.
     """
     began, seconds = time.monotonic(), arguments.seconds(timeout)
     values, name = real_array(x, "x"), read_norm(norm)
@@ -126,17 +132,21 @@ def largest_eps(
         )
     predicted = predicted_class(network, values.reshape(network.input_shape))
     wanted = predicted if label is None else arguments.whole(label, "label")
-    start = _first(first, values, clip)
+    start, close = _first(first, values, clip), share(exact(within, "within"), "within")
     deadline = Deadline(seconds)
     engine = {"method": method, "device": device, "threads": threads, "seed": seed}
     asking = _Asking(network, lambda eps: BALLS[name](values, eps, clip=clip), wanted, engine, deadline)
     if predicted != wanted and asking.prove(Fraction(0), None) == Status.SAT:
         found = Bracket(broken=Fraction(0))
     else:
-        found = close_in(asking, start, deadline, limited=seconds is not None)
+        found = close_in(asking, start, deadline, limited=seconds is not None, within=close)
     certified, broken = found.certified, found.broken
     low, high = (None if side is None else float(side) for side in (certified, broken))
     reason = ""
+    if broken == 0:
+        reason = f"the network reads x itself as {predicted}"
+    elif low is None:
+        reason = why_none_certified(asking.left_open)
     if low is not None and high is not None and low >= high:
         # A proof is of real arithmetic, a counterexample of onnxruntime's: within rounding of a tie both may hold.
         reason = f"{low:.6g} is proved in real arithmetic; onnxruntime's rounding breaks {high:.6g}"

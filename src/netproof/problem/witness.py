@@ -20,6 +20,8 @@ from netproof.problem.derived import Derived, derived_spreads, derived_values
 from netproof.problem.property import Ball, Box, Disjunct, Property
 from netproof.problem.rounding import Doubles, Floats, Rounded
 
+Gap = tuple[tuple[float, ...], tuple[float, ...]]  # least and greatest left side − rhs, one per row
+
 
 def project(x: NDArray[Any], disjunct: Disjunct, dtype: str = "float32") -> Floats:
     """Return the point (n,) of the disjunct's set near x, an array of n numbers of any shape.
@@ -126,14 +128,19 @@ def _tensors(network: AnyNetwork, property: Property, x: Floats, y: NDArray[Any]
 
 
 def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 0) -> int | None:
-    """Return which disjunct input x with output y satisfies, exactly as written; `first` is tried first.
+    """Return the first disjunct that `violations` finds; None where there is none."""
+    return next(violations(property, x, y, first), None)
+
+
+def violations(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 0) -> Iterator[int]:
+    """Yield the disjuncts that input x with output y satisfies, exactly as written; `first` is tried first.
 
     x is float64 of a network that takes it, otherwise float32; a pinned coordinate must have the nearest number of that
     type. Outputs that are not finite violate nothing.
     """
     point = _floats(x)
     if not (np.isfinite(y).all() and np.isfinite(point).all()):
-        return None
+        return
     value = _fractions(y)
     order = [first, *(i for i in range(len(property.disjuncts)) if i != first)] if property.disjuncts else []
     inside: dict[tuple[int, int], bool] = {}  # by identity: disjuncts share their boxes and balls
@@ -146,8 +153,7 @@ def violated(property: Property, x: NDArray[Any], y: NDArray[Any], first: int = 
             if key not in inside:
                 inside[key] = in_set(point, disjunct)
             if inside[key]:
-                return index
-    return None
+                yield index
 
 
 def _floats(x: NDArray[Any]) -> Floats:
@@ -232,14 +238,14 @@ def _hold_none(property: Property, inputs: Sequence[int], dtype: np.dtype[Any], 
     return f"{ranges} no {dtype}, so {so} ({names})"
 
 
-def rounding_gap(
+def rounding_gaps(
     graph: Graph,
-    disjunct: Disjunct,
+    disjuncts: Sequence[Disjunct],
     x: NDArray[Any],
     derived: Sequence[Derived] = (),
     known: Sequence[tuple[int, int]] | None = None,
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Bound each row's left side − rhs for the real-valued graph at the point x: (low, high), one per row.
+) -> list[Gap]:
+    """Bound the rows of each disjunct for the real-valued graph at the point x.
 
     known: by output, between which numbers it lies, where that is known without its rounding.
     """
@@ -247,12 +253,19 @@ def rounding_gap(
         point = torch.from_numpy(np.asarray(x, dtype=np.float64)).reshape(1, *graph.input.shape)
         value, error = evaluate(graph, point)
         if not bool((value.isfinite() & error.isfinite()).all()):  # beyond float64: nothing is known
-            return (-math.inf,) * len(disjunct.rows), (math.inf,) * len(disjunct.rows)
+            return [((-math.inf,) * len(disjunct.rows), (math.inf,) * len(disjunct.rows)) for disjunct in disjuncts]
         middle, radius = _fractions(value.numpy()), _fractions(error.numpy())
     else:
         middle = [Fraction(low + high, 2) for low, high in known]
         radius = [Fraction(high - low, 2) for low, high in known]
-    exact = _as_written(_floats(x), disjunct) if derived or any(row.inputs for row in disjunct.rows) else []
+    return [_gap(disjunct, _floats(x), middle, radius, derived) for disjunct in disjuncts]
+
+
+def _gap(
+    disjunct: Disjunct, x: Floats, middle: list[Fraction], radius: list[Fraction], derived: Sequence[Derived]
+) -> Gap:
+    """Bound a disjunct's rows at x, where outputs differ from `middle` by at most `radius`."""
+    exact = _as_written(x, disjunct) if derived or any(row.inputs for row in disjunct.rows) else []
     if derived:
         more = derived_values(derived, exact, middle)
         radius = [*radius, *derived_spreads(derived, exact, middle, radius, more)]

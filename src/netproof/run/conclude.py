@@ -27,7 +27,7 @@ from netproof.problem.last.order import before_last_map
 from netproof.problem.last.places import margin_of_places, places_at
 from netproof.problem.problem import Problem
 from netproof.problem.property import Disjunct, Property
-from netproof.problem.witness import confirmed, in_set, project, rounding_gap, violated, without_points
+from netproof.problem.witness import Gap, confirmed, in_set, project, rounding_gaps, violations, without_points
 from netproof.search.evidence import RANKS, Outcome
 from netproof.search.goals import Decide, Lowest
 
@@ -208,12 +208,12 @@ class Evidence:
 
     def _sat(self, witness: Witness, stats: Stats) -> Verdict:
         written = self._property.written or self._property
-        index = violated(written, witness.input, witness.output)
-        if index is None:
+        cases = [written.disjuncts[i] for i in violations(written, witness.input, witness.output)]
+        if not cases:
             return self._contradicted("a witness violates nothing", [], stats)
-        disjunct = written.disjuncts[index]
-        low, high = self._gap(self._network.graph, disjunct, witness.input)
-        sure = confirmed(disjunct, high)
+        gaps = self._gaps(self._network.graph, cases, witness.input)
+        sure = any(confirmed(case, high) for case, (_, high) in zip(cases, gaps, strict=True))
+        low, high = min(gaps, key=lambda gap: max(gap[1], default=0.0))
         return Verdict(
             Status.SAT,
             "; ".join(([] if sure else [ROUNDING]) + ([pinned(str(witness.input.dtype))] if witness.note else [])),
@@ -242,17 +242,15 @@ class Evidence:
         if not in_set(point, disjunct):  # a ball may hold no float
             return None
         graph, asked = self._asked
-        high = whole = self._gap(graph, asked.disjuncts[index], point)[1]
+        high = whole = self._gaps(graph, [asked.disjuncts[index]], point)[0][1]
         if graph is not self._network.graph:
-            whole = self._gap(self._network.graph, disjunct, point)[1]
+            whole = self._gaps(self._network.graph, [disjunct], point)[0][1]
         return Evaluated(max(high, default=0.0), confirmed(disjunct, whole), index, tuple(point.tolist()))
 
-    def _gap(
-        self, graph: Graph, disjunct: Disjunct, point: NDArray[Any]
-    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Bound each row's left side − rhs at a point, for the real-valued graph."""
+    def _gaps(self, graph: Graph, disjuncts: Sequence[Disjunct], point: NDArray[Any]) -> list[Gap]:
+        """Bound the rows of disjuncts at a point, for the real-valued graph."""
         known = places_at(self._network, point) if graph is self._network.graph else None
-        return rounding_gap(graph, disjunct, point, self._property.derived, known)
+        return rounding_gaps(graph, disjuncts, point, self._property.derived, known)
 
     def _contradiction(self, seen: Sequence[Evaluated]) -> str:
         """Say what in the evidence cannot be true; empty where nothing is."""

@@ -98,7 +98,9 @@ class Gather:
         if missing is not None and build_method(self._run.info.name, self._run.options, self._run.device).needs_lp_form:
             self._leave_open(problems, f"no LP form for {missing}")
             return
-        self._bound_early(problems)
+        problems = self._bound_early(problems)
+        if not problems:
+            return
         how = choose_strategy(self._run.info, problems)
         if how is not Strategy.NEURONS and len(problems) > 1:
             if attack:
@@ -188,22 +190,28 @@ class Gather:
         run = self._run
         return Work(run.device, run.threads, run.deadline, run.stats, report)
 
-    def _bound_early(self, problems: Sequence[Problem]) -> None:
-        """Bound by intervals, before anything that takes long, what a root may be late for."""
+    def _bound_early(self, problems: Sequence[Problem]) -> Sequence[Problem]:
+        """Bound by intervals, before anything that takes long, what a root may be late for; return what stays open."""
+        left = list[Problem]()
         for problem in problems:
-            left = self._run.deadline.remaining()
-            if worth.may_be_late(problem.graph, self._run.device, left):
-                self._by_intervals(problem, self._run.deadline)
+            late = worth.may_be_late(problem.graph, self._run.device, self._run.deadline.remaining())
+            left += self._by_intervals(problem, self._run.deadline) if late else [problem]
+        return left
 
-    def _by_intervals(self, problem: Problem, deadline: Deadline) -> None:
-        """Add what intervals say of a problem's targets: bounds, and no share of what is proved."""
+    def _by_intervals(self, problem: Problem, deadline: Deadline) -> list[Problem]:
+        """Add what intervals prove of a problem's targets; return what is left of it: nothing, or those still open."""
         began, device = time.monotonic(), self._run.device
+        left = [problem]
         with suppress(Unbounded, OutOfMemory):  # better bounds may be to be had, or less memory is enough for them
             found = with_less(lambda: bounds_by_intervals(problem, device, deadline), device)
             if found is not None:
-                nothing = (Fraction(0),) * len(found)
-                self._evidence.add(problem, Outcome(nothing, tuple(found.tolist()), decided_by="root"))
+                # A row that is strict holds at 0 too; the search sees to that.
+                shares = tuple(Fraction(int(bound > 0)) for bound in found.tolist())
+                self._evidence.add(problem, Outcome(shares, tuple(found.tolist()), decided_by="root"))
+                still_open = (found <= 0).nonzero()[:, 0].cpu()
+                left = [problem.select(still_open)] if len(still_open) else []
         self._run.stats.seconds["root"] += time.monotonic() - began
+        return left
 
     def _at_least_by_intervals(self, problem: Problem, outcome: Outcome) -> Outcome:
         """Say of a root that was late that intervals are there, if they are or take no time."""

@@ -40,6 +40,11 @@ class Record:
         """Take all of a verdict that is written down."""
         return Record(**verdict.to_dict(), text=_text(verdict))
 
+    @property
+    def solved(self) -> bool:
+        """Say whether it is an answer."""
+        return self.verdict in ("unsat", "sat")
+
     def but(self, **changes: Any) -> Record:
         """Return it with some values changed."""
         return dataclasses.replace(self, **changes)
@@ -50,7 +55,13 @@ class Record:
 
     def undecided(self, verdict: str, reason: str) -> Record:
         """Return it without its answer: how far it went, and why there is none."""
-        return self.but(verdict=verdict, reason=reason, decided_by="", witness=None, text="")
+        lower = unless_answer(self.lower_bound)
+        return self.but(verdict=verdict, reason=reason, lower_bound=lower, decided_by="", witness=None, text="")
+
+
+def unless_answer(lower_bound: float | None) -> float | None:
+    """Return a bound that stands beside no answer: None for one above 0, which would be an answer."""
+    return None if lower_bound is None or lower_bound > 0 else lower_bound
 
 
 def known_so_far(progress: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,7 +71,7 @@ def known_so_far(progress: Mapping[str, Any]) -> dict[str, Any]:
     """
     known = {key: progress[key] for key in ("domains", "rounds") if key in progress}
     if progress.get("problems", 0) <= 1:
-        known["lower_bound"] = progress.get("lower_bound")
+        known["lower_bound"] = unless_answer(progress.get("lower_bound"))
     return known
 
 

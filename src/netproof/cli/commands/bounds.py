@@ -68,7 +68,7 @@ def bounds(
     question: Question | None = None
     pixels = read_preprocessing(preprocess, mean, std, resize=resize)
     if image is None and eps is None:
-        model, spec = options.model_and_spec(files)
+        model, spec = options.model_and_spec(files, instead="--image and --eps")
         pixels.refuse(spec, "a spec is of the network's own inputs")
         _refuse_without_image(norm, clip)
     else:

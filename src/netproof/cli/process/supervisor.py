@@ -22,7 +22,7 @@ from netproof.workers.process import Process
 from netproof.workers.worker import Work
 
 TICK = 0.05  # seconds between two looks at the clock
-LATE = 0.3  # seconds after the time limit in which the child may still answer
+LATE = 0.3  # seconds after the time limit in which a child that has begun may still answer
 INTERRUPT_GRACE = 0.7  # seconds after Ctrl-C in which the child may still answer
 REAP = 0.3  # seconds to wait for a killed process to end
 
@@ -75,7 +75,7 @@ def supervise(
     Raises NetproofError for what the user can mend and WorkerBug for what they cannot.
     """
     signals = _Signals()
-    end_at = math.inf if timeout is None else started + timeout + LATE
+    end_at = math.inf if timeout is None else started + timeout
     too_late = Outcome(Ending.TIMEOUT, reason=f"the time limit of {timeout:g} s was reached" if timeout else "")
     if time.monotonic() >= end_at:  # the start-up took it all
         return too_late
@@ -94,11 +94,15 @@ def _watch(
     on_event: Callable[[Any], None],
     on_tick: Callable[[], None],
 ) -> Outcome | None:
-    """Wait for the last message; None where it does not come in time."""
-    give_up_at = math.inf
+    """Wait for the last message; None where it does not come in time.
+
+    One that has said nothing by then is still at its imports, which have nothing to tell: it is not waited for.
+    """
+    give_up_at, late = math.inf, 0.0
     while True:
-        for kind, payload in worker.hear(TICK):
+        for kind, payload in worker.hear(max(0.0, min(TICK, end_at + late - time.monotonic()))):
             if kind == "event":
+                late = LATE
                 on_event(payload)
             else:
                 return _last_message(kind, payload, interrupted=signals.count > 0)
@@ -108,7 +112,7 @@ def _watch(
             give_up_at = now + INTERRUPT_GRACE
         if signals.count > 1 or now >= give_up_at:
             return Outcome(Ending.INTERRUPTED, reason=INTERRUPTED)
-        if now >= end_at:
+        if now >= end_at + late:
             return None
         on_tick()
 

@@ -38,6 +38,7 @@ from netproof.cli.show.summary import SHORT, summary
 from netproof.cli.show.witness_file import form_of
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import PHASES
+from netproof.dataset.bracket import PRECISION, share, why_none_certified
 from netproof.errors import UsageError
 from netproof.run.record import Record
 from netproof.workers.worker import Job
@@ -65,6 +66,14 @@ Largest = Annotated[
         help="Close in on the largest radius from both sides, from --eps on; without --timeout, 30 s per proof.",
     ),
 ]
+Within = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SHARE",
+        help="The share of the smallest broken radius that --largest may leave open. (default: 0.01)",
+        show_default=False,
+    ),
+]
 
 
 def robust(
@@ -81,6 +90,7 @@ def robust(
     targets: Targets = None,
     every_target: EveryTarget = False,
     largest: Largest = False,
+    within: Within = None,
     timeout: options.Timeout = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
@@ -105,21 +115,16 @@ def robust(
     pixels = read_preprocessing(preprocess, mean, std, resize=resize)
     question = read_question(image, eps, norm, clip, pixels)
     _check(question, label, largest=largest, every=every_target)
+    close = _share(within, largest=largest)
     engine = options.engine(
-        method=method,
-        device=device,
-        threads=threads,
-        timeout=timeout,
-        settings=settings,
-        seed=seed,
-        attack=attack,
+        method=method, device=device, threads=threads, timeout=timeout, settings=settings, seed=seed, attack=attack
     ).asking(output, memory)
     outputs = Outputs({"--json": json, "--witness": witness, "--picture": check_picture(picture)})
     outputs.check((model, question.image, *pixels.files))
     forms = (form_of(witness), *(["picture"] if picture is not None else []))
     asked: dict[str, Any] = {"model": model, "question": question, "label": label, "forms": forms}
     asked["targets"] = read_targets(targets)
-    work = functools.partial(_work, largest=largest, every=every_target, engine=engine, **asked)
+    work = functools.partial(_work, within=close, every=every_target, engine=engine, **asked)
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
     with contextlib.closing(run.display):
         outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
@@ -141,6 +146,14 @@ def _check(question: Question, label: int | None, *, largest: bool, every: bool)
         raise UsageError("--eps: --largest cannot start from 0", remedy="start from a small radius, as 1/255")
     if label is not None and label < 0:
         raise UsageError(f"--label: {label} is not an output", remedy="outputs count from 0")
+
+
+def _share(within: str | None, *, largest: bool) -> Fraction | None:
+    """Return by which share both sides of --largest may differ; None without it."""
+    if not largest and within is not None:
+        raise UsageError("--within: there is nothing to close in on", remedy="leave it out, or give --largest")
+    given = PRECISION if within is None else share(options.number("--within", within), "--within")
+    return given if largest else None
 
 
 def read_question(
@@ -178,12 +191,12 @@ def read_targets(text: str | None) -> tuple[int, ...] | None:
         raise UsageError(f"--targets: {text!r} is not a list of outputs", remedy="as in --targets 3,5") from None
 
 
-def _work(job: Job, *, largest: bool, every: bool, engine: options.Engine, **asked: Any) -> None:
+def _work(job: Job, *, within: Fraction | None, every: bool, engine: options.Engine, **asked: Any) -> None:
     prepare(engine)
     from netproof.cli.robust import work
 
-    if largest:
-        work.largest(job, engine=engine, **asked)
+    if within is not None:
+        work.largest(job, within=within, engine=engine, **asked)
     else:
         work.each_target(job, engine=engine, every=every, **asked)
 
@@ -263,11 +276,20 @@ class _Run:
             return record.undecided("unknown", CONTRADICTION).but(contradiction=wrong)
         if broken == 0 and record.verdict == "sat" and not record.reason:
             record = record.but(reason=f"the network reads the image itself as {self.predicted}")
+        elif self.largest and certified is None:
+            record = self._none_certified(record)
         # A replayed counterexample, or all proofs, stand whatever ended the run; a bracket does not.
-        decided = record.verdict in ("sat", "unsat") and not (self.largest and outcome.ending == Ending.INTERRUPTED)
+        decided = record.solved and not (self.largest and outcome.ending == Ending.INTERRUPTED)
         if decided or outcome.ending == Ending.FINISHED:
             return record
         return record.undecided(outcome.verdict, outcome.reason)
+
+    def _none_certified(self, record: Record) -> Record:
+        """Return it with the reason why no radius is certified; where none was decided either, that is the time."""
+        if record.verdict == "sat":
+            left_open = {Fraction(row.key): row.record.reason for row in self.rows.values() if not row.record.solved}
+            return record.but(reason="; ".join(filter(None, [record.reason, why_none_certified(left_open)])))
+        return record if self.rows else record.but(verdict="timeout", reason=why_none_certified({}))
 
     def rows_json(self) -> dict[str, Any]:
         """Make what --json has beyond one verdict."""

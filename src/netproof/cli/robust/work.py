@@ -196,13 +196,13 @@ def each_target(job: Job, *, every: bool = False, **asked: Any) -> None:
             break
 
 
-def largest(job: Job, **asked: Any) -> None:
+def largest(job: Job, *, within: Fraction, **asked: Any) -> None:
     """Close in on the largest radius: broken from above by attacks, certified from below by proofs."""
     asker, others, predicted = open_question(job, **asked)
     if predicted in others and _broken_at_once(asker, others):
         return
     limited = asker.engine.timeout is not None
-    close_in(_Radii(asker, others), asker.question.eps, job.deadline, limited=limited)
+    close_in(_Radii(asker, others), asker.question.eps, job.deadline, limited=limited, within=within)
 
 
 @dataclasses.dataclass

@@ -38,6 +38,7 @@ class Command(TyperCommand):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
+        self.help = _unwrapped(self.help or "")
         for parameter in self.params:
             untyped(parameter)
 
@@ -45,10 +46,24 @@ class Command(TyperCommand):
         """Return --help itself, without its type."""
         return untyped(super().get_help_option(ctx))
 
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Parse; an error that does not say whose it is would point to the help of all commands."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if getattr(error, "ctx", ctx) is None:
+                error.ctx = ctx  # type: ignore[attr-defined]
+            raise
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Put arguments first, as they are named."""
         names = [str(one.metavar or one.name) for one in self.params if one.param_type_name == "argument"]
         return [*names, "[OPTIONS]"]
+
+
+def _unwrapped(text: str) -> str:
+    """Leave out the ends of lines within paragraphs, which a terminal of another width would add to its own."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def untyped(parameter: Any) -> Any:

@@ -72,5 +72,7 @@ class Display:
         from rich.text import Text
 
         head, mark, rest = self.line(self._live.console.width).partition(" · ")
-        text = Text.assemble((head, "bold cyan"), mark, rest, overflow="fold")
+        # NO_COLOR takes away colours alone; who sets it wants plain text.
+        style = "" if self._live.console.no_color else "bold cyan"
+        text = Text.assemble((head, style), mark, rest, overflow="fold")
         self._live.update(text, refresh=True)

@@ -18,7 +18,7 @@ def facts(verdict: Verdict) -> dict[str, str]:
     """Return what was found, by what it is: the verdict, the margin, the counterexample, the reason, the time."""
     found = {"verdict": WORDS[verdict.status]}
     low, high = verdict.lower_bound, verdict.upper_bound
-    if verdict.proved and low is not None:
+    if verdict.proved and low is not None and low > 0:  # a proof with a margin of 0 is a proof
         found["margin"] = f">= {low:.3g}"
     elif not verdict.broken and not verdict.proved and (low is not None or high is not None):
         ends = "-inf" if low is None else f"{low:.3g}", "inf" if high is None else f"{high:.3g}"

@@ -250,14 +250,14 @@ def _panels(found: Example) -> list[Panel]:
 
 def _draw_bounds(axes: Axes, stages: Sequence[Stage]) -> None:
     names = [f"h{k}_{j}" for k, layer in enumerate(stages[0].neurons, 1) for j in range(1, len(layer) + 1)]
-    styles = (("#999999", 7.0, "-"), ("#d55e00", 4.5, "-"), ("#0072b2", 2.0, "-"))
-    for row, (stage, (colour, width, line)) in enumerate(zip(stages, styles, strict=True)):
-        spans = [span for layer in stage.neurons for span in layer]
-        for place, (low, high) in enumerate(spans):
-            y = place + 0.24 * (row - 1)
-            axes.plot(
-                [low, high], [y, y], line, color=colour, linewidth=width, label=stage.name if place == 0 else None
-            )
+    styles = (("#999999", 0.15), ("#d55e00", 0.1), ("#0072b2", 0.05))
+    for row, (stage, (colour, height)) in enumerate(zip(stages, styles, strict=True)):
+        lows, highs = zip(*(span for layer in stage.neurons for span in layer), strict=True)
+        lengths = [high - low for low, high in zip(lows, highs, strict=True)]
+        at = [place + 0.24 * (row - 1) for place in range(len(names))]
+        # A bar, for a thick line has caps beyond its ends.
+        axes.barh(at, lengths, height, left=lows, color=colour, label=stage.name)
+    axes.use_sticky_edges = False  # else the longest ends on the frame, as if it went on
     axes.axvline(0, color="black", linewidth=0.8)
     axes.set_yticks(range(len(names)), names)
     axes.set(xlabel="pre-activation, from lower to upper bound", ylim=(len(names) + 0.75, -0.6))
