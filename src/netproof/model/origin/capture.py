@@ -21,7 +21,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import CodeGen
 from torch.utils._pytree import tree_leaves
 
-from netproof.model.origin.watched import Run, made_again
+from netproof.model.origin.watched import Run, fresh, made_again
 
 aten: Any = torch.ops.aten
 _OWN = "module."  # what the names of the module's parameters begin with in the recording
@@ -53,7 +53,8 @@ class Recorded:
 
 def captured(module: torch.nn.Module, x: Tensor, ordinary: Run) -> Recorded:
     """Record the module on inputs like x, (*input)."""
-    program = torch.export.export(_AsOrdinary(module, ordinary), (x,), strict=False)
+    with fresh(module):
+        program = torch.export.export(_AsOrdinary(module, ordinary), (x,), strict=False)
     if any(_writes(node) for node in program.graph.nodes):
         program = program.run_decompositions({})
     recorded = program.module(check_guards=False)

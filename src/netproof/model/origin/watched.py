@@ -23,8 +23,9 @@ import re
 import sys
 import sysconfig
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
@@ -45,7 +46,9 @@ from torch._subclasses.fake_tensor import (
     FakeTensor,
     FakeTensorMode,
 )
+from torch.fx.experimental import proxy_tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -85,6 +88,18 @@ _MAY_FAIL = re.compile(
 
 _KNOWN = frozenset(("aten", "prim", "prims"))  # torch's own operations
 
+# Of these, none does for any values.
+_NEVER_FAILS = re.compile(
+    r"aten::(eq|ne|lt|le|gt|ge|logical_\w+|bitwise_(and|or|xor|not)|where|masked_fill_?|add|sub|rsub|mul|neg|abs|clamp\w*"
+    r"|maximum|minimum|_to_copy|to|copy_?|clone|detach|alias|view|_unsafe_view|reshape|unsqueeze|squeeze|expand|permute"
+    r"|transpose|t|slice|select|cat|stack|split\w*|unbind|sum|any|all|amax|amin|max|min|argmax|argmin|cumsum|sort|topk"
+    r"|zeros_like|ones_like|full_like|empty_like|new_\w+|fill_?|zero_|flip|roll|repeat|isnan|isinf|sign|ceil|floor|round"
+    r"|ScalarImplicit|lift_fresh\w*|contiguous|diagonal|tril|triu)(\.\w+)?"
+)
+
+MOST_TRIALS = 16  # operations that are made to fail wherever they stand; of more, those within `try` or `with`
+MOST_HASHED = 1 << 14  # entries of a constant that are compared between runs
+
 LOOKS = "looks at values of its input"
 KEEPS = "writes values of its input where they are kept or read without torch,"
 CHANGES = "changes a parameter or buffer, so that one call may differ from the next,"
@@ -108,12 +123,14 @@ class Call:
     name: str
     arguments: Any  # shapes and types stand for tensors
     place: str
+    known: tuple[Any, ...] = ()  # of each tensor that does not depend on the input, what tells it from others
     outcome: str = ""  # "returned", or the exception's name
     answer: Any = None  # where it is plain data, such as a number
     places: Sequence[tuple[Tensor, ...]] = ()  # where masks that it selects by are true
 
     def same_as(self, other: Call) -> bool:
-        return (self.name, self.arguments, self.outcome) == (other.name, other.arguments, other.outcome)
+        same = all(a == b for a, b in zip(self.known, other.known, strict=False) if a is not None and b is not None)
+        return same and (self.name, self.arguments, self.outcome) == (other.name, other.arguments, other.outcome)
 
 
 @dataclass(eq=False)
@@ -124,6 +141,8 @@ class Run:
     notes: list[Note] = field(default_factory=list)
     path: list[tuple[CodeType, int]] = field(default_factory=list)  # the steps of the user's own code
     may_fail: int = 0  # operations on the input that fail for some values
+    failed: bool = False  # whether one of these was made to fail
+    goes_on: str = ""  # where forward() goes on after that
 
     def note(self, what: str) -> None:
         self.notes.append(Note(what, _users_place()))
@@ -175,9 +194,9 @@ def watched(module: torch.nn.Module, x: Tensor) -> tuple[Run, Note | None]:
     """Run the module on x, (*input); return what it calls, and the first thing that no graph can follow."""
     plain, ordinary = Run(), Run()
     one, other = x.clone(), x.clone()
-    with _Path(plain):
+    with fresh(module), _Path(plain):
         module(one)
-    with Calls(_Watch(ordinary, module, None)), _Path(ordinary):
+    with fresh(module), Calls(_Watch(ordinary, module, None)), _Path(ordinary):
         module(other)
     hidden = _without_values(module, x)
     if hidden.notes:
@@ -186,18 +205,16 @@ def watched(module: torch.nn.Module, x: Tensor) -> tuple[Run, Note | None]:
     if place is not None:
         return ordinary, Note(DIFFERS, place)
     for nth in range(hidden.may_fail):
-        try:
-            trial = _without_values(module, x, failing=nth)
-        except Exception:  # in whatever form it comes out, forward() did not go on
-            continue
-        return ordinary, trial.notes[-1]
+        trial = _without_values(module, x, failing=nth)
+        if trial.goes_on:
+            return ordinary, Note(CATCHES, trial.goes_on)
     return ordinary, None
 
 
 def called(module: torch.nn.Module, x: Tensor) -> tuple[Any, Note | None]:
     """Call the module; return its answer, and whether it changed something that lasts."""
     run = Run()
-    with _Operations(_Watch(run, module, None)):
+    with fresh(module), _Operations(_Watch(run, module, None)):
         answer = module(x)
     return answer, next((note for note in run.notes if note.what == CHANGES), None)
 
@@ -210,28 +227,100 @@ def _without_values(module: torch.nn.Module, x: Tensor, failing: int | None = No
     watch = _Watch(run, module, fakes, failing)
     hidden = fakes.from_tensor(x)
     try:
-        with _one_call(), _no_way_below(run), _Operations(watch), Calls(watch), _Path(run):
+        with fresh(module) as kept, _one_call(), _no_questions(run), _Operations(watch), Calls(watch), _Path(run):
             module(hidden)
+            if kept(FakeTensor):
+                run.notes.append(Note(KEEPS, type(module).__name__))
+            run.goes_on = run.goes_on or (type(module).__name__ if run.failed else "")
     except Exception as error:
-        if failing is not None:
-            raise
-        if not run.notes:
+        if not run.notes and not run.failed:
             run.notes.append(Note(_why(error), _raised_at(error)))
     return run
 
 
 @contextmanager
-def _no_way_below(run: Run) -> Iterator[None]:
-    """Refuse to go around what sees the operations: their memory is not there, and would be read."""
-    around = torch._C._DisableTorchDispatch
+def fresh(module: torch.nn.Module) -> Iterator[Callable[[type], bool]]:
+    """Undo what runs inside set on the module and its parts; what is yielded says whether such a value was set.
 
-    def asked() -> Any:
-        if _is_users(sys._getframe(1)):
-            run.note(LOOKS)
-            raise LookedAt("operations would not be seen")
-        return around()
+    So every run is a first one, whatever forward() keeps for later, and no tensor without values stays behind.
+    """
+    parts = [part for part in module.modules() if not isinstance(part, torch.jit.ScriptModule)]
+    before = [(part.__dict__, _Content.of(part.__dict__)) for part in parts]
 
-    with patch.object(torch._C, "_DisableTorchDispatch", asked):
+    def kept(kind: type) -> bool:
+        return any(isinstance(leaf, kind) for attributes, _ in before for leaf in tree_leaves(dict(attributes)))
+
+    try:
+        yield kept
+    finally:
+        for attributes, content in before:
+            content.restore(attributes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Content:
+    """What a container holds, and what is in containers in it."""
+
+    entries: list[tuple[Any, Any]]  # of a dictionary, its items; else indices and entries
+    inner: list[tuple[Any, _Content]]
+
+    @staticmethod
+    def of(container: Any, depth: int = 2) -> _Content:
+        entries = list(container.items()) if isinstance(container, dict) else list(enumerate(container))
+        inner = [v for _, v in entries if type(v) in (dict, OrderedDict, list, set)] if depth else []
+        return _Content(entries, [(one, _Content.of(one, depth - 1)) for one in inner])
+
+    def restore(self, container: Any) -> None:
+        for one, content in self.inner:
+            content.restore(one)
+        now = list(container.items()) if isinstance(container, dict) else list(enumerate(container))
+        if len(now) == len(self.entries) and all(a is c for (_, a), (_, c) in zip(now, self.entries, strict=True)):
+            return
+        container.clear()
+        if isinstance(container, dict):
+            container.update(self.entries)
+        elif isinstance(container, list):
+            container.extend(value for _, value in self.entries)
+        else:
+            container.update(value for _, value in self.entries)
+
+
+# Questions that tell a run under watch from an ordinary one, and ways to memory that is not there.
+_QUESTIONS: tuple[tuple[Any, str], ...] = (
+    *(
+        (torch._C, name)
+        for name in (
+            *("_DisableTorchDispatch", "_len_torch_function_stack", "_len_torch_dispatch_stack", "_get_dispatch_mode"),
+            *("_get_dispatch_stack_at", "_get_function_stack_at", "_data_address", "_dispatch_keys"),
+        )
+    ),
+    *((torch.overrides, name) for name in ("_get_current_function_mode", "_get_current_function_mode_stack")),
+    *((_python_dispatch, name) for name in ("_get_current_dispatch_mode", "_get_current_dispatch_mode_stack")),
+    *((torch._guards, name) for name in ("detect_fake_mode", "active_fake_mode")),
+    *((torch._guards.TracingContext, name) for name in ("try_get", "get")),
+    *((torch.fx._symbolic_trace, name) for name in ("is_fx_tracing", "is_fx_symbolic_tracing")),
+    (proxy_tensor, "get_proxy_mode"),
+)
+
+
+@contextmanager
+def _no_questions(run: Run) -> Iterator[None]:
+    """Note where the user's code asks whether it is watched, or goes around what sees the operations."""
+
+    def answered(question: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(question)
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            if _is_users(sys._getframe(1)):
+                run.note(DIFFERS)
+                raise LookedAt("forward() must not depend on how it is run")
+            return question(*args, **kwargs)
+
+        return asked
+
+    with ExitStack() as stack:
+        for owner, name in _QUESTIONS:
+            if hasattr(owner, name):
+                stack.enter_context(patch.object(owner, name, answered(getattr(owner, name))))
         yield
 
 
@@ -279,6 +368,23 @@ class _Watch:
         if isinstance(leaf, FakeTensor):
             return True
         return isinstance(leaf, Tensor) and leaf.layout == torch.strided and _memory(leaf) in self._filled
+
+    def known(self, values: Any) -> tuple[Any, ...]:
+        """Return for each tensor what tells it from others: a parameter by its place in memory, a constant by its numbers.
+
+        None of one that depends on the input, or is being recorded.
+        """
+        with DisableTorchFunction():
+            tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
+            return tuple(None if self.depends(tensor) else self._identity(tensor) for tensor in tensors)
+
+    def _identity(self, tensor: Tensor) -> Any:
+        if tensor.layout != torch.strided or tensor.device.type != "cpu":
+            return None
+        if _memory(tensor) in self._lasting:
+            return (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
+        some = tensor.detach().reshape(-1)[:MOST_HASHED]
+        return hashlib.blake2b(some.contiguous().view(torch.uint8).numpy().data).digest() if len(some) else b""
 
     def take(self, result: Any, given: Sequence[Tensor]) -> None:
         """Note the memory that an operation took for its result."""
@@ -358,11 +464,11 @@ class _Operations(TorchDispatchMode):
         watch = self._watch
         assert watch.fakes is not None
         hidden = [tensor for tensor in given if watch.depends(tensor)]
-        if _may_fail(func, hidden) and _is_in_try():
+        if _may_fail(func, hidden) and (watch.run.may_fail < MOST_TRIALS or _is_in_try()):
             watch.run.may_fail += 1
             if watch.run.may_fail - 1 == watch.failing:
-                watch.run.note(CATCHES)
-                raise _Trial("an operation fails for some values of its arguments")
+                watch.run.failed = True
+                raise _Trial("index out of range in self")
         real = [t for t in given if not isinstance(t, FakeTensor) and watch.depends(t)]
         fakes = {id(t): watch.fakes.from_tensor(t) for t in real}
         back = {id(fakes[id(t)]): t for t in real}
@@ -393,7 +499,7 @@ class Calls(TorchFunctionMode):
         place = _place()
         if place is None or _is_about_shape(func, name):
             return func(*args, **kwargs)
-        call = Call(name, _outline((args, kwargs)), place)
+        call = Call(name, _outline((args, kwargs)), place, self._watch.known((args, kwargs)))
         before = self._before(call)
         self._watch.run.calls.append(call)
         if name == "__getitem__":
@@ -456,6 +562,15 @@ class Calls(TorchFunctionMode):
                 self._watch.hand_out(leaf)
 
 
+# The bytecode of leaving a `with` by an exception that it does not swallow.
+_LEAVING = frozenset(
+    (
+        *("PUSH_EXC_INFO", "WITH_EXCEPT_START", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_IF_TRUE", "TO_BOOL", "NOT_TAKEN"),
+        *("RERAISE", "COPY", "POP_EXCEPT", "SWAP", "NOP", "CACHE"),
+    )
+)
+
+
 class _Path:
     """Records the way through the user's own code, step by step of its bytecode."""
 
@@ -481,6 +596,9 @@ class _Path:
     def _within(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "opcode":
             self._run.path.append((frame.f_code, frame.f_lasti))
+            if self._run.failed and not self._run.goes_on:
+                name = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+                self._run.goes_on = "" if name in _LEAVING else f"{frame.f_code.co_filename}:{frame.f_lineno}"
         return self._within
 
 
@@ -526,6 +644,8 @@ def _outline(value: Any) -> Any:
 
 def _may_fail(func: Any, hidden: Sequence[Tensor]) -> bool:
     """Say whether an operation may raise an exception for some values of these arguments."""
+    if _NEVER_FAILS.fullmatch(func._schema.name):
+        return False
     exact = any(not (tensor.is_floating_point() or tensor.is_complex()) for tensor in hidden)
     return exact or _MAY_FAIL.search(func._schema.name) is not None
 
