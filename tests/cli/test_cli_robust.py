@@ -342,8 +342,8 @@ def save_unread(folder: Path) -> dict[str, str]:
 def test_an_unread_image_is_refused_where_start_up_takes_all_of_the_time(
     grey: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in ("netproof.cli.robust.command", "netproof.cli.commands.bounds"):
-        monkeypatch.setattr(f"{module}.supervise", lambda *args, **kwargs: Outcome(Ending.TIMEOUT, reason="too late"))
+    too_late = Outcome(Ending.TIMEOUT, reason="too late")
+    monkeypatch.setattr("netproof.cli.robust.limit.supervise", lambda *args, **kwargs: too_late)
     monkeypatch.chdir(grey)
     for name, said in save_unread(grey).items():
         assert obey((command, "m.onnx", "--image", name, "--eps", "0.1", "--timeout", "1")) == 2

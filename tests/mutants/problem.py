@@ -193,10 +193,18 @@ MUTANTS = (
     Mutant(
         "witness-outside-the-box",
         "problem/witness.py",
-        "    return bool(((lower <= point) & (point <= upper)).all()) and (\n",
-        "    return True and (\n",
+        "    return bool(((lower <= point) & (point <= upper)).all()) and _in_ball(point, disjunct)\n",
+        "    return _in_ball(point, disjunct)\n",
         "a witness lies in the set as written",
         WITNESS,
+    ),
+    Mutant(
+        "witness-of-an-interval-without-floats",
+        "problem/property.py",
+        "np.flatnonzero(lower > upper).tolist() if self.lower[i] == self.upper[i])",
+        "np.flatnonzero(lower > upper).tolist())",
+        "only what is one number takes the float beside it",
+        ("problem/test_between_floats.py",),
     ),
     Mutant(
         "witness-below-the-box",
@@ -209,8 +217,8 @@ MUTANTS = (
     Mutant(
         "witness-outside-the-ball",
         "problem/witness.py",
-        "        disjunct.ball is None or _in_ball(point, disjunct.ball)\n    )\n",
-        "        True\n    )\n",
+        "(point <= upper)).all()) and _in_ball(point, disjunct)\n",
+        "(point <= upper)).all())\n",
         "a witness lies in the set as written",
         WITNESS,
     ),

@@ -13,8 +13,9 @@ from netproof.cli import options
 from netproof.cli.commands.verify import prepare
 from netproof.cli.exits import EXIT_INTERRUPTED
 from netproof.cli.process.start_time import command_started
-from netproof.cli.process.supervisor import Ending, supervise
+from netproof.cli.process.supervisor import Ending
 from netproof.cli.robust.command import Norm, read_question
+from netproof.cli.robust.limit import supervise_image
 from netproof.cli.robust.preprocess import (
     Clip,
     Mean,
@@ -83,11 +84,7 @@ def bounds(
     display = Display(started=started, timeout=timeout, quiet=quiet)
     work = functools.partial(_work, model=model, spec=spec, question=question, method=method, engine=engine)
     with contextlib.closing(display):
-        outcome = supervise(work, started=started, timeout=timeout, on_event=display.update, on_tick=display.tick)
-    if outcome.ending == Ending.TIMEOUT and question is not None:  # the worker may not have come to read the image
-        from netproof.cli.robust.image import refuse_unread
-
-        refuse_unread(question, model)
+        outcome = supervise_image(work, question, model, display.update, display.tick, started, timeout)
     found = outcome.result or {"lower": None, "upper": None, "exact": False, "reason": outcome.reason}
     found.update(method=method, seconds=time.monotonic() - started, model=model, property=spec)
     found = {"schema": VERSION, **found}

@@ -17,7 +17,8 @@ import typer
 from netproof.cli import options
 from netproof.cli.commands.verify import prepare
 from netproof.cli.process.start_time import command_started
-from netproof.cli.process.supervisor import Ending, Outcome, supervise
+from netproof.cli.process.supervisor import Ending, Outcome
+from netproof.cli.robust.limit import supervise_image
 from netproof.cli.robust.preprocess import (
     NORMALISED,
     Clip,
@@ -127,11 +128,7 @@ def robust(
     work = functools.partial(_work, within=close, every=every_target, engine=engine, **asked)
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
     with contextlib.closing(run.display):
-        outcome = supervise(work, started=started, timeout=timeout, on_event=run.event, on_tick=run.display.tick)
-    if outcome.ending == Ending.TIMEOUT and not run.targets:  # the worker did not come to read the image
-        from netproof.cli.robust.image import refuse_unread
-
-        refuse_unread(question, model)
+        outcome = supervise_image(work, question, model, run.event, run.display.tick, started, timeout)
     found = run.answer(outcome)
     found.record.lasted(time.monotonic() - started)
     run.deliver(found, outputs, model, quiet=quiet)
