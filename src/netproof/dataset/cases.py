@@ -19,7 +19,7 @@ from netproof.model.network import Network
 from netproof.problem.last.places import by_place
 from netproof.problem.problem import Problem
 from netproof.problem.property import Property
-from netproof.problem.reduce import reduce
+from netproof.problem.reduce import Parts
 from netproof.problem.specs import check_classes, classification
 from netproof.problem.witness import confirm
 from netproof.run.case import save_case
@@ -37,11 +37,16 @@ class Case:
     predicted: int
     network: Network
     asked: Property
-    problem: Problem
+    parts: Sequence[Sequence[Problem]]  # of its one problem; several where there are too many classes for one
     evidence: Evidence
     stats: Stats = field(default_factory=Stats)
     seconds: float = 0.0
     proved: list[bool] = field(default_factory=list)  # by target, whether its whole set is proved
+
+    @property
+    def problem(self) -> Problem:
+        """Return the problem; of one in several parts, the first."""
+        return self.parts[0][0]
 
     def replay(self, point: torch.Tensor, target: int) -> Witness | None:
         """Ask onnxruntime whether a point (*input) breaks a target."""
@@ -83,10 +88,10 @@ class Case:
         )
 
 
-def open_case(network: Network, item: Item, share: Callable[[Problem], Problem]) -> Case | ImageResult:
+def open_case(network: Network, item: Item, share: Callable[[Problem], Problem], numbers: int) -> Case | ImageResult:
     """Read the image with onnxruntime; return its answer where it is misread, else the case.
 
-    share: gives the problem the graph that other cases have.
+    share: gives the problem the graph that other cases have. numbers: how many its rows may have at once.
     """
     centre, region = item.load()
     _check_shape(network, centre)
@@ -98,10 +103,12 @@ def open_case(network: Network, item: Item, share: Callable[[Problem], Problem])
         return ImageResult(
             item.index, item.label, predicted, ImageStatus.MISREAD, 0.0, None, predicted, witness, "image"
         )
-    (problem,) = reduce(network, property)
-    evidence = Evidence(network, property)
-    case = Case(item, predicted, network, property, share(problem), evidence)
-    case.proved = [False] * len(problem.disjuncts)
+    parts: Sequence[Sequence[Problem]] = Parts(network, property, numbers)
+    if len(parts) == 1:
+        ((problem,),) = parts
+        parts = [[share(problem)]]
+    case = Case(item, predicted, network, property, parts, Evidence(network, property))
+    case.proved = [False] * len(property.disjuncts)
     return case
 
 
