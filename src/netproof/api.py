@@ -31,7 +31,7 @@ from netproof.errors import UsageError
 from netproof.methods.build import build_method
 from netproof.methods.device import resolve_device
 from netproof.methods.registry import Options, method_info
-from netproof.model.combined import AnyNetwork, LinearMap, Mapped
+from netproof.model.combined import AnyNetwork, LinearMap, Mapped, about
 from netproof.model.load import check, probes, read_network
 from netproof.model.network import Network
 from netproof.numerics import generator
@@ -236,6 +236,7 @@ class Run:
     ) -> Verdict:
         """Gather evidence the way the method does, or by an attack alone, and say what follows from it."""
         evidence = self.evidence = Evidence(network, property)
+        subject = about(network)  # before the search, so that the deadline counts it
         gather = Gather(self, evidence, network, property)
         for part, problems in enumerate(parts):
             self._part = part, len(parts)
@@ -250,6 +251,7 @@ class Run:
                 release(self.device)
         cancelled = self.deadline.cancelled
         verdict = with_less(lambda: evidence.verdict(self.stats, cancelled=cancelled), torch.device("cpu"))
+        verdict = replace(verdict, about=subject)
         if verdict.reason == CONTRADICTION:
             verdict = save_case(verdict, network, property, self.info.name, self.options, self.seed)
         add_up(self.stats.seconds, self.elapsed())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +15,7 @@ from netproof.core.verdict import Stats, Status, Witness
 from netproof.dataset.images import Item
 from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.errors import UsageError
+from netproof.model.combined import about
 from netproof.model.network import Network
 from netproof.problem.last.places import by_place
 from netproof.problem.problem import Problem
@@ -68,7 +69,7 @@ class Case:
 
     def result(self, run: Run) -> ImageResult:
         """Return what follows from the evidence; a contradiction is kept as a case, as `verify` does."""
-        verdict = self.evidence.verdict(self.stats, cancelled=False)
+        verdict = replace(self.evidence.verdict(self.stats, cancelled=False), about=about(self.network))
         witness, reason = verdict.witness, verdict.reason
         if reason == CONTRADICTION:
             verdict = save_case(verdict, self.network, self.asked, run.info.name, run.options, run.seed)

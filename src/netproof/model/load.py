@@ -23,6 +23,7 @@ from netproof.model.onnx.file import OnnxFile, read_file
 from netproof.model.onnx.reader import read_graph
 from netproof.model.origin.cross_check import cross_check
 from netproof.model.origin.external import identity
+from netproof.model.origin.identity import module_identity
 from netproof.model.origin.torch_module import MODULE, compare, exported
 from netproof.numerics import generator
 
@@ -84,7 +85,7 @@ def _read(
         return source
     if isinstance(source, torch.nn.Module):
         file, reference = exported(source, example_shape)
-        network = from_file(file, outputs)
+        network = replace(from_file(file, outputs), module=module_identity(source, reference.example.shape))
         declared = [value.name for value in file.model.graph.output]
         chosen = [info.name for info in network.outputs]
         if set(chosen) <= set(declared):  # what lies inside the module itself does not answer with
