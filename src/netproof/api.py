@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from netproof import arguments
-from netproof.bounds.linear.memory import with_less
+from netproof.bounds.linear.memory import numbers_in_rows, release, with_less
 from netproof.core.cpu import available_cpus, look_around, threads_for
 from netproof.core.deadline import Deadline
 from netproof.core.machine import gpu, host
@@ -31,7 +31,7 @@ from netproof.errors import UsageError
 from netproof.methods.build import build_method
 from netproof.methods.device import resolve_device
 from netproof.methods.registry import Options, method_info
-from netproof.model.combined import AnyNetwork, LinearMap, Mapped
+from netproof.model.combined import AnyNetwork, LinearMap, Mapped, about
 from netproof.model.load import check, check_path, is_from_module, paths_at_once, probes, read_network
 from netproof.model.network import Network
 from netproof.numerics import generator
@@ -41,9 +41,9 @@ from netproof.problem.last.ends import within_ends
 from netproof.problem.last.places import by_place
 from netproof.problem.last.ties import without_ties
 from netproof.problem.networks.bind import bind
-from netproof.problem.problem import Problem
+from netproof.problem.problem import InputSet, Problem
 from netproof.problem.property import Disjunct, Property
-from netproof.problem.reduce import reduce
+from netproof.problem.reduce import Parts, reduce
 from netproof.problem.specs import InputRegion, classification
 from netproof.problem.vnnlib.reader import load_property
 from netproof.run.case import save_case
@@ -51,6 +51,8 @@ from netproof.run.conclude import Evidence
 from netproof.run.gather import Gather
 from netproof.run.ranges import OutputBounds, output_ranges
 from netproof.search.attack import places
+
+COMPARED = 4  # input sets on which a network is compared with onnxruntime
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,10 @@ def verify(
         run = Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
         network, asked = _question(model, spec, outputs, holds)
         property = _asked(network, as_property(network, asked, label, targets))
-        problems = reduce(network, property)
-        run.prepare(network, problems, loaded=isinstance(model, Network))
+        parts = Parts(network, property, numbers_in_rows(run.device))
+        run.prepare(network, parts.input_sets(COMPARED), loaded=isinstance(model, Network))
         run.stats.seconds["load"] = run.elapsed()
-        return run.decide(network, property, problems, run.info.attacks if attack is None else attack)
+        return run.decide(network, property, parts, run.info.attacks if attack is None else attack)
 
 
 @engine_state()
@@ -130,9 +132,9 @@ def attack(
         run = Run("auto", None, device, threads, seed, _limit(timeout, deadline), None)
         network, asked = _question(model, spec, outputs)
         property = _asked(network, as_property(network, asked, label, targets))
-        problems = reduce(network, property)
-        run.prepare(network, problems, loaded=isinstance(model, Network))
-        return run.decide(network, property, problems, attack=True, only_attack=True)
+        parts = Parts(network, property, numbers_in_rows(run.device))
+        run.prepare(network, parts.input_sets(COMPARED), loaded=isinstance(model, Network))
+        return run.decide(network, property, parts, attack=True, only_attack=True)
 
 
 @engine_state()
@@ -196,6 +198,7 @@ class Run:
         self._progress = arguments.callback(progress, "progress")
         self.stats = Stats()
         self.evidence: Evidence | None = None  # once there is a question
+        self._part = 0, 1  # of the question, which is asked now, and of how many
         self.tell("load")
         look_around()
         self.asked = None if threads is None else arguments.whole(threads, "threads", 1)
@@ -209,41 +212,50 @@ class Run:
     def elapsed(self) -> float:
         return time.monotonic() - self._began
 
-    def prepare(self, network: AnyNetwork, problems: Sequence[Problem], *, loaded: bool) -> None:
+    def prepare(self, network: AnyNetwork, sets: Sequence[InputSet], *, loaded: bool) -> None:
         """Choose threads for a network of this size, and compare it with onnxruntime on the set itself.
 
         One that was loaded before was compared near 0 too; any other is now, at a point of [−1, 1] and one of [0, 1].
         """
         torch.set_num_threads(threads_for(network.graph.entries, self.asked))
-        points = [] if loaded else [probes(network)[:3:2] if problems else probes(network)]
-        for inputs in (problem.input_set for problem in problems[:4]):
+        points = [] if loaded else [probes(network)[:3:2] if sets else probes(network)]
+        for inputs in sets:
             share = torch.rand((2, *inputs.lower.shape), generator=generator(self.seed), dtype=torch.float64)
             points.append(inputs.lower + share * (inputs.upper - inputs.lower))
         if points:
             check(network, torch.cat(points))
         if is_from_module(network):
-            for problem in problems[:4]:
-                check_path(network, places(problem.input_set, paths_at_once(network), self.seed).to(torch.float64))
+            for inputs in sets:
+                check_path(network, places(inputs, paths_at_once(network), self.seed).to(torch.float64))
         host.refuse_if_taken(allowance().caps.host)  # with the network and onnxruntime, before anything is bounded
 
     def decide(
         self,
         network: AnyNetwork,
         property: Property,
-        problems: Sequence[Problem],
+        parts: Sequence[Sequence[Problem]],
         attack: bool,
         *,
         only_attack: bool = False,
     ) -> Verdict:
         """Gather evidence the way the method does, or by an attack alone, and say what follows from it."""
         evidence = self.evidence = Evidence(network, property)
+        subject = about(network)  # before the search, so that the deadline counts it
         gather = Gather(self, evidence, network, property)
-        if problems and only_attack:
-            gather.only_attack(problems)
-        elif problems:
-            gather.run(problems, attack)
+        for part, problems in enumerate(parts):
+            self._part = part, len(parts)
+            if only_attack:
+                gather.only_attack(problems)
+            else:
+                gather.run(problems, attack)
+            if evidence.is_over:
+                break
+            if len(parts) > 1:
+                gc.collect()  # a search holds itself
+                release(self.device)
         cancelled = self.deadline.cancelled
         verdict = with_less(lambda: evidence.verdict(self.stats, cancelled=cancelled), torch.device("cpu"))
+        verdict = replace(verdict, about=subject)
         if verdict.reason == CONTRADICTION:
             verdict = save_case(verdict, network, property, self.info.name, self.options, self.seed)
         add_up(self.stats.seconds, self.elapsed())
@@ -260,7 +272,8 @@ class Run:
             asked = Property((everything,), len(asked.box.lower), int(np.prod(network.output_shape)), map=asked.map)
         property = asked
         problems = reduce(network, property.without_rows())
-        self.prepare(network, problems, loaded=isinstance(model, Network))
+        sets = [problem.input_set for problem in problems]
+        self.prepare(network, sets[:COMPARED], loaded=isinstance(model, Network))
         search = build_method("auto", self.options, self.device)
         report = self.report(0, len(problems))
         found = output_ranges(problems, method, search, self.device, self.threads, self.deadline, report)
@@ -281,6 +294,8 @@ class Run:
     ) -> None:
         if self._progress is None:
             return
+        if self._part[1] > 1:  # bounds of a part are not those of the whole
+            problem, problems = self._part
         remaining = self.deadline.remaining()
         upper = float("inf") if self.evidence is None else self.evidence.upper
         if not np.isfinite(lower) and self.evidence is not None:

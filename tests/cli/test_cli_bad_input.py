@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from command import run, run_cold
+from command import REAL, run, run_cold
+from onnx import TensorProto, helper
 
 VERIFY = ("verify", "m.onnx", "p.vnnlib")
 ROBUST = ("robust", "m.onnx", "--image", "x.npy", "--label", "1", "--eps", "0.1")
@@ -114,3 +115,22 @@ def test_what_the_engine_refuses_is_one_line_too(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     expected = "netproof: error: p.vnnlib: line 3, column 7: no such variable X_9 (declare it)\n"
     assert done.stderr == expected
+
+
+@pytest.mark.parametrize("command", [("verify", "t.onnx", "p.vnnlib"), ("inspect", "t.onnx")])
+def test_an_operator_that_an_opset_gave_up_is_no_bug(command: tuple[str, ...], folder: Path) -> None:
+    """onnx raises an error for it that is no error of Python's own."""
+    shape = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 2))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    node = helper.make_node("TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml")
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("ai.onnx.ml", 5)]
+    model = helper.make_model(helper.make_graph([node], "g", [shape], [y]), opset_imports=opsets)
+    (folder / "t.onnx").write_bytes(model.SerializeToString())
+    names = "X_0", "X_1", "Y_0"
+    bounds = "(assert (>= X_0 0))(assert (<= X_0 1))(assert (>= X_1 0))(assert (<= X_1 1))(assert (<= Y_0 0))"
+    (folder / "p.vnnlib").write_text("".join(f"(declare-const {name} Real)" for name in names) + bounds)
+    done = run(*command, engine=REAL, cwd=folder)
+    assert done.returncode == 2
+    told = done.stderr if command[0] == "verify" else done.stdout
+    assert "node 'y': unsupported operator ai.onnx.ml.TreeEnsembleRegressor" in told
+    assert "internal error" not in done.stderr

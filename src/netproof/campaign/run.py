@@ -38,7 +38,7 @@ AWAY = 2.0  # seconds between two looks past which this process must have been s
 ERROR = Record("error", seconds={})
 ANSWER = (  # the fields that a result takes from a record unchanged
     *("verdict", "reason", "decided_by", "seconds", "lower_bound", "upper_bound"),
-    *("domains", "split", "leaf_lps", "cut_in_lp", "rounds", "peak_memory", "peak_host_memory"),
+    *("domains", "split", "leaf_lps", "cut_in_lp", "rounds", "peak_memory", "peak_host_memory", "about"),
 )
 
 

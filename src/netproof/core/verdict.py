@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from netproof.core.about import About
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.shown.words import line, page
 
@@ -97,6 +98,7 @@ class Verdict:
     decided_by: str = ""  # "attack", "root", "search", "leaf" or "input set"
     arithmetic: str = "real"
     details: Mapping[str, Any] = field(default_factory=dict)
+    about: About | None = None  # which network it is about
 
     def __post_init__(self) -> None:
         if (self.status == Status.SAT) != (self.witness is not None):
@@ -135,6 +137,7 @@ class Verdict:
             "cut_in_lp": bool(stats.cut_in_lp),
             CONTRADICTION: self.details.get(CONTRADICTION),
             "witness": self._plain_witness(),
+            "about": None if self.about is None else self.about.to_dict(),
         }
 
     def _plain_witness(self) -> dict[str, Any] | None:

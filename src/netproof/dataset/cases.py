@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,11 +16,12 @@ from netproof.dataset.images import Item
 from netproof.dataset.prediction import largest_output, predicted_class
 from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.errors import UsageError
+from netproof.model.combined import about
 from netproof.model.network import Network
 from netproof.problem.last.places import by_place
 from netproof.problem.problem import Problem
 from netproof.problem.property import Property
-from netproof.problem.reduce import reduce
+from netproof.problem.reduce import Parts
 from netproof.problem.specs import check_classes, classification
 from netproof.problem.witness import confirm
 from netproof.run.case import save_case
@@ -38,11 +39,16 @@ class Case:
     predicted: int
     network: Network
     asked: Property
-    problem: Problem
+    parts: Sequence[Sequence[Problem]]  # of its one problem; several where there are too many classes for one
     evidence: Evidence
     stats: Stats = field(default_factory=Stats)
     seconds: float = 0.0
     proved: list[bool] = field(default_factory=list)  # by target, whether its whole set is proved
+
+    @property
+    def problem(self) -> Problem:
+        """Return the problem; of one in several parts, the first."""
+        return self.parts[0][0]
 
     def replay(self, point: torch.Tensor, target: int) -> Witness | None:
         """Ask onnxruntime whether a point (*input) breaks a target."""
@@ -64,7 +70,7 @@ class Case:
 
     def result(self, run: Run) -> ImageResult:
         """Return what follows from the evidence; a contradiction is kept as a case, as `verify` does."""
-        verdict = self.evidence.verdict(self.stats, cancelled=False)
+        verdict = replace(self.evidence.verdict(self.stats, cancelled=False), about=about(self.network))
         witness, reason = verdict.witness, verdict.reason
         if reason == CONTRADICTION:
             verdict = save_case(verdict, self.network, self.asked, run.info.name, run.options, run.seed)
@@ -84,10 +90,10 @@ class Case:
         )
 
 
-def open_case(network: Network, item: Item, share: Callable[[Problem], Problem]) -> Case | ImageResult:
+def open_case(network: Network, item: Item, share: Callable[[Problem], Problem], numbers: int) -> Case | ImageResult:
     """Read the image with onnxruntime; return its answer where it is misread, else the case.
 
-    share: gives the problem the graph that other cases have.
+    share: gives the problem the graph that other cases have. numbers: how many its rows may have at once.
     """
     centre, region = item.load()
     _check_shape(network, centre)
@@ -98,10 +104,12 @@ def open_case(network: Network, item: Item, share: Callable[[Problem], Problem])
         return ImageResult(
             item.index, item.label, predicted, ImageStatus.MISREAD, 0.0, None, predicted, witness, "image"
         )
-    (problem,) = reduce(network, property)
-    evidence = Evidence(network, property)
-    case = Case(item, predicted, network, property, share(problem), evidence)
-    case.proved = [False] * len(problem.disjuncts)
+    parts: Sequence[Sequence[Problem]] = Parts(network, property, numbers)
+    if len(parts) == 1:
+        ((problem,),) = parts
+        parts = [[share(problem)]]
+    case = Case(item, predicted, network, property, parts, Evidence(network, property))
+    case.proved = [False] * len(property.disjuncts)
     return case
 
 

@@ -13,6 +13,7 @@ from netproof.core.torch_state import engine_state
 from netproof.dataset.engine import Certifier, CertifyProgress, Limits
 from netproof.dataset.images import read_images, read_norm
 from netproof.dataset.result import Certification
+from netproof.model.combined import about
 from netproof.model.load import read_network
 from netproof.model.network import Network
 from netproof.problem.specs import Clip, Number
@@ -54,4 +55,4 @@ def certify(
         limits = Limits(seconds, tell=tell)
         certifier = Certifier(run, network, limits, loaded=isinstance(model, Network), attack=attack)
         found = sorted(certifier.run(items), key=lambda image: image.index)
-    return Certification(tuple(found), str(eps), read_norm(norm), time.monotonic() - began)
+    return Certification(tuple(found), str(eps), read_norm(norm), time.monotonic() - began, about(network))

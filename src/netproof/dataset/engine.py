@@ -11,9 +11,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
-from netproof.api import Run
+from netproof.api import COMPARED, Run
+from netproof.bounds.linear.memory import numbers_in_rows
 from netproof.core.deadline import Deadline
 from netproof.core.machine.allowance import allowance, said_plainly
 from netproof.core.verdict import Stats
@@ -69,6 +71,7 @@ class Certifier:
         self._run, self._network, self._limits = run, network, limits
         self._compared = loaded
         self._attack = run.info.attacks if attack is None else attack
+        self._numbers = numbers_in_rows(run.device)
         self._graph: Graph | None = None
         self._done = self._images = 0
 
@@ -77,7 +80,8 @@ class Certifier:
         check_labels(self._network, items)
         self._images = len(items)
         kind = self._run.device.type
-        step = max(1, min(CHUNK[kind], ENTRIES[kind] // self._network.graph.entries))
+        rows = int(np.prod(self._network.output_shape)) ** 2  # numbers in those of an image: a label against all others
+        step = max(1, min(CHUNK[kind], ENTRIES[kind] // self._network.graph.entries, self._numbers // rows))
         with said_plainly():
             for start in range(0, len(items), step):
                 allowance().renew()
@@ -100,21 +104,24 @@ class Certifier:
         cases: list[Case] = []
         with self._shared(cases):
             for item in items:
-                opened = open_case(self._network, item, self._on_one_graph)
+                opened = open_case(self._network, item, self._on_one_graph, self._numbers)
                 if isinstance(opened, Case):
                     cases.append(opened)
                 else:
                     yield opened
-            self._run.prepare(self._network, [case.problem for case in cases], loaded=self._compared)
+            sets = [case.problem.input_set for case in cases[:COMPARED]]
+            self._run.prepare(self._network, sets, loaded=self._compared)
             self._compared = True
         if not cases:
             return
+        large = [case for case in cases if len(case.parts) > 1]
+        cases = [case for case in cases if len(case.parts) == 1]
         yield from self._attacked(cases, FIRST)
         left = yield from self._bounded(cases)
         yield from self._attacked(cases, FULL)
         if left is not None:
             yield from self._searched(cases, *left)
-        for case in cases:
+        for case in (*cases, *large):
             if self._cancelled():
                 return
             self._alone(case)
@@ -180,8 +187,13 @@ class Certifier:
         allowance().renew()
         setting = copy.copy(self._run)
         setting.deadline, setting.stats, setting.evidence = self._limits.part(left), case.stats, case.evidence
-        problem = case.problem.select(torch.tensor(case.open_targets))
-        Gather(setting, case.evidence, self._network, case.asked).run([problem], self._attack, attacked=True)
+        gather = Gather(setting, case.evidence, self._network, case.asked)
+        if len(case.parts) == 1:
+            gather.run([case.problem.select(torch.tensor(case.open_targets))], self._attack, attacked=True)
+        for problems in case.parts if len(case.parts) > 1 else ():
+            gather.run(problems, self._attack)
+            if case.evidence.is_over:
+                break
         case.seconds += time.monotonic() - began
 
     @contextmanager

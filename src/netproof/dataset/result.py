@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from netproof.core.about import About
 from netproof.core.verdict import Witness
 
 
@@ -59,6 +60,7 @@ class Certification:
     eps: str
     norm: str
     seconds: float = 0.0
+    about: About | None = None  # which network
 
     def __len__(self) -> int:
         return len(self.images)
@@ -111,6 +113,7 @@ class Certification:
             "certified": self.certified,
             "counts": self.counts,
             "seconds": self.seconds,
+            "about": None if self.about is None else self.about.to_dict(),
             "results": [image.to_dict() for image in self.images],
         }
 

@@ -7,9 +7,10 @@ time for it than there was.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -98,6 +99,13 @@ class Store:
                     file=str(self.path),
                     remedy="give another folder with --out",
                 )
+
+    def note(self, about: Mapping[str, Any]) -> None:
+        """Keep what the answers are about: hashes of the graph and of the network's files, as JSON."""
+        with self._usable():
+            self._connection.execute("CREATE TABLE IF NOT EXISTS about (network TEXT NOT NULL)")
+            self._connection.execute("DELETE FROM about")
+            self._connection.execute("INSERT INTO about VALUES (?)", (json.dumps(about),))
 
     def add(self, kept: Kept) -> None:
         """Keep an answer, in place of an earlier one; it is on the disk when this returns."""

@@ -10,6 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from netproof.model.canonical import graph_hash
 from netproof.model.ops import Affine, Nonlinear, Op
 
 
@@ -51,6 +52,11 @@ class Graph:
     def entries(self) -> int:
         """Count the numbers in all nodes together."""
         return sum(node.size for node in self.nodes)
+
+    @cached_property
+    def sha256(self) -> str | None:
+        """Return the hash that tells it from other graphs, see `canonical`: of weights as they are on the CPU."""
+        return graph_hash(self.nodes)
 
     @cached_property
     def nonlinear(self) -> tuple[int, ...]:

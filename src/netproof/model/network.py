@@ -14,6 +14,7 @@ import onnx
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
+from netproof.core.about import ModuleIdentity
 from netproof.core.machine.allowance import unless_out_of_memory
 from netproof.errors import ModelError
 from netproof.model.graph import Graph
@@ -62,6 +63,7 @@ class Network:
     model: bytes  # serialised ONNX, unpacked, all weights inside, without inputs that play no part
     external: tuple[ExternalFile, ...] = ()  # the files beside it that its weights were drawn from
     reference: Runner | None = None  # of a torch module: the module itself
+    module: ModuleIdentity | None = None  # of a torch module: which one it was when it was read
     agreed: set[str] = field(init=False, default_factory=set)  # what agreed with onnxruntime and is not compared again
 
     def __repr__(self) -> str:

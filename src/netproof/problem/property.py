@@ -203,8 +203,9 @@ class Property:
         return tuple(sorted({j for disjunct in self.disjuncts for row in disjunct.rows for j in row.inputs}))
 
     def without_rows(self) -> Property:
-        """Keep the input sets and drop all rows: then every input of theirs is a violation."""
-        return replace(self, disjuncts=tuple(Disjunct(d.box, (), d.ball) for d in self.disjuncts), derived=())
+        """Keep the input sets, each once, and drop all rows: then every input of theirs is a violation."""
+        sets = {(id(d.box), id(d.ball)): Disjunct(d.box, (), d.ball) for d in self.disjuncts}
+        return replace(self, disjuncts=tuple(sets.values()), derived=())
 
     def with_derived(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> Sequence[Fraction]:
         """Return what rows read as y: the outputs, and the derived values at x and y."""

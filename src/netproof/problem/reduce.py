@@ -16,14 +16,15 @@ A constraint among inputs, or between inputs and outputs, is one more row, whose
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import overload
 
 import numpy as np
 import torch
 
-from netproof.errors import SpecError
+from netproof.errors import OutOfMemory, SpecError
 from netproof.model.combined import AnyNetwork
 from netproof.numerics import float_up, nearest_float32
 from netproof.problem.extend import extended
@@ -36,6 +37,8 @@ from netproof.problem.rounding import FLOAT32_MAX, Rounded
 MIN_COEFFICIENT = Fraction(1, 10**150)
 MAX_COEFFICIENT = Fraction(10**150)
 
+MOST = 4  # times as many numbers as all rows of a part have, that those of one target may have
+
 # A disjunct without rows is violated by every x: 0·y <= 0.
 _ALWAYS = Row({}, Fraction(0))
 
@@ -45,23 +48,98 @@ def reduce(network: AnyNetwork, property: Property) -> list[Problem]:
 
     Disjuncts whose box is empty hold and are dropped; an empty list means that none was left to exclude.
     """
-    check_sizes(network, property)
-    if property.inputs_read:
-        property = replace(property, disjuncts=tuple(map(_without_idle_rows, property.disjuncts)))
-    last, property = before_last_map(network, property)
-    read = property.inputs_read
-    # One graph for all, so that they share their work.
-    graph = extended(last, property.derived, read) if read or property.derived else last
-    width = property.outputs + len(property.derived)
-    problems = []
-    for members in _on_one_set(property.disjuncts):
-        disjuncts = [property.disjuncts[i] for i in members]
-        inputs = input_set(
-            disjuncts[0].box, disjuncts[0].ball, network.input_shape, property.source, network.input_dtype
-        )
-        problem_rows = rows(disjuncts, width, property.source, read)
-        problems.append(Problem(graph, inputs, problem_rows, tuple(members)))
-    return problems
+    return [problem for problems in Parts(network, property) for problem in problems]
+
+
+class Parts(Sequence[list[Problem]]):
+    """A property's problems, with the rows of some targets at a time: each part is made as it is asked for.
+
+    A row has an entry for every output, so that the rows of a label against all other classes have the square of their
+    number. Where all rows together have no more numbers than are given there is one part, and it is kept.
+    """
+
+    def __init__(self, network: AnyNetwork, property: Property, numbers: int | None = None) -> None:
+        check_sizes(network, property)
+        if property.inputs_read:
+            property = replace(property, disjuncts=tuple(map(_without_idle_rows, property.disjuncts)))
+        last, property = before_last_map(network, property)
+        self._property, self._read = property, property.inputs_read
+        # One graph for all, so that they share their work.
+        several = property.derived or self._read
+        self._graph = extended(last, property.derived, self._read) if several else last
+        self._shape, self._dtype = network.input_shape, network.input_dtype
+        self._members = list(self._some_at_a_time(_on_one_set(property.disjuncts), numbers))
+        self._sets: dict[tuple[int, int], InputSet] = {}
+        self._only: list[Problem] | None = None
+
+    def _some_at_a_time(self, sets: Sequence[list[int]], numbers: int | None) -> Iterator[list[list[int]]]:
+        """Yield by part, the members that are asked about on each of its input sets."""
+        if numbers is None:
+            yield from [list(sets)] if sets else []
+            return
+        longest = max((len(disjunct.rows) for disjunct in self._property.disjuncts), default=0)
+        each = max(1, longest * self._columns)
+        if each > MOST * numbers:
+            raise OutOfMemory(
+                f"one case of a violation has {longest} constraints over {self._columns} values, too many to hold",
+                file=self._property.source or None,
+                remedy="give fewer constraints, or more memory",
+            )
+        fit = max(1, numbers // each)
+        part: list[list[int]] = []
+        room = fit
+        for members in sets:
+            if part and len(members) > room:
+                yield part
+                part, room = [], fit
+            pieces = [members[begin : begin + fit] for begin in range(0, len(members), fit)]
+            yield from ([piece] for piece in pieces[:-1])
+            part.append(pieces[-1])
+            room -= len(pieces[-1])
+        if part:
+            yield part
+
+    @property
+    def _width(self) -> int:
+        return self._property.outputs + len(self._property.derived)
+
+    @property
+    def _columns(self) -> int:
+        return self._width + len(self._read)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @overload
+    def __getitem__(self, index: int) -> list[Problem]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[Problem]]: ...
+    def __getitem__(self, index: int | slice) -> list[Problem] | list[list[Problem]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if self._only is not None and index == 0:
+            return self._only
+        made = [self._problem(members) for members in self._members[index]]
+        if len(self) == 1:
+            self._only = made
+        return made
+
+    def _problem(self, members: list[int]) -> Problem:
+        disjuncts = [self._property.disjuncts[i] for i in members]
+        problem_rows = rows(disjuncts, self._width, self._property.source, self._read)
+        return Problem(self._graph, self._set_of(disjuncts[0]), problem_rows, tuple(members))
+
+    def input_sets(self, most: int) -> list[InputSet]:
+        """Return the input sets of the first problems, `most` of them at most."""
+        first = (self._property.disjuncts[members[0]] for part in self._members for members in part)
+        distinct = {(id(disjunct.box), id(disjunct.ball)): disjunct for disjunct in first}
+        return [self._set_of(disjunct) for disjunct in list(distinct.values())[:most]]
+
+    def _set_of(self, disjunct: Disjunct) -> InputSet:
+        key = id(disjunct.box), id(disjunct.ball)  # the property keeps both
+        if key not in self._sets:
+            self._sets[key] = input_set(disjunct.box, disjunct.ball, self._shape, self._property.source, self._dtype)
+        return self._sets[key]
 
 
 def _without_idle_rows(disjunct: Disjunct) -> Disjunct:

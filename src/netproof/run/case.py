@@ -30,6 +30,7 @@ def save_case(
         "options": dict(options),
         "seed": seed,
         "model": network.path,
+        "about": None if verdict.about is None else verdict.about.to_dict(),
         "specification": property.source,
         "evidence": found,
         "derived": [str(one) for one in property.derived],

@@ -107,6 +107,8 @@ class Gather:
                 self._attack_all(problems[:AHEAD])
             if not self._evidence.is_settled:
                 problems = self._first_look(problems, limit=0)
+        if not problems:  # of other parts of the question something is open
+            return
         first = attack and not attacked and not self._evidence.is_settled
         self._attacks_beside = first and how is Strategy.NEURONS and self._may_be_beside(problems)
         if first and not self._attacks_beside:

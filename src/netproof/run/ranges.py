@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Bounder, Clock
+from netproof.bounds.domains import Domains
 from netproof.bounds.linear.interval import interval_bounds
-from netproof.bounds.linear.memory import with_less
+from netproof.bounds.linear.memory import release, targets_that_fit, with_less
 from netproof.bounds.linear.region import Region
 from netproof.bounds.lirpa import CROWN, TIGHT
+from netproof.bounds.neurons.each import LayerNeurons
+from netproof.bounds.neurons.refine import in_time
+from netproof.bounds.neurons.root import Root
 from netproof.core.deadline import Deadline
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import Stats
 from netproof.errors import UsageError
+from netproof.model.moves import Expand, Index, Reshape, Transpose
+from netproof.problem.last.places import last_value
 from netproof.problem.problem import Problem, Rows
 from netproof.relax import without_lp_form
 from netproof.search.goals import Minimise
@@ -25,6 +34,9 @@ from netproof.search.leaf import LeafLP
 from netproof.search.loop import Search
 from netproof.search.method import Method, Report, Work
 
+Asked = tuple[Problem, Tensor]  # with the outputs (n,) that its targets are about
+
+MOVING = (Reshape, Transpose, Expand, Index)  # each of their results is one of their entries
 RANGE_METHODS = ("ibp", "crown", "alpha", "lp", "exact")
 TOLERANCE = 1e-6  # of an exact minimum, absolute and relative
 
@@ -61,14 +73,12 @@ def output_ranges(
     least: Tensor | None = None
     exact, reason = method == "exact", ""
     for problem in problems:
-        asked = _both_sides(problem)
         if method == "ibp":
-            value = with_less(lambda asked=asked: _interval(asked, device), device)  # type: ignore[misc]
-        elif method == "exact":
-            value, reason = _minima(asked, search, device, workers, deadline, report)
-            exact = exact and not reason
+            value = with_less(lambda problem=problem: _interval(problem, device), device)  # type: ignore[misc]
         else:
-            value, reason = _relaxed(asked, method, device, workers, deadline)
+            work = Work(device, workers, deadline, Stats(), report)
+            value, reason = _some_at_a_time(problem, method, search, work)
+        exact = exact and not reason
         least = value if least is None else least.minimum(value)
         if reason:
             break
@@ -83,14 +93,68 @@ def output_ranges(
     return OutputBounds(lower, -upper, method, exact, reason)
 
 
-def _both_sides(problem: Problem) -> Problem:
-    """Return the problem with one target per side of each output: r = y_i, then r = −y_i."""
-    eye = torch.eye(problem.graph.output.size, dtype=torch.float64)
-    coef = torch.cat([eye, -eye])[:, None]
-    flat = coef.shape[:2]
-    no, yes = torch.zeros(flat, dtype=torch.bool), torch.ones(flat, dtype=torch.bool)
-    rows = Rows(coef, torch.zeros(flat, dtype=torch.float64), no, yes)
-    return replace(problem, rows=rows, disjuncts=tuple(range(len(coef))))
+def _some_at_a_time(problem: Problem, method: str, search: Method, work: Work) -> tuple[Tensor, str]:
+    """Return the least value of each output and of its negative, (2·output,), and why a bound is not the best.
+
+    Rows have an entry for every output, so that rows for all of them have the square of that. Where those are too many
+    for one pass, what only moves numbers at the end of the network is left out as well: its outputs are entries of what
+    it reads, which may be far fewer.
+    """
+    every = problem.graph.output.size
+    if 2 * every <= targets_that_fit(every, work.device):
+        ((value, reason),) = _least(_both_sides([problem], [torch.arange(every)]), method, search, work)
+        return value, reason
+    node, places = last_value(problem.graph, MOVING)
+    inner = replace(problem, graph=problem.graph.ending_at(node.index)[0])
+    asked = torch.tensor(places).unique()
+    if method in ("crown", "alpha"):
+        sides, why = _as_neurons(inner, asked, method, work)
+        return sides[:, places].flatten(), why
+    parts = asked.split(max(1, targets_that_fit(node.size, work.device) // 2))
+    sides, why = with_less(lambda: _interval(inner, work.device), work.device).view(2, -1), ""
+    found = _least(_both_sides([inner] * len(parts), parts), method, search, work)
+    for part, (value, reason) in zip(parts, found, strict=False):
+        sides[:, part] = sides[:, part].fmax(value.view(2, -1))
+        why = why or reason
+        if work.deadline.expired:
+            why = why or "timeout"
+            break
+    return sides[:, places].flatten(), why
+
+
+def _as_neurons(problem: Problem, outputs: Tensor, method: str, work: Work) -> tuple[Tensor, str]:
+    """Bound outputs (n,) as a layer's neurons are, without rows: as forms of one entry each, as many as fit.
+
+    Return both sides of every output, (2, output).
+    """
+    bounder, device = CROWN if method == "crown" else TIGHT, work.device
+    ((one, _),) = _both_sides([problem], [outputs[:1]])
+    never = torch.full((2,), torch.inf, dtype=torch.float64, device=device)
+    found = with_less(partial(_bounded, bounder, one, never, work), device)
+    sides = torch.full((2, problem.graph.output.size), -torch.inf, dtype=torch.float64)
+    if found is None:
+        return sides, "timeout"
+    root, last = found[0], problem.graph.output.index
+    known = root.intervals.of[last]
+    sides[:] = torch.stack([known.lower.flatten(), -known.upper.flatten()]).cpu()
+    schedule = Schedule(bounder.root_steps, bounder.rate, gain=bounder.root_gain)
+    layer = LayerNeurons(root, last, schedule, work.deadline, None)
+    for places in in_time(outputs.to(device), layer.chunk, work.deadline):
+        better = with_less(lambda places=places: layer.bound(places)[0], device)  # type: ignore[misc]
+        sides[:, places.cpu()] = sides[:, places.cpu()].fmax(torch.stack([better.lower, -better.upper]).cpu())
+    return sides, "timeout" if work.deadline.expired else ""
+
+
+def _both_sides(problems: Sequence[Problem], parts: Sequence[Tensor]) -> Iterator[Asked]:
+    """Yield one target per side of each of some outputs (n,): r = y_i for all of them, then r = −y_i."""
+    for problem, part in zip(problems, parts, strict=True):
+        one = torch.zeros(len(part), 1, problem.graph.output.size, dtype=torch.float64)
+        one[torch.arange(len(part)), 0, part] = 1.0
+        coef = torch.cat([one, -one])
+        flat = coef.shape[:2]
+        no, yes = torch.zeros(flat, dtype=torch.bool), torch.ones(flat, dtype=torch.bool)
+        rows = Rows(coef, torch.zeros(flat, dtype=torch.float64), no, yes)
+        yield replace(problem, rows=rows, disjuncts=tuple(range(len(coef)))), part
 
 
 def _interval(problem: Problem, device: torch.device) -> Tensor:
@@ -99,28 +163,56 @@ def _interval(problem: Problem, device: torch.device) -> Tensor:
     return torch.cat([last.lower.flatten(), -last.upper.flatten()]).cpu()
 
 
-def _relaxed(
-    problem: Problem, method: str, device: torch.device, workers: int, deadline: Deadline
-) -> tuple[Tensor, str]:
-    bounder: Bounder = CROWN if method == "crown" else TIGHT
-    never = torch.full((len(problem.disjuncts),), torch.inf, dtype=torch.float64, device=device)
-    first = with_less(lambda: bounder.root(problem, never, device, deadline, Clock()), device)
-    if first is None:
-        return torch.full((len(problem.disjuncts),), -torch.inf, dtype=torch.float64), "timeout"
-    root, bounds = first
-    last = root.intervals.of[-1]  # the last step by intervals is at times the better one
-    value = bounds.domains.bound.maximum(torch.cat([last.lower.flatten(), -last.upper.flatten()]))
-    if method == "lp":
-        value = value.maximum(LeafLP(root, workers).decide(bounds.domains, deadline).bound)
-    return value.cpu(), "timeout" if deadline.expired else ""
+def _least(parts: Iterable[Asked], method: str, search: Method, work: Work) -> Iterator[tuple[Tensor, str]]:
+    """Yield by part the least value of each side, and why a bound is not the best."""
+    if method != "exact":
+        yield from _relaxed(parts, method, work)
+        return
+    for problem, _ in parts:
+        yield _minima(problem, search, work)
+        gc.collect()  # a search holds itself
+        release(work.device)
 
 
-def _minima(
-    problem: Problem, method: Method, device: torch.device, workers: int, deadline: Deadline, report: Report
-) -> tuple[Tensor, str]:
+def _relaxed(parts: Iterable[Asked], method: str, work: Work) -> Iterator[tuple[Tensor, str]]:
+    """Bound by a relaxation, all parts under the root of the first."""
+    bounder = CROWN if method == "crown" else TIGHT
+    root: Root | None = None
+    for problem, outputs in parts:
+        never = torch.full((len(problem.disjuncts),), torch.inf, dtype=torch.float64, device=work.device)
+        under = None if root is None else root.about(problem)
+        found = with_less(partial(_bounded, bounder, under or problem, never, work), work.device)
+        if found is None:
+            yield torch.full((len(problem.disjuncts),), -torch.inf, dtype=torch.float64), "timeout"
+            continue
+        root, domains = found
+        last = root.intervals.of[-1]  # the last step by intervals is at times the better one
+        value = torch.cat([last.lower.flatten(), -last.upper.flatten()])
+        if 2 * len(outputs) < len(value):
+            value = value.view(2, -1)[:, outputs.to(work.device)].flatten()
+        if domains is not None:
+            value = domains.bound.maximum(value)
+            if method == "lp":
+                value = value.maximum(LeafLP(root, work.workers).decide(domains, work.deadline).bound)
+        yield value.cpu(), "timeout" if work.deadline.expired else ""
+
+
+def _bounded(
+    bounder: Bounder, source: Problem | Root, threshold: Tensor, work: Work
+) -> tuple[Root, Domains | None] | None:
+    """Return a root and what it proves of the targets; nothing beyond intervals once a root's deadline is over."""
+    if isinstance(source, Problem):
+        found = bounder.root(source, threshold, work.device, work.deadline, Clock())
+        return None if found is None else (found[0], found[1].domains)
+    if work.deadline.expired:
+        return source, None
+    return source, bounder.whole(source, threshold, work.deadline, Clock()).domains
+
+
+def _minima(problem: Problem, method: Method, work: Work) -> tuple[Tensor, str]:
     """Search with thresholds that follow the least values seen; return the bounds, and why something is open."""
     goal = Minimise(problem, TOLERANCE)
-    search = Search(problem, method, goal, Work(device, workers, deadline, Stats(), report))
+    search = Search(problem, method, goal, work)
     outcome = search.run()
     bounds = search.target_bounds()
     _agree(bounds.numpy(), goal.upper.cpu().numpy(), "a proved minimum is above a value at a point")

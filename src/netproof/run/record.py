@@ -33,6 +33,7 @@ class Record:
     cut_in_lp: bool | None = None
     contradiction: dict[str, Any] | None = None  # what in the evidence cannot be true, and where the case is saved
     witness: dict[str, Any] | None = None  # its input and output
+    about: dict[str, Any] | None = None  # which network; None: the run ended before it was read
     text: str = ""  # the witness in the property's own form
 
     @staticmethod

@@ -74,6 +74,36 @@ _SEEN = _or_none(
         },
     )
 )
+_HASH = _of(_TEXT, "a SHA-256, in hexadecimal digits")
+_ABOUT = _or_none(
+    _object(
+        "what the answer is about, see docs/trusted.md; null where the run ended before the network was read",
+        {
+            "graph": _or_none(_of(_TEXT, "the hash of the graph that was bounded; null of a plug-in's without one")),
+            "networks": _list(
+                "that it was made of",
+                _object(
+                    "a network",
+                    {
+                        "name": _of(_TEXT, "as a query names it; model where it is the only one"),
+                        "file": _or_none(_of(_TEXT, "the hash of the file; null of a torch module")),
+                        "external": _list("the hashes of files beside it that hold weights", _HASH),
+                        "module": _or_none(
+                            _object(
+                                "a torch module when it was read",
+                                {
+                                    "name": _of(_TEXT, "of its class, with the module that defines it"),
+                                    "weights": _HASH,
+                                    "shape": _SHAPE,
+                                },
+                            )
+                        ),
+                    },
+                ),
+            ),
+        },
+    )
+)
 _ANSWER: Mapping[str, Node] = {
     "schema": _VERSION,
     "verdict": _VERDICT,
@@ -94,6 +124,7 @@ _ANSWER: Mapping[str, Node] = {
     "device": _of(_TEXT, "cpu, cuda or cuda:N"),
     "seed": _of(_COUNT, "of all that is random"),
     "witness": _WITNESS,
+    "about": _ABOUT,
     "model": _object(
         "the network",
         {**_FILE, "external": _or_none(_list("files that weights lie in", _object("a file", _FILE)))},
@@ -166,6 +197,7 @@ _CERTIFIED: Mapping[str, Node] = {
     "certified": _of(_NUMBER, "the share that is proved"),
     "counts": _object("by status", {status: _of(_COUNT, "images") for status in _STATUS["enum"]}),
     "seconds": _of(_NUMBER, "of all of it"),
+    "about": _ABOUT,
     "results": _list("by image", _IMAGE),
     "complete": _of("boolean", "whether every image has an answer"),
     "method": _of(_TEXT, "as `netproof methods` names it"),

@@ -75,7 +75,7 @@ class Pgd:
             restarts = self._restarts(len(near), graph, device)
             starts = self._starts(region, len(near), restarts, seed)
             each = near.repeat_interleave(restarts)
-            size = points_that_fit(graph, device)
+            size = points_that_fit(graph, device, rows.coef[0].numel())
             for x, target in zip(starts.split(size), each.split(size), strict=True):
                 offer = partial(_offer, goal, judge, target)
                 if self.descend(x, region, Slope(graph, rows, target), offer, deadline) or deadline.expired:

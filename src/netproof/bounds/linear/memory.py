@@ -79,6 +79,19 @@ def rows_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch.d
     return max(1, budget(device) // (entries * dtype.itemsize))
 
 
+def targets_that_fit(width: int, device: torch.device) -> int:
+    """Return how many targets may be asked about in one pass, each with rows of `width` numbers in all.
+
+    Several tensors are as large as all rows: what the widest node holds for them comes on top, some at a time.
+    """
+    return max(1, budget(device) // (8 * width * torch.float64.itemsize))
+
+
+def numbers_in_rows(device: torch.device) -> int:
+    """Return how many numbers the rows of all targets of a question may have: for each part there is a root."""
+    return more_than_a_pass(device, targets_that_fit(1, device))
+
+
 def graph_climbs_that_fit(graph: Graph, start: int, device: torch.device) -> int:
     """Return how many bounds of node `start` may be climbed at once by the graph itself."""
     entries = sum(graph.nodes[i].size for i in graph.ancestors[start])
@@ -94,13 +107,14 @@ def places_that_fit(graph: Graph, start: int, device: torch.device, dtype: torch
     return max(1, enough // (8 * widest(graph, start) * dtype.itemsize))
 
 
-def points_that_fit(graph: Graph, device: torch.device) -> int:
+def points_that_fit(graph: Graph, device: torch.device, rows: int) -> int:
     """Return how many points may be evaluated at once with their gradients, float32: values of every node of each.
 
+    rows: numbers in the rows that each is judged by, which may be more: a chain of constraints has the square of it.
     On a GPU by all the memory there is, as `holds` says.
     """
     most = _most(device) if device.type == "cuda" else budget(device)
-    return max(1, most // (3 * graph.entries * torch.float32.itemsize))
+    return max(1, most // (3 * max(graph.entries, rows) * torch.float32.itemsize))
 
 
 def more_than_a_pass(device: torch.device, rows: int) -> int:

@@ -141,6 +141,10 @@ class Root:
     def _planed(self, net: Net) -> Net:
         return net if self.planes is None else self.planes.on(net)
 
+    def about(self, problem: Problem) -> Root:
+        """Return the same with the targets of another problem on the same input set, and no planes."""
+        return replace(self, problem=problem, rows=problem.rows.to(self.device), planes=None, planed=None)
+
     def with_planes(self, planes: RowPlanes, slopes: Tensor) -> Root:
         """Return the same with planes of targets, and slopes (target, U) to start from with them."""
         new = replace(self, planes=planes, planed=slopes)

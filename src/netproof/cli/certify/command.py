@@ -35,6 +35,7 @@ from netproof.cli.robust.preprocess import (
 from netproof.cli.robust.question import Question
 from netproof.cli.show.output import Outputs, print_err, text_table, to_json
 from netproof.cli.show.progress import Display
+from netproof.core.about import About
 from netproof.core.files import sha256
 from netproof.core.machine.describe import describe, in_words
 from netproof.core.machine.versions import build, versions
@@ -128,6 +129,7 @@ def certify(
         str(question.eps),
         norm,
         time.monotonic() - started,
+        run.about,
     )
     run.deliver(found, outputs, model, quiet=quiet)
     return outputs.exit_code(run.code(found, outcome, wanted, quiet=quiet))
@@ -187,6 +189,7 @@ class _Run:
     kept: dict[int, Kept] = field(default_factory=dict)
     images: int | None = None
     gpu: str | None = None  # its name, where one was used
+    about: About | None = None  # the network, once it is read
     hint: bool = False  # whether pictures are taken without any preprocessing
     _store: Store | None = None
 
@@ -212,7 +215,10 @@ class _Run:
         elif "progress" in event:
             self.display.update(event)
         else:
-            self.images, self.gpu = event["images"], event["gpu"]
+            self.images, self.gpu, self.about = event["images"], event["gpu"], event["about"]
+            if self.out is not None and self.about is not None:
+                self._store = self._store or Store(Path(self.out, NAME))
+                self._store.note(self.about.to_dict())
 
     def close(self) -> None:
         if self._store is not None:

@@ -29,6 +29,7 @@ from netproof.dataset.images import Item, read_images
 from netproof.dataset.result import FAILURES, ImageResult, ImageStatus
 from netproof.dataset.store import Kept, counterexample
 from netproof.errors import UsageError
+from netproof.model.combined import about
 from netproof.model.load import load_network
 from netproof.model.network import Network
 from netproof.problem.specs import InputRegion
@@ -52,7 +53,7 @@ def certify_all(
     source.check(len(items))
     asked = {item.index: item for item in items if source.wants(item.index)}
     run = Run(engine.method, engine.options, engine.device, engine.threads, engine.seed, Deadline(None), None)
-    job.tell({"images": len(asked), "gpu": accelerator(str(run.device))["gpu"]})
+    job.tell({"images": len(asked), "gpu": accelerator(str(run.device))["gpu"], "about": about(network)})
 
     def tell(progress: CertifyProgress) -> None:
         job.tell({"progress": dataclasses.asdict(progress)})

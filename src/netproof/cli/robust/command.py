@@ -361,6 +361,7 @@ def overall(records: Sequence[Record], *, complete: bool) -> Record:
     return of.but(
         lower_bound=min(lowers, default=None) if complete and len(lowers) == len(records) else None,
         upper_bound=min(uppers, default=None),
+        about=next((record.about for record in records if record.about is not None), None),
         **_work_of(records),
     )
 

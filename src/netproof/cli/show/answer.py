@@ -108,7 +108,7 @@ def deliver(
 def document(found: Answer, engine: Engine, asked: tuple[str, ...], hashes: Hashes) -> dict[str, Any]:
     """Make the JSON document, its keys in the order of the contract."""
     plain = dict(vars(found.record))
-    witness, wrong = plain.pop("witness"), plain.pop(CONTRADICTION)
+    witness, wrong, about = plain.pop("witness"), plain.pop(CONTRADICTION), plain.pop("about")
     del plain["text"]
     model, spec, *others = asked
     return {
@@ -119,6 +119,7 @@ def document(found: Answer, engine: Engine, asked: tuple[str, ...], hashes: Hash
         "device": found.device,
         "seed": engine.seed,
         "witness": witness,
+        "about": about,
         "model": {**hashes.of(model), "external": hashes.external},
         **({"other_models": [hashes.of(other) for other in others]} if others else {}),
         "property": hashes.of(spec),

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import onnx
 
+from netproof.core.machine.allowance import unless_out_of_memory
 from netproof.model.onnx.context import Context, Ref, Value, element_of
+from netproof.model.onnx.schema import ERRORS, STANDARD, schema_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,18 +58,15 @@ def branch(c: Context) -> Body:
 
 def has_body(operator: str, opset: int) -> bool:
     """Say whether ONNX defines the operator by simpler ones."""
-    try:
-        schema = onnx.defs.get_schema(operator, opset, "")
-    except (onnx.defs.SchemaError, TypeError):  # there is none, or a damaged name is bytes
-        return False
-    return bool(schema.has_function or schema.has_context_dependent_function)
+    schema = schema_of(operator, opset)
+    return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
 
 
 def body(c: Context) -> Body | None:
     """Return what ONNX defines the node's operator by, its attributes filled in; None where it does not."""
-    if not has_body(c.op, c.opset):
+    schema = schema_of(c.op, c.opset)
+    if schema is None or not has_body(c.op, c.opset):
         return None
-    schema = onnx.defs.get_schema(c.op, c.opset, "")
     function = onnx.FunctionProto()
     if schema.has_function:
         version = max(v for v in (*schema.function_opset_versions, schema.since_version) if v <= c.opset)
@@ -76,7 +75,13 @@ def body(c: Context) -> Body | None:
         known = schema.context_dependent_function_opset_versions
         version = max((v for v in known if v <= c.opset), default=schema.since_version)
         kinds = [_kind(value).SerializeToString() for value in c.inputs]
-        whole = schema.get_context_dependent_function_with_opset_version(version, c.proto.SerializeToString(), kinds)
+        try:
+            whole = schema.get_context_dependent_function_with_opset_version(
+                version, c.proto.SerializeToString(), kinds
+            )
+        except (*ERRORS, RuntimeError, ValueError, TypeError) as error:
+            unless_out_of_memory(error)
+            c.refuse(f"onnx cannot write it out: {error}", "check it with onnx.checker")
         if not whole:
             return None
         function.ParseFromString(whole)
@@ -84,7 +89,7 @@ def body(c: Context) -> Body | None:
     given = dict(zip(function.input, values, strict=False))
     told = {attribute.name: attribute for attribute in schema_defaults(schema)}
     told |= {attribute.name: attribute for attribute in c.proto.attribute}
-    opset = next((entry.version for entry in function.opset_import if entry.domain in ("", "ai.onnx")), version)
+    opset = next((entry.version for entry in function.opset_import if entry.domain in STANDARD), version)
     nodes = [_filled(node, told) for node in function.node]
     return Body(nodes, given, (), list(function.output), int(opset))
 

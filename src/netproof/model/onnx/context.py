@@ -27,6 +27,7 @@ from netproof.model.moves import Expand, Index, Reshape, Transpose
 from netproof.model.nonlinear import Relu
 from netproof.model.onnx.elements import ZEROS, Held, all_held, held_by, is_real, kind_of, result_elements
 from netproof.model.onnx.file import OnnxFile, read_tensor
+from netproof.model.onnx.schema import attribute_types
 from netproof.model.ops import Affine, Input, Nonlinear, Op
 from netproof.model.origin import constant
 from netproof.model.origin.constant import Constant
@@ -177,8 +178,9 @@ class Context:
         found = self._attributes.get(name)
         if found is None:
             return default
-        if found.type not in _ATTRIBUTES:
-            self.refuse(f"attribute {name!r} has an unknown type", "check it with onnx.checker")
+        declared = attribute_types(self.op, self.opset).get(name, found.type)
+        if found.type not in _ATTRIBUTES or found.type != declared or found.ref_attr_name:
+            self.refuse(f"attribute {name!r} is not of the type that ONNX gives it", "check it with onnx.checker")
         value = onnx.helper.get_attribute_value(found)
         if not (infinite and found.type == onnx.AttributeProto.FLOAT and np.isinf(value)):
             self._check_finite(found, value)

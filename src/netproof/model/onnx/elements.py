@@ -17,6 +17,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from netproof.model.onnx.file import FLOATS, type_name
+from netproof.model.onnx.schema import schema_of
 from netproof.model.origin.constant import Constant
 
 _FLOATS_BY_NAME = {name: element for element, name in FLOATS.items()}
@@ -127,9 +128,8 @@ class _Schema:
 @cache
 def _schema_of(op: str, opset: int) -> _Schema | None:
     """Return the schema of an operator of ONNX's own; None where it has none."""
-    try:
-        schema = onnx.defs.get_schema(op, opset, "")
-    except onnx.defs.SchemaError:
+    schema = schema_of(op, opset)
+    if schema is None:
         return None
     variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
     inputs = [

@@ -16,6 +16,7 @@ from netproof.core.files import read_bounded
 from netproof.core.machine.allowance import unless_out_of_memory
 from netproof.errors import ModelError
 from netproof.model.onnx.external import draw_in, parse_proto
+from netproof.model.onnx.schema import STANDARD
 from netproof.model.origin.constant import Constant
 from netproof.model.origin.external import ExternalFile, model_data
 
@@ -43,7 +44,7 @@ class OnnxFile:
     data: bytes  # the model, unpacked and with all weights inside; onnxruntime reads it for the replay
     path: str
     sha256: str  # of the file as it is on disk
-    opset: int
+    opset: int  # of ONNX's own operators; 0 where the model has none of them
     notes: tuple[str, ...] = ()
     external: tuple[ExternalFile, ...] = ()
 
@@ -89,7 +90,7 @@ def parse(data: bytes, path: str, sha256: str) -> OnnxFile:
         raise ModelError("not an ONNX model: it has no graph", file=path, remedy="export the model again")
     opset = _opset(model, path)
     whole, external = draw_in(model, path)
-    if any(node.domain not in ("", "ai.onnx") for node in model.graph.node) and model.functions:
+    if any(node.domain not in STANDARD for node in model.graph.node) and model.functions:
         model = _written_out(model, path)
         whole = bytes(model.SerializeToString())
     if not external:
@@ -113,9 +114,15 @@ def _written_out(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
 
 
 def _opset(model: onnx.ModelProto, path: str) -> int:
-    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    versions = [entry.version for entry in model.opset_import if entry.domain in STANDARD]
     if not versions:
-        raise ModelError("the model imports no standard opset", file=path, remedy="export with the default domain")
+        if model.graph.node and not any(node.domain in STANDARD for node in model.graph.node):
+            return 0  # nothing of the file is read by it, and its nodes are refused by name
+        raise ModelError(
+            "the model imports no standard opset",
+            file=path,
+            remedy='append onnx.helper.make_opsetid("", VERSION) to its opset_import',
+        )
     if versions[0] not in OPSETS:
         raise ModelError(
             f"opset {versions[0]} is outside {OPSETS.start} to {OPSETS.stop - 1}",

@@ -21,6 +21,7 @@ from netproof.model.onnx.context import Builder, Ref
 from netproof.model.onnx.declared import Shape, fixed_shape
 from netproof.model.onnx.file import FLOATS, OnnxFile, dtype_name, type_name
 from netproof.model.onnx.opsets import IR_VERSION, oldest_alike
+from netproof.model.onnx.schema import STANDARD
 from netproof.model.origin.constant import Constant
 from netproof.model.origin.trace import Link, TensorInfo
 
@@ -207,7 +208,7 @@ class Interface:
         graph.output.extend(given.get(name, onnx.ValueInfoProto(name=name)) for name in self.outputs)
         smaller.ir_version = min(model.ir_version, IR_VERSION)
         for entry in smaller.opset_import:
-            if entry.domain in ("", "ai.onnx"):
+            if entry.domain in STANDARD:
                 entry.version = older
         return bytes(smaller.SerializeToString())
 

@@ -11,6 +11,8 @@ from functools import cache
 
 import onnx
 
+from netproof.model.onnx.schema import STANDARD, schema_of
+
 OPSET, IR_VERSION = 21, 10  # what onnxruntime has known for long
 
 
@@ -24,7 +26,7 @@ def oldest_alike(model: onnx.ModelProto, opset: int) -> int:
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
                 stack.extend(graph.node)
-        if node.domain in ("", "ai.onnx"):
+        if node.domain in STANDARD:
             found = max(found, _since(node.op_type, opset))
     return found
 
@@ -32,16 +34,12 @@ def oldest_alike(model: onnx.ModelProto, opset: int) -> int:
 @cache
 def _since(operator: str, opset: int) -> int:
     """Return the opset from which on an operator has been what it is in `opset`, but for the types that it takes."""
-    try:
-        schema = onnx.defs.get_schema(operator, opset, "")
-    except (onnx.defs.SchemaError, TypeError):  # there is none, or a damaged name is bytes
+    schema = schema_of(operator, opset)
+    if schema is None:
         return opset
     while schema.since_version > OPSET:
-        try:
-            older = onnx.defs.get_schema(operator, schema.since_version - 1, "")
-        except onnx.defs.SchemaError:  # it is new
-            break
-        if _text(older) != _text(schema):
+        older = schema_of(operator, schema.since_version - 1)
+        if older is None or _text(older) != _text(schema):  # it is new, or was another
             break
         schema = older
     return int(schema.since_version)

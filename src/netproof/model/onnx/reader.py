@@ -16,21 +16,30 @@ from netproof.model.graph import Graph
 from netproof.model.onnx import operators  # noqa: F401 (it registers the converters)
 from netproof.model.onnx.bodies import Body, body, branch, has_body, reads
 from netproof.model.onnx.context import Builder, Context, Ref, Value, element_of, is_known
+from netproof.model.onnx.elements import is_real
 from netproof.model.onnx.file import FLOATS, OnnxFile, dtype_name, read_file, read_tensor
 from netproof.model.onnx.folding.by_converter import fold_by_converter
 from netproof.model.onnx.folding.fold import constant_attribute, fold, foldable
 from netproof.model.onnx.interface import Interface, join_outputs
 from netproof.model.onnx.rewrite.simplify import constant_output, simplify
 from netproof.model.onnx.rewrite.twins import merge_twins
+from netproof.model.onnx.schema import ERRORS, STANDARD
 from netproof.model.onnx.shapes import declared_forms, result_forms
 from netproof.model.onnx.typed import converted, refuse_integers
 from netproof.model.onnx.unbounded import no_bounds
 from netproof.model.origin.constant import Constant
 from netproof.model.origin.trace import Link, Step, Stored, TensorInfo, Trace, together
 
+_TREES = "replace it in the file by standard operators: splits by Gemm and Greater, leaves by Gemm and Relu"
 HINTS = {
     "Loop": "export without control flow",
     "Scan": "export without control flow",
+    "LinearClassifier": "replace it in the file by a Gemm and what follows the sum",
+    "LinearRegressor": "replace it in the file by a Gemm and what follows the sum",
+    "Scaler": "replace it in the file by a Sub and a Mul",
+    "TreeEnsemble": _TREES,
+    "TreeEnsembleClassifier": _TREES,
+    "TreeEnsembleRegressor": _TREES,
 }
 
 
@@ -114,6 +123,7 @@ class _Reader:
         self.hidden: Mapping[int, np.ndarray] = {}  # these two: see `Builder`
         self.is_nan: Mapping[int, int] = {}
         self.tensors: dict[int, str] = {}  # by node of the graph, the file's tensor that it is
+        self.assumed: set[str] = set()  # tensors that cannot be read, or lie behind one
 
     # --- conversion ---
 
@@ -211,7 +221,10 @@ class _Reader:
             return
         inputs = [self._value(i, name) if i and i not in self.unread else None for i in node.input]
         context = Context(node, inputs, builder, self.file, name)
-        results = self._results(context, lambda outer: self._value(outer, name))
+        try:
+            results = self._results(context, lambda outer: self._value(outer, name))
+        except ERRORS as error:
+            context.refuse(f"onnx cannot take it: {error}", "check it with onnx.checker")
         self.notes += context.notes
         for output, value in zip(node.output, results, strict=False):
             if 0 in value.shape and isinstance(value, Ref):
@@ -287,7 +300,7 @@ class _Reader:
 
         for node in inside.nodes:
             inputs = [known(i) if i else None for i in node.input]
-            if node.domain not in ("", "ai.onnx") or not self._can(node.op_type, inside.opset):
+            if node.domain not in STANDARD or not self._can(node.op_type, inside.opset):
                 c.refuse(f"it holds {node.op_type}, for which netproof has no bounds", HINTS.get(node.op_type))
             try:
                 results = self._results(Context(node, inputs, c.builder, file, c.name), known)
@@ -308,13 +321,13 @@ class _Reader:
 
     def _check_known(self, node: onnx.NodeProto) -> None:
         name = self._name(node)
-        if node.domain not in ("", "ai.onnx"):
+        if node.domain not in STANDARD:
             raise UnsupportedOp(
                 f"{node.domain}.{node.op_type}",
                 node=name,
                 why="its domain is not the standard one",
                 file=self.file.path,
-                remedy="export with standard ONNX operators only",
+                remedy=self._instead(node),
             )
         if not self._can(node.op_type, self.file.opset):
             raise UnsupportedOp(
@@ -324,6 +337,25 @@ class _Reader:
                 file=self.file.path,
                 remedy=HINTS.get(node.op_type),
             )
+
+    def _instead(self, node: onnx.NodeProto) -> str:
+        """Say what a user who has only the file can do about a node of another domain."""
+        if before := self._computed_before(node):
+            return f"ask for what is computed before it: --output {before}"
+        how = HINTS.get(node.op_type) if node.domain == "ai.onnx.ml" else None
+        return how or "replace it in the file by standard operators, as onnx.helper makes them"
+
+    def _computed_before(self, node: onnx.NodeProto) -> str | None:
+        """Return the nearest tensor before a node that has bounds; None where there is none."""
+        names = reads(node)
+        for name in names:  # it grows
+            value = self.values.get(name)
+            if name not in self.interface.producers:
+                continue
+            if isinstance(value, Ref) and is_real(value.element) and name not in self.assumed:
+                return name
+            names += [other for other in reads(self.interface.producers[name]) if other not in names]
+        return None
 
     def _can(self, operator: str, opset: int) -> bool:
         return operator == "If" or foldable(operator) or is_known(operator) or has_body(operator, opset)
@@ -335,9 +367,13 @@ class _Reader:
         """
         builder = self._builder()
         declared = declared_forms(self.file.model.graph)
+        versions = {entry.domain: entry.version for entry in self.file.model.opset_import}
+        versions |= dict.fromkeys(STANDARD, self.file.opset)
         for node in self.order:
             taken = [i for i in reads(node) if i and i not in self.unread]
             known = all(i in self.values or i in self.initializers for i in taken)
+            if not self.assumed.isdisjoint(taken):
+                self.assumed.update(node.output)
             try:
                 self._check_known(node)
                 if known:
@@ -347,7 +383,8 @@ class _Reader:
                 yield error
             if known and any(isinstance(self.values.get(i), Ref) for i in node.input):
                 values = {i: self._value(i, self._name(node)) for i in node.input if i and i not in self.unread}
-                forms = {**declared, **result_forms(node, values, self.file.opset)}
+                forms = {**declared, **result_forms(node, values, versions.get(node.domain, 0))}
                 for output in node.output:
                     if output in forms:
                         self.values[output] = builder.anything(output, *forms[output])
+            self.assumed.update(node.output)

@@ -10,6 +10,7 @@ import onnx
 from netproof.core.machine.allowance import unless_out_of_memory
 from netproof.model.onnx.context import Value, element_of
 from netproof.model.onnx.declared import Shape, fixed_shape
+from netproof.model.onnx.schema import ERRORS, schema_of
 from netproof.model.origin.constant import Constant
 
 Form = tuple[Shape, int]  # with the element type, a TensorProto.DataType
@@ -21,7 +22,13 @@ def declared_forms(graph: onnx.GraphProto) -> dict[str, Form]:
 
 
 def result_forms(node: onnx.NodeProto, inputs: Mapping[str, Value], opset: int) -> dict[str, Form]:
-    """Infer by name the shapes and types of a node's results, by onnx; those that it cannot infer are left out."""
+    """Infer by name the shapes and types of a node's results, by onnx; those that it cannot infer are left out.
+
+    opset: of the node's own domain.
+    """
+    schema = schema_of(node.op_type, opset, node.domain)
+    if schema is None:
+        return {}
     kinds = {name: onnx.helper.make_tensor_type_proto(element_of(v), v.shape) for name, v in inputs.items()}
     data = {
         name: onnx.numpy_helper.from_array(np.asarray(value.value))
@@ -29,9 +36,8 @@ def result_forms(node: onnx.NodeProto, inputs: Mapping[str, Value], opset: int) 
         if isinstance(value, Constant) and not value.is_float  # shapes and axes; floats say nothing about a shape
     }
     try:
-        schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
         found = onnx.shape_inference.infer_node_outputs(schema, node, kinds, data)
-    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, KeyError, ValueError, RuntimeError) as error:
+    except (*ERRORS, KeyError, ValueError, RuntimeError) as error:
         unless_out_of_memory(error)
         return {}
     return _fixed(found.items())

@@ -370,9 +370,9 @@ class _Watch:
         return isinstance(leaf, Tensor) and leaf.layout == torch.strided and _memory(leaf) in self._filled
 
     def known(self, values: Any) -> tuple[Any, ...]:
-        """Return for each tensor what tells it from others: a parameter by its place in memory, a constant by its numbers.
+        """Return for each tensor what tells it from others: of a parameter its place in memory, of a constant its numbers.
 
-        None of one that depends on the input, or is being recorded.
+        None stands for one that depends on the input, or is being recorded.
         """
         with DisableTorchFunction():
             tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]

@@ -23,6 +23,7 @@ from netproof.model.evaluate import evaluate
 from netproof.model.graph import Graph, Node
 from netproof.model.moves import Reshape, Transpose
 from netproof.model.network import Network
+from netproof.model.ops import Op
 from netproof.numerics import down, up
 from netproof.problem.property import Disjunct, Property, Row
 
@@ -39,10 +40,10 @@ class Places:
     last: bool  # whether the last of several largest wins
 
 
-def last_value(graph: Graph) -> tuple[Node, list[int]]:
+def last_value(graph: Graph, moving: tuple[type[Op], ...] = (Reshape, Transpose)) -> tuple[Node, list[int]]:
     """Return the node that gives the output but for movements, and which of its entries each output is."""
     node, moves = graph.output, []
-    while isinstance(node.op, Reshape | Transpose):
+    while isinstance(node.op, moving):
         moves.append(node.op)
         node = graph.nodes[node.inputs[0]]
     places = torch.arange(node.size).view(1, *node.shape)
