@@ -370,7 +370,7 @@ class _Watch:
         return isinstance(leaf, Tensor) and leaf.layout == torch.strided and _memory(leaf) in self._filled
 
     def known(self, values: Any) -> tuple[Any, ...]:
-        """Return for each tensor what tells it from others: of a parameter its place in memory, of a constant its numbers.
+        """Return what tells each tensor from others: of a parameter its place in memory, of a constant its numbers.
 
         None stands for one that depends on the input, or is being recorded.
         """
