@@ -242,6 +242,10 @@ def _product(one: Tensor, other: Tensor) -> Tensor:
     return (one * other).sum()
 
 
+def _converted(value: Tensor, *, dtype: torch.dtype | None = None, **elsewhere: Any) -> Tensor:
+    return value.clone() if dtype is None else value.to(dtype)
+
+
 _SAME: dict[Any, Callable[..., Tensor]] = {
     aten.copy.default: _copied,
     aten.fill.Scalar: _filled,
@@ -250,6 +254,7 @@ _SAME: dict[Any, Callable[..., Tensor]] = {
     aten.floor_divide.Scalar: _floor_divided,
     aten._native_batch_norm_legit_no_training.default: _normalised,
     aten.vdot.default: _product,
+    aten._to_copy.default: _converted,
     aten._unsafe_view.default: torch.reshape,
     aten.lift_fresh_copy.default: _cloned,
     aten.lift_fresh.default: _cloned,

@@ -227,8 +227,9 @@ def _without_values(module: torch.nn.Module, x: Tensor, failing: int | None = No
     watch = _Watch(run, module, fakes, failing)
     hidden = fakes.from_tensor(x)
     try:
-        with fresh(module) as kept, _one_call(), _no_questions(run), _Operations(watch), Calls(watch), _Path(run):
-            module(hidden)
+        with fresh(module) as kept:
+            with _one_call(), _no_questions(run), _Operations(watch), Calls(watch), _Path(run):
+                module(hidden)
             if kept(FakeTensor):
                 run.notes.append(Note(KEEPS, type(module).__name__))
             run.goes_on = run.goes_on or (type(module).__name__ if run.failed else "")
