@@ -154,3 +154,42 @@ def test_a_module_that_writes_to_its_input_leaves_points_alone() -> None:
 
     for module in (InPlace(), nn.Sequential(nn.Linear(2, 2).double(), InPlace())):
         load_network(module, example_shape=(1, 2))
+
+
+IN_PLACE: dict[str, Callable[[Tensor], Tensor]] = {
+    "fresh": lambda x: (2 * x).relu_() + 1,
+    "read before": lambda x: (y := 2 * x).exp() + y.relu_(),
+    "read after": lambda x: (y := 2 * x).relu_() + y.exp(),
+    "a view before": lambda x: (y := 2 * x, y[:, :2], y.relu_())[1] + 1,
+    "a view after": lambda x: (y := 2 * x, y.relu_())[0][:, 1:].sum(1, keepdim=True),
+    "of a view": lambda x: (y := 2 * x, y[:, :2].neg_())[0],
+    "the same tensor by another name": lambda x: (y := 2 * x, y.reshape(1, 4), y.relu_())[1],
+    "sums": lambda x: torch.zeros(1, 4).add_(x).mul_(x).sub_(0.5),
+    "twice": lambda x: (y := 2 * x).relu_().sub_(1).relu_() + y,
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_what_is_written_in_place_is_read_as_it_is(name: str) -> None:
+    class Layers(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return IN_PLACE[name](x)
+
+    network = load_network(Layers(), example_shape=(1, 4))
+    for x in torch.randn(5, 1, 4):
+        ours = network.graph.forward(x[None].double())[0]
+        assert torch.allclose(ours, Layers()(x.clone()).double(), atol=1e-6)
+
+
+def test_an_alias_that_a_recording_loses_is_seen() -> None:
+    """In evaluation mode dropout answers with its input itself, which a recording takes for a copy."""
+
+    class Layers(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            y = 2 * x
+            same = nn.functional.dropout(y, 0.5, training=False)
+            y.relu_()
+            return same
+
+    with pytest.raises(ModelError, match="does not compute what its exported graph does"):
+        load_network(Layers(), example_shape=(1, 4))

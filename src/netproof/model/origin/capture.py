@@ -9,6 +9,7 @@ that torch's exporter to ONNX has no form of, or a wrong one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,10 +56,11 @@ def captured(module: torch.nn.Module, x: Tensor, ordinary: Run) -> Recorded:
     """Record the module on inputs like x, (*input)."""
     with fresh(module):
         program = torch.export.export(_AsOrdinary(module, ordinary), (x,), strict=False)
-    if any(_writes(node) for node in program.graph.nodes):
-        program = program.run_decompositions({})
     recorded = program.module(check_guards=False)
     assert isinstance(recorded, GraphModule)
+    if not all(_written_anew(node) for node in list(recorded.graph.nodes) if _writes(node)):
+        recorded = program.run_decompositions({}).module(check_guards=False)
+        assert isinstance(recorded, GraphModule)
     for node in list(recorded.graph.nodes):
         _simplify(recorded, node)
     return _closed(recorded)
@@ -94,6 +96,45 @@ def _not_exporting() -> Iterator[None]:
 
 def _writes(node: Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+# Operations whose results have memory that nothing else has.
+_FRESH = re.compile(
+    r"aten::(conv\w*|linear|addmm|bmm|matmul|mm|(batch|layer|group|instance)_norm|add|sub|rsub|mul|div|neg|relu|gelu|silu"
+    r"|sigmoid|tanh|leaky_relu|elu|hard\w+|softmax|softplus|exp|log|sqrt|cat|stack|clone|lift_fresh_copy|zeros|ones|full"
+    r"|\w+_pool\dd|upsample_\w+|mean|sum|clamp)"
+)
+
+
+def _written_anew(node: Node) -> bool:
+    """Write an operation in place as one with a result of its own, where no other tensor has the memory."""
+    target, (source, *_) = node.target, node.args
+    assert isinstance(target, torch._ops.OpOverload)
+    name = target._schema.name.removeprefix("aten::")
+    if not isinstance(source, Node) or not _is_fresh(source) or name[-1] != "_":
+        return False
+    order = {other: k for k, other in enumerate(node.graph.nodes)}
+    before = [user for user in source.users if order[user] < order[node]]
+    if not all(_is_fresh(user) for user in before):  # it may be a view, which is written to as well
+        return False
+    if name == "detach_":
+        node.replace_all_uses_with(source)
+        node.graph.erase_node(node)
+        return True
+    types = {value.dtype for one in node.all_input_nodes if isinstance(value := one.meta.get("val"), Tensor)}
+    if len(types) != 1 or not next(iter(types)).is_floating_point:  # in place nothing becomes of another type
+        return False
+    anew = getattr(getattr(aten, name[:-1], None), target._overloadname, None)
+    if anew is None or len(anew._schema.arguments) != len(target._schema.arguments):
+        return False
+    source.replace_all_uses_with(node, delete_user_cb=lambda user: order[user] > order[node])
+    node.target = anew
+    return True
+
+
+def _is_fresh(node: Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and _FRESH.fullmatch(schema.name) is not None
 
 
 # --- the graph, made plain ----------------------------------------------------------------------------------------
