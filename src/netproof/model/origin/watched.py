@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 import dis
 import functools
+import gc
 import hashlib
 import logging
 import os
@@ -39,7 +40,8 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch._C import DisableTorchFunction
-from torch._functorch import config as functorch
+from torch._C import _functorch as functorch
+from torch._functorch import config as functorch_config
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -222,7 +224,8 @@ def called(module: torch.nn.Module, x: Tensor) -> tuple[Any, Note | None]:
 def _without_values(module: torch.nn.Module, x: Tensor, failing: int | None = None) -> Run:
     """Run the module on an input like x that has no values; of the operations that may fail, `failing` does."""
     run = Run()
-    with functorch.patch(fake_tensor_allow_unsafe_data_ptr_access=False):  # memory that is not there must not be read
+    # Memory that is not there must not be read.
+    with functorch_config.patch(fake_tensor_allow_unsafe_data_ptr_access=False):
         fakes = _Fakes(run)
     watch = _Watch(run, module, fakes, failing)
     hidden = fakes.from_tensor(x)
@@ -366,26 +369,32 @@ class _Watch:
 
     def depends(self, leaf: object) -> bool:
         """Say whether this is a tensor without values, or one that stands for such."""
-        if isinstance(leaf, FakeTensor):
+        if not isinstance(leaf, Tensor):
+            return False
+        tensor = _unwrapped(leaf)
+        if isinstance(tensor, FakeTensor):
             return True
-        return isinstance(leaf, Tensor) and leaf.layout == torch.strided and _memory(leaf) in self._filled
+        return tensor.layout == torch.strided and _memory(tensor) in self._filled
 
     def known(self, values: Any) -> tuple[Any, ...]:
         """Return what tells each tensor from others: of a parameter its place in memory, of a constant its numbers.
 
         None stands for one that depends on the input, or is being recorded.
         """
-        with DisableTorchFunction():
+        with DisableTorchFunction(), _python_dispatch._disable_current_modes():
             tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
             return tuple(None if self.depends(tensor) else self._identity(tensor) for tensor in tensors)
 
     def _identity(self, tensor: Tensor) -> Any:
-        if tensor.layout != torch.strided or tensor.device.type != "cpu":
+        tensor = _unwrapped(tensor)
+        dense = tensor.layout == torch.strided and tensor.device.type == "cpu"
+        if type(tensor) not in (Tensor, torch.nn.Parameter) or not dense:
             return None
         if _memory(tensor) in self._lasting:
             return (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
         some = tensor.detach().reshape(-1)[:MOST_HASHED]
-        return hashlib.blake2b(some.contiguous().view(torch.uint8).numpy().data).digest() if len(some) else b""
+        packed = torch.empty(len(some), dtype=some.dtype).copy_(some)
+        return hashlib.blake2b(packed.view(torch.uint8).numpy().data).digest() if len(some) else b""
 
     def take(self, result: Any, given: Sequence[Tensor]) -> None:
         """Note the memory that an operation took for its result."""
@@ -573,17 +582,23 @@ _LEAVING = frozenset(
 
 
 class _Path:
-    """Records the way through the user's own code, step by step of its bytecode."""
+    """Records the way through the user's own code, step by step of its bytecode.
+
+    Garbage is not collected meanwhile: a collection calls Python code at a step that nobody chose.
+    """
 
     def __init__(self, run: Run) -> None:
         self._run = run
 
     def __enter__(self) -> None:
-        self._before = sys.gettrace()
+        self._before, self._collects = sys.gettrace(), gc.isenabled()
+        gc.disable()
         sys.settrace(self._enter)
 
     def __exit__(self, *what: object) -> None:
         sys.settrace(self._before)
+        if self._collects:
+            gc.enable()
 
     def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
         caller = frame.f_back
@@ -690,6 +705,13 @@ def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[
     return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
 
 
+def _unwrapped(tensor: Tensor) -> Tensor:
+    """Return the tensor that torch.func's transformations act on."""
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return tensor
+
+
 def _memory(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
@@ -714,9 +736,9 @@ def _users_place() -> str:
 
 
 def _is_below(frame: FrameType | None) -> bool:
-    """Say whether torch runs this frame while it carries out an operation."""
+    """Say whether this frame is run while torch carries out an operation, or while Python imports a module."""
     while frame is not None:
-        if frame.f_code.co_name == "__torch_dispatch__":
+        if frame.f_code.co_name == "__torch_dispatch__" or frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
         frame = frame.f_back
     return False
