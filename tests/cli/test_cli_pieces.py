@@ -29,6 +29,7 @@ from netproof.cli.show.picture import draw_counterexample
 from netproof.cli.show.progress import Display
 from netproof.cli.show.summary import summary
 from netproof.core.cpu import available_cpus, busy_elsewhere, cgroup_quota, look_around, threads_for
+from netproof.core.reasons import UNSHOWN
 from netproof.errors import UsageError
 from netproof.run.record import Record, known_so_far
 
@@ -253,6 +254,10 @@ def test_one_that_contradicts_itself_is_no_verdict_of_many() -> None:
         ),
         ({"verdict": "timeout", "reason": "late"}, "UNDECIDED: late; try a longer --timeout"),
         ({"verdict": "unknown", "reason": "interrupted"}, "UNDECIDED: interrupted; run it again"),
+        (
+            {"verdict": "unknown", "reason": f"none, so {UNSHOWN}"},
+            f"UNDECIDED: none, so {UNSHOWN}; give such inputs as",
+        ),
         ({"verdict": "unknown"}, "UNDECIDED: no proof and no counterexample; try"),
     ],
 )

@@ -563,7 +563,4 @@ MODULES: dict[str, Ordinary] = {
 }
 
 # What netproof may refuse, but for an operator, never for a value that is read.
-UNREAD = frozenset({
-    *("index-select", "parameter-unique", "tensor-split", "functional-call", "script", "compiled"),
-    *("perceptron-compiled", "mixed-types", "spectral-norm", "orthogonal"),
-})  # fmt: skip
+UNREAD = frozenset(("index-select", "tensor-split", "mixed-types", "orthogonal"))

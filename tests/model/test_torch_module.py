@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrizations
 
 import netproof
 from netproof.errors import ModelError, UsageError
@@ -272,6 +273,13 @@ def test_what_the_caller_has_switched_on_stays_on() -> None:
         assert torch.is_grad_enabled()
     finally:
         torch.set_float32_matmul_precision("highest")
+
+
+def test_torch_prints_nothing_where_it_cannot_export(capfd: pytest.CaptureFixture[str]) -> None:
+    module = parametrizations.orthogonal(nn.Linear(4, 4)).eval()
+    with pytest.raises(ModelError, match="torch cannot export the module"):
+        netproof.load_network(module, example_shape=(1, 4))
+    assert capfd.readouterr() == ("", "")
 
 
 def test_one_tensor_in_a_tuple_is_one_output() -> None:

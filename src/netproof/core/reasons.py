@@ -10,6 +10,7 @@ CONTRADICTION = "contradiction"  # the evidence contradicts itself: a bug in net
 ROOT_LATE = "the root was not bounded in time"
 INTERVALS_ONLY = "there was time for intervals alone, not for the root"
 ROUNDING = "within rounding"  # onnxruntime's float32 run violates the property, exact arithmetic does not confirm it
+UNSHOWN = "no counterexample can be shown"  # the set holds no number of the network's type
 PINNED = "an input pinned to a value that float32 cannot hold was rounded to the nearest float32"
 
 

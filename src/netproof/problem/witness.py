@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from netproof.core.reasons import UNSHOWN
 from netproof.core.verdict import TensorValue, Witness
 from netproof.model.combined import AnyNetwork, Mapped, Merged
 from netproof.model.evaluate import evaluate
@@ -190,7 +191,7 @@ def without_points(property: Property, disjunct: Disjunct, dtype: str) -> str:
     """Say why no point of the type, of which a counterexample is one, lies in a disjunct's set; empty where one may."""
     lower, upper, _ = disjunct.box.points(dtype)
     if between := _between_floats(disjunct.box, dtype):
-        return _hold_none(property, between, lower.dtype, "no counterexample can be shown")
+        return _hold_none(property, between, lower.dtype, UNSHOWN)
     if disjunct.ball is None:
         return ""
     centre = Rounded.of(disjunct.ball.centre)
@@ -198,7 +199,7 @@ def without_points(property: Property, disjunct: Disjunct, dtype: str) -> str:
     # No point of the type is nearer to the centre in any coordinate.
     if _in_ball(np.clip(near, lower, upper), disjunct):
         return ""
-    return f"the ball holds no point of {lower.dtype}, so no counterexample can be shown"
+    return f"the ball holds no point of {lower.dtype}, so {UNSHOWN}"
 
 
 def _nearest(property: Property, x: NDArray[Any], dtype: str) -> Iterator[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from netproof.core.reasons import CONTRADICTION, CONTRADICTORY, EMPTY, INTERRUPTED
+from netproof.core.reasons import CONTRADICTION, CONTRADICTORY, EMPTY, INTERRUPTED, UNSHOWN
 from netproof.run.record import Record
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def advice(record: Record, method: str, device: str) -> str:
     """Say what to try next."""
     if record.reason == INTERRUPTED:
         return "run it again, from the start, for an answer"
+    if UNSHOWN in record.reason:
+        return "give such inputs as single numbers, or as ranges that hold a number of that type"
     tries = []
     if "memory" in record.reason:
         tries.append("a smaller batch (--set batch=N) or more memory")

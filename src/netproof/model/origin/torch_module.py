@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -112,6 +113,7 @@ def exported(module: torch.nn.Module, shape: tuple[int, ...] | None, *, stacked:
     blank = torch.empty(0, dtype=like.dtype, device=like.device)
     with _LOCK, _as_it_is(module, blank):
         example, notes = _called_with(module, blank, shape, stacked)
+    with _LOCK, _as_it_is(module, blank):  # anew, as forward() may have loaded what compiles by now
         recorded = _recorded(module, example)
         data = _to_onnx(recorded, example)
     file = parse(data, MODULE, hashlib.sha256(data).hexdigest())
@@ -233,7 +235,6 @@ def _to_onnx(recorded: Recorded, example: Tensor) -> bytes:
                 output_names=[*recorded.answer_names, *recorded.result_names],
                 opset_version=EXPORT_OPSET,
                 dynamo=False,
-                verbose=False,  # else it prints the whole graph where it fails
                 training=torch.onnx.TrainingMode.PRESERVE,
                 do_constant_folding=False,
             )
@@ -257,10 +258,14 @@ def _checked_shape(shape: Any) -> tuple[int, ...]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Keep torch from telling of its own work: that an exporter is old, or that shapes are fixed."""
-    with warnings.catch_warnings():
+    """Keep torch from telling of its own work: that an exporter is old, that shapes are fixed, or its whole graph."""
+    with warnings.catch_warnings(), patch.object(torch._C, "_jit_set_onnx_log_enabled", _not_switched):
         warnings.simplefilter("ignore")
         yield
+
+
+def _not_switched(enabled: bool) -> None:
+    """Stand for the switch of torch's log, which its exporter turns on whatever it is told."""
 
 
 class _Running:
