@@ -563,4 +563,4 @@ MODULES: dict[str, Ordinary] = {
 }
 
 # What netproof may refuse, but for an operator, never for a value that is read.
-UNREAD = frozenset(("index-select", "tensor-split", "mixed-types", "orthogonal"))
+UNREAD = frozenset(("index-select", "tensor-split", "mixed-types", "orthogonal", "deepcopy-of-a-layer", "vmap"))

@@ -93,6 +93,23 @@ def test_the_product_of_a_leaky_relu_is_in_the_error() -> None:
         assert abs(Fraction(v) - Fraction(0.1) * Fraction(p)) <= Fraction(e)
 
 
+@pytest.mark.parametrize("leak", [0.0, 0.1, 3.0])
+def test_a_hinge_is_off_by_no_more_than_its_argument_makes_it(leak: float) -> None:
+    x = torch.tensor([-1.0, -0.625, -0.25, -1e-9, 0.0, 1e-9, 0.25, 0.625, 1.0], dtype=torch.float64)
+    off = torch.full_like(x, 0.5)
+    op = Relu() if leak == 0.0 else LeakyRelu(leak)
+    error = op.error(x, off, torch.float64)
+
+    def exact(value: float) -> Fraction:
+        return Fraction(value) * (1 if value > 0 else Fraction(leak))
+
+    for value, e in zip(x.tolist(), error.tolist(), strict=True):
+        worst = max(abs(exact(value + d) - exact(value)) for d in (-0.5, -0.25, 0.25, 0.5))
+        assert worst <= Fraction(e)
+        assert e <= 1.001 * float(worst) or abs(value) < 0.5
+    assert leak != 0.0 or error[0] == 0.0  # off for certain
+
+
 def halfway() -> Scale:
     """x itself, where the true factor may be anything in [1/2, 3/2]."""
     return Scale(torch.ones((), dtype=torch.float64), None, Scale(torch.full((), 0.5, dtype=torch.float64)))

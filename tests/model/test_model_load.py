@@ -222,10 +222,10 @@ def test_torch_module_needs_a_shape_that_fits() -> None:
     with pytest.raises(UsageError, match="example_shape"):
         load_network(nn.Linear(4, 2))
     with pytest.raises(
-        ModelError, match=r"raised RuntimeError: mat1 and mat2.*\(5,\).*does not run on \(1, 5\) either"
+        UsageError, match=r"raised RuntimeError: mat1 and mat2.*\(5,\).*does not run on \(1, 5\) either"
     ):
         load_network(nn.Linear(4, 2), example_shape=(5,))
-    with pytest.raises(ModelError, match="Expected more than 1 value per channel"):
+    with pytest.raises(UsageError, match="Expected more than 1 value per channel"):
         load_network(nn.BatchNorm1d(4, track_running_stats=False), example_shape=(1, 4))
     assert load_network(nn.Linear(4, 2), example_shape=(4,)).input_shape == (4,)
     assert load_network(nn.Linear(4, 2), example_shape=(1, 4)).input_shape == (1, 4)

@@ -23,7 +23,6 @@ from netproof.model.onnx.file import OnnxFile, read_file
 from netproof.model.onnx.reader import read_graph
 from netproof.model.origin.cross_check import cross_check
 from netproof.model.origin.external import identity
-from netproof.model.origin.identity import module_identity
 from netproof.model.origin.likeness import compare, compare_path
 from netproof.model.origin.torch_module import MODULE, Export, exported
 from netproof.numerics import generator
@@ -108,8 +107,7 @@ def _of_module(export: Export, outputs: list[str] | None) -> Network:
     runner = None  # what lies inside, the module itself does not answer with
     if set(chosen) <= set(declared):
         runner = replace(export.runner, chosen=[declared.index(name) for name in chosen])
-    identity = module_identity(export.runner.module, tuple(export.runner.example.shape))
-    return replace(network, reference=runner, module=identity, notes=(*export.notes, *network.notes))
+    return replace(network, reference=runner, module=export.identity, notes=(*export.notes, *network.notes))
 
 
 def _read_once(file: OnnxFile, outputs: list[str] | None) -> Network:

@@ -25,12 +25,14 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from netproof.core.about import ModuleIdentity
 from netproof.core.limits import LARGEST, entries
 from netproof.core.machine.allowance import is_out_of_memory, unless_out_of_memory
 from netproof.core.torch_state import callers_state
 from netproof.errors import ModelError, NetproofError, UsageError
 from netproof.model.onnx.file import OnnxFile, parse
 from netproof.model.origin.capture import Recorded, captured
+from netproof.model.origin.identity import module_identity
 from netproof.model.origin.watched import Note, OtherPath, called, watched
 from netproof.numerics import generator
 
@@ -66,8 +68,9 @@ class Runner:
     @property
     def is_moved(self) -> bool:
         """Say whether the caller has moved the module to another device or type since it was recorded."""
-        like = self._like()
-        return (like.device, like.dtype) != (self.example.device, self.example.dtype)
+        with _LOCK:
+            like = self._like()
+            return (like.device, like.dtype) != (self.example.device, self.example.dtype)
 
     def _like(self) -> Tensor:
         return next(self.module.parameters(), self.example)
@@ -92,6 +95,7 @@ class Export:
 
     file: OnnxFile
     runner: Runner
+    identity: ModuleIdentity
     notes: tuple[str, ...]  # what the user should know about how it was called
 
 
@@ -106,18 +110,22 @@ def exported(module: torch.nn.Module, shape: tuple[int, ...] | None, *, stacked:
             remedy="give example_shape, the shape that it is called with, such as (1, 1, 28, 28)",
         )
     shape = _checked_shape(shape)
-    tensors = [*module.parameters(), *module.buffers()]
-    if any(tensor.is_meta for tensor in tensors):
-        raise ModelError("its weights are on the meta device, so there are none", file=MODULE, remedy="load weights")
-    like = next(module.parameters(), torch.empty(0, dtype=torch.float32))
-    blank = torch.empty(0, dtype=like.dtype, device=like.device)
-    with _LOCK, _as_it_is(module, blank):
-        example, notes = _called_with(module, blank, shape, stacked)
-    with _LOCK, _as_it_is(module, blank):  # anew, as forward() may have loaded what compiles by now
-        recorded = _recorded(module, example)
-        data = _to_onnx(recorded, example)
+    with _LOCK:  # while another thread reads it, its weights may be tensors without values
+        tensors = [*module.parameters(), *module.buffers()]
+        if any(tensor.is_meta for tensor in tensors):
+            raise ModelError(
+                "its weights are on the meta device, so there are none", file=MODULE, remedy="load weights"
+            )
+        like = next(module.parameters(), torch.empty(0, dtype=torch.float32))
+        blank = torch.empty(0, dtype=like.dtype, device=like.device)
+        with _as_it_is(module, blank):
+            example, notes = _called_with(module, blank, shape, stacked)
+        with _as_it_is(module, blank):  # anew, as forward() may have loaded what compiles by now
+            recorded = _recorded(module, example)
+            data = _to_onnx(recorded, example)
+        identity = module_identity(module, tuple(example.shape))
     file = parse(data, MODULE, hashlib.sha256(data).hexdigest())
-    return Export(file, Runner(module, recorded, example), notes)
+    return Export(file, Runner(module, recorded, example), identity, notes)
 
 
 def _called_with(
@@ -134,7 +142,7 @@ def _called_with(
     if first.error is not None and second.error is not None:
         what = " ".join(f"{type(first.error).__name__}: {first.error}".split())
         where = f"called with shape {first.shape}; it does not run on {second.shape} either"
-        raise ModelError(
+        raise UsageError(
             f"the module {type(module).__name__} raised {what[:500]}, {where}",
             file=MODULE,
             remedy="give the shape that it is called with, such as (1, 1, 28, 28)",
@@ -259,13 +267,23 @@ def _checked_shape(shape: Any) -> tuple[int, ...]:
 @contextmanager
 def _quietly() -> Iterator[None]:
     """Keep torch from telling of its own work: that an exporter is old, that shapes are fixed, or its whole graph."""
-    with warnings.catch_warnings(), patch.object(torch._C, "_jit_set_onnx_log_enabled", _not_switched):
-        warnings.simplefilter("ignore")
-        yield
+    switch = torch._C._jit_set_onnx_log_enabled
+    logged = torch._C._jit_is_onnx_log_enabled()
+    switch(False)
+    try:
+        with (
+            warnings.catch_warnings(),
+            # The exporter to ONNX turns its log on, whatever it is told; torch.export prints as much as it has recorded.
+            patch.object(torch._C, "_jit_set_onnx_log_enabled", _nothing),
+            patch("torch.export._trace.print", _nothing, create=True),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        switch(logged)
 
 
-def _not_switched(enabled: bool) -> None:
-    """Stand for the switch of torch's log, which its exporter turns on whatever it is told."""
+def _nothing(*args: object, **kwargs: object) -> None: ...
 
 
 class _Running:

@@ -105,9 +105,11 @@ MOST_HASHED = 1 << 14  # entries of a constant that are compared between runs
 LOOKS = "looks at values of its input"
 KEEPS = "writes values of its input where they are kept or read without torch,"
 CHANGES = "changes a parameter or buffer, so that one call may differ from the next,"
+REMEMBERS = "reads what an earlier call has kept of its input"
 THREADS = "computes with its input in another thread"
 CATCHES = "goes on where an operation fails for some values of its input,"
 DIFFERS = "takes another path when its input has no values,"
+COMPILES = "is compiled by a back end that is not torch's"
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ class _Trial(
 def watched(module: torch.nn.Module, x: Tensor) -> tuple[Run, Note | None]:
     """Run the module on x, (*input); return what it calls, and the first thing that no graph can follow."""
     plain, ordinary = Run(), Run()
-    one, other = x.clone(), x.clone()
+    one, other = 0.875 * x, x.clone()  # another input, so that what one call keeps for the next is another constant
     with fresh(module), _Path(plain):
         module(one)
     with fresh(module), Calls(_Watch(ordinary, module, None)), _Path(ordinary):
@@ -222,40 +224,44 @@ def called(module: torch.nn.Module, x: Tensor) -> tuple[Any, Note | None]:
 
 
 def _without_values(module: torch.nn.Module, x: Tensor, failing: int | None = None) -> Run:
-    """Run the module on an input like x that has no values; of the operations that may fail, `failing` does."""
-    run = Run()
+    """Run the module on an input like x that has no values; of the operations that may fail, `failing` does.
+
+    A module that keeps anything is called once more, when it must not read what the first call has kept of its input.
+    """
+    run, again = Run(), Run()
+    with fresh(module) as is_changed:
+        _call_without_values(module, x, run, failing)
+        if failing is None and not run.notes and is_changed():
+            _call_without_values(module, x, again, None)
+    run.notes += again.notes
+    return run
+
+
+def _call_without_values(module: torch.nn.Module, x: Tensor, run: Run, failing: int | None) -> None:
     # Memory that is not there must not be read.
     with functorch_config.patch(fake_tensor_allow_unsafe_data_ptr_access=False):
         fakes = _Fakes(run)
     watch = _Watch(run, module, fakes, failing)
     hidden = fakes.from_tensor(x)
     try:
-        with fresh(module) as kept:
-            with _one_call(), _no_questions(run), _Operations(watch), Calls(watch), _Path(run):
-                module(hidden)
-            if kept(FakeTensor):
-                run.notes.append(Note(KEEPS, type(module).__name__))
-            run.goes_on = run.goes_on or (type(module).__name__ if run.failed else "")
+        with _one_call(), _no_questions(run), _Operations(watch), Calls(watch), _Path(run):
+            module(hidden)
+        run.goes_on = run.goes_on or (type(module).__name__ if run.failed else "")
     except Exception as error:
         if not run.notes and not run.failed:
             run.notes.append(Note(_why(error), _raised_at(error)))
-    return run
 
 
 @contextmanager
-def fresh(module: torch.nn.Module) -> Iterator[Callable[[type], bool]]:
-    """Undo what runs inside set on the module and its parts; what is yielded says whether such a value was set.
+def fresh(module: torch.nn.Module) -> Iterator[Callable[[], bool]]:
+    """Undo what runs inside set on the module and its parts; what is yielded says whether anything was set.
 
     So every run is a first one, whatever forward() keeps for later, and no tensor without values stays behind.
     """
     parts = [part for part in module.modules() if not isinstance(part, torch.jit.ScriptModule)]
     before = [(part.__dict__, _Content.of(part.__dict__)) for part in parts]
-
-    def kept(kind: type) -> bool:
-        return any(isinstance(leaf, kind) for attributes, _ in before for leaf in tree_leaves(dict(attributes)))
-
     try:
-        yield kept
+        yield lambda: not all(content.is_in(attributes) for attributes, content in before)
     finally:
         for attributes, content in before:
             content.restore(attributes)
@@ -274,11 +280,18 @@ class _Content:
         inner = [v for _, v in entries if type(v) in (dict, OrderedDict, list, set)] if depth else []
         return _Content(entries, [(one, _Content.of(one, depth - 1)) for one in inner])
 
+    def is_in(self, container: Any) -> bool:
+        """Say whether the container holds this, and nothing else."""
+        return self._is_around(container) and all(content.is_in(one) for one, content in self.inner)
+
+    def _is_around(self, container: Any) -> bool:
+        now = list(container.items()) if isinstance(container, dict) else list(enumerate(container))
+        return len(now) == len(self.entries) and all(a is c for (_, a), (_, c) in zip(now, self.entries, strict=True))
+
     def restore(self, container: Any) -> None:
         for one, content in self.inner:
             content.restore(one)
-        now = list(container.items()) if isinstance(container, dict) else list(enumerate(container))
-        if len(now) == len(self.entries) and all(a is c for (_, a), (_, c) in zip(now, self.entries, strict=True)):
+        if self._is_around(container):
             return
         container.clear()
         if isinstance(container, dict):
@@ -325,6 +338,29 @@ def _no_questions(run: Run) -> Iterator[None]:
         for owner, name in _QUESTIONS:
             if hasattr(owner, name):
                 stack.enter_context(patch.object(owner, name, answered(getattr(owner, name))))
+        stack.enter_context(_no_foreign_compiler(run))
+        yield
+
+
+@contextmanager
+def _no_foreign_compiler(run: Run) -> Iterator[None]:
+    """Note what is compiled by a back end that is not torch's: nobody knows what that makes of what was written."""
+    dynamo: Any = sys.modules.get("torch._dynamo.eval_frame")  # without it, nothing was compiled
+    chosen = getattr(dynamo, "_callback_from_stance", None)
+    if chosen is None:
+        yield
+        return
+
+    def choose(callback: Any) -> Any:
+        if callable(callback):
+            backend = dynamo.innermost_backend(callback)
+            backend = getattr(backend, "compiler_fn", backend)
+            home = getattr(backend, "__module__", None) or type(backend).__module__
+            if home.partition(".")[0] != "torch":
+                run.note(COMPILES)
+        return chosen(callback)
+
+    with patch.object(dynamo, "_callback_from_stance", choose):
         yield
 
 
@@ -460,6 +496,9 @@ class _Operations(TorchDispatchMode):
 
     def _followed(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        if any(isinstance(tensor, FakeTensor) and tensor.fake_mode is not self._watch.fakes for tensor in given):
+            self._watch.run.note(REMEMBERS)
+            raise LookedAt("an earlier call's tensor has no values")
         hidden = any(self._watch.depends(tensor) for tensor in given)
         for tensor in _written(func, args, kwargs):
             self._watch.write(tensor, hidden=hidden)
@@ -593,6 +632,7 @@ class _Path:
     def __enter__(self) -> None:
         self._before, self._collects = sys.gettrace(), gc.isenabled()
         gc.disable()
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 shows steps only where a frame had asked for them before
         sys.settrace(self._enter)
 
     def __exit__(self, *what: object) -> None:
