@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from onnx_models import Model, ints, small_net
 from torch import nn
 
-from netproof.errors import ModelError, UsageError
+from netproof.errors import UsageError
 from netproof.model.affine import Linear, Scale
 from netproof.model.conv import Kernel
 from netproof.model.describe import describe

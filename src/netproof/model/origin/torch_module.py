@@ -273,7 +273,7 @@ def _quietly() -> Iterator[None]:
     try:
         with (
             warnings.catch_warnings(),
-            # The exporter to ONNX turns its log on, whatever it is told; torch.export prints as much as it has recorded.
+            # The exporter to ONNX turns its log on, whatever it is told, and torch.export prints what it has recorded.
             patch.object(torch._C, "_jit_set_onnx_log_enabled", _nothing),
             patch("torch.export._trace.print", _nothing, create=True),
         ):

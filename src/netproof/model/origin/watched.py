@@ -367,7 +367,7 @@ def _no_foreign_compiler(run: Run) -> Iterator[None]:
 def _why(error: Exception) -> str:
     """Say why forward() ends without values, where it does not on ordinary numbers."""
     looked = isinstance(error, DataDependentOutputException | DynamicOutputShapeException)
-    if looked or "data pointer" in str(error):
+    if looked or "data pointer" in str(error) or "data is not allocated" in str(error):
         return LOOKS
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"calls what torch cannot run without values ({what[:200]})"
