@@ -95,8 +95,9 @@ def test_a_module_is_called_as_the_caller_calls_it(name: str) -> None:
 def test_a_batch_of_one_sequence_is_proved_as_it_is_read() -> None:
     module, x = Means().eval(), torch.tensor([[[10.0], [-9.0], [-9.0], [-9.0]]])
     note = r"shape \(1, 4, 1\); on \(1, 1, 4, 1\) it runs too, with another result"
-    with pytest.warns(UserWarning, match=note):
+    with pytest.warns(UserWarning, match=note) as said:
         assert netproof.verify(module, netproof.linf_ball(x, 0.01), label=1, device="cpu").proved
+    assert said[0].filename == __file__
     with pytest.warns(UserWarning, match=note):
         broken = netproof.verify(module, netproof.linf_ball(x, 0.01), label=0, device="cpu")
     assert broken.witness is not None

@@ -38,6 +38,7 @@ from netproof.numerics import generator
 
 MODULE = "<torch module>"
 EXPORT_OPSET = 17
+_OURS = ("netproof", "contextlib")  # modules whose frames lie between who calls netproof and a warning
 _LOCK = threading.RLock()  # torch's exporter is one per process, and a module's modes are changed for a while
 
 
@@ -153,8 +154,16 @@ def _called_with(
         return first.x, ()
     note = f"the module is called with shape {first.shape}; on {second.shape} it runs too, with another result"
     if len(shape) != 2 or shape[0] != 1:  # (1, n) is one vector with its batch axis, whatever else runs
-        warnings.warn(note, stacklevel=2)
+        warnings.warn(note, stacklevel=_callers_level())
     return first.x, (note,)
+
+
+def _callers_level() -> int:
+    """Return how many frames up, from who asks, the code is that called netproof."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 @dataclass(frozen=True, eq=False)
