@@ -226,7 +226,8 @@ class Run:
             check(network, torch.cat(points))
         if is_from_module(network):
             for inputs in sets:
-                check_path(network, places(inputs, paths_at_once(network), self.seed).to(torch.float64))
+                corners = places(inputs, paths_at_once(network), self.seed).to(torch.float64)
+                check_path(network, corners, operations=True)
         host.refuse_if_taken(allowance().caps.host)  # with the network and onnxruntime, before anything is bounded
 
     def decide(

@@ -150,14 +150,17 @@ def paths_at_once(network: AnyNetwork) -> int:
     return min(MOST_PATHS, max(FEWEST_PATHS, PROBED // network.graph.entries))
 
 
-def check_path(network: AnyNetwork, points: Tensor) -> None:
-    """Compare a module at points (n, *input) with the operations that were recorded of it."""
+def check_path(network: AnyNetwork, points: Tensor, *, operations: bool) -> None:
+    """Compare a module at points (n, *input), the telling ones first, with the operations that were recorded of it.
+
+    operations: whether its graph is compared too.
+    """
     if not isinstance(network, Network):
         for part, inputs in network.parts(points):
-            check_path(part, inputs)
+            check_path(part, inputs, operations=operations)
         return
     with _in_memory(network):
-        compare_path(network, points)
+        compare_path(network, points, operations=operations)
 
 
 def from_file(file: OnnxFile, outputs: Sequence[str] | None = None) -> Network:

@@ -180,10 +180,11 @@ class Evidence:
         lowest = sorted(self._lowest.values(), key=lambda seen: seen.value)[: self._looked_at.maxlen]
         points = [*(seen.point for seen in lowest), *self._looked_at]
         if self._witness is not None:
-            points.append(torch.from_numpy(self._witness.input))
+            points.insert(0, torch.from_numpy(self._witness.input))
         if points:
-            shape = self._network.input_shape
-            check_path(self._network, torch.stack([point.double().reshape(shape) for point in points]))
+            shape, answered = self._network.input_shape, self._witness is not None or self._all_proved
+            stacked = torch.stack([point.double().reshape(shape) for point in points])
+            check_path(self._network, stacked, operations=answered)  # where the time is up, it is not spent on more
 
     def _answer(self, cancelled: bool) -> tuple[Status, str, str]:
         """Return the status, its reason and what decided, where there is no witness and no contradiction."""

@@ -27,7 +27,7 @@ from netproof.model.network import Network
 from netproof.model.origin.cross_check import Answer, Disagreement, compare_output
 from netproof.model.origin.torch_module import Runner
 
-STEPPED = 2  # points at which every operation is compared
+STEPPED = 2  # points at which every operation is compared, of those that matter most
 
 
 def compare(network: Network, points: Tensor) -> None:
@@ -51,10 +51,17 @@ def compare(network: Network, points: Tensor) -> None:
     _same_operations(network, runner, some[:STEPPED])
 
 
-def compare_path(network: Network, points: Tensor) -> None:
-    """Compare the module with what was recorded of it at points (n, *input) that matter; a mismatch is an error."""
-    if network.reference is not None and len(points):
-        _same_path(network, network.reference, points.to(getattr(torch, network.input_dtype)).to(torch.float64))
+def compare_path(network: Network, points: Tensor, *, operations: bool) -> None:
+    """Compare the module with what was recorded of it at points (n, *input), the telling ones first.
+
+    operations: whether its graph is compared too, operation by operation at the first points. A mismatch is an error.
+    """
+    if network.reference is None or len(points) == 0:
+        return
+    points = points.to(getattr(torch, network.input_dtype)).to(torch.float64)
+    _same_path(network, network.reference, points)
+    if operations and not network.reference.is_moved:
+        _same_operations(network, network.reference, points[:STEPPED])
 
 
 def _same_path(network: Network, runner: Runner, points: Tensor) -> Tensor:
