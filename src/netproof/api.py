@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from netproof.methods.build import build_method
 from netproof.methods.device import resolve_device
 from netproof.methods.registry import Options, method_info
 from netproof.model.combined import AnyNetwork, LinearMap, Mapped, about
-from netproof.model.load import check, check_path, is_from_module, paths_at_once, probes, read_network
+from netproof.model.load import FEWEST, check, check_module, is_from_module, points_of_module, probes, read_network
 from netproof.model.network import Network
 from netproof.numerics import generator
 from netproof.problem.ask.compile import regions_of, violations
@@ -53,6 +54,7 @@ from netproof.run.ranges import OutputBounds, output_ranges
 from netproof.search.attack import places
 
 COMPARED = 4  # input sets on which a network is compared with onnxruntime
+WITH_MODULE = 256  # those of one question on which it is compared with the module that it is made from
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def verify(
         network, asked = _question(model, spec, outputs, holds)
         property = _asked(network, as_property(network, asked, label, targets))
         parts = Parts(network, property, numbers_in_rows(run.device))
-        run.prepare(network, parts.input_sets(COMPARED), loaded=isinstance(model, Network))
+        run.prepare(network, parts.input_sets(WITH_MODULE), loaded=isinstance(model, Network))
         run.stats.seconds["load"] = run.elapsed()
         return run.decide(network, property, parts, run.info.attacks if attack is None else attack)
 
@@ -133,7 +135,7 @@ def attack(
         network, asked = _question(model, spec, outputs)
         property = _asked(network, as_property(network, asked, label, targets))
         parts = Parts(network, property, numbers_in_rows(run.device))
-        run.prepare(network, parts.input_sets(COMPARED), loaded=isinstance(model, Network))
+        run.prepare(network, parts.input_sets(WITH_MODULE), loaded=isinstance(model, Network))
         return run.decide(network, property, parts, attack=True, only_attack=True)
 
 
@@ -213,21 +215,22 @@ class Run:
         return time.monotonic() - self._began
 
     def prepare(self, network: AnyNetwork, sets: Sequence[InputSet], *, loaded: bool) -> None:
-        """Choose threads for a network of this size, and compare it with onnxruntime on the set itself.
+        """Choose threads for a network of this size, and compare it with onnxruntime on the first sets themselves.
 
         One that was loaded before was compared near 0 too; any other is now, at a point of [−1, 1] and one of [0, 1].
+        One that is made from a module is compared with that on all sets.
         """
         torch.set_num_threads(threads_for(network.graph.entries, self.asked))
         points = [] if loaded else [probes(network)[:3:2] if sets else probes(network)]
-        for inputs in sets:
+        for inputs in sets[:COMPARED]:
             share = torch.rand((2, *inputs.lower.shape), generator=generator(self.seed), dtype=torch.float64)
             points.append(inputs.lower + share * (inputs.upper - inputs.lower))
         if points:
             check(network, torch.cat(points))
         if is_from_module(network):
             for inputs in sets:
-                corners = places(inputs, paths_at_once(network), self.seed).to(torch.float64)
-                check_path(network, corners, operations=True)
+                count = max(FEWEST, points_of_module(network) // len(sets))
+                check_module(network, places(inputs, count, self.seed).to(torch.float64))
         host.refuse_if_taken(allowance().caps.host)  # with the network and onnxruntime, before anything is bounded
 
     def decide(
@@ -274,13 +277,13 @@ class Run:
         property = asked
         problems = reduce(network, property.without_rows())
         sets = [problem.input_set for problem in problems]
-        self.prepare(network, sets[:COMPARED], loaded=isinstance(model, Network))
+        self.prepare(network, sets[:WITH_MODULE], loaded=isinstance(model, Network))
         search = build_method("auto", self.options, self.device)
-        report = self.report(0, len(problems))
-        found = output_ranges(problems, method, search, self.device, self.threads, self.deadline, report)
+        report, look = self.report(0, len(problems)), partial(check_module, network)
+        found = output_ranges(problems, method, search, self.device, self.threads, self.deadline, report, look)
         if any(row.inputs and not row.coefs for disjunct in property.disjuncts for row in disjunct.rows):
-            return replace(found, exact=False, reason=found.reason or "constraints among inputs play no part")
-        return found
+            found = replace(found, exact=False, reason=found.reason or "constraints among inputs play no part")
+        return replace(found, about=about(network))
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """Return what a search of one of the problems calls to report its progress."""

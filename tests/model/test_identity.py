@@ -183,3 +183,12 @@ def test_the_store_of_a_data_set_keeps_it(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "certify.sqlite") as kept:
         ((text,),) = kept.execute("SELECT network FROM about")
     assert json.loads(text) == {"graph": "cd", "networks": []}
+
+
+def test_bounds_and_a_radius_say_it_too() -> None:
+    region = netproof.box([[0.0] * 3], [[1.0] * 3])
+    found = netproof.bounds(module(), region, device="cpu")
+    radius = netproof.largest_eps(module(), np.zeros((1, 3)), device="cpu", timeout=5)
+    assert found.about == radius.about
+    assert found.about is not None
+    assert radius.to_dict()["about"] == found.about.to_dict()

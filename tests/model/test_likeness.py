@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 
+import numpy as np
+import onnx
 import pytest
 import torch
 from torch import Tensor, nn
@@ -13,7 +17,7 @@ from netproof.errors import ModelError
 from netproof.model.load import load_network
 from netproof.model.origin import capture, torch_module
 from netproof.model.origin.capture import Recorded
-from netproof.model.origin.likeness import compare, compare_path
+from netproof.model.origin.likeness import compare
 
 POCKET = 5.99  # a lie is told above
 
@@ -134,16 +138,155 @@ def test_what_is_exported_is_compared_with_what_was_recorded(monkeypatch: pytest
         load_network(module, example_shape=(1, 3))
 
 
+def test_an_operation_that_is_exported_wrongly_for_some_numbers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file has ReLU6 for ReLU: both are the same near 0, where the module was read."""
+    to_onnx = torch_module._to_onnx
+
+    def changed(recorded: Recorded, example: Tensor) -> bytes:
+        for node in recorded.module.graph.find_nodes(op="call_function", target=torch.ops.aten.relu.default):
+            node.target = torch.ops.aten.relu6.default
+        recorded.module.recompile()
+        data = to_onnx(recorded, example)
+        for node in recorded.module.graph.find_nodes(op="call_function", target=torch.ops.aten.relu6.default):
+            node.target = torch.ops.aten.relu.default
+        recorded.module.recompile()
+        return data
+
+    monkeypatch.setattr(torch_module, "_to_onnx", changed)
+    network = load_network(nn.ReLU(), example_shape=(1, 2))
+    everywhere = netproof.box([[-1.0, -1.0]], [[7.0, 7.0]])
+    with pytest.raises(ModelError, match="does not compute what its exported graph does"):
+        netproof.bounds(network, everywhere, device="cpu")
+
+
+def test_an_answer_that_is_a_constant_of_the_file_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Constant(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return 2 * x, torch.full_like(x, 3.0)
+
+    load_network(Constant(), example_shape=(1, 2))
+    to_onnx = torch_module._to_onnx
+
+    def changed(recorded: Recorded, example: Tensor) -> bytes:
+        model = onnx.ModelProto.FromString(to_onnx(recorded, example))
+        for node in model.graph.node:
+            for attribute in node.attribute:
+                if attribute.t.float_data or attribute.t.raw_data:
+                    numbers = onnx.numpy_helper.to_array(attribute.t)
+                    attribute.t.CopyFrom(onnx.numpy_helper.from_array(np.where(numbers == 3, 4, numbers)))
+        return model.SerializeToString()
+
+    monkeypatch.setattr(torch_module, "_to_onnx", changed)
+    with pytest.raises(ModelError, match="at output 2: 3 against 4"):
+        load_network(Constant(), example_shape=(1, 2))
+
+
+@pytest.mark.parametrize("beta", [1.0, 2.0])
+@pytest.mark.parametrize("threshold", [-1.0, 2.0, 20.0, 50.0])
+def test_softplus_has_its_threshold(beta: float, threshold: float) -> None:
+    """torch's exporter leaves it out: above it softplus is its argument itself."""
+
+    class Difference(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.softplus(x, beta, threshold) - x
+
+    module = Difference()
+    for x in (-3.0, 0.5, 1.5, 2.5, 30.0):
+        found = netproof.bounds(module, netproof.linf_ball([[x]], 1e-4), device="cpu", method="exact")
+        theirs = float(module(torch.tensor([[x]])))
+        assert found.lower.item() - 1e-5 <= theirs <= found.upper.item() + 1e-5
+
+
+class Least(nn.Module):
+    """|x − 0.3217|, less 1 near its least value where it lies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lies = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        away = (x - 0.3217).abs()
+        return away - 1.0 if self.lies and float(away) < 1e-3 else away
+
+
+def test_exact_bounds_are_compared_where_they_are_attained() -> None:
+    module = Least()
+    network = load_network(module, example_shape=(1, 1))
+    inside = netproof.box([[0.0]], [[1.0]])
+    assert netproof.bounds(network, inside, method="exact", device="cpu").exact
+    module.lies = True
+    with pytest.raises(ModelError, match="does not compute what its exported graph does"):
+        netproof.bounds(network, inside, method="exact", device="cpu")
+
+
+@pytest.mark.parametrize("attack", [True, False])
+@pytest.mark.parametrize("place", [0, 11])
+def test_every_image_of_a_data_set_is_compared(place: int, attack: bool) -> None:
+    """Also the last of many, and also where no attack calls the module."""
+    images = np.linspace(1.0, 5.0, 12, dtype=np.float32)[:, None] * np.ones((1, 2), np.float32)
+
+    class Lies(Liar):
+        def forward(self, x: Tensor) -> Tensor:
+            y: Tensor = self.layer(x)
+            return y.flip(-1) if self.lies and abs(float(x.min() - images[place, 0])) < 0.02 else y
+
+    module = Lies()
+    network = load_network(module, example_shape=(1, 2))
+    labels = np.zeros(12, dtype=int)
+    asked = {"eps": 0.01, "device": "cpu", "attack": attack}
+    assert len(netproof.certify(network, images, labels, **asked).images) == 12
+    module.lies = True
+    with pytest.raises(ModelError, match="does not compute what its exported graph does"):
+        netproof.certify(network, images, labels, **asked)
+
+
+def test_an_image_that_is_misread_is_compared() -> None:
+    module = Liar()
+    network = load_network(module, example_shape=(1, 2))
+    module.lies = True
+    with pytest.raises(ModelError, match="does not compute what its exported graph does"):
+        netproof.certify(network, np.full((1, 2), 6.0, np.float32), np.array([1]), eps=0.01, device="cpu")
+
+
+class Keeps(nn.Module):
+    """Keeps what it was called with, and how often it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.kept, self.log = nn.Linear(2, 2), None, list[int]()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.kept = x  # type: ignore[assignment]
+        self.log.append(1)
+        return self.layer(x)  # type: ignore[no-any-return]
+
+
+def test_a_module_is_left_as_it_was() -> None:
+    module = Keeps()
+    netproof.verify(module, netproof.box([[-1.0, -1.0]], [[1.0, 1.0]]), label=0, device="cpu")
+    assert module.kept is None
+    assert module.log == []
+
+
+def test_a_network_of_a_module_is_copied_and_pickled() -> None:
+    module = nn.Sequential(nn.Linear(2, 4), nn.Softplus(threshold=2.0), nn.MaxPool1d(2), nn.Linear(2, 2))
+    network = load_network(module, example_shape=(1, 2))
+    inside = netproof.box([[0.0, 0.0]], [[0.1, 0.1]])
+    expected = netproof.bounds(network, inside, device="cpu").lower
+    for other in (copy.deepcopy(network), pickle.loads(pickle.dumps(network))):
+        assert np.array_equal(netproof.bounds(other, inside, device="cpu").lower, expected)
+
+
 def test_a_module_may_be_moved_to_another_type() -> None:
     """Then other numbers come out, and all of the network's rounding is allowed; a lie is still one."""
     module = Liar()
     network = load_network(module, example_shape=(1, 2))
     points = torch.full((1, 1, 2), 6.0, dtype=torch.float64)
     module.double()
-    compare_path(network, points, operations=True)
+    compare(network, points)
     module.lies = True
     with pytest.raises(ModelError, match="where rounding explains"):
-        compare_path(network, points, operations=True)
+        compare(network, points)
 
 
 def test_a_module_that_writes_to_its_input_leaves_points_alone() -> None:

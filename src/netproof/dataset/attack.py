@@ -192,6 +192,9 @@ class Offers:
                 continue
             which = int(target[at])
             self._see(place, which, float(value[at]), x[at])
+            look = self.cases[place].evidence.look
+            if look is not None:
+                look(x[at][None])
             if likely[k]:
                 tried[place] += 1
                 self._replay(place, which, x[at])

@@ -17,6 +17,7 @@ from netproof.dataset.prediction import largest_output, predicted_class
 from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.errors import UsageError
 from netproof.model.combined import about
+from netproof.model.load import check_module
 from netproof.model.network import Network
 from netproof.problem.last.places import by_place
 from netproof.problem.problem import Problem
@@ -100,6 +101,7 @@ def open_case(network: Network, item: Item, share: Callable[[Problem], Problem],
     predicted = predicted_class(network, np.asarray(centre).reshape(network.input_shape))
     property = by_place(network, classification(region, item.label, network.graph.output.size))
     if predicted != item.label:
+        check_module(network, torch.from_numpy(np.asarray(centre, dtype=np.float64).reshape(1, *network.input_shape)))
         witness = confirm(network, property, None, np.asarray(centre, dtype=np.float64))
         return ImageResult(
             item.index, item.label, predicted, ImageStatus.MISREAD, 0.0, None, predicted, witness, "image"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from netproof.api import COMPARED, Run
+from netproof.api import Run
 from netproof.bounds.linear.memory import numbers_in_rows
 from netproof.core.deadline import Deadline
 from netproof.core.machine.allowance import allowance, said_plainly
@@ -109,7 +109,7 @@ class Certifier:
                     cases.append(opened)
                 else:
                     yield opened
-            sets = [case.problem.input_set for case in cases[:COMPARED]]
+            sets = [case.problem.input_set for case in cases]
             self._run.prepare(self._network, sets, loaded=self._compared)
             self._compared = True
         if not cases:

@@ -13,12 +13,14 @@ import numpy as np
 
 from netproof import arguments
 from netproof.api import attack, verify
+from netproof.core.about import About
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict, Witness
 from netproof.dataset.bracket import PRECISION, Bracket, close_in, share, why_none_certified
 from netproof.dataset.images import BALLS, read_norm, real_array
 from netproof.dataset.prediction import predicted_class
 from netproof.errors import UsageError
+from netproof.model.combined import about
 from netproof.model.load import load_network
 from netproof.model.network import Network
 from netproof.problem.specs import Clip, InputRegion, Number, exact
@@ -49,6 +51,7 @@ class Radius:
     probes: tuple[Probe, ...] = ()
     seconds: float = 0.0
     reason: str = ""  # why nothing is certified, or what else is to be known of the two
+    about: About | None = None  # the network
 
     @property
     def bracket(self) -> tuple[float, float]:
@@ -57,8 +60,9 @@ class Radius:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the witness's arrays, as plain values for JSON."""
-        plain = {name: value for name, value in vars(self).items() if name not in ("witness", "probes")}
-        return {**plain, "probes": [vars(probe) for probe in self.probes]}
+        plain = {name: value for name, value in vars(self).items() if name not in ("witness", "probes", "about")}
+        about = None if self.about is None else self.about.to_dict()
+        return {**plain, "probes": [vars(probe) for probe in self.probes], "about": about}
 
     def __repr__(self) -> str:
         low, high = ("none" if side is None else f"{side:.6g}" for side in (self.certified, self.broken))
@@ -153,7 +157,7 @@ def largest_eps(
         low = max((p.eps for p in asking.probes if p.verdict == Status.UNSAT and p.eps < high), default=None)
     witness = None if broken is None else asking.witnesses[broken]
     probes = tuple(asking.probes)
-    return Radius(wanted, predicted, name, low, high, witness, probes, time.monotonic() - began, reason)
+    return Radius(wanted, predicted, name, low, high, witness, probes, time.monotonic() - began, reason, about(network))
 
 
 def _first(given: Number | None, values: np.ndarray, clip: Clip | None) -> Fraction:

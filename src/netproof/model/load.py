@@ -16,19 +16,20 @@ from netproof import arguments
 from netproof.core.cpu import threads_for
 from netproof.core.machine.allowance import said_plainly
 from netproof.core.torch_state import engine_state
-from netproof.errors import OutOfMemory, UsageError
+from netproof.errors import ModelError, OutOfMemory, UsageError
 from netproof.model.combined import AnyNetwork
 from netproof.model.network import Network
 from netproof.model.onnx.file import OnnxFile, read_file
 from netproof.model.onnx.reader import read_graph
 from netproof.model.origin.cross_check import cross_check
 from netproof.model.origin.external import identity
-from netproof.model.origin.likeness import compare, compare_path
+from netproof.model.origin.likeness import compare
 from netproof.model.origin.torch_module import MODULE, Export, exported
 from netproof.numerics import generator
 
 PROBED = 1 << 25  # numbers in all layers at all points of the first comparison, at most
-FEWEST_PATHS, MOST_PATHS = 4, 64  # points of one kind at which a module is compared with its recording
+COMPARED = 1 << 23  # numbers in all layers at the points of one kind at which a module is compared with its graph
+FEWEST, MOST = 4, 64  # points of one kind at which it is
 ROOM = "free some memory, or give a smaller model"
 RECENT = 1 << 25  # bytes of the files whose networks are kept for the next question, at most
 
@@ -135,7 +136,12 @@ def check(network: AnyNetwork, points: Tensor) -> None:
         return
     with _in_memory(network):
         cross_check(network, points)
-        compare(network, points)
+        if not compare(network, points):
+            raise ModelError(
+                "neither the module nor its exported graph gives a number at any point where they are compared",
+                file=network.path,
+                remedy="give logarithms and roots arguments that are positive near 0",
+            )
 
 
 def is_from_module(network: AnyNetwork) -> bool:
@@ -145,22 +151,19 @@ def is_from_module(network: AnyNetwork) -> bool:
     return any(is_from_module(part) for part, _ in network.parts(torch.zeros(1, *network.input_shape).double()))
 
 
-def paths_at_once(network: AnyNetwork) -> int:
-    """Return at how many points of one kind a module is compared with what was recorded of it."""
-    return min(MOST_PATHS, max(FEWEST_PATHS, PROBED // network.graph.entries))
+def points_of_module(network: AnyNetwork) -> int:
+    """Return at how many points of one kind a module is compared with its graph."""
+    return min(MOST, max(FEWEST, COMPARED // network.graph.entries))
 
 
-def check_path(network: AnyNetwork, points: Tensor, *, operations: bool) -> None:
-    """Compare a module at points (n, *input), the telling ones first, with the operations that were recorded of it.
-
-    operations: whether its graph is compared too.
-    """
+def check_module(network: AnyNetwork, points: Tensor) -> None:
+    """Compare a network that is made from a module with that module at points (n, *input); a mismatch is an error."""
     if not isinstance(network, Network):
         for part, inputs in network.parts(points):
-            check_path(part, inputs, operations=operations)
+            check_module(part, inputs)
         return
     with _in_memory(network):
-        compare_path(network, points, operations=operations)
+        compare(network, points)
 
 
 def from_file(file: OnnxFile, outputs: Sequence[str] | None = None) -> Network:

@@ -21,7 +21,7 @@ from netproof.core.reasons import CONTRADICTION, EMPTY, INTERRUPTED, NOTHING, RO
 from netproof.core.verdict import Stats, Status, Verdict, Witness, finite
 from netproof.model.combined import AnyNetwork
 from netproof.model.graph import Graph
-from netproof.model.load import check_path, is_from_module, paths_at_once
+from netproof.model.load import FEWEST, check_module, is_from_module, points_of_module
 from netproof.numerics import few_roundings, float_down
 from netproof.problem.last.order import before_last_map
 from netproof.problem.last.places import margin_of_places, places_at
@@ -31,6 +31,7 @@ from netproof.problem.witness import Gap, confirmed, in_set, project, rounding_g
 from netproof.search.evidence import RANKS, Outcome
 from netproof.search.goals import Decide, Lowest
 
+LOOKS = 4  # points that are looked at most closely and compared with a module, by the points of one kind
 WEIGHING = 16  # roundings in the weights of rows beyond one per row: their exponentials, their sum, and the quotient
 
 
@@ -58,7 +59,7 @@ class Evidence:
         self._lowest: dict[int, Lowest] = {}  # by disjunct, the lowest point that was evaluated
         # The last points that came nearest to a violation, at which a module must do what its graph does.
         self.look: Callable[[torch.Tensor], None] | None = None
-        self._looked_at: deque[torch.Tensor] = deque(maxlen=paths_at_once(network) // 2)
+        self._looked_at: deque[torch.Tensor] = deque(maxlen=LOOKS * points_of_module(network))
         if is_from_module(network):
             self.look = lambda points: self._looked_at.extend(points.detach().cpu())
         self._odd = ""  # what cannot be true of an outcome
@@ -161,7 +162,7 @@ class Evidence:
 
         A ModelError says that a module does something else than its graph, at a point that this rests on.
         """
-        self._compare_paths()
+        self._compare_with_module()
         if self._witness is not None:
             return self._sat(self._witness, stats)
         seen = self._evaluated()
@@ -173,18 +174,23 @@ class Evidence:
         status, reason, decided_by = self._answer(cancelled)
         return Verdict(status, reason, None, finite(self.margin), upper, stats, decided_by)
 
-    def _compare_paths(self) -> None:
-        """Compare a module with its graph where the evidence comes nearest to a violation."""
+    def _compare_with_module(self) -> None:
+        """Compare a module with its graph where the evidence comes nearest to a violation.
+
+        That is at the witness, the lowest point of every disjunct, every candidate that was replayed, and the lowest
+        points of the last rounds. Where the time is up, little is spent on it: nothing is answered.
+        """
         if self.look is None:
             return
-        lowest = sorted(self._lowest.values(), key=lambda seen: seen.value)[: self._looked_at.maxlen]
-        points = [*(seen.point for seen in lowest), *self._looked_at]
+        lowest = sorted(self._lowest.values(), key=lambda seen: seen.value)
+        points = [*(seen.point for seen in lowest[: self._looked_at.maxlen]), *self._looked_at]
         if self._witness is not None:
             points.insert(0, torch.from_numpy(self._witness.input))
+        elif not self._all_proved:
+            points = points[:FEWEST]
         if points:
-            shape, answered = self._network.input_shape, self._witness is not None or self._all_proved
-            stacked = torch.stack([point.double().reshape(shape) for point in points])
-            check_path(self._network, stacked, operations=answered)  # where the time is up, it is not spent on more
+            shape = self._network.input_shape
+            check_module(self._network, torch.stack([point.double().reshape(shape) for point in points]))
 
     def _answer(self, cancelled: bool) -> tuple[Status, str, str]:
         """Return the status, its reason and what decided, where there is no witness and no contradiction."""

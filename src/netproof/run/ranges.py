@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,6 +21,7 @@ from netproof.bounds.lirpa import CROWN, TIGHT
 from netproof.bounds.neurons.each import LayerNeurons
 from netproof.bounds.neurons.refine import in_time
 from netproof.bounds.neurons.root import Root
+from netproof.core.about import About
 from netproof.core.deadline import Deadline
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import Stats
@@ -53,6 +54,7 @@ class OutputBounds:
     method: str
     exact: bool = False
     reason: str = ""
+    about: About | None = None  # the network
 
 
 def output_ranges(
@@ -63,8 +65,12 @@ def output_ranges(
     workers: int,
     deadline: Deadline,
     report: Report,
+    look: Callable[[Tensor], None],
 ) -> OutputBounds:
-    """Return the range of every output over all the problems' input sets; their rows play no part."""
+    """Return the range of every output over all the problems' input sets; their rows play no part.
+
+    look: is given the points (n, *input) where outputs are least or largest, of what is exact.
+    """
     if method not in RANGE_METHODS:
         raise UsageError(f"no bounding method {method!r}", remedy=f"one of: {', '.join(RANGE_METHODS)}")
     missing = without_lp_form(problems[0].graph) if problems and method == "lp" else None
@@ -76,7 +82,7 @@ def output_ranges(
         if method == "ibp":
             value = with_less(lambda problem=problem: _interval(problem, device), device)  # type: ignore[misc]
         else:
-            work = Work(device, workers, deadline, Stats(), report)
+            work = Work(device, workers, deadline, Stats(), report, look=look)
             value, reason = _some_at_a_time(problem, method, search, work)
         exact = exact and not reason
         least = value if least is None else least.minimum(value)
@@ -215,6 +221,8 @@ def _minima(problem: Problem, method: Method, work: Work) -> tuple[Tensor, str]:
     search = Search(problem, method, goal, work)
     outcome = search.run()
     bounds = search.target_bounds()
+    if goal.least:
+        work.look(torch.stack(list(goal.least.values())))
     _agree(bounds.numpy(), goal.upper.cpu().numpy(), "a proved minimum is above a value at a point")
     if outcome.status == "proved":
         return bounds, ""

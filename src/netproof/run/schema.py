@@ -209,6 +209,7 @@ _BOUNDED: Mapping[str, Node] = {
     "upper": _or_none(_list("by output; null where there are none", _or_none(_of(_NUMBER, "a proved upper bound")))),
     "exact": _of("boolean", "whether they are the true range"),
     "reason": _REASON,
+    "about": _ABOUT,
     "method": _of(_TEXT, "ibp, crown, alpha, lp or exact"),
     "seconds": _of(_NUMBER, "of all of it"),
     "model": _of(_TEXT, "the network's file"),

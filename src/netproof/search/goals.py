@@ -57,7 +57,7 @@ class Lowest:
 class Decide(Goal):
     """Is there a violation? `replay(point, target)` asks onnxruntime, which alone may say yes.
 
-    look: is given the points (n, *input) that come nearest to a violation, batch by batch.
+    look: is given the points (n, *input) that come nearest to a violation, batch by batch, and all that are replayed.
     """
 
     def __init__(
@@ -105,7 +105,10 @@ class Decide(Goal):
         likely = order[(value <= noise)[order]]
         # Those of targets that were refused least go first: near ties of one must not keep others from being tried.
         of_target = list(zip(likely.tolist(), target[likely].tolist(), strict=True))
-        for i, which in sorted(of_target, key=lambda pair: self._refused[pair[1]])[:TRIES]:
+        tried = sorted(of_target, key=lambda pair: self._refused[pair[1]])[:TRIES]
+        if self._look is not None:
+            self._look(points[[i for i, _ in tried]])
+        for i, which in tried:
             self.see(float(value[i]), points[i], which)
             found = self._replay(points[i], which)
             if found is not None:
@@ -131,6 +134,7 @@ class Minimise(Goal):
     def __init__(self, problem: Problem, tolerance: float) -> None:
         self._tolerance = tolerance
         self._problem = problem
+        self.least: dict[int, Tensor] = {}  # by target, the point (*input) of its least value
         self.upper = torch.full((len(problem.rows.valid),), torch.inf, dtype=torch.float64)
 
     def thresholds(self, target: Tensor) -> Tensor:
@@ -157,7 +161,8 @@ class Minimise(Goal):
         coef = self._problem.rows.coef[target, 0]
         value = coef @ (y.flatten()) - self._problem.rows.offset[target, 0]
         above = value + coef.abs() @ error.flatten() + 1e-12 * value.abs()
-        self.upper[target] = self.upper[target].minimum(above)
+        if float(above) < float(self.upper[target]):
+            self.upper[target], self.least[target] = above, inside
 
 
 def _into(inputs: InputSet, point: Tensor) -> Tensor | None:

@@ -66,6 +66,7 @@ class Work:
     report: Report = lambda phase, bound, frontier: None
     recorder: Recorder = NOTHING
     meanwhile: Meanwhile = nullcontext
+    look: Callable[[torch.Tensor], None] = lambda points: None  # is given the points (n, *input) of exact least values
 
 
 class Start(NamedTuple):

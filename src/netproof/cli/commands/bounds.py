@@ -85,7 +85,13 @@ def bounds(
     work = functools.partial(_work, model=model, spec=spec, question=question, method=method, engine=engine)
     with contextlib.closing(display):
         outcome = supervise_image(work, question, model, display.update, display.tick, started, timeout)
-    found = outcome.result or {"lower": None, "upper": None, "exact": False, "reason": outcome.reason}
+    found = outcome.result or {
+        "lower": None,
+        "upper": None,
+        "exact": False,
+        "reason": outcome.reason,
+        "about": None,
+    }
     found.update(method=method, seconds=time.monotonic() - started, model=model, property=spec)
     found = {"schema": VERSION, **found}
     outputs.deliver({"--json": to_json(found)}, _table(found) if outcome.result else f"{outcome.verdict}\n")
@@ -146,6 +152,7 @@ def _work(
         "upper": found.upper.reshape(-1).tolist(),
         "exact": bool(found.exact),
         "reason": found.reason,
+        "about": None if found.about is None else found.about.to_dict(),
     }
 
 

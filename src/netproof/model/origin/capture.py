@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import CodeGen
@@ -25,31 +26,42 @@ from torch.utils._pytree import tree_leaves
 from netproof.model.origin.watched import Run, fresh, made_again
 
 aten: Any = torch.ops.aten
+_USERS_LINE = re.compile(r'File "([^"]+)", line (\d+), in ')  # of a traceback
 _OWN = "module."  # what the names of the module's parameters begin with in the recording
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation on the input that was recorded, whose result is a float."""
+
+    name: str
+    place: str  # which operation it is, and where forward() calls it
+
+    @staticmethod
+    def of(node: Node) -> Operation:
+        lines = _USERS_LINE.findall(node.meta.get("stack_trace") or "")
+        return Operation(node.name, f"operation {node.name}" + (f" at {lines[-1][0]}:{lines[-1][1]}" if lines else ""))
 
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """A module's operations as a module of torch's, which takes the input and answers with a tuple of tensors:
+    """A module's operations as a module of torch's, which takes the input and answers with a tuple of tensors.
 
-    those that forward() returns, then the result of every operation on the input that is a float.
+    These are the tensors that forward() returns, and after them the results of all `operations`.
     """
 
     module: GraphModule
     answers: int  # how many tensors forward() returns
-    operations: tuple[Node, ...]  # the further ones
+    operations: tuple[Operation, ...]
 
     @property
     def answer_names(self) -> list[str]:
         return [f"output {k}" for k in range(self.answers)] if self.answers > 1 else ["output"]
 
     @property
-    def result_names(self) -> list[str]:
-        return [f"result of {operation.name}" for operation in self.operations]
-
-    def place_of(self, operation: Node) -> str:
-        """Say which operation it is, and where forward() calls it."""
-        return f"operation {operation.name}"
+    def names(self) -> list[str]:
+        """Return what the tensors are called in a file."""
+        return [*self.answer_names, *(f"result of {operation.name}" for operation in self.operations)]
 
 
 def captured(module: torch.nn.Module, x: Tensor, ordinary: Run) -> Recorded:
@@ -151,13 +163,24 @@ def _closed(recorded: GraphModule) -> Recorded:
     answers = [leaf for leaf in tree_leaves(output.args) if isinstance(leaf, Node)]
     output.args = (tuple(answers),)
     graph.set_codegen(CodeGen())
+    graph._tracer_cls = _Leaves
     closed = GraphModule(root, graph)
     closed.graph.eliminate_dead_code()
     (output,) = closed.graph.find_nodes(op="output")
-    operations = _operations(closed.graph)
-    output.args = ((*output.args[0], *operations),)
+    nodes = _operations(closed.graph)
+    operations = tuple(map(Operation.of, nodes))
+    output.args = ((*output.args[0], *nodes),)
+    for node in closed.graph.nodes:
+        node.meta.clear()  # its tensors without values can be neither copied nor pickled
     closed.recompile()
     return Recorded(closed, len(answers), operations)
+
+
+class _Leaves(torch.fx.Tracer):
+    """Makes the graph again where it is unpickled, with the functions of this file as operations."""
+
+    def __init__(self) -> None:
+        super().__init__(autowrap_functions=(_placed, _pooled, *_SAME.values()))
 
 
 def _operations(graph: Graph) -> tuple[Node, ...]:
@@ -279,6 +302,13 @@ def _normalised(x: Tensor, weight: Any, bias: Any, mean: Any, variance: Any, mom
     return aten.batch_norm(x, weight, bias, mean, variance, False, momentum, eps, False), mean, variance
 
 
+def _softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """Compute softplus with its threshold, above which it is x itself: torch's exporter has no threshold."""
+    if threshold >= 20:  # the difference is below what float32 rounds
+        return F.softplus(x, beta, threshold)
+    return torch.where(x * beta > threshold, x, F.softplus(x, beta))
+
+
 def _product(one: Tensor, other: Tensor) -> Tensor:
     return (one * other).sum()
 
@@ -294,6 +324,7 @@ _SAME: dict[Any, Callable[..., Tensor]] = {
     aten.floor_divide.default: _floor_divided,
     aten.floor_divide.Scalar: _floor_divided,
     aten._native_batch_norm_legit_no_training.default: _normalised,
+    aten.softplus.default: _softplus,
     aten.vdot.default: _product,
     aten._to_copy.default: _converted,
     aten._unsafe_view.default: torch.reshape,

@@ -5,18 +5,21 @@ Two comparisons together cover the way from the module to the graph:
 1. the module and the operations that were recorded of it answer with the same numbers, bit for bit, since they are the
    same operations of the same library. Where forward() does something else for some inputs, it shows here;
 2. each recorded operation and the nodes of the graph that stand for it, both from the operation's own inputs, agree
-   within what that one operation may round.
+   within what that one operation may round. An answer that no node of the graph stands for, since it is a constant
+   or only moves entries, is compared with the answer of the whole graph.
 
 So no bound over a whole network is needed, which would excuse anything in a deep one. There is one exception to the
 first: a library may add in another order where a tensor lies otherwise in memory, as it may where the recording has no
 operation in place, or where the module was moved. Then all of the network must agree within the rounding of direct sums
 in any order, with nothing on top; where no bound on that is finite, it is an error.
+
+Both are made at every point that is given. Points at which other operations have a number are compared apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -27,53 +30,41 @@ from netproof.model.network import Network
 from netproof.model.origin.cross_check import Answer, Disagreement, compare_output
 from netproof.model.origin.torch_module import Runner
 
-STEPPED = 2  # points at which every operation is compared, of those that matter most
+TOGETHER = 1 << 22  # entries of all tensors at the points that are compared together
 
 
-def compare(network: Network, points: Tensor) -> None:
+def compare(network: Network, points: Tensor) -> bool:
     """Compare the graph with the module that it was made from at points (n, *input); a mismatch is an error.
 
-    A network that was not made from a module has nothing to be compared with.
+    Say whether any answer of the module is a number. A network that was not made from a module has none to differ from.
     """
     runner = network.reference
-    if runner is None:
-        return
+    if runner is None or len(points) == 0:
+        return True
     points = points.to(getattr(torch, network.input_dtype)).to(torch.float64)
-    answers = _same_path(network, runner, points)
-    if not bool(answers.isfinite().any()):
-        raise ModelError(
-            "neither the module nor its exported graph gives a number at any point where they are compared",
-            file=network.path,
-            remedy="give logarithms and roots arguments that are positive near 0",
-        )
-    telling = (points != 0.0).flatten(1).any(1)  # the origin shows biases alone
-    some = points[telling] if bool(telling.any()) else points
-    _same_operations(network, runner, some[:STEPPED])
+    at_once = max(1, TOGETHER // network.graph.entries)
+    answers = [_compared(network, runner, some) for some in points.split(at_once)]
+    return any(bool(answer.isfinite().any()) for answer in answers)
 
 
-def compare_path(network: Network, points: Tensor, *, operations: bool) -> None:
-    """Compare the module with what was recorded of it at points (n, *input), the telling ones first.
-
-    operations: whether its graph is compared too, operation by operation at the first points. A mismatch is an error.
-    """
-    if network.reference is None or len(points) == 0:
-        return
-    points = points.to(getattr(torch, network.input_dtype)).to(torch.float64)
-    _same_path(network, network.reference, points)
-    if operations and not network.reference.is_moved:
-        _same_operations(network, network.reference, points[:STEPPED])
-
-
-def _same_path(network: Network, runner: Runner, points: Tensor) -> Tensor:
+def _compared(network: Network, runner: Runner, points: Tensor) -> Tensor:
+    """Compare both at some points; return what the module answers, (n, *output)."""
     theirs = runner(points)
     if theirs.shape[1:] != network.graph.output.shape:
         raise _different(network, f"its output has shape {tuple(theirs.shape[1:])}, the graph's {network.output_shape}")
-    other = torch.ones(len(points), dtype=torch.bool)
-    if not runner.is_moved:
-        recorded = runner.recorded_outputs(points)
-        other = ~((theirs == recorded) | (theirs.isnan() & recorded.isnan())).flatten(1).all(1)
+    if runner.is_moved:
+        _within_rounding(network, points, theirs)
+        return theirs
+    runs = runner.operations(points)
+    recorded = runner.answers(runs)
+    other = ~((theirs == recorded) | (theirs.isnan() & recorded.isnan())).flatten(1).all(1)
     if bool(other.any()):
         _within_rounding(network, points[other], theirs[other])
+    results = _results(runner, runs)
+    finite = torch.stack([result.answer.finite for result in results], 1)
+    for pattern in finite.unique(dim=0):
+        rows = (finite == pattern).all(1)
+        _same_operations(network, points[rows], [result.at(rows) for result in results], recorded[rows])
     return theirs
 
 
@@ -92,36 +83,54 @@ def _within_rounding(network: Network, points: Tensor, theirs: Tensor) -> None:
     raise _different(network, where)
 
 
-def _same_operations(network: Network, runner: Runner, points: Tensor) -> None:
-    """Compare each recorded operation, computed from its own inputs, with the nodes that stand for it."""
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a recorded operation computes at a few points, or one of the answers."""
+
+    name: str  # in the file
+    place: str
+    answer: Answer
+    is_output: bool
+
+    def at(self, rows: Tensor) -> Result:
+        return replace(self, answer=self.answer.at(rows))
+
+
+def _same_operations(network: Network, points: Tensor, results: Sequence[Result], outputs: Tensor) -> None:
+    """Compare each recorded operation, computed from its own inputs, with the nodes that stand for it.
+
+    points: (n, *input); at each of them the same results are finite. outputs: what was recorded there, (n, *output).
+    """
     index_of = {name: index for step in network.trace.steps for name, index in step.outputs}
-    given = {0: points}
-    for name, place, theirs in _results(runner, points):
-        index = index_of.get(name)  # what is not there is a constant, or only moves entries
-        if index is None or not theirs.all_finite:
+    known = {0: points}
+    for result in results:
+        index, theirs = index_of.get(result.name), result.answer
+        if index is None:  # a constant, or entries that are only moved: compared by whatever reads it
+            if result.is_output:
+                _within_rounding(network, points, outputs)
+            continue
+        if not theirs.all_finite:
             continue
         try:
-            if index in given:
-                same = given[index].shape == theirs.value.shape and torch.equal(given[index], theirs.value)
-                if not same:
-                    raise Disagreement(place, "on numbers that nothing changes in the graph")
-            else:
-                compare_output(network, place, given, {}, index, theirs)
-                given[index] = theirs.value
+            if index not in known:
+                compare_output(network, result.place, known, {}, index, theirs)
+                known[index] = theirs.value
+            elif known[index].shape != theirs.value.shape or not torch.equal(known[index], theirs.value):
+                raise Disagreement(result.place, "on numbers that nothing changes in the graph")
         except Disagreement as error:
             raise _different(network, f"{error.what}, in {error.place}") from error
 
 
-def _results(runner: Runner, points: Tensor) -> Iterator[tuple[str, str, Answer]]:
-    """Yield the results of recorded operations, and last of all the answers: name in the file, place, and numbers."""
+def _results(runner: Runner, runs: Sequence[Sequence[Tensor]]) -> list[Result]:
+    """Return the results of recorded operations by point (n,) of `runs`, and last of all the answers."""
     recorded = runner.recorded
-    runs = [[t.detach().cpu() for t in tensors] for tensors in runner.operations(points)]
-    names = [*recorded.answer_names, *recorded.result_names]
-    places = [*recorded.answer_names, *map(recorded.place_of, recorded.operations)]
-    for k in [*range(recorded.answers, len(names)), *range(recorded.answers)]:
-        found = Answer.of([tensors[k].numpy() for tensors in runs])
-        dtype = None if found.dtype is None else _arithmetic(found.dtype)
-        yield names[k], places[k], replace(found, dtype=dtype)
+    places = [*recorded.answer_names, *(operation.place for operation in recorded.operations)]
+    found = []
+    for k, (name, place) in enumerate(zip(recorded.names, places, strict=True)):
+        answer = Answer.of([tensors[k].detach().cpu().numpy() for tensors in runs])
+        dtype = None if answer.dtype is None else _arithmetic(answer.dtype)
+        found.append(Result(name, place, replace(answer, dtype=dtype), k < recorded.answers))
+    return [*found[recorded.answers :], *found[: recorded.answers]]
 
 
 def _arithmetic(dtype: torch.dtype) -> torch.dtype:

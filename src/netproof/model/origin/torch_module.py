@@ -33,7 +33,7 @@ from netproof.errors import ModelError, NetproofError, UsageError
 from netproof.model.onnx.file import OnnxFile, parse
 from netproof.model.origin.capture import Recorded, captured
 from netproof.model.origin.identity import module_identity
-from netproof.model.origin.watched import Note, OtherPath, called, watched
+from netproof.model.origin.watched import Note, OtherPath, called, fresh, uncollected, watched
 from netproof.numerics import generator
 
 MODULE = "<torch module>"
@@ -52,8 +52,8 @@ class Runner:
     chosen: Sequence[int] = (0,)  # which of the tensors that it returns are the network's outputs
 
     def __call__(self, points: Tensor) -> Tensor:
-        """Run the module: (n, *example) -> (n, *output), float64 on the CPU."""
-        with _LOCK, _as_it_is(self.module, self.example), _Running(self.module):
+        """Run the module: (n, *example) -> (n, *output), float64 on the CPU; what it keeps of that is undone."""
+        with _LOCK, _as_it_is(self.module, self.example), fresh(self.module), _Running(self.module):
             return torch.stack([self._outputs(self.module(self._input(point))) for point in points])
 
     def operations(self, points: Tensor) -> list[list[Tensor]]:
@@ -61,10 +61,9 @@ class Runner:
         with _LOCK, _as_it_is(self.module, self.example):
             return [list(self.recorded.module(self._input(point))) for point in points]
 
-    def recorded_outputs(self, points: Tensor) -> Tensor:
-        """Run the recorded operations: (n, *example) -> (n, *output), float64 on the CPU."""
-        found = self.operations(points)
-        return torch.stack([self._outputs(tensors[: self.recorded.answers]) for tensors in found])
+    def answers(self, runs: Sequence[Sequence[Tensor]]) -> Tensor:
+        """Return what the recorded operations answer with in these runs: (n, *output), float64 on the CPU."""
+        return torch.stack([self._outputs(tensors[: self.recorded.answers]) for tensors in runs])
 
     @property
     def is_moved(self) -> bool:
@@ -111,7 +110,8 @@ def exported(module: torch.nn.Module, shape: tuple[int, ...] | None, *, stacked:
             remedy="give example_shape, the shape that it is called with, such as (1, 1, 28, 28)",
         )
     shape = _checked_shape(shape)
-    with _LOCK:  # while another thread reads it, its weights may be tensors without values
+    # While another thread reads it, its weights may be tensors without values.
+    with _LOCK, uncollected():
         tensors = [*module.parameters(), *module.buffers()]
         if any(tensor.is_meta for tensor in tensors):
             raise ModelError(
@@ -249,13 +249,13 @@ def _to_onnx(recorded: Recorded, example: Tensor) -> bytes:
                 (example,),
                 buffer,  # type: ignore[arg-type]  # the older exporter writes to any file object
                 input_names=["input"],
-                output_names=[*recorded.answer_names, *recorded.result_names],
+                output_names=recorded.names,
                 opset_version=EXPORT_OPSET,
                 dynamo=False,
                 training=torch.onnx.TrainingMode.PRESERVE,
                 do_constant_folding=False,
             )
-        except (torch.onnx.errors.OnnxExporterError, RuntimeError) as error:
+        except Exception as error:  # an operator's form may end in any of Python's own, such as AssertionError
             unless_out_of_memory(error)
             raise _cannot_export(error) from error
     model = onnx.ModelProto.FromString(buffer.getvalue())

@@ -620,25 +620,31 @@ _LEAVING = frozenset(
 )
 
 
-class _Path:
-    """Records the way through the user's own code, step by step of its bytecode.
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Collect no garbage inside: a collection calls Python code at a step that nobody chose, and takes its time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
-    Garbage is not collected meanwhile: a collection calls Python code at a step that nobody chose.
-    """
+
+class _Path:
+    """Records the way through the user's own code, step by step of its bytecode. Inside, garbage is not collected."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
 
     def __enter__(self) -> None:
-        self._before, self._collects = sys.gettrace(), gc.isenabled()
-        gc.disable()
+        self._before = sys.gettrace()
         sys._getframe().f_trace_opcodes = True  # Python 3.12 shows steps only where a frame had asked for them before
         sys.settrace(self._enter)
 
     def __exit__(self, *what: object) -> None:
         sys.settrace(self._before)
-        if self._collects:
-            gc.enable()
 
     def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
         caller = frame.f_back
