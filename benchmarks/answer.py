@@ -1,4 +1,4 @@
-"""The process of one version of netproof for versions.py: a question a line on stdin, its answer on stdout."""
+"""One version of netproof, for versions.py and modules.py: a question a line on stdin, its answer on stdout."""
 
 from __future__ import annotations
 
@@ -7,8 +7,23 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
+
+from architectures import build
 
 import netproof
+
+
+def answer(asked: dict[str, Any]) -> tuple[str, float]:
+    """Verify a property, or read a module; return the verdict and the seconds it took."""
+    if "module" in asked:
+        module, shape = build(asked["module"])
+        began = time.perf_counter()
+        netproof.load_network(module, example_shape=shape)
+        return "read", time.perf_counter() - began
+    began = time.perf_counter()
+    verdict = netproof.verify(asked.pop("onnx"), asked.pop("vnnlib"), **asked)
+    return str(verdict.status), time.perf_counter() - began
 
 
 def main() -> None:
@@ -16,11 +31,8 @@ def main() -> None:
     os.dup2(2, 1)  # a library that prints cannot spoil an answer
     print(json.dumps({"version": str(Path(netproof.__file__).parent)}), file=out, flush=True)
     for line in sys.stdin:
-        asked = json.loads(line)
-        began = time.perf_counter()
-        verdict = netproof.verify(asked.pop("onnx"), asked.pop("vnnlib"), **asked)
-        seconds = time.perf_counter() - began
-        print(json.dumps({"verdict": str(verdict.status), "seconds": seconds}), file=out, flush=True)
+        verdict, seconds = answer(json.loads(line))
+        print(json.dumps({"verdict": verdict, "seconds": seconds}), file=out, flush=True)
 
 
 if __name__ == "__main__":
