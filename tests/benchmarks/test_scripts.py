@@ -38,6 +38,7 @@ SCRIPTS = (
     "report",
     "operators",
     "versions",
+    "modules",
     "scaling",
     "large",
     "capture",

@@ -86,3 +86,14 @@ def test_repeats_that_were_cut_short_do_not_count(script: Callable[[str], Module
     assert tally.seconds == {"set": [both, both]}
     assert tally.changed() == []
     assert tally.row("set")[0][6] == "2.000"
+
+
+def test_modules(run: Run) -> None:
+    """Both versions read every architecture; each ratio is of two positive times."""
+    source = str(ROOT / "src")
+    code, table, out, _ = run("modules", "--old", source, "--new", source, "--repeats", "1")
+    assert code == 0
+    assert [row["module"] for row in table[:2]] == ["first of a process", "mlp"]
+    assert len(table) == 11
+    assert all(float(row["old s"]) > 0.0 and float(row["new/old"]) > 0.0 for row in table)
+    assert "median over 10 architectures: " in out

@@ -91,6 +91,40 @@ def curve(w: Writing) -> None:
     )
 
 
+def attributes(w: Writing) -> None:
+    """Operations with attributes other than the defaults, of numbers that may be large."""
+    a, b, size = w.number(0.1, 2), w.number(0.1, 1), w.whole(1, 20)
+    n = w.last
+    if size > 5:
+        w.write(f"x = {size} * x")
+    w.write(
+        w.pick(
+            f"x = F.softplus(x, {a}, {size})",
+            f"x = F.elu(x, {a})",
+            f"x = F.celu(x, {a})",
+            "x = F.gelu(x, approximate='tanh')",
+            "x = F.hardswish(x)",
+            "x = F.hardsigmoid(x)",
+            "x = F.mish(x)",
+            f"x = F.softshrink(x, {a})",
+            f"x = F.leaky_relu(x, {-b})",
+            f"x = F.leaky_relu(x, {1 + b})",
+            f"x = F.layer_norm(x, ({n},), eps={a})",
+            f"x = F.normalize(x, dim=-1, eps={a})",
+            f"x = torch.sub(x, x.flip(-1), alpha={a})",
+            f"x = torch.addcmul(x, x, x, value={b})",
+            f"x = F.softmax({a} * x, dim=0)",
+            "x = F.log_softmax(x, -1)",
+            f"x = F.scaled_dot_product_attention(x, x, x.flip(-1), is_causal={w.pick('True', 'False')})"
+            if len(w.shape) == 3
+            else "x = F.relu6(x)",
+            f"x = F.avg_pool1d(x, 2, 1, 1, count_include_pad={w.pick('True', 'False')})[..., :{n}]"
+            if len(w.shape) in (2, 3)
+            else "x = F.silu(x)",
+        )
+    )
+
+
 def jump(w: Writing) -> None:
     a, b = w.number(), w.number(0.2, 1)
     w.write(
@@ -420,6 +454,7 @@ PIECES: dict[str, Piece] = {
     "linear": Piece(3, _vectors, linear),
     "bend": Piece(3, _any, bend),
     "curve": Piece(0.7, _any, curve),
+    "attributes": Piece(1, _any, attributes),
     "jump": Piece(0.7, _any, jump),
     "norm": Piece(0.7, _vectors, norm),
     "residual": Piece(0.7, _vectors, residual),

@@ -32,36 +32,33 @@ _OWN = "module."  # what the names of the module's parameters begin with in the 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation on the input that was recorded, whose result is a float."""
+    """An operation that was recorded."""
 
-    name: str
+    tensor: str  # what its result is called in a file
     place: str  # which operation it is, and where forward() calls it
 
     @staticmethod
-    def of(node: Node) -> Operation:
+    def of(node: Node, tensor: str) -> Operation:
         lines = _USERS_LINE.findall(node.meta.get("stack_trace") or "")
-        return Operation(node.name, f"operation {node.name}" + (f" at {lines[-1][0]}:{lines[-1][1]}" if lines else ""))
+        return Operation(tensor, f"operation {node.name}" + (f" at {lines[-1][0]}:{lines[-1][1]}" if lines else ""))
 
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
     """A module's operations as a module of torch's, which takes the input and answers with a tuple of tensors.
 
-    These are the tensors that forward() returns, and after them the results of all `operations`.
+    These are the tensors that forward() returns, and after them the results of `operations`, which depend on the input
+    and are floats.
     """
 
     module: GraphModule
-    answers: int  # how many tensors forward() returns
+    answers: tuple[Operation, ...]
     operations: tuple[Operation, ...]
 
     @property
-    def answer_names(self) -> list[str]:
-        return [f"output {k}" for k in range(self.answers)] if self.answers > 1 else ["output"]
-
-    @property
-    def names(self) -> list[str]:
+    def tensors(self) -> list[str]:
         """Return what the tensors are called in a file."""
-        return [*self.answer_names, *(f"result of {operation.name}" for operation in self.operations)]
+        return [operation.tensor for operation in (*self.answers, *self.operations)]
 
 
 def captured(module: torch.nn.Module, x: Tensor, ordinary: Run) -> Recorded:
@@ -168,12 +165,14 @@ def _closed(recorded: GraphModule) -> Recorded:
     closed.graph.eliminate_dead_code()
     (output,) = closed.graph.find_nodes(op="output")
     nodes = _operations(closed.graph)
-    operations = tuple(map(Operation.of, nodes))
+    operations = tuple(Operation.of(node, f"result of {node.name}") for node in nodes)
+    tensors = [f"output {k}" for k in range(len(answers))] if len(answers) > 1 else ["output"]
+    returned = tuple(map(Operation.of, output.args[0], tensors))
     output.args = ((*output.args[0], *nodes),)
     for node in closed.graph.nodes:
         node.meta.clear()  # its tensors without values can be neither copied nor pickled
     closed.recompile()
-    return Recorded(closed, len(answers), operations)
+    return Recorded(closed, returned, operations)
 
 
 class _Leaves(torch.fx.Tracer):

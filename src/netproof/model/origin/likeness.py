@@ -27,6 +27,7 @@ from torch import Tensor
 from netproof.errors import ModelError
 from netproof.model.evaluate import evaluate, float_error
 from netproof.model.network import Network
+from netproof.model.origin.capture import Operation
 from netproof.model.origin.cross_check import Answer, Disagreement, compare_output
 from netproof.model.origin.torch_module import Runner
 
@@ -85,10 +86,9 @@ def _within_rounding(network: Network, points: Tensor, theirs: Tensor) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a recorded operation computes at a few points, or one of the answers."""
+    """What a recorded operation computes at a few points."""
 
-    name: str  # in the file
-    place: str
+    operation: Operation
     answer: Answer
     is_output: bool
 
@@ -104,7 +104,7 @@ def _same_operations(network: Network, points: Tensor, results: Sequence[Result]
     index_of = {name: index for step in network.trace.steps for name, index in step.outputs}
     known = {0: points}
     for result in results:
-        index, theirs = index_of.get(result.name), result.answer
+        index, theirs = index_of.get(result.operation.tensor), result.answer
         if index is None:  # a constant, or entries that are only moved: compared by whatever reads it
             if result.is_output:
                 _within_rounding(network, points, outputs)
@@ -113,24 +113,26 @@ def _same_operations(network: Network, points: Tensor, results: Sequence[Result]
             continue
         try:
             if index not in known:
-                compare_output(network, result.place, known, {}, index, theirs)
+                compare_output(network, result.operation.place, known, {}, index, theirs)
                 known[index] = theirs.value
             elif known[index].shape != theirs.value.shape or not torch.equal(known[index], theirs.value):
-                raise Disagreement(result.place, "on numbers that nothing changes in the graph")
+                raise Disagreement(result.operation.place, "on numbers that nothing changes in the graph")
         except Disagreement as error:
-            raise _different(network, f"{error.what}, in {error.place}") from error
+            where = f"{error.what}, in {error.place}"
+            remedy = "load the module again if it changed since; else write that operation in another way"
+            raise _different(network, where, remedy) from error
 
 
 def _results(runner: Runner, runs: Sequence[Sequence[Tensor]]) -> list[Result]:
     """Return the results of recorded operations by point (n,) of `runs`, and last of all the answers."""
     recorded = runner.recorded
-    places = [*recorded.answer_names, *(operation.place for operation in recorded.operations)]
-    found = []
-    for k, (name, place) in enumerate(zip(recorded.names, places, strict=True)):
+    answers = len(recorded.answers)
+    results = []
+    for k, operation in enumerate((*recorded.answers, *recorded.operations)):
         answer = Answer.of([tensors[k].detach().cpu().numpy() for tensors in runs])
         dtype = None if answer.dtype is None else _arithmetic(answer.dtype)
-        found.append(Result(name, place, replace(answer, dtype=dtype), k < recorded.answers))
-    return [*found[recorded.answers :], *found[: recorded.answers]]
+        results.append(Result(operation, replace(answer, dtype=dtype), k < answers))
+    return [*results[answers:], *results[:answers]]
 
 
 def _arithmetic(dtype: torch.dtype) -> torch.dtype:
@@ -138,9 +140,11 @@ def _arithmetic(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype == torch.float64 else dtype
 
 
-def _different(network: Network, where: str) -> ModelError:
+def _different(
+    network: Network,
+    where: str,
+    remedy: str = "forward() must do the same for every input; if the module changed since, load it again",
+) -> ModelError:
     return ModelError(
-        f"the module does not compute what its exported graph does, {where}",
-        file=network.path,
-        remedy="forward() must do the same for every input; if the module changed since, load it again",
+        f"the module does not compute what its exported graph does, {where}", file=network.path, remedy=remedy
     )

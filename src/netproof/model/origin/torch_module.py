@@ -63,7 +63,7 @@ class Runner:
 
     def answers(self, runs: Sequence[Sequence[Tensor]]) -> Tensor:
         """Return what the recorded operations answer with in these runs: (n, *output), float64 on the CPU."""
-        return torch.stack([self._outputs(tensors[: self.recorded.answers]) for tensors in runs])
+        return torch.stack([self._outputs(tensors[: len(self.recorded.answers)]) for tensors in runs])
 
     @property
     def is_moved(self) -> bool:
@@ -86,7 +86,7 @@ class Runner:
             remedy = "return the same number of tensors for every input"
             raise ModelError(f"the module returns {len(tensors)} tensors", file=MODULE, remedy=remedy)
         chosen = [tensors[i].detach().to("cpu", torch.float64) for i in self.chosen]
-        return chosen[0] if len(chosen) == 1 else torch.cat([part.flatten() for part in chosen])
+        return torch.atleast_1d(chosen[0]) if len(chosen) == 1 else torch.cat([part.flatten() for part in chosen])
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +249,7 @@ def _to_onnx(recorded: Recorded, example: Tensor) -> bytes:
                 (example,),
                 buffer,  # type: ignore[arg-type]  # the older exporter writes to any file object
                 input_names=["input"],
-                output_names=recorded.names,
+                output_names=recorded.tensors,
                 opset_version=EXPORT_OPSET,
                 dynamo=False,
                 training=torch.onnx.TrainingMode.PRESERVE,
@@ -259,7 +259,7 @@ def _to_onnx(recorded: Recorded, example: Tensor) -> bytes:
             unless_out_of_memory(error)
             raise _cannot_export(error) from error
     model = onnx.ModelProto.FromString(buffer.getvalue())
-    del model.graph.output[recorded.answers :]
+    del model.graph.output[len(recorded.answers) :]
     return bytes(model.SerializeToString())
 
 

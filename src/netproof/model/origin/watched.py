@@ -84,7 +84,7 @@ _TENSORS = frozenset(("data", "T", "mT", "H", "mH", "real", "imag", "grad"))
 
 # Operations that raise an exception for some floats. (Of integers and truth values any may: an index, a divisor.)
 _MAY_FAIL = re.compile(
-    r"_?linalg|cholesky|inverse|lu_|logdet|multinomial|bernoulli|normal|poisson|binomial|exponential|geometric|dirichlet"
+    r"_?linalg|cholesky|inverse|::_?lu_|logdet|multinomial|bernoulli|normal|poisson|binomial|exponential|geometric|dirichlet"
     r"|gamma|cauchy|uniform|random|_assert|hist|quantile|cross_entropy|_loss|max_unpool|pack_padded|triangular|ormqr"
 )
 
@@ -96,7 +96,7 @@ _NEVER_FAILS = re.compile(
     r"|maximum|minimum|_to_copy|to|copy_?|clone|detach|alias|view|_unsafe_view|reshape|unsqueeze|squeeze|expand|permute"
     r"|transpose|t|slice|select|cat|stack|split\w*|unbind|sum|any|all|amax|amin|max|min|argmax|argmin|cumsum|sort|topk"
     r"|zeros_like|ones_like|full_like|empty_like|new_\w+|fill_?|zero_|flip|roll|repeat|isnan|isinf|sign|ceil|floor|round"
-    r"|ScalarImplicit|lift_fresh\w*|contiguous|diagonal|tril|triu)(\.\w+)?"
+    r"|linalg_vector_norm|ScalarImplicit|lift_fresh\w*|contiguous|diagonal|tril|triu)(\.\w+)?"
 )
 
 MOST_TRIALS = 16  # operations that are made to fail wherever they stand; of more, those within `try` or `with`
