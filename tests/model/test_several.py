@@ -153,14 +153,15 @@ def test_a_module_with_several_outputs() -> None:
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             return torch.relu(x), x.sum(1)
 
+    ones = torch.ones(1, 1, 3, dtype=torch.float64)
     network = load_network(Two(), example_shape=(1, 3))
     assert network.output_shape == (4,)
     assert network.reference is not None
-    assert network.reference(torch.ones(1, 1, 3, dtype=torch.float64)).tolist() == [[1.0, 1.0, 1.0, 3.0]]
+    assert network.reference.outputs(network.reference.answers(ones)).tolist() == [[1.0, 1.0, 1.0, 3.0]]
     one = load_network(Two(), example_shape=(1, 3), outputs=[network.outputs[1].name])
     assert one.output_shape == (1,)
     assert one.reference is not None
-    assert one.reference(torch.ones(1, 1, 3, dtype=torch.float64)).tolist() == [[3.0]]
+    assert one.reference.outputs(one.reference.answers(ones)).tolist() == [[3.0]]
 
 
 def test_inputs_or_outputs_that_are_exchanged_are_seen() -> None:

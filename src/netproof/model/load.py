@@ -103,11 +103,16 @@ def _read(
 
 def _of_module(export: Export, outputs: list[str] | None) -> Network:
     network = from_file(export.file, outputs)
-    declared = [value.name for value in export.file.model.graph.output]
+    tensors = export.runner.recorded.tensors
     chosen = [info.name for info in network.outputs]
-    runner = None  # what lies inside, the module itself does not answer with
-    if set(chosen) <= set(declared):
-        runner = replace(export.runner, chosen=[declared.index(name) for name in chosen])
+    other = next((name for name in chosen if name not in tensors), None)
+    if other is not None:  # a part of an operation, which nothing is there to compare with
+        raise UsageError(
+            f"the tensor {other!r} is not the result of an operation of the module",
+            file=export.file.path,
+            remedy=f"the module's outputs are {', '.join(tensors[: len(export.runner.recorded.answers)])}",
+        )
+    runner = replace(export.runner, chosen=[tensors.index(name) for name in chosen])
     return replace(network, reference=runner, module=export.identity, notes=(*export.notes, *network.notes))
 
 

@@ -49,23 +49,45 @@ def compare(network: Network, points: Tensor) -> bool:
 
 
 def _compared(network: Network, runner: Runner, points: Tensor) -> Tensor:
-    """Compare both at some points; return what the module answers, (n, *output)."""
-    theirs = runner(points)
-    if theirs.shape[1:] != network.graph.output.shape:
-        raise _different(network, f"its output has shape {tuple(theirs.shape[1:])}, the graph's {network.output_shape}")
+    """Compare both at some points; return the network's outputs there, (n, *output)."""
+    answers = runner.answers(points)
+    if any(len(tensors) != len(runner.recorded.answers) for tensors in answers):
+        raise _different(network, "it returns another number of tensors")
     if runner.is_moved:
-        _within_rounding(network, points, theirs)
-        return theirs
+        return _only_rounded(network, runner, points, answers)
     runs = runner.operations(points)
-    recorded = runner.answers(runs)
-    other = ~((theirs == recorded) | (theirs.isnan() & recorded.isnan())).flatten(1).all(1)
-    if bool(other.any()):
-        _within_rounding(network, points[other], theirs[other])
+    returned = [tensors[: len(runner.recorded.answers)] for tensors in runs]
+    if any(_shapes(some) != _shapes(others) for some, others in zip(answers, returned, strict=True)):
+        raise _different(network, "it returns tensors of other shapes")
+    other = [k for k, pair in enumerate(zip(answers, returned, strict=True)) if not _are_same(*pair)]
+    if other:
+        _only_rounded(network, runner, points[other], [answers[k] for k in other])
+    recorded = runner.outputs(runs)
     results = _results(runner, runs)
     finite = torch.stack([result.answer.finite for result in results], 1)
     for pattern in finite.unique(dim=0):
         rows = (finite == pattern).all(1)
         _same_operations(network, points[rows], [result.at(rows) for result in results], recorded[rows])
+    return recorded
+
+
+def _shapes(tensors: Sequence[Tensor]) -> list[torch.Size]:
+    return [tensor.shape for tensor in tensors]
+
+
+def _are_same(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    pairs = zip(some, others, strict=True)
+    return all(bool(((a == b) | ((a != a) & (b != b))).all()) for a, b in pairs)
+
+
+def _only_rounded(network: Network, runner: Runner, points: Tensor, answers: Sequence[Sequence[Tensor]]) -> Tensor:
+    """Compare what the module returns with the graph where its recording computes in another order."""
+    if runner.has_inner_outputs:
+        raise _different(network, "in its last bits", "ask about the tensors that the module returns")
+    theirs = runner.outputs(answers)
+    if theirs.shape[1:] != network.graph.output.shape:
+        raise _different(network, f"its output has shape {tuple(theirs.shape[1:])}, the graph's {network.output_shape}")
+    _within_rounding(network, points, theirs)
     return theirs
 
 
@@ -131,7 +153,7 @@ def _results(runner: Runner, runs: Sequence[Sequence[Tensor]]) -> list[Result]:
     for k, operation in enumerate((*recorded.answers, *recorded.operations)):
         answer = Answer.of([tensors[k].detach().cpu().numpy() for tensors in runs])
         dtype = None if answer.dtype is None else _arithmetic(answer.dtype)
-        results.append(Result(operation, replace(answer, dtype=dtype), k < answers))
+        results.append(Result(operation, replace(answer, dtype=dtype), k in runner.chosen))
     return [*results[answers:], *results[:answers]]
 
 

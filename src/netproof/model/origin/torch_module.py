@@ -49,21 +49,26 @@ class Runner:
     module: torch.nn.Module
     recorded: Recorded
     example: Tensor  # of the shape that the module is called with, its dtype and its device
-    chosen: Sequence[int] = (0,)  # which of the tensors that it returns are the network's outputs
+    chosen: Sequence[int] = (0,)  # which of the tensors of `Recorded` are the network's outputs
 
-    def __call__(self, points: Tensor) -> Tensor:
-        """Run the module: (n, *example) -> (n, *output), float64 on the CPU; what it keeps of that is undone."""
+    def answers(self, points: Tensor) -> list[list[Tensor]]:
+        """Run the module; return by point (n,) the tensors that it returns. What it keeps of that is undone."""
         with _LOCK, _as_it_is(self.module, self.example), fresh(self.module), _Running(self.module):
-            return torch.stack([self._outputs(self.module(self._input(point))) for point in points])
+            return [_tensors(self.module(self._input(point))) for point in points]
 
     def operations(self, points: Tensor) -> list[list[Tensor]]:
         """Run the recorded operations; return by point the tensors of `Recorded`, each as it was computed."""
         with _LOCK, _as_it_is(self.module, self.example):
             return [list(self.recorded.module(self._input(point))) for point in points]
 
-    def answers(self, runs: Sequence[Sequence[Tensor]]) -> Tensor:
-        """Return what the recorded operations answer with in these runs: (n, *output), float64 on the CPU."""
-        return torch.stack([self._outputs(tensors[: len(self.recorded.answers)]) for tensors in runs])
+    def outputs(self, runs: Sequence[Sequence[Tensor]]) -> Tensor:
+        """Return the network's outputs among the tensors of these runs: (n, *output), float64 on the CPU."""
+        return torch.stack([self._joined(tensors) for tensors in runs])
+
+    @property
+    def has_inner_outputs(self) -> bool:
+        """Say whether an output of the network lies inside, so that the module does not return it."""
+        return max(self.chosen) >= len(self.recorded.answers)
 
     @property
     def is_moved(self) -> bool:
@@ -80,13 +85,13 @@ class Runner:
         like = self._like()
         return point.reshape(self.example.shape).to(like.device, like.dtype, copy=True)
 
-    def _outputs(self, answer: Any) -> Tensor:
-        tensors = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
-        if len(tensors) <= max(self.chosen):
-            remedy = "return the same number of tensors for every input"
-            raise ModelError(f"the module returns {len(tensors)} tensors", file=MODULE, remedy=remedy)
+    def _joined(self, tensors: Sequence[Tensor]) -> Tensor:
         chosen = [tensors[i].detach().to("cpu", torch.float64) for i in self.chosen]
         return torch.atleast_1d(chosen[0]) if len(chosen) == 1 else torch.cat([part.flatten() for part in chosen])
+
+
+def _tensors(answer: Any) -> list[Tensor]:
+    return [leaf.detach() for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +191,7 @@ class _Attempt:
             return _Attempt(x, [], error)
         if note is not None:
             raise _cannot_follow(note)
-        return _Attempt(x, [leaf.detach() for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)])
+        return _Attempt(x, _tensors(answer))
 
     @property
     def shape(self) -> tuple[int, ...]:
