@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -162,6 +163,34 @@ def test_a_module_with_several_outputs() -> None:
     assert one.output_shape == (1,)
     assert one.reference is not None
     assert one.reference.outputs(one.reference.answers(ones)).tolist() == [[3.0]]
+
+
+class Inner(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x - 2).sum(1)
+
+
+def test_an_output_inside_a_module_is_the_result_of_its_operation() -> None:
+    network = load_network(Inner(), example_shape=(1, 3), outputs=["result of relu"])
+    region = netproof.box(torch.zeros(1, 3), torch.full((1, 3), 3.0))
+    found = netproof.bounds(network, region, method="exact", device="cpu")
+    assert found.lower.flatten().tolist() == pytest.approx([0, 0, 0], abs=1e-6)
+    assert found.upper.flatten().tolist() == pytest.approx([1, 1, 1], abs=1e-6)
+    moved = load_network(Inner(), example_shape=(1, 3), outputs=["result of relu"])
+    assert moved.reference is not None
+    moved.reference.module.forward = lambda x: torch.relu(x - 2.5).sum(1)  # type: ignore[method-assign]
+    with pytest.raises(ModelError, match="does not compute what its exported graph does"):
+        netproof.bounds(moved, region, device="cpu")
+
+
+def test_an_output_of_a_module_that_is_no_result_of_an_operation() -> None:
+    mean = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.GELU())
+    inside = {name for step in load_network(mean, example_shape=(1, 3)).trace.steps for name, _ in step.outputs}
+    unnamed = sorted(name for name in inside if name.startswith("/"))
+    assert unnamed  # tensors of the file that no recorded operation has as its result
+    for name in (unnamed[0], "nothing"):
+        with pytest.raises(UsageError, match=re.escape(name)):
+            load_network(mean, example_shape=(1, 3), outputs=[name])
 
 
 def test_inputs_or_outputs_that_are_exchanged_are_seen() -> None:

@@ -24,6 +24,7 @@ import re
 import sys
 import sysconfig
 import threading
+from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -138,12 +139,42 @@ class Call:
 
 
 @dataclass(eq=False)
+class Steps:
+    """The steps of the user's own code: eight bytes each, since there may be millions, and nothing to collect."""
+
+    codes: list[CodeType] = field(default_factory=list)  # in the order in which they are first entered
+    taken: array[int] = field(default_factory=partial(array, "Q"))  # the place of a code, and where in its bytecode
+    _places: dict[int, int] = field(default_factory=dict)  # by id, which lasts as long as the code is kept
+
+    def enter(self, code: CodeType) -> int:
+        """Return what every step in this code begins with."""
+        place = self._places.setdefault(id(code), len(self.codes))
+        if place == len(self.codes):
+            self.codes.append(code)
+        return place << 32
+
+    def beside(self, other: Steps) -> str | None:
+        """Return the first place where other steps go another way."""
+        if self.taken == other.taken and self.codes == other.codes:
+            return None
+        for k, (mine, theirs) in enumerate(zip_longest(self.taken, other.taken)):
+            if mine != theirs or self.codes[mine >> 32] != other.codes[theirs >> 32]:
+                return (self if self.taken else other)._place(max(0, k - 1))
+        return None
+
+    def _place(self, k: int) -> str:
+        code, step = self.codes[self.taken[k] >> 32], self.taken[k] & 0xFFFFFFFF
+        lines = [line for start, end, line in code.co_lines() if start <= step < end]
+        return f"{code.co_filename}:{lines[0] if lines else code.co_firstlineno}"
+
+
+@dataclass(eq=False)
 class Run:
     """What one run of forward() did."""
 
     calls: list[Call] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
-    path: list[tuple[CodeType, int]] = field(default_factory=list)  # the steps of the user's own code
+    steps: Steps = field(default_factory=Steps)
     may_fail: int = 0  # operations on the input that fail for some values
     failed: bool = False  # whether one of these was made to fail
     goes_on: str = ""  # where forward() goes on after that
@@ -156,15 +187,6 @@ class Run:
         for mine, theirs in zip_longest(self.calls, other.calls):
             if mine is None or theirs is None or not mine.same_as(theirs):
                 return str((mine or theirs).place)
-        return None
-
-    def path_beside(self, other: Run) -> str | None:
-        """Return the first place where the user's code goes another way in another run."""
-        for k, (mine, theirs) in enumerate(zip_longest(self.path, other.path)):
-            if mine != theirs:
-                code, step = (self.path or other.path)[max(0, k - 1)]
-                lines = [line for start, end, line in code.co_lines() if start <= step < end]
-                return f"{code.co_filename}:{lines[0] if lines else code.co_firstlineno}"
         return None
 
 
@@ -205,7 +227,7 @@ def watched(module: torch.nn.Module, x: Tensor) -> tuple[Run, Note | None]:
     hidden = _without_values(module, x)
     if hidden.notes:
         return ordinary, hidden.notes[0]
-    place = plain.path_beside(hidden) or ordinary.path_beside(hidden) or ordinary.difference(hidden)
+    place = plain.steps.beside(hidden.steps) or ordinary.steps.beside(hidden.steps) or ordinary.difference(hidden)
     if place is not None:
         return ordinary, Note(DIFFERS, place)
     for nth in range(hidden.may_fail):
@@ -653,15 +675,18 @@ class _Path:
         if _is_below(frame):
             return None
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
-        return self._within
+        run, code = self._run, self._run.steps.enter(frame.f_code)
+        taken = run.steps.taken
 
-    def _within(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "opcode":
-            self._run.path.append((frame.f_code, frame.f_lasti))
-            if self._run.failed and not self._run.goes_on:
-                name = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-                self._run.goes_on = "" if name in _LEAVING else f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        return self._within
+        def within(frame: FrameType, event: str, argument: Any) -> Any:
+            if event == "opcode":
+                taken.append(code | frame.f_lasti)
+                if run.failed and not run.goes_on:
+                    name = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+                    run.goes_on = "" if name in _LEAVING else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            return within
+
+        return within
 
 
 def _name(func: Callable[..., Any]) -> str:
