@@ -100,7 +100,7 @@ class Faulty(torch.nn.Module):
 
 
 def test_a_module_that_raises_is_named_with_what_it_raised() -> None:
-    with pytest.raises(netproof.ModelError, match="Faulty raised KeyError: 'weight'"):
+    with pytest.raises(netproof.UsageError, match="Faulty raised KeyError: 'weight'"):
         netproof.verify(Faulty(), ball(), label=0, device="cpu")
 
 

@@ -52,6 +52,7 @@ from netproof.run.conclude import Evidence
 from netproof.run.gather import Gather
 from netproof.run.ranges import OutputBounds, output_ranges
 from netproof.search.attack import places
+from netproof.search.method import Work
 
 COMPARED = 4  # input sets on which a network is compared with onnxruntime
 WITH_MODULE = 256  # those of one question on which it is compared with the module that it is made from
@@ -280,7 +281,8 @@ class Run:
         self.prepare(network, sets[:WITH_MODULE], loaded=isinstance(model, Network))
         search = build_method("auto", self.options, self.device)
         report, look = self.report(0, len(problems)), partial(check_module, network)
-        found = output_ranges(problems, method, search, self.device, self.threads, self.deadline, report, look)
+        work = Work(self.device, self.threads, self.deadline, self.stats, report, look=look)
+        found = output_ranges(problems, method, search, work)
         if any(row.inputs and not row.coefs for disjunct in property.disjuncts for row in disjunct.rows):
             found = replace(found, exact=False, reason=found.reason or "constraints among inputs play no part")
         return replace(found, about=about(network))

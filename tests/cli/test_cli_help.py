@@ -51,8 +51,14 @@ def test_help_breaks_lines_for_the_terminal_alone(
     ("typed", "said"),
     [
         ("bench set --out", "Option '--out' requires an argument (see `netproof bench --help`)"),
-        ("verify m.onnx --timeout abc", "'--timeout' / '-t': not a number, such as 2.5 (see `netproof verify --help`)"),
-        ("verify m.onnx --seed 1.5", "'--seed': not a whole number, such as 3 (see `netproof verify --help`)"),
+        (
+            "verify m.onnx --timeout abc",
+            "'--timeout' / '-t': not a number (write one such as 2.5) (see `netproof verify --help`)",
+        ),
+        (
+            "verify m.onnx --seed 1.5",
+            "'--seed': not a whole number (write one such as 3) (see `netproof verify --help`)",
+        ),
         ("verify m.onnx --zzz", "No such option: --zzz (see `netproof verify --help`)"),
     ],
 )

@@ -64,6 +64,12 @@ def test_a_timeout_is_no_counterexample() -> None:
     assert 0.2 < found.broken <= 0.21
 
 
+def test_a_share_that_is_finer_than_ours_is_kept() -> None:
+    found = close_in(Oracle(0.07, 0.07, 1.0), Fraction("0.01"), Deadline(None), limited=False, within=Fraction(1, 1000))
+    assert found.broken is not None
+    assert found.broken - found.low <= found.broken / 1000
+
+
 @pytest.mark.parametrize("within", [Fraction(1, 4), Fraction(1, 2)])
 def test_a_share_that_may_stay_open_ends_it(within: Fraction) -> None:
     """Without a limit of time, so the same whatever the machine does; the attacks go as far as ever."""
@@ -188,8 +194,9 @@ def test_an_attack_alone_proves_nothing(eps: float, status: str) -> None:
         ({"norm": 7}, "norm"),
         ({"label": 2}, "label 2"),
         ({"timeout": -1}, "timeout"),
-        ({"within": 0}, "within is 0"),
-        ({"within": 1.5}, "within is 1.5"),
+        ({"within": 0}, "within is no share"),
+        ({"within": 1.5}, "within is no share"),
+        ({"within": 10**400}, "within is no share"),
     ],
 )
 def test_bad_input_gets_one_line(given: dict[str, object], words: str) -> None:

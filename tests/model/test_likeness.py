@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -336,3 +337,130 @@ def test_an_alias_that_a_recording_loses_is_seen() -> None:
 
     with pytest.raises(ModelError, match="does not compute what its exported graph does"):
         load_network(Layers(), example_shape=(1, 4))
+
+
+@pytest.mark.parametrize("bias", [[0.0, 1000.0], [np.nan, 1000.0], [np.nan, 0.0], [np.inf, 0.0]])
+def test_what_is_no_number_hides_nothing(bias: list[float]) -> None:
+    """One entry that is not finite must not excuse the others of its tensor, nor itself."""
+    module = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
+    network = load_network(module, example_shape=(1, 2))
+    module[2].bias.data = torch.tensor(bias)
+    with pytest.raises(ModelError, match="does not compute what its exported graph does"):
+        netproof.bounds(network, netproof.box([[-1.0, -1.0]], [[1.0, 1.0]]), device="cpu")
+
+
+class Overflows(nn.Module):
+    """1 / (1 + e^(100 x)), whose exponential is infinite in float32 where x > 1."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 1.0 / (1.0 + torch.exp(100.0 * x))
+
+
+def test_an_operation_is_compared_where_its_inputs_are_finite() -> None:
+    network = load_network(Overflows(), example_shape=(1, 1))
+    assert compare(network, torch.tensor([[[2.0]], [[-0.5]], [[0.25]]], dtype=torch.float64))
+
+
+class Counts(nn.Module):
+    """A buffer, or a plain number, that every call puts in the place of another."""
+
+    def __init__(self, *, buffer: bool) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.tensor(1.0))
+        self.plain, self.by_buffer = 1, buffer
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.by_buffer:
+            self.calls = self.calls + 1
+        else:
+            self.plain += 1
+        return torch.relu(x) * 0 + self.calls + self.plain
+
+
+@pytest.mark.parametrize("buffer", [False, True])
+def test_a_module_that_counts_its_calls_is_refused(buffer: bool) -> None:
+    with pytest.raises(ModelError, match=r"one call differs from the next, at .*test_likeness\.py"):
+        load_network(Counts(buffer=buffer), example_shape=(1, 2))
+
+
+def test_a_buffer_that_is_made_in_the_first_call_is_kept() -> None:
+    class Lazy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("factors", None)
+
+        def forward(self, x: Tensor) -> Tensor:
+            if self.factors is None:
+                self.factors = 2 * torch.ones(x.shape[-1])
+            return torch.relu(x) * self.factors
+
+    module = Lazy()
+    found = netproof.bounds(module, netproof.box([[1.0, 1.0]], [[2.0, 2.0]]), device="cpu")
+    assert found.lower.flatten().tolist() == pytest.approx([2, 2])
+    assert module.factors is None
+
+
+def test_softplus_is_its_argument_above_torchs_own_threshold() -> None:
+    class Difference(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.softplus(x) - x
+
+    region = netproof.box([[21.0]], [[22.0]])
+    _, y = netproof.variables(Difference(), region)
+    above = y[0] > 0
+    assert netproof.verify(Difference(), region, holds=above, device="cpu", attack=False, timeout=5).status != "unsat"
+
+
+FLOAT64: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
+    "leaky": (nn.Sequential(nn.Linear(4, 4), nn.LeakyReLU(0.1)), (1, 4)),
+    "random": (nn.Sequential(nn.Linear(4, 4), nn.RReLU()), (1, 4)),
+    "batch": (nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, eps=0.3)), (1, 4)),
+    "batch, no weights": (nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, affine=False)), (1, 4)),
+    "layer": (nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4, eps=0.3)), (1, 4)),
+    "layer, two axes": (nn.LayerNorm([3, 4], elementwise_affine=False), (1, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", FLOAT64)
+def test_numbers_of_operations_are_float64_in_float64(name: str) -> None:
+    """ONNX keeps them as attributes, which are float32: 0.1 would be 0.100000001."""
+    module, shape = FLOAT64[name]
+    module = copy.deepcopy(module).double()
+    x = torch.rand(shape, dtype=torch.float64) - 0.5
+    found = netproof.bounds(module, netproof.linf_ball(x, 0), device="cpu", method="exact")
+    theirs = module.eval()(x).detach().numpy()
+    assert (found.lower <= theirs).all()
+    assert (theirs <= found.upper).all()
+    assert (found.upper - found.lower).max() < 1e-6
+
+
+def test_a_module_of_buffers_alone_has_their_type() -> None:
+    class Scales(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("weight", torch.rand(3, 2, dtype=torch.float64))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(x @ self.weight)
+
+    assert load_network(Scales(), example_shape=(1, 3)).input_dtype == "float64"
+
+
+def test_a_tensor_is_set_to_zero_in_place() -> None:
+    class Clears(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            memory = x + 1
+            memory.zero_()
+            return memory + torch.relu(x)
+
+    assert load_network(Clears(), example_shape=(1, 3)).output_shape == (1, 3)
+
+
+def test_a_mismatch_names_a_line_of_the_users() -> None:
+    for module, place in (
+        (Liar(), r"operation linear at .*test_likeness.py:\d+"),
+        (nn.Linear(2, 2), "operation linear"),
+    ):
+        runner = load_network(module, example_shape=(1, 2)).reference
+        assert runner is not None
+        assert re.fullmatch(place, runner.recorded.operations[0].place)

@@ -201,7 +201,7 @@ nan = torch.tensor(torch.nan)
 
 def test_where_neither_has_a_number_other_points_tell() -> None:
     load_network(Logarithm(0.0), example_shape=(1, 4))
-    with pytest.raises(ModelError, match="gives a number at any point"):
+    with pytest.raises(ModelError, match="no finite number at any point"):
         load_network(Logarithm(-5.0), example_shape=(1, 4))
 
 

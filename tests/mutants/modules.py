@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 READS = ("model/test_value_reads.py",)
 LIKENESS = ("model/test_likeness.py",)
+STATE = ("model/test_module_state.py",)
 WATCHED = "model/origin/watched.py"
 COMPARED = "model/origin/likeness.py"
 
@@ -29,7 +30,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "module-path-unwatched",
         WATCHED,
-        "plain.path_beside(hidden) or ordinary.path_beside(hidden) or ordinary.difference(hidden)",
+        "plain.steps.beside(hidden.steps) or ordinary.steps.beside(hidden.steps) or ordinary.difference(hidden)",
         "ordinary.difference(hidden)",
         "Python tells a tensor without values from another one",
         READS,
@@ -53,7 +54,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "module-points-left-out",
         COMPARED,
-        "    if bool(other.any()):\n",
+        "    if other:\n",
         "    if False:\n",
         "the module and its recording agree bit for bit, or within rounding",
         LIKENESS,
@@ -85,10 +86,42 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "module-softplus-without-threshold",
         "model/origin/capture.py",
-        "    if threshold >= 20:",
-        "    if threshold >= 0:",
+        "    return torch.where(x * beta > threshold, x, F.softplus(x, beta))",
+        "    return F.softplus(x, beta)",
         "torch's exporter leaves the threshold out",
         ("model/test_likeness.py", "model/test_module_attributes.py"),
+    ),
+    Mutant(
+        "module-answers-of-the-input-kept",
+        WATCHED,
+        "    ordinary.forget_answers_beside(hidden)\n",
+        "",
+        "what constants decide the size of may depend on the input",
+        STATE,
+    ),
+    Mutant(
+        "module-infinite-hides",
+        COMPARED,
+        "                if not any(node.index in infinite and node.index != index for node in sources):\n",
+        "                if theirs.all_finite:\n",
+        "an entry that is not finite excuses none",
+        LIKENESS,
+    ),
+    Mutant(
+        "module-counts-unseen",
+        WATCHED,
+        "        if is_changed() and not run.notes:\n",
+        "        if False:\n",
+        "a number that forward() counts with shows in no single call",
+        LIKENESS,
+    ),
+    Mutant(
+        "module-slope-of-float32",
+        "model/origin/capture.py",
+        "    elif node.target in _IN_FLOAT64 and _dtype(node) == torch.float64:\n",
+        "    elif False:\n",
+        "attributes of ONNX are float32",
+        LIKENESS,
     ),
     Mutant(
         "module-not-compared-at-the-end",

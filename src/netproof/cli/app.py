@@ -31,8 +31,8 @@ from netproof.errors import NetproofError, UsageError, of_path
 
 # What a library says of an option that should be a number, and what we say.
 NOT_A_NUMBER = {
-    "Input should be a valid number, unable to parse string as a number": "not a number, such as 2.5",
-    "Input should be a valid integer, unable to parse string as an integer": "not a whole number, such as 3",
+    "Input should be a valid number, unable to parse string as a number": "not a number (write one such as 2.5)",
+    "Input should be a valid integer, unable to parse string as an integer": "not a whole number (write one such as 3)",
 }
 # Typer exports this one and not its base; click, on which older versions rest, need not be importable.
 CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]

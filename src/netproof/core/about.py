@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,3 +37,14 @@ class About:
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values, which json can write."""
         return dataclasses.asdict(self)
+
+    @classmethod
+    def of_dict(cls, plain: Mapping[str, Any]) -> About:
+        """Return it from what `to_dict` gave, through json or not."""
+
+        def subject(one: Mapping[str, Any]) -> Subject:
+            module = one["module"]
+            made = None if module is None else ModuleIdentity(**{**module, "shape": tuple(module["shape"])})
+            return Subject(one["name"], one["file"], tuple(one["external"]), made)
+
+        return cls(plain["graph"], tuple(subject(one) for one in plain["networks"]))

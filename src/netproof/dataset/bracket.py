@@ -15,7 +15,7 @@ from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
 
 DOUBLINGS = 20  # doublings of the first radius at most
-PRECISION = Fraction(1, 100)  # relative precision of either side
+PRECISION = Fraction(1, 100)  # relative precision of either side, unless a finer one is asked for
 COARSE = Fraction(
     1, 16
 )  # and of the certified one below a radius that was left undecided: more time is worth more there
@@ -72,7 +72,7 @@ class Bracket:
 def share(within: Fraction, name: str) -> Fraction:
     """Return a share by which both sides may differ; UsageError where it is none."""
     if not 0 < within < 1:
-        raise UsageError(f"{name} is {float(within):g}", remedy="give a share between 0 and 1, as 0.1")
+        raise UsageError(f"{name} is no share", remedy="give a number between 0 and 1, such as 0.1")
     return within
 
 
@@ -91,7 +91,7 @@ def close_in(
 
     within: the share of what is broken by which what is certified may stay below it.
     """
-    found = Bracket(within=max(within, PRECISION))
+    found = Bracket(within=within)
     seconds = deadline.remaining() / 4 if limited else None
     _break_down(found, asking, first, Deadline(seconds), deadline)
     _certify_up(found, asking, first, deadline, limited)
@@ -116,7 +116,7 @@ def _break_down(found: Bracket, asking: Asking, first: Fraction, own: Deadline, 
         else:
             unbroken = eps
         broken = found.broken
-        if broken is not None and broken - unbroken <= PRECISION * broken:
+        if broken is not None and broken - unbroken <= min(PRECISION, found.within) * broken:
             return
         eps = 2 * unbroken if broken is None else _between(unbroken, broken)
 

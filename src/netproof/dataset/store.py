@@ -10,24 +10,26 @@ import contextlib
 import json
 import math
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from netproof.core.about import About
 from netproof.core.files import well_formed
 from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.errors import UsageError
 
 NAME = "certify.sqlite"
 COUNTEREXAMPLES = "counterexamples"  # the folder beside it, of the arrays that break images
-SCHEMA = 1  # PRAGMA user_version
+SCHEMA = 2  # PRAGMA user_version
 APPLICATION = 0x6E706372  # "npcr": tells our files from other SQLite ones
 WAIT = 30.0  # seconds for another writer's lock
 COLUMNS = ("image", "name", "label", "predicted", "status", "seconds", "margin", "read_as", "decided_by", "reason")
 _CREATE = """
 CREATE TABLE question (key TEXT NOT NULL, words TEXT NOT NULL);
+CREATE TABLE about (place INTEGER PRIMARY KEY, network TEXT NOT NULL);
 CREATE TABLE images (image INTEGER PRIMARY KEY, name TEXT NOT NULL, label INTEGER NOT NULL, predicted INTEGER NOT NULL,
   status TEXT NOT NULL, seconds REAL NOT NULL, margin REAL, read_as INTEGER, decided_by TEXT NOT NULL,
   reason TEXT NOT NULL, given REAL, picture BLOB);
@@ -100,12 +102,16 @@ class Store:
                     remedy="give another folder with --out",
                 )
 
-    def note(self, about: Mapping[str, Any]) -> None:
+    def note(self, about: About) -> None:
         """Keep what the answers are about: hashes of the graph and of the network's files, as JSON."""
         with self._usable():
-            self._connection.execute("CREATE TABLE IF NOT EXISTS about (network TEXT NOT NULL)")
-            self._connection.execute("DELETE FROM about")
-            self._connection.execute("INSERT INTO about VALUES (?)", (json.dumps(about),))
+            self._connection.execute("REPLACE INTO about VALUES (0, ?)", (json.dumps(about.to_dict()),))
+
+    def about(self) -> About | None:
+        """Return what the answers are about; None where nothing was read yet."""
+        with self._usable():
+            row = self._connection.execute("SELECT network FROM about").fetchone()
+        return None if row is None else About.of_dict(json.loads(row[0]))
 
     def add(self, kept: Kept) -> None:
         """Keep an answer, in place of an earlier one; it is on the disk when this returns."""

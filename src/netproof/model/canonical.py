@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 FORM = "netproof graph 1"
 
 
+class NoForm(Exception):
+    """A part of an operator that has no canonical form, as a plug-in's may not."""
+
+
 class Hasher:
     """Feeds values to SHA-256 so that no two different sequences of them are the same bytes."""
 
@@ -54,7 +58,7 @@ class Hasher:
         self._sha256.update(numbers.data)
 
     def value(self, value: Any) -> None:
-        """Hash a part of an operator; TypeError where it has no canonical form."""
+        """Hash a part of an operator; NoForm where it has no canonical form."""
         if isinstance(value, Tensor):
             self.tensor(value)
         elif isinstance(value, float):
@@ -73,7 +77,7 @@ class Hasher:
                 self.text(field.name)
                 self.value(getattr(value, field.name))
         else:
-            raise TypeError(f"{type(value).__name__} has no canonical form")
+            raise NoForm
 
 
 def _name(value: object) -> str:
@@ -97,6 +101,6 @@ def graph_hash(nodes: Iterable[Node]) -> str | None:
             for name in declared or ():
                 hasher.text(name)
                 hasher.value(getattr(node.op, name))
-    except TypeError:
+    except NoForm:
         return None
     return hasher.hex()

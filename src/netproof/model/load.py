@@ -102,17 +102,14 @@ def _read(
 
 
 def _of_module(export: Export, outputs: list[str] | None) -> Network:
-    network = from_file(export.file, outputs)
     tensors = export.runner.recorded.tensors
-    chosen = [info.name for info in network.outputs]
-    other = next((name for name in chosen if name not in tensors), None)
-    if other is not None:  # a part of an operation, which nothing is there to compare with
+    other = next((name for name in outputs or () if name not in tensors), None)
+    if other is not None:
         raise UsageError(
-            f"the tensor {other!r} is not the result of an operation of the module",
-            file=export.file.path,
-            remedy=f"the module's outputs are {', '.join(tensors[: len(export.runner.recorded.answers)])}",
+            f"the module has no tensor {other!r}", file=export.file.path, remedy=f"name one of {', '.join(tensors)}"
         )
-    runner = replace(export.runner, chosen=[tensors.index(name) for name in chosen])
+    network = from_file(export.file, outputs)
+    runner = replace(export.runner, chosen=[tensors.index(info.name) for info in network.outputs])
     return replace(network, reference=runner, module=export.identity, notes=(*export.notes, *network.notes))
 
 
@@ -143,9 +140,9 @@ def check(network: AnyNetwork, points: Tensor) -> None:
         cross_check(network, points)
         if not compare(network, points):
             raise ModelError(
-                "neither the module nor its exported graph gives a number at any point where they are compared",
+                "the module gives no finite number at any point where it is compared with its graph",
                 file=network.path,
-                remedy="give logarithms and roots arguments that are positive near 0",
+                remedy="verify the module itself, on a region where it does",
             )
 
 

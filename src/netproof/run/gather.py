@@ -210,7 +210,7 @@ class Gather:
                 # A row that is strict holds at 0 too; the search sees to that.
                 shares = tuple(Fraction(int(bound > 0)) for bound in found.tolist())
                 self._evidence.add(problem, Outcome(shares, tuple(found.tolist()), decided_by="root"))
-                still_open = (found <= 0).nonzero()[:, 0].cpu()
+                still_open = (~(found > 0)).nonzero()[:, 0].cpu()
                 left = [problem.select(still_open)] if len(still_open) else []
         self._run.stats.seconds["root"] += time.monotonic() - began
         return left

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,7 +22,6 @@ from netproof.bounds.neurons.each import LayerNeurons
 from netproof.bounds.neurons.refine import in_time
 from netproof.bounds.neurons.root import Root
 from netproof.core.about import About
-from netproof.core.deadline import Deadline
 from netproof.core.reasons import CONTRADICTION
 from netproof.core.verdict import Stats
 from netproof.errors import UsageError
@@ -33,7 +32,7 @@ from netproof.relax import without_lp_form
 from netproof.search.goals import Minimise
 from netproof.search.leaf import LeafLP
 from netproof.search.loop import Search
-from netproof.search.method import Method, Report, Work
+from netproof.search.method import Method, Work
 
 Asked = tuple[Problem, Tensor]  # with the outputs (n,) that its targets are about
 
@@ -57,20 +56,8 @@ class OutputBounds:
     about: About | None = None  # the network
 
 
-def output_ranges(
-    problems: Sequence[Problem],
-    method: str,
-    search: Method,
-    device: torch.device,
-    workers: int,
-    deadline: Deadline,
-    report: Report,
-    look: Callable[[Tensor], None],
-) -> OutputBounds:
-    """Return the range of every output over all the problems' input sets; their rows play no part.
-
-    look: is given the points (n, *input) where outputs are least or largest, of what is exact.
-    """
+def output_ranges(problems: Sequence[Problem], method: str, search: Method, work: Work) -> OutputBounds:
+    """Return the range of every output over all the problems' input sets; their rows play no part."""
     if method not in RANGE_METHODS:
         raise UsageError(f"no bounding method {method!r}", remedy=f"one of: {', '.join(RANGE_METHODS)}")
     missing = without_lp_form(problems[0].graph) if problems and method == "lp" else None
@@ -80,10 +67,9 @@ def output_ranges(
     exact, reason = method == "exact", ""
     for problem in problems:
         if method == "ibp":
-            value = with_less(lambda problem=problem: _interval(problem, device), device)  # type: ignore[misc]
+            value = with_less(lambda problem=problem: _interval(problem, work.device), work.device)  # type: ignore[misc]
         else:
-            work = Work(device, workers, deadline, Stats(), report, look=look)
-            value, reason = _some_at_a_time(problem, method, search, work)
+            value, reason = _some_at_a_time(problem, method, search, replace(work, stats=Stats()))
         exact = exact and not reason
         least = value if least is None else least.minimum(value)
         if reason:

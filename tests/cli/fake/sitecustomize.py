@@ -40,6 +40,7 @@ class OutputBounds:
     method: str
     exact: bool
     reason: str = ""
+    about: object = None
 
 
 def spin(deadline, seconds=120.0):

@@ -200,7 +200,7 @@ class _Run:
         words = f"{model} on {source.path}, eps {question.eps}, norm {question.norm}, by netproof {build()}"
         with Store(Path(self.out, NAME)) as store:
             store.belong_to(_key(model, source, question, self.engine), words)
-            answers = store.answers()
+            answers, self.about = store.answers(), store.about()
         asked = [kept for index, kept in answers.items() if source.wants(index)]
         self.kept = {kept.result.index: kept for kept in asked if stands(kept, self.engine.timeout)}
         if self.kept and not quiet:
@@ -218,7 +218,7 @@ class _Run:
             self.images, self.gpu, self.about = event["images"], event["gpu"], event["about"]
             if self.out is not None and self.about is not None:
                 self._store = self._store or Store(Path(self.out, NAME))
-                self._store.note(self.about.to_dict())
+                self._store.note(self.about)
 
     def close(self) -> None:
         if self._store is not None:

@@ -85,13 +85,8 @@ def bounds(
     work = functools.partial(_work, model=model, spec=spec, question=question, method=method, engine=engine)
     with contextlib.closing(display):
         outcome = supervise_image(work, question, model, display.update, display.tick, started, timeout)
-    found = outcome.result or {
-        "lower": None,
-        "upper": None,
-        "exact": False,
-        "reason": outcome.reason,
-        "about": None,
-    }
+    nothing: dict[str, Any] = {"lower": None, "upper": None, "exact": False, "reason": outcome.reason, "about": None}
+    found = outcome.result or nothing
     found.update(method=method, seconds=time.monotonic() - started, model=model, property=spec)
     found = {"schema": VERSION, **found}
     outputs.deliver({"--json": to_json(found)}, _table(found) if outcome.result else f"{outcome.verdict}\n")

@@ -127,7 +127,7 @@ def open_question(
     predicted = predicted_class(network, centre.as_input())
     if label is None and predicted < 0:
         raise UsageError(
-            "the network's output for it holds no number", file=question.image, remedy="say by --label what must win"
+            "the network answers it with NaN or infinity", file=question.image, remedy="say by --label what must win"
         )
     label = predicted if label is None else label
     saver, viewer = _shown(network, model, centre, scores, forms)

@@ -88,6 +88,7 @@ def parse(data: bytes, path: str, sha256: str) -> OnnxFile:
     # Without nodes, outputs are inputs or constants.
     if not (model.graph.node or model.graph.output) or not model.opset_import:
         raise ModelError("not an ONNX model: it has no graph", file=path, remedy="export the model again")
+    _import_what_functions_do(model)
     opset = _opset(model, path)
     whole, external = draw_in(model, path)
     if any(node.domain not in STANDARD for node in model.graph.node) and model.functions:
@@ -111,6 +112,15 @@ def _written_out(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
         raise ModelError(
             f"its functions cannot be written out: {error}", file=path, remedy="inline them with onnx.inliner"
         ) from error
+
+
+def _import_what_functions_do(model: onnx.ModelProto) -> None:
+    """Import the standard opset where the model's own functions alone do: their nodes will be the model's."""
+    if any(entry.domain in STANDARD for entry in model.opset_import):
+        return
+    versions = {entry.version for one in model.functions for entry in one.opset_import if entry.domain in STANDARD}
+    if len(versions) == 1:
+        model.opset_import.append(onnx.helper.make_opsetid("", versions.pop()))
 
 
 def _opset(model: onnx.ModelProto, path: str) -> int:

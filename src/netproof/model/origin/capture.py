@@ -10,7 +10,7 @@ that torch's exporter to ONNX has no form of, or a wrong one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
@@ -23,10 +23,10 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import CodeGen
 from torch.utils._pytree import tree_leaves
 
-from netproof.model.origin.watched import Run, fresh, made_again
+from netproof.model.origin.watched import Run, fresh, is_users_file, made_again
 
 aten: Any = torch.ops.aten
-_USERS_LINE = re.compile(r'File "([^"]+)", line (\d+), in ')  # of a traceback
+_CALLER = re.compile(r'File "([^"]+)", line (\d+), in ')  # of a traceback
 _OWN = "module."  # what the names of the module's parameters begin with in the recording
 
 
@@ -39,7 +39,8 @@ class Operation:
 
     @staticmethod
     def of(node: Node, tensor: str) -> Operation:
-        lines = _USERS_LINE.findall(node.meta.get("stack_trace") or "")
+        calls = _CALLER.findall(node.meta.get("stack_trace") or "")
+        lines = [call for call in calls if is_users_file(call[0])]
         return Operation(tensor, f"operation {node.name}" + (f" at {lines[-1][0]}:{lines[-1][1]}" if lines else ""))
 
 
@@ -179,7 +180,7 @@ class _Leaves(torch.fx.Tracer):
     """Makes the graph again where it is unpickled, with the functions of this file as operations."""
 
     def __init__(self) -> None:
-        super().__init__(autowrap_functions=(_placed, _pooled, *_SAME.values()))
+        super().__init__(autowrap_functions=(_placed, _pooled, *_SAME.values(), *_IN_FLOAT64.values()))
 
 
 def _operations(graph: Graph) -> tuple[Node, ...]:
@@ -190,6 +191,12 @@ def _operations(graph: Graph) -> tuple[Node, ...]:
             depending.add(node)
     called = [node for node in graph.nodes if node.op == "call_function" and node in depending]
     return tuple(node for node in called if _is_float(node.meta.get("val")))
+
+
+def _dtype(node: Node) -> torch.dtype:
+    value = node.meta["val"]
+    dtype: torch.dtype = (value if isinstance(value, Tensor) else value[0]).dtype
+    return dtype
 
 
 def _is_float(value: Any) -> bool:
@@ -227,6 +234,8 @@ def _simplify(recorded: GraphModule, node: Node) -> None:
         node.target = _placed
     elif _lacks_batch(node):
         node.args, node.target = (str(node.target), *node.args), _pooled
+    elif node.target in _IN_FLOAT64 and _dtype(node) == torch.float64:
+        node.target = _IN_FLOAT64[node.target]
     elif node.target in _SAME:
         node.target = _SAME[node.target]
     elif node.target is aten._assert_tensor_metadata.default:
@@ -285,6 +294,10 @@ def _filled(whole: Tensor, value: float | Tensor) -> Tensor:
     return torch.zeros_like(whole) + value
 
 
+def _zeros(whole: Tensor) -> Tensor:
+    return torch.zeros_like(whole)
+
+
 def _copied(whole: Tensor, part: Tensor, non_blocking: bool = False) -> Tensor:
     return part.to(whole.dtype).expand([int(size) for size in whole.shape])
 
@@ -303,8 +316,6 @@ def _normalised(x: Tensor, weight: Any, bias: Any, mean: Any, variance: Any, mom
 
 def _softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """Compute softplus with its threshold, above which it is x itself: torch's exporter has no threshold."""
-    if threshold >= 20:  # the difference is below what float32 rounds
-        return F.softplus(x, beta, threshold)
     return torch.where(x * beta > threshold, x, F.softplus(x, beta))
 
 
@@ -318,6 +329,7 @@ def _converted(value: Tensor, *, dtype: torch.dtype | None = None, **elsewhere: 
 
 _SAME: dict[Any, Callable[..., Tensor]] = {
     aten.copy.default: _copied,
+    aten.zero.default: _zeros,
     aten.fill.Scalar: _filled,
     aten.fill.Tensor: _filled,
     aten.floor_divide.default: _floor_divided,
@@ -330,4 +342,49 @@ _SAME: dict[Any, Callable[..., Tensor]] = {
     aten.lift_fresh_copy.default: _cloned,
     aten.lift_fresh.default: _cloned,
     aten.alias.default: _cloned,
+}
+
+
+# In float64, operations with a number that ONNX keeps as an attribute, which is float32 whatever the tensors are.
+
+
+def _leaky_in_float64(x: Tensor, slope: float = 0.01) -> Tensor:
+    return F.prelu(x, torch.tensor([slope], dtype=x.dtype))
+
+
+def _randomised_in_float64(x: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
+    return _leaky_in_float64(x, (lower + upper) / 2)
+
+
+def _normalised_in_float64(
+    x: Tensor,
+    weight: Any,
+    bias: Any,
+    mean: Tensor,
+    variance: Tensor,
+    *options: Any,
+) -> Tensor:
+    """Normalise by what is known of the batches: one factor and one summand for each channel."""
+    _, _, eps, _ = options  # whether it trains, its momentum, and whether cuDNN may be used
+    factor = torch.rsqrt(variance + eps) if weight is None else weight / torch.sqrt(variance + eps)
+    summand = -mean * factor if bias is None else bias - mean * factor
+    channels = [-1] + [1] * (x.dim() - 2)
+    return x * factor.reshape(channels) + summand.reshape(channels)
+
+
+def _standardised_in_float64(
+    x: Tensor, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, fast: bool = True
+) -> Tensor:
+    axes = list(range(-len(shape), 0))
+    centred = x - x.mean(axes, keepdim=True)
+    standard = centred / torch.sqrt((centred * centred).mean(axes, keepdim=True) + eps)
+    weighted = standard if weight is None else standard * weight
+    return weighted if bias is None else weighted + bias
+
+
+_IN_FLOAT64: dict[Any, Callable[..., Any]] = {
+    aten.leaky_relu.default: _leaky_in_float64,
+    aten.rrelu.default: _randomised_in_float64,
+    aten.batch_norm.default: _normalised_in_float64,
+    aten.layer_norm.default: _standardised_in_float64,
 }

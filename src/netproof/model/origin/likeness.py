@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from netproof.errors import ModelError
-from netproof.model.evaluate import evaluate, float_error
+from netproof.model.evaluate import between, evaluate, float_error
 from netproof.model.network import Network
 from netproof.model.origin.capture import Operation
 from netproof.model.origin.cross_check import Answer, Disagreement, compare_output
@@ -83,7 +83,11 @@ def _are_same(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
 def _only_rounded(network: Network, runner: Runner, points: Tensor, answers: Sequence[Sequence[Tensor]]) -> Tensor:
     """Compare what the module returns with the graph where its recording computes in another order."""
     if runner.has_inner_outputs:
-        raise _different(network, "in its last bits", "ask about the tensors that the module returns")
+        raise ModelError(
+            "a tensor inside the module cannot be compared: the module was moved, or its recording rounds otherwise",
+            file=network.path,
+            remedy="load the module again, or ask about what it returns",
+        )
     theirs = runner.outputs(answers)
     if theirs.shape[1:] != network.graph.output.shape:
         raise _different(network, f"its output has shape {tuple(theirs.shape[1:])}, the graph's {network.output_shape}")
@@ -94,12 +98,13 @@ def _only_rounded(network: Network, runner: Runner, points: Tensor, answers: Seq
 def _within_rounding(network: Network, points: Tensor, theirs: Tensor) -> None:
     """Compare the module's answers (n, *output) with the graph's, all of whose rounding is allowed, and no more."""
     ours, error = evaluate(network.graph, points)
-    allowed = float_error(network.graph, points, _arithmetic(getattr(torch, network.input_dtype))) + error
+    allowed = float_error(network.graph, points, getattr(torch, network.input_dtype)) + error
     gap = (theirs - ours).abs()
     neither = (theirs.isnan() & ours.isnan()) | (theirs.isinf() & (theirs == ours))
     if bool((neither | ((gap <= allowed) & allowed.isfinite())).all()):
         return
-    worst = int((gap / allowed).nan_to_num(nan=torch.inf).masked_fill(neither, 0.0).argmax())
+    fine = neither | (gap <= allowed)
+    worst = int((gap / allowed).nan_to_num(nan=torch.inf).masked_fill(fine, 0.0).argmax())
     values = [float(t.flatten()[worst]) for t in (theirs, ours, allowed)]
     output = worst % max(1, network.graph.output.size)
     where = f"at output {output}: {values[0]:.9g} against {values[1]:.9g}, where rounding explains {values[2]:.3g}"
@@ -122,9 +127,10 @@ def _same_operations(network: Network, points: Tensor, results: Sequence[Result]
     """Compare each recorded operation, computed from its own inputs, with the nodes that stand for it.
 
     points: (n, *input); at each of them the same results are finite. outputs: what was recorded there, (n, *output).
+    An operation one of whose own inputs is not finite is compared where all of them are.
     """
     index_of = {name: index for step in network.trace.steps for name, index in step.outputs}
-    known = {0: points}
+    known, infinite = {0: points}, set[int]()
     for result in results:
         index, theirs = index_of.get(result.operation.tensor), result.answer
         if index is None:  # a constant, or entries that are only moved: compared by whatever reads it
@@ -132,11 +138,14 @@ def _same_operations(network: Network, points: Tensor, results: Sequence[Result]
                 _within_rounding(network, points, outputs)
             continue
         if not theirs.all_finite:
-            continue
+            infinite.add(index)
         try:
             if index not in known:
-                compare_output(network, result.operation.place, known, {}, index, theirs)
-                known[index] = theirs.value
+                sources = between(network.trace.nodes, known, index)
+                if not any(node.index in infinite and node.index != index for node in sources):
+                    compare_output(network, result.operation.place, known, {}, index, theirs)
+                if theirs.all_finite:
+                    known[index] = theirs.value
             elif known[index].shape != theirs.value.shape or not torch.equal(known[index], theirs.value):
                 raise Disagreement(result.operation.place, "on numbers that nothing changes in the graph")
         except Disagreement as error:
@@ -152,14 +161,8 @@ def _results(runner: Runner, runs: Sequence[Sequence[Tensor]]) -> list[Result]:
     results = []
     for k, operation in enumerate((*recorded.answers, *recorded.operations)):
         answer = Answer.of([tensors[k].detach().cpu().numpy() for tensors in runs])
-        dtype = None if answer.dtype is None else _arithmetic(answer.dtype)
-        results.append(Result(operation, replace(answer, dtype=dtype), k in runner.chosen))
+        results.append(Result(operation, answer, k in runner.chosen))
     return [*results[answers:], *results[:answers]]
-
-
-def _arithmetic(dtype: torch.dtype) -> torch.dtype:
-    """Return the type whose rounding is allowed: attributes of ONNX are float32, even where the weights are not."""
-    return torch.float32 if dtype == torch.float64 else dtype
 
 
 def _different(

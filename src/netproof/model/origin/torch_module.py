@@ -78,7 +78,7 @@ class Runner:
             return (like.device, like.dtype) != (self.example.device, self.example.dtype)
 
     def _like(self) -> Tensor:
-        return next(self.module.parameters(), self.example)
+        return _first_number(self.module, self.example)
 
     def _input(self, point: Tensor) -> Tensor:
         """Return the point as the module takes it, in memory that forward() may write to."""
@@ -88,6 +88,11 @@ class Runner:
     def _joined(self, tensors: Sequence[Tensor]) -> Tensor:
         chosen = [tensors[i].detach().to("cpu", torch.float64) for i in self.chosen]
         return torch.atleast_1d(chosen[0]) if len(chosen) == 1 else torch.cat([part.flatten() for part in chosen])
+
+
+def _first_number(module: torch.nn.Module, otherwise: Tensor) -> Tensor:
+    """Return the parameter or buffer whose type and device the input has."""
+    return next((t for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()), otherwise)
 
 
 def _tensors(answer: Any) -> list[Tensor]:
@@ -122,10 +127,13 @@ def exported(module: torch.nn.Module, shape: tuple[int, ...] | None, *, stacked:
             raise ModelError(
                 "its weights are on the meta device, so there are none", file=MODULE, remedy="load weights"
             )
-        like = next(module.parameters(), torch.empty(0, dtype=torch.float32))
+        like = _first_number(module, torch.empty(0, dtype=torch.float32))
         blank = torch.empty(0, dtype=like.dtype, device=like.device)
+        fast = torch.backends.mha.get_fastpath_enabled()
         with _as_it_is(module, blank):
-            example, notes = _called_with(module, blank, shape, stacked)
+            called_with, notes = _called_with(module, blank, shape, stacked)
+            _refuse_other_modes(module, called_with, fast)
+            example = called_with.x
         with _as_it_is(module, blank):  # anew, as forward() may have loaded what compiles by now
             recorded = _recorded(module, example)
             data = _to_onnx(recorded, example)
@@ -136,8 +144,8 @@ def exported(module: torch.nn.Module, shape: tuple[int, ...] | None, *, stacked:
 
 def _called_with(
     module: torch.nn.Module, blank: Tensor, shape: tuple[int, ...], stacked: bool
-) -> tuple[Tensor, tuple[str, ...]]:
-    """Return random numbers in the shape that the module is called with, and a note where it runs on another too.
+) -> tuple[_Attempt, tuple[str, ...]]:
+    """Return a call on random numbers in the module's shape, and a note where it runs on another too.
 
     That is the caller's own shape, if the module runs on it, else the one with a batch axis of 1 in front; of a stack,
     the other way round.
@@ -154,13 +162,46 @@ def _called_with(
             remedy="give the shape that it is called with, such as (1, 1, 28, 28)",
         ) from first.error
     if first.error is not None:
-        return second.x, ()
+        return second, ()
     if second.error is not None or first.same_as(second):
-        return first.x, ()
+        return first, ()
     note = f"the module is called with shape {first.shape}; on {second.shape} it runs too, with another result"
     if len(shape) != 2 or shape[0] != 1:  # (1, n) is one vector with its batch axis, whatever else runs
         warnings.warn(note, stacklevel=_callers_level())
-    return first.x, (note,)
+    return first, (note,)
+
+
+def _refuse_other_modes(module: torch.nn.Module, attempt: _Attempt, fast: bool) -> None:
+    """Refuse a module that has another result where gradients are recorded, or on torch's fast path for attention.
+
+    It is read without both. fast: whether the caller lets torch take that path, as torch does unless it is told.
+    """
+    if not attempt.results:
+        raise ModelError(
+            "forward() returns no tensor", file=MODULE, remedy="return the tensor that the question is about"
+        )
+    with _quietly(), fresh(module), torch.enable_grad():
+        recording = _Attempt.on(module, attempt.x)
+    if recording.error is None and not attempt.same_as(recording):
+        raise ModelError(
+            "forward() has another result where gradients are recorded than under torch.no_grad()",
+            file=MODULE,
+            remedy="let it compute the same in both",
+        )
+    if not fast:
+        return
+    torch.backends.mha.set_fastpath_enabled(True)
+    try:
+        with _quietly(), fresh(module):
+            quick = _Attempt.on(module, attempt.x)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(False)
+    if quick.error is None and not attempt.same_as(quick):
+        raise ModelError(
+            "torch's fast path for attention has another result than the layers as they are written",
+            file=MODULE,
+            remedy="call torch.backends.mha.set_fastpath_enabled(False): then the module computes what is verified",
+        )
 
 
 def _callers_level() -> int:
@@ -185,13 +226,22 @@ class _Attempt:
         random = torch.rand(shape, generator=generator(1), dtype=torch.float64)
         x = (2.0 * random - 1.0).to(blank.device, blank.dtype)
         try:
-            answer, note = called(module, x.clone())
+            answer, note = called(module, x)
         except Exception as error:
             unless_out_of_memory(error)
             return _Attempt(x, [], error)
         if note is not None:
             raise _cannot_follow(note)
         return _Attempt(x, _tensors(answer))
+
+    @staticmethod
+    def on(module: torch.nn.Module, x: Tensor) -> _Attempt:
+        """Call it on x, unwatched."""
+        try:
+            return _Attempt(x, _tensors(module(x.clone())))
+        except Exception as error:
+            unless_out_of_memory(error)
+            return _Attempt(x, [], error)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -230,7 +280,7 @@ def _cannot_follow(note: Note) -> ModelError:
     return ModelError(
         f"forward() {note.what} at {note.place}, which a graph cannot follow",
         file=MODULE,
-        remedy="write it with tensor operations such as torch.where, or verify each case as a module of its own",
+        remedy=note.remedy,
     )
 
 
@@ -328,7 +378,8 @@ def _as_it_is(module: torch.nn.Module, like: Tensor) -> Iterator[None]:
     precision, fast = torch.get_float32_matmul_precision(), torch.backends.mha.get_fastpath_enabled()
     cudnn = torch.backends.cudnn.flags(torch.backends.cudnn.enabled, deterministic=True, allow_tf32=False)
     try:
-        module.eval()
+        if any(training for _, training in modes):
+            _switch(module, training=False)
         torch.set_float32_matmul_precision("highest")
         torch.backends.mha.set_fastpath_enabled(False)  # attention as one fused operator has no ONNX form
         with callers_state(), torch.no_grad(), cudnn, torch.autocast(like.device.type, enabled=False), _not_compiled():
@@ -337,7 +388,18 @@ def _as_it_is(module: torch.nn.Module, like: Tensor) -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
         torch.set_float32_matmul_precision(precision)
         for part, training in modes:
+            if part.training != training:
+                _switch(part, training=training)
+        for part, training in modes:
             part.training = training
+
+
+def _switch(module: torch.nn.Module, *, training: bool) -> None:
+    """Switch a module's mode by its own train(), which may do more than set it."""
+    try:
+        module.train(training)
+    except NotImplementedError:  # a graph of torch.export has no modes
+        return
 
 
 @contextmanager

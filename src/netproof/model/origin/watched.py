@@ -25,7 +25,7 @@ import sys
 import sysconfig
 import threading
 from array import array
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -57,7 +57,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 # Frames that are not the user's: torch, what it calls, and Python's own library.
 _PACKAGES = Path(torch.__path__[0]).parent
-_INSIDE = (*(f"{_PACKAGES / name}{os.sep}" for name in ("torch", "numpy", "sympy", "mpmath", "networkx")), __file__)
+_OWN = f"{Path(__file__).parents[2]}{os.sep}"  # all of netproof
+_INSIDE = (*(f"{_PACKAGES / name}{os.sep}" for name in ("torch", "numpy", "sympy", "mpmath", "networkx")), _OWN)
 _MACHINERY = (  # calls the user's code in passing, in one kind of run alone
     *(f"{_PACKAGES / 'torch' / name}{os.sep}" for name in ("fx", "_subclasses", "_export", "_dynamo", "_functorch")),
     logging.__file__,
@@ -89,7 +90,7 @@ _MAY_FAIL = re.compile(
     r"|gamma|cauchy|uniform|random|_assert|hist|quantile|cross_entropy|_loss|max_unpool|pack_padded|triangular|ormqr"
 )
 
-_KNOWN = frozenset(("aten", "prim", "prims"))  # torch's own operations
+_KNOWN = frozenset(("aten", "prim", "prims", "profiler"))  # torch's own operations
 
 # Of these, none does for any values.
 _NEVER_FAILS = re.compile(
@@ -105,12 +106,22 @@ MOST_HASHED = 1 << 14  # entries of a constant that are compared between runs
 
 LOOKS = "looks at values of its input"
 KEEPS = "writes values of its input where they are kept or read without torch,"
-CHANGES = "changes a parameter or buffer, so that one call may differ from the next,"
+CHANGES = "changes a parameter, a buffer or something else that it keeps, so that one call differs from the next,"
 REMEMBERS = "reads what an earlier call has kept of its input"
 THREADS = "computes with its input in another thread"
 CATCHES = "goes on where an operation fails for some values of its input,"
 DIFFERS = "takes another path when its input has no values,"
 COMPILES = "is compiled by a back end that is not torch's"
+
+
+REMEDIES = {
+    KEEPS: "copy what forward() computes within torch, and return it instead of keeping it",
+    CHANGES: "keep counters and statistics out of forward()",
+    REMEMBERS: "compute from the input of this call alone",
+    THREADS: "compute in the thread that calls forward()",
+    COMPILES: "give the module as it was before it was compiled",
+}
+REMEDY = "write it with tensor operations such as torch.where, or verify each case as a separate module"
 
 
 @dataclass(frozen=True)
@@ -119,6 +130,10 @@ class Note:
 
     what: str
     place: str  # FILE:LINE
+
+    @property
+    def remedy(self) -> str:
+        return REMEDIES.get(self.what, REMEDY)
 
 
 @dataclass(eq=False)
@@ -182,6 +197,14 @@ class Run:
     def note(self, what: str) -> None:
         self.notes.append(Note(what, _users_place()))
 
+    def forget_answers_beside(self, hidden: Run) -> None:
+        """Forget what a run without values did not answer in the same call: it depends on the input."""
+        for mine, theirs in zip(self.calls, hidden.calls, strict=False):
+            if theirs.answer is None:
+                mine.answer = None
+            if not theirs.places:
+                mine.places = ()
+
     def difference(self, other: Run) -> str | None:
         """Return the first place where another run makes another call."""
         for mine, theirs in zip_longest(self.calls, other.calls):
@@ -227,6 +250,7 @@ def watched(module: torch.nn.Module, x: Tensor) -> tuple[Run, Note | None]:
     hidden = _without_values(module, x)
     if hidden.notes:
         return ordinary, hidden.notes[0]
+    ordinary.forget_answers_beside(hidden)
     place = plain.steps.beside(hidden.steps) or ordinary.steps.beside(hidden.steps) or ordinary.difference(hidden)
     if place is not None:
         return ordinary, Note(DIFFERS, place)
@@ -238,11 +262,50 @@ def watched(module: torch.nn.Module, x: Tensor) -> tuple[Run, Note | None]:
 
 
 def called(module: torch.nn.Module, x: Tensor) -> tuple[Any, Note | None]:
-    """Call the module; return its answer, and whether it changed something that lasts."""
+    """Call the module; return its answer, and whether it changed something that lasts.
+
+    A module that keeps anything is called once more: a number that it counts with, or a buffer that it puts in the
+    place of another, shows in no single call.
+    """
     run = Run()
-    with fresh(module), _Operations(_Watch(run, module, None)):
-        answer = module(x)
+    watch = _Watch(run, module, None)
+    with fresh(module) as is_changed, _undoing(watch), _Operations(watch):
+        answer = module(x.clone())
+        if is_changed() and not run.notes:
+            with DisableTorchFunction():
+                kept = _copied([_lasting(module), answer])
+            again = module(x.clone())
+            with DisableTorchFunction():
+                if not _are_same(kept, [_lasting(module), again]):
+                    run.notes.append(Note(CHANGES, _own_place(module)))
     return answer, next((note for note in run.notes if note.what == CHANGES), None)
+
+
+@contextmanager
+def _undoing(watch: _Watch) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        watch.undo()
+
+
+def _lasting(module: torch.nn.Module) -> dict[str, Tensor]:
+    """Return parameters and buffers as they are now, by name."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
+def _are_same(some: Any, others: Any) -> bool:
+    """Say whether the tensors in both are the same, bit for bit."""
+    pairs = [[leaf for leaf in tree_leaves(one) if isinstance(leaf, Tensor)] for one in (some, others)]
+    return [t.shape for t in pairs[0]] == [t.shape for t in pairs[1]] and all(
+        bool(((a == b) | ((a != a) & (b != b))).all()) for a, b in zip(*pairs, strict=True)
+    )
+
+
+def _own_place(module: torch.nn.Module) -> str:
+    """Return FILE:LINE where forward() begins."""
+    code = getattr(module.forward, "__code__", None)
+    return "forward()" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def _without_values(module: torch.nn.Module, x: Tensor, failing: int | None = None) -> Run:
@@ -280,13 +343,52 @@ def fresh(module: torch.nn.Module) -> Iterator[Callable[[], bool]]:
 
     So every run is a first one, whatever forward() keeps for later, and no tensor without values stays behind.
     """
+    scripted = [_Scripted.of(part) for part in module.modules() if isinstance(part, torch.jit.ScriptModule)]
     parts = [part for part in module.modules() if not isinstance(part, torch.jit.ScriptModule)]
     before = [(part.__dict__, _Content.of(part.__dict__)) for part in parts]
     try:
-        yield lambda: not all(content.is_in(attributes) for attributes, content in before)
+        yield (
+            lambda: (
+                any(part.changed for part in scripted)
+                or not all(content.is_in(attributes) for attributes, content in before)
+            )
+        )
     finally:
         for attributes, content in before:
             content.restore(attributes)
+        for part in scripted:
+            part.restore()
+
+
+@dataclass(frozen=True, eq=False)
+class _Scripted:
+    """What a scripted module keeps, of which Python has no dictionary."""
+
+    part: torch.jit.ScriptModule
+    attributes: dict[str, Any]
+
+    @staticmethod
+    def of(part: torch.jit.ScriptModule) -> _Scripted:
+        names = part._concrete_type.get_attributes() if hasattr(part, "_concrete_type") else ()
+        return _Scripted(part, {name: getattr(part, name) for name in names})
+
+    @property
+    def changed(self) -> list[str]:
+        """Return the names of attributes that have another value now."""
+        return [name for name, value in self.attributes.items() if not _is_it(value, getattr(self.part, name))]
+
+    def restore(self) -> None:
+        for name in self.changed:
+            setattr(self.part, name, self.attributes[name])
+
+
+def _is_it(value: Any, now: Any) -> bool:
+    """Say whether both are the same tensors, and equal otherwise."""
+    some, others = tree_leaves(value), tree_leaves(now)
+    return len(some) == len(others) and all(
+        a is b or (not isinstance(a, Tensor) and not isinstance(b, Tensor) and a == b)
+        for a, b in zip(some, others, strict=True)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,7 +401,7 @@ class _Content:
     @staticmethod
     def of(container: Any, depth: int = 2) -> _Content:
         entries = list(container.items()) if isinstance(container, dict) else list(enumerate(container))
-        inner = [v for _, v in entries if type(v) in (dict, OrderedDict, list, set)] if depth else []
+        inner = [v for _, v in entries if isinstance(v, dict | list | set | deque)] if depth else []
         return _Content(entries, [(one, _Content.of(one, depth - 1)) for one in inner])
 
     def is_in(self, container: Any) -> bool:
@@ -318,7 +420,7 @@ class _Content:
         container.clear()
         if isinstance(container, dict):
             container.update(self.entries)
-        elif isinstance(container, list):
+        elif isinstance(container, list | deque):
             container.extend(value for _, value in self.entries)
         else:
             container.update(value for _, value in self.entries)
@@ -424,6 +526,7 @@ class _Watch:
         self._lasting = {_memory(tensor) for tensor in lasting}
         self._own: dict[int, Any] = {}  # storages that this run took and nobody else knows; kept, so that ids last
         self._filled: dict[int, Any] = {}  # those that hold what depends on the input
+        self._before: list[tuple[Any, Any]] = []  # storages of parameters and buffers that were written to, and copies
 
     def depends(self, leaf: object) -> bool:
         """Say whether this is a tensor without values, or one that stands for such."""
@@ -468,6 +571,11 @@ class _Watch:
         if isinstance(leaf, Tensor) and not isinstance(leaf, FakeTensor) and leaf.layout == torch.strided:
             self._own.pop(_memory(leaf), None)
 
+    def undo(self) -> None:
+        """Give parameters and buffers the numbers that they had."""
+        for storage, numbers in reversed(self._before):
+            storage.copy_(numbers)
+
     def write(self, tensor: Tensor, *, hidden: bool) -> None:
         """Note that a tensor is written to; hidden: with what depends on the input."""
         if isinstance(tensor, FakeTensor) or tensor.layout != torch.strided:
@@ -475,6 +583,8 @@ class _Watch:
         memory = _memory(tensor)
         if memory in self._lasting:
             self.run.note(CHANGES)
+            storage = tensor.untyped_storage()
+            self._before.append((storage, storage.clone()))
         if hidden:
             if memory not in self._own and memory not in self._filled:
                 self.run.note(KEEPS)
@@ -611,6 +721,7 @@ class Calls(TorchFunctionMode):
         """Write masks in an index as the places where they are true: how many these are is known of constants alone."""
         whole, index = args
         parts = index if isinstance(index, tuple) else (index,)
+        parts = tuple(_as_mask(part) for part in parts)
         masks = [part for part in parts if isinstance(part, Tensor) and part.dtype == torch.bool and part.dim() > 0]
         if before is not None:
             call.places = before.places
@@ -687,6 +798,15 @@ class _Path:
             return within
 
         return within
+
+
+def _as_mask(part: Any) -> Any:
+    """Return truth values of Python or numpy in an index as the mask that they are."""
+    if isinstance(part, list) and part and all(isinstance(one, bool) for one in part):
+        return torch.tensor(part)
+    if isinstance(part, np.ndarray) and part.dtype == np.bool_ and part.ndim:
+        return torch.from_numpy(part.copy())
+    return part
 
 
 def _name(func: Callable[..., Any]) -> str:
@@ -773,6 +893,10 @@ def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[
     declared = func._schema.arguments
     given = [*zip(declared, args, strict=False), *((d, kwargs[d.name]) for d in declared if d.name in kwargs)]
     values = [value for d, value in given if d.alias_info is not None and d.alias_info.is_write]
+    if "batch_norm" in func._schema.name:  # in training it writes to statistics, which its schema leaves out
+        named = {d.name: value for d, value in given}
+        if named.get("training") is True:
+            values += [named.get("running_mean"), named.get("running_var")]
     return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
 
 
@@ -788,14 +912,14 @@ def _memory(tensor: Tensor) -> int:
 
 
 @functools.cache
-def _is_users_file(name: str) -> bool:
+def is_users_file(name: str) -> bool:
     """Say whether a file is neither torch's nor Python's own."""
     own = name.startswith(_STANDARD) and not name.startswith(_INSTALLED)
     return not own and not name.startswith(_INSIDE) and not name.startswith("<frozen ")
 
 
 def _is_users(frame: FrameType) -> bool:
-    return _is_users_file(frame.f_code.co_filename)
+    return is_users_file(frame.f_code.co_filename)
 
 
 def _users_place() -> str:

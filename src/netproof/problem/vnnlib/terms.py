@@ -31,7 +31,7 @@ class TermReader:
         except OverflowError as error:
             raise self._source.error(f"{atom}: {error}", atom.at, LIMITS) from error
         if value is not None and atom.text.startswith("+"):
-            raise self._source.error(f"{atom} begins with a plus sign, as no number does", atom.at, "leave it out")
+            raise self._source.error(f"{atom}: numbers of SMT-LIB have no plus sign", atom.at, "leave the sign out")
         if value is not None:
             self._literals[atom.text] = value
         return value
