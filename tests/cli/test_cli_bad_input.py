@@ -59,7 +59,7 @@ BAD = {
     "eps negative": ((*ROBUST, "--eps", "-0.1"), "negative"),
     "eps nan": ((*ROBUST, "--eps", "nan"), "'nan'"),
     "within nothing": ((*ROBUST, "--eps", "0.1", "--within", "0.5"), "--within: there is nothing to close in on"),
-    "within all": ((*ROBUST, "--eps", "0.1", "--largest", "--within", "1"), "--within is 1"),
+    "within all": ((*ROBUST, "--eps", "0.1", "--largest", "--within", "1"), "--within is no share"),
     "largest from zero": ((*ROBUST, "--eps", "0", "--largest"), "--largest"),
     "unknown norm": ((*ROBUST, "--norm", "3"), "'3'"),
     "negative label": ((*ROBUST, "--label", "-1"), "--label"),

@@ -315,7 +315,13 @@ def _normalised(x: Tensor, weight: Any, bias: Any, mean: Any, variance: Any, mom
 
 
 def _softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
-    """Compute softplus with its threshold, above which it is x itself: torch's exporter has no threshold."""
+    """Compute softplus with its threshold, above which it is x itself: torch's exporter has no threshold.
+
+    torch's own, 20, is how it computes log(1 + exp(x)) where float32 has no other number: that is no part of what
+    softplus is. In float64 it shows.
+    """
+    if threshold >= 20 and x.dtype != torch.float64:
+        return F.softplus(x, beta)
     return torch.where(x * beta > threshold, x, F.softplus(x, beta))
 
 
