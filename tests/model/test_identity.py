@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +18,7 @@ from onnx_models import Model, small_net
 from op_cases import CASES
 
 import netproof
-from netproof.core.about import About
+from netproof.core.about import About, ModuleIdentity, Subject
 from netproof.dataset.store import Store
 from netproof.model.affine import Linear
 from netproof.model.canonical import graph_hash
@@ -176,13 +175,14 @@ def test_a_data_set_says_it_too(tmp_path: Path) -> None:
 
 
 def test_the_store_of_a_data_set_keeps_it(tmp_path: Path) -> None:
-    """The last run's, beside answers of runs before; a store without it is one of an earlier version."""
+    """The last run's, beside answers of runs before."""
+    module = Subject("model", None, (), ModuleIdentity("a.Net", "12", (1, 3)))
     with Store(tmp_path / "certify.sqlite") as store:
+        assert store.about() is None
         for graph in ("ab", "cd"):
-            store.note(About(graph, ()).to_dict())
-    with sqlite3.connect(tmp_path / "certify.sqlite") as kept:
-        ((text,),) = kept.execute("SELECT network FROM about")
-    assert json.loads(text) == {"graph": "cd", "networks": []}
+            store.note(About(graph, (module, Subject("g", "34", ("56",)))))
+    with Store(tmp_path / "certify.sqlite") as store:
+        assert store.about() == About("cd", (module, Subject("g", "34", ("56",))))
 
 
 def test_bounds_and_a_radius_say_it_too() -> None:
