@@ -1,13 +1,15 @@
 """Optimised LiRPA, the bounder of the paper: slopes fixed, or chosen by gradient and then confirmed.
 
 Each unstable neuron of a sub-domain has one slope, which every bound uses that it enters: the output's, and those of
-the neurons behind it, which are optimised jointly (the text after equation (7), section 3.1).
+the neurons behind it, which are optimised jointly (the text after equation (7), section 3.1). In the authors' released
+code each layer's bounds have slopes for themselves, which only the root optimises, and a neuron that a split holds on
+one side keeps a free slope.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -19,15 +21,18 @@ from netproof.bounds.confirm import confirm, mark_empty
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import DualPoint
 from netproof.bounds.joint import Joint
+from netproof.bounds.linear.interval import Intervals
 from netproof.bounds.linear.layers import initial_slopes
 from netproof.bounds.linear.memory import attempted, more_than_a_pass
 from netproof.bounds.neurons.affected import later_neurons, moved_neurons, some_of
 from netproof.bounds.neurons.root import Root, build_root
-from netproof.bounds.neurons.transfer import intervals_with, repack
+from netproof.bounds.neurons.transfer import intervals_with, moved_slopes, repack
+from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.numerics import with_margin
 from netproof.problem.problem import Problem
 
+Slopes = Mapping[int, Tensor]  # by layer (domain, 2 or 1, K or 1, U'): of neurons' bounds
 Rebound = Mapping[int, Tensor]  # by layer (domain, K): its neurons that are bounded again, U_k where there is none
 
 
@@ -41,6 +46,9 @@ class Lirpa(Bounder):
     rebound: int | None = None  # neurons per layer bounded again after a split; None: all that it moves
     ranked: bool = False  # only those of them that branching ranked highest
     own_slopes: bool = False  # whether each neuron's bounds have slopes of their own
+    layer_slopes: bool = False  # whether each layer's bounds have slopes of their own, which its neurons share
+    free_splits: bool = False  # whether lower lines keep their slopes where a split holds h on one side
+    joint: bool = True  # below the root, whether slopes are optimised through the neurons' bounds, not after them
     parallel: bool = True  # whether slopes start parallel to the upper lines, or as CROWN has them
     rate: float = 0.1
     child_rate: float = 0.1
@@ -50,10 +58,11 @@ class Lirpa(Bounder):
     def root(
         self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
     ) -> tuple[Root, Bounds] | None:
-        first = build_root(problem, device, Schedule(0), deadline, parallel=self.parallel)
+        first = self._built(problem, device, Schedule(0), deadline)
         if first is None:
             return None
-        bounds = self.whole(first, threshold, deadline, clock)
+        climbed = self._whole(first, threshold, deadline, clock)
+        bounds = climbed.bounds
         proved = bool((bounds.domains.bound > threshold).all())
         if proved or len(first.layers) < 2:
             return first, bounds
@@ -61,18 +70,33 @@ class Lirpa(Bounder):
         if self.own_slopes:
             tighter = self._neuron_by_neuron(first, threshold, deadline, clock)
         elif self.root_steps:
-            tighter = _taken_over(first, bounds, deadline)
+            tighter = self._taken_over(first, climbed, deadline)
         return tighter or (first, bounds)
 
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
-        """Bound the whole input set: with shared slopes, jointly with all neurons behind the first layer."""
+        return self._whole(root, threshold, deadline, clock).bounds
+
+    def _built(
+        self,
+        problem: Problem,
+        device: torch.device,
+        schedule: Schedule,
+        deadline: Deadline,
+        earlier: Sequence[Intervals] = (),
+    ) -> Root | None:
+        free, parallel = self.free_splits, self.parallel
+        return build_root(problem, device, schedule, deadline, earlier, parallel=parallel, free_splits=free)
+
+    def _whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> _Climbed:
+        """Bound the whole input set, jointly with all neurons behind the first layer unless each has own slopes."""
         climb = Climb(Schedule(self.root_steps, self.rate, gain=self.root_gain), with_margin(threshold), deadline)
         domains = root_domains(root)
         most = 0 if self.own_slopes or self.root_steps == 0 else _most_again(root)
 
-        def bounded() -> Bounds:
+        def bounded() -> _Climbed:
             moved = later_neurons(root, domains, most) if most else {}
-            return self._bound(root, domains, moved, climb, clock)
+            shared = {k: domains.slopes[:, None, None, : root.layers[k].start] for k in moved}
+            return self._climbed(root, domains, moved, shared if self.layer_slopes else {}, climb, clock)
 
         while most:
             found = attempted(bounded, root.device)
@@ -84,37 +108,64 @@ class Lirpa(Bounder):
     def bound(self, root: Root, domains: Domains, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:
         most = _most_again(root) if self.rebound is None else self.rebound
         moved = moved_neurons(root, domains, most, ranked=self.ranked)
-        schedule = Schedule(self.steps, self.child_rate, gain=self.gain)
-        return self._bound(root, domains, moved, Climb(schedule, with_margin(threshold), deadline), clock)
+        if not self.joint:
+            domains, moved = self._bounded_once(root, domains, moved, deadline, clock), {}
+        climb = Climb(Schedule(self.steps, self.child_rate, gain=self.gain), with_margin(threshold), deadline)
+        return self._climbed(root, domains, moved, self._neurons(root, domains, moved), climb, clock).bounds
 
     def domains_at_once(self, root: Root) -> int:
         return root.net32.climbs_that_fit()  # those with neurons to bound again are taken in smaller parts
 
-    def _bound(self, root: Root, domains: Domains, moved: Rebound, climb: Climb, clock: Clock) -> Bounds:
+    def _climbed(
+        self, root: Root, domains: Domains, moved: Rebound, neurons: Slopes, climb: Climb, clock: Clock
+    ) -> _Climbed:
         """Bound sub-domains with the neurons that are to be bounded again, as many at once as fit."""
+        found, places = [], _parts(root, moved) if moved else [torch.arange(len(domains), device=root.device)]
+        for index in places:
+            some, mine = domains.select(index), some_of(moved, index, root.layers)
+            own = {k: slopes[index] for k, slopes in neurons.items() if k in mine}
+            theta = self._start(root, some, own, climb.schedule.steps)
+            limits = climb._replace(threshold=climb.threshold[index])
+            found.append(optimise_and_confirm(root, some, mine, theta, limits, clock))
+        bounds = Bounds.joined([one.bounds for one in found]).select(torch.cat(places).argsort())
+        return replace(min(found, key=_least), bounds=bounds)
+
+    def _bounded_once(self, root: Root, domains: Domains, moved: Rebound, deadline: Deadline, clock: Clock) -> Domains:
+        """Bound neurons again by the slopes that are there, without optimising; as many sub-domains at once as fit."""
         if not moved:
-            theta = self._start(root, domains, moved, climb.schedule.steps)
-            return optimise_and_confirm(root, domains, moved, theta, climb, clock)
+            return domains
+        began, neurons = time.monotonic(), self._neurons(root, domains, moved)
         found, places = [], _parts(root, moved)
         for index in places:
             some, mine = domains.select(index), some_of(moved, index, root.layers)
-            theta = self._start(root, some, mine, climb.schedule.steps)
-            limits = climb._replace(threshold=climb.threshold[index])
-            found.append(optimise_and_confirm(root, some, mine, theta, limits, clock))
-        return Bounds.joined(found).select(torch.cat(places).argsort())
+            own = {k: slopes[index] for k, slopes in neurons.items() if k in mine}
+            theta = DualPoint(some.slopes, None, some.weights, own)
+            try:
+                found.append(with_neurons(root, some, mine, theta, clock, deadline) if mine else some)
+            except DeadlineExpired:  # what is known of the neurons holds without a new bound, too
+                found.append(some)
+        clock.confirm += time.monotonic() - began
+        return concatenate(found).select(torch.cat(places).argsort())
 
-    def _start(self, root: Root, domains: Domains, moved: Rebound, steps: int) -> DualPoint:
-        """Return the parent's slopes; where nothing is optimised, the first choice for the bounds at hand.
+    def _neurons(self, root: Root, domains: Domains, moved: Rebound) -> Slopes:
+        """Return the slopes of neurons' bounds where they are not those of the output's: the root's.
 
-        Neurons with slopes of their own get the root's, which are good wherever they are unstable.
+        They are good wherever a neuron is unstable.
         """
+        neurons = {}
+        for depth, which in moved.items() if self.own_slopes or self.layer_slopes else ():
+            own = root.slopes[depth].float()  # (2, U_k or 1, U')
+            if self.layer_slopes:
+                neurons[depth] = own[:1, :1].expand(len(domains), 1, 1, -1)
+            else:
+                neurons[depth] = own[:, which.clamp(max=own.shape[1] - 1)].transpose(0, 1)
+        return neurons
+
+    def _start(self, root: Root, domains: Domains, neurons: Slopes, steps: int) -> DualPoint:
+        """Return the parent's slopes; where nothing is optimised, the first choice for the bounds at hand."""
         if steps == 0:
             slopes = initial_slopes(root.layers, domains.lower, domains.upper, parallel=root.parallel)
             return DualPoint(slopes, None, domains.weights)
-        neurons = {}
-        for depth, which in moved.items() if self.own_slopes else ():
-            own = root.slopes[depth]  # (2, U_k or 1, U')
-            neurons[depth] = own[:, which.clamp(max=own.shape[1] - 1)].transpose(0, 1).float()
         return DualPoint(domains.slopes, None, domains.weights, neurons)
 
     def _neuron_by_neuron(
@@ -124,8 +175,38 @@ class Lirpa(Bounder):
         if self.neuron_steps == 0:
             return None
         schedule = Schedule(self.neuron_steps, self.rate)
-        root = build_root(first.problem, first.device, schedule, deadline, first.confirmed, parallel=self.parallel)
+        root = self._built(first.problem, first.device, schedule, deadline, first.confirmed)
         return None if root is None else (root, self.whole(root, threshold, deadline, clock))
+
+    def _taken_over(self, first: Root, climbed: _Climbed, deadline: Deadline) -> tuple[Root, Bounds] | None:
+        """Make a root of what the joint optimisation found of the neurons, and bound by the same slopes under it.
+
+        None when there was no time, or where targets have sets of their own, of which each bound speaks alone.
+        """
+        if first.own is not None:
+            return None
+        # No decision was taken yet, so what one target's slopes say of a neuron holds for all.
+        domains = climbed.bounds.domains
+        tight = intervals_with(first, domains.lower.amax(0), domains.upper.amin(0))
+        root = self._built(first.problem, first.device, Schedule(0), deadline, (tight,))
+        if root is None:
+            return None
+        for depth, slopes in moved_slopes(climbed.neurons, first, root).items():
+            root.slopes[depth] = slopes.expand(2, 1, -1)
+        domains, _ = repack(domains, first, root)
+        return root, mark_empty(confirm(root, domains, DualPoint.of(domains)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Climbed:
+    """What was found of sub-domains, and by which slopes of the neurons' bounds where the least one is."""
+
+    bounds: Bounds
+    neurons: Slopes  # by layer (1, K or 1, U'), only where they are not the output's
+
+
+def _least(climbed: _Climbed) -> float:
+    return float(climbed.bounds.domains.bound.min())
 
 
 # As tight as slopes alone get the root, in fewer steps: what netproof found better.
@@ -153,32 +234,9 @@ def _parts(root: Root, moved: Rebound) -> list[Tensor]:
     return parts if some == len(order) else [*parts, order[some:]]
 
 
-def _taken_over(first: Root, bounds: Bounds, deadline: Deadline) -> tuple[Root, Bounds] | None:
-    """Make a root of what the joint optimisation found of the neurons, and bound by the same slopes under it.
-
-    None when there was no time, or where targets have sets of their own, of which each bound speaks alone.
-    """
-    if first.own is not None:
-        return None
-    # No decision was taken yet, so what one target's slopes say of a neuron holds for all.
-    lower, upper = bounds.domains.lower.amax(0), bounds.domains.upper.amin(0)
-    root = build_root(
-        first.problem,
-        first.device,
-        Schedule(0),
-        deadline,
-        (intervals_with(first, lower, upper),),
-        parallel=first.parallel,
-    )
-    if root is None:
-        return None
-    domains, _ = repack(bounds.domains, first, root)
-    return root, mark_empty(confirm(root, domains, DualPoint.of(domains)))
-
-
 def optimise_and_confirm(
     root: Root, domains: Domains, rebound: Rebound, theta: DualPoint, climb: Climb, clock: Clock
-) -> Bounds:
+) -> _Climbed:
     """Climb in float32, then let float64 say what the slopes found are worth."""
     if climb.schedule.steps > 0 and root.count > 0:
         _, theta = ascend(Joint.of(root, domains, rebound, proof=False, deadline=climb.deadline), theta, climb)
@@ -188,22 +246,31 @@ def optimise_and_confirm(
     except DeadlineExpired:  # what is known of the neurons holds without a new bound, too
         bounds = confirm_jointly(root, domains, {}, replace(theta, neurons={}), clock)
     clock.confirm += time.monotonic() - began
-    return bounds
+    worst = int(bounds.domains.bound.argmin()) if theta.neurons else 0
+    return _Climbed(bounds, {depth: slopes[worst, :1] for depth, slopes in theta.neurons.items()})
 
 
 @torch.no_grad()
 def confirm_jointly(
     root: Root, domains: Domains, rebound: Rebound, theta: DualPoint, clock: Clock, deadline: Deadline | None = None
 ) -> Bounds:
-    """Confirm the neurons' bounds, round them to what is kept, and confirm the bound that rests on them.
+    """Confirm the neurons' bounds, then the bound that rests on them.
 
     Every sub-domain passes through here, proved or not, so no number in the frontier is a float32 guess: what a child
     inherits from its parent is confirmed already, and an infeasible sub-domain (lower > upper) is empty for certain.
     DeadlineExpired where that came before all neurons were bounded.
     """
+    return mark_empty(confirm(root, with_neurons(root, domains, rebound, theta, clock, deadline), theta))
+
+
+@torch.no_grad()
+def with_neurons(
+    root: Root, domains: Domains, rebound: Rebound, theta: DualPoint, clock: Clock, deadline: Deadline | None
+) -> Domains:
+    """Return sub-domains with confirmed bounds of neurons, rounded to what is kept; DeadlineExpired as above."""
     lower, upper = Joint.of(root, domains, rebound, proof=True, deadline=deadline).neurons(theta)
     domains = replace(domains, lower=lower.float(), upper=upper.float())  # as they are: rounded to these already
     for depth, which in rebound.items():
         shared = theta.slopes[:, None, None, : root.layers[depth].start]
         clock.recorder.neurons(root, domains, depth, which, theta.neurons.get(depth, shared), None)
-    return mark_empty(confirm(root, domains, theta))
+    return domains

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from netproof.bounds.base import Bounds
-from netproof.bounds.linear.layers import alike
+from netproof.bounds.domains import Domains
+from netproof.bounds.dual import Dual, DualPoint
+from netproof.bounds.linear.layers import alike, initial_slopes
 from netproof.bounds.scope import Scope
 from netproof.branching.brancher import Brancher
 from netproof.core.forms import Interval
@@ -23,13 +25,12 @@ class Babsr(Brancher):
 
     The relaxed neuron gives A·s·b + min(A, 0)·t to the bound's constant; to the right of its split it gives A·b times
     the slope of g there (1 for a ReLU), to the left likewise (0).
-    The score is the lesser of the two gains, and a loss counts as no gain: without multipliers for the splits a
-    linear bound cannot profit from fixing a neuron with A > 0. Where all scores are weak, what the intercept
-    loses decides.
+    The score is the lesser of the two gains, and a loss counts as no gain. Where all scores are weak, what the
+    intercept loses decides.
     """
 
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
-        chord = _chords(scope, bounds)
+        chord = _chords(scope, bounds.domains, bounds.coef)
         lost = chord.lost  # of a ReLU |min(A, 0)|·t
         through = bounds.coef * scope.bias
         gain = lost - torch.maximum(through * (chord.slope - chord.right), through * (chord.slope - chord.left))
@@ -50,18 +51,25 @@ class _Chords(NamedTuple):
     right: Tensor
 
 
-def _chords(scope: Scope, bounds: Bounds) -> _Chords:
+def _chords(scope: Scope, domains: Domains, coef: Tensor) -> _Chords:
     parts = []
     for relaxation, packed in alike(scope.layers):
-        h = Interval(bounds.domains.lower[:, packed], bounds.domains.upper[:, packed])
+        h = Interval(domains.lower[:, packed], domains.upper[:, packed])
         unstable = relaxation.splittable(h)
         lines = relaxation.family(h, proof=False).at(relaxation.initial(h))
         width = (h.upper - h.lower).masked_fill(~unstable, 1.0)
-        lost = relaxation.lost(bounds.coef[:, packed], h, lines, free=True)
+        lost = relaxation.lost(coef[:, packed], h, lines, free=True)
         parts.append((unstable, width, lines.upper_slope, lost, *relaxation.sides(h)))
     if len(parts) == 1:
         return _Chords(*parts[0])
     return _Chords(*(torch.cat(columns, 1) for columns in zip(*parts, strict=True)))
+
+
+@torch.no_grad()
+def _coefficients_of_parallel_lines(scope: Scope, domains: Domains) -> Tensor:
+    """Return the coefficient of each neuron's output (domain, U) where all lower lines are parallel to upper ones."""
+    slopes = initial_slopes(scope.layers, domains.lower, domains.upper, parallel=True)
+    return Dual.of(scope, domains, proof=False).at(DualPoint(slopes, None, domains.weights)).pulled.after
 
 
 STRONG = 1e-3  # a best score up to this is weak, so that the intercepts decide, as in the original
@@ -75,14 +83,18 @@ class BabsrOriginal(Brancher):
     A loss counts as much as a gain. Where the best neuron is of the first layer, or weak, the one whose intercept loses
     most is taken instead, in the last layer that has one; where there is none, the widest of the last layer.
 
-    An LP profits from splits that a linear bound cannot use, so that this rule does not stall with LPs. With `babsr-lp`
-    on boxes x ± ε it makes the published branches: see "BaBSR's published counts" in docs/paper.md.
+    The coefficients are those of parallel lines on the sub-domain's own bounds, whatever slopes the bound has, which
+    takes one pass. A bound that rests on parallel lines has them already (`parallel`). With `babsr-lp` on boxes x ± ε
+    the rule makes the published branches: see "BaBSR's published counts" in docs/paper.md.
     """
 
+    parallel: bool = False  # whether the bounds' own coefficients are those of parallel lines
+
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
-        chord = _chords(scope, bounds)
+        coef = bounds.coef if self.parallel else _coefficients_of_parallel_lines(scope, bounds.domains)
+        chord = _chords(scope, bounds.domains, coef)
         lost = torch.where(chord.unstable, chord.lost, -torch.inf)  # of a ReLU |min(A, 0)|·t
-        through = bounds.coef * scope.bias
+        through = coef * scope.bias
         change = torch.maximum(through * (chord.slope - chord.right), through * (chord.slope - chord.left)) - lost
         change = torch.where(chord.unstable, change.abs(), -torch.inf)
         layer = torch.zeros(scope.count, dtype=torch.int64, device=scope.device)

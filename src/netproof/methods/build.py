@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -15,6 +16,7 @@ from netproof.core.extras import Extras
 from netproof.methods.registry import Options, method_info
 from netproof.search.envelope.first import EnvelopeFirst
 from netproof.search.method import Method
+from netproof.search.restart import RestartWithLP
 
 BATCH = {"cpu": 32, "cuda": 400}
 BETA_BATCH = {"cpu": 64, "cuda": 4096}
@@ -56,15 +58,18 @@ def beta(options: Options, device: torch.device) -> Method:
 
 def lirpa(options: Options, device: torch.device) -> Method:
     """Build Algorithm 1 of the paper."""
-    given = options["batch"]
+    given, threshold = options["batch"], int(options["lp_threshold"] or 1)
     n = int(BATCH[device.type] if given is None else given)
+    restarts = bool(options["lp_restart"])
     return Method(
         with_fields(Lirpa, options),
         Babsr() if options.get("gains_only") else BabsrOriginal(),
         batch=n,
         fill=n if options["grow"] else 1,
-        lp_threshold=int(options["lp_threshold"] or 1),
+        lp_threshold=None if restarts else threshold,
+        search=partial(RestartWithLP, threshold=threshold) if restarts else None,
         patience=int(options["patience"] or 0),
+        strict=bool(options["strict"]),
         leaf_lp=bool(options["leaf_lp"]),
         extras=with_fields(Extras, options),
     )

@@ -77,7 +77,8 @@ BETA = (*PROOF, ENVELOPE, ATTACK_AFTER)
 AUTO = (*BETA, BOX_BATCHES)
 
 
-# Algorithm 1 as published, and after its own fields what netproof found better, each off.
+# Algorithm 1 as it is printed; after its own fields where the authors' released code differs, and what netproof found
+# better, each off.
 _ALGORITHM_1 = (
     batch(),
     Field("lp_threshold", int, 12_000, "η: open sub-domains above which the LP takes over", 1),
@@ -87,6 +88,11 @@ _ALGORITHM_1 = (
     Field("grow", bool, False, "while few are open, grow them by several levels per round instead of one"),
     Field("parallel", bool, True, "slopes start parallel to the upper lines, else as CROWN has them"),
     LEAF_LP,
+    Field("free_splits", bool, False, "neurons that a split holds on one side keep a free lower slope"),
+    Field("layer_slopes", bool, False, "slopes of their own for the bounds of each layer, which its neurons share"),
+    Field("joint", bool, True, "optimise slopes below the root through the neurons' bounds, not after them"),
+    Field("strict", bool, False, "always take the least bounds; else the deepest of those within 0.01 of each other"),
+    Field("lp_restart", bool, False, "past η start again, one at a time, with LPs where children gain below 20 %"),
     Field("own_slopes", bool, False, "slopes of their own for every neuron's bounds, not one for all bounds"),
     Field("neuron_steps", int, 20, "with own_slopes, steps of the neurons' bounds at the root", 0, MAX_STEPS),
     Field("rebound", int, None, "neurons per layer bounded again after a split, 0: none (none: all it moves)", 0),
@@ -99,6 +105,16 @@ _ALGORITHM_1 = (
     Field("patience", int, 0, "with lp_turns, rounds without a better bound before one, 0: by size", 0),
     Field("attack_after", int, 0, "where there is an attack, sub-domains before a second, 0: none", 0),
 )
+RELEASED: dict[str, Any] = {
+    "free_splits": True,
+    "layer_slopes": True,
+    "joint": False,
+    "strict": True,
+    "lp_restart": True,
+    "rate": 0.5,
+    "steps": 20,
+    "gain": None,
+}
 BETTER: dict[str, Any] = {
     "grow": True,
     "parallel": False,
@@ -133,9 +149,10 @@ METHODS = (
     MethodInfo("auto", "the strongest method for the problem", AUTO, _BETA, "few"),
     MethodInfo("beta", "slopes and a multiplier per split, filtered branching", BETA, _BETA),
     MethodInfo("input-split", "boxes of the input, in batches; then beta on what is left", PROOF, _BETA, "always"),
-    _lirpa("lirpa", "Algorithm 1: optimised slopes, batched, LP where needed"),
-    _lirpa("lirpa-grown", "the same, few leaves grown by several levels", grow=True),
-    _lirpa("lirpa-single", "the same, one sub-domain at a time", batch=1),
-    _lirpa("lirpa-fixed", "the same, slopes not optimised", root_steps=0, steps=0),
-    _lirpa("lirpa-tight", "the same with what netproof found better, short of multipliers", **BETTER),
+    _lirpa("lirpa", "Algorithm 1 as its authors' released code runs it", **RELEASED),
+    _lirpa("lirpa-printed", "Algorithm 1 as the paper prints it"),
+    _lirpa("lirpa-grown", "as lirpa, few leaves grown by several levels", **RELEASED | {"grow": True}),
+    _lirpa("lirpa-single", "as lirpa, one sub-domain at a time", **RELEASED | {"batch": 1}),
+    _lirpa("lirpa-fixed", "as lirpa, slopes not optimised", **RELEASED | {"root_steps": 0, "steps": 0}),
+    _lirpa("lirpa-tight", "as lirpa-printed, with what netproof found better, short of multipliers", **BETTER),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -16,9 +16,16 @@ from netproof.relax.relaxation import Relaxation
 
 @dataclass(frozen=True)
 class HingeRelaxation(Relaxation):
-    """Convex, so any slope in [a, 1] is a lower line and the chord is the best upper one. t runs from a to 1."""
+    """Convex, so any slope in [a, 1] is a lower line and the chord is the best upper one. t runs from a to 1.
+
+    Where a split holds h on one side, g is linear and equation (5) has that line on both sides. With `free_splits` the
+    lower line keeps any slope s in [a, 1] there, as in the authors' released code: for h >= 0, g = h >= s·h, and for
+    h <= 0, g = a·h >= s·h. A coefficient A > 0 of g then has A·g >= A·s·h = A·h − β·h with β = A(1 − s) on the right,
+    and A·g >= A·a·h + β·h with β = A(s − a) on the left: the slope is a multiplier of the split, from 0 to A(1 − a).
+    """
 
     leak: float
+    free_splits: bool = False
     kink = 0.0
 
     def linear_on(self, h: Interval) -> Tensor:
@@ -27,6 +34,13 @@ class HingeRelaxation(Relaxation):
     def unstable(self, h: Interval) -> Tensor:
         """Say where both signs are possible; empty bounds count as stable."""
         return (h.lower < 0) & (h.upper > 0)
+
+    def with_free_splits(self) -> HingeRelaxation:
+        return replace(self, free_splits=True)
+
+    def _held(self, h: Interval) -> Tensor:
+        """Say where h ends at 0, as a split leaves it, and is more than that point."""
+        return ((h.lower == 0) & (h.upper > 0)) | ((h.lower < 0) & (h.upper == 0))
 
     def family(self, h: Interval, *, proof: bool) -> Fan:
         lower, upper = h
@@ -42,8 +56,11 @@ class HingeRelaxation(Relaxation):
             right = (1.0 - slope) * upper
             intercept = up(raised(torch.maximum(intercept, right), 8, lower.dtype))
         intercept = intercept.masked_fill(stable, 0.0)
-        low, high = slope.masked_fill(unstable, self.leak), slope.masked_fill(unstable, 1.0) if proof else None
-        span = unstable.to(lower.dtype)
+        # Any slope of `fan` is sound, whatever rounding made of it, as `Fan` keeps it in [a, 1]; and no line through 0
+        # with such a slope costs more than `rounding` charges for every neuron, split or not.
+        fan = unstable | self._held(h) if self.free_splits else unstable
+        low, high = slope.masked_fill(fan, self.leak), slope.masked_fill(fan, 1.0) if proof else None
+        span = fan.to(lower.dtype)
         span = span if self.leak == 0.0 else span * (1.0 - self.leak)
         return Fan(low, span, slope, intercept, high)
 

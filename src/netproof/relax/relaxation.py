@@ -41,6 +41,10 @@ class Relaxation(ABC):
         Each comes near g somewhere on the bounds, so that its intercept is no larger than `rounding` takes it for.
         """
 
+    def with_free_splits(self) -> Relaxation:
+        """Return the same, with a free lower slope where a split holds h on one side: hinges alone have one."""
+        return self
+
     @abstractmethod
     def initial(self, h: Interval) -> Tensor:
         """Return the parameters to start from, in [0, 1]."""

@@ -28,6 +28,8 @@ DEEPEST = 65536.0  # more than any sub-domain's depth
 class Frontier(Generic[P]):
     """Worst bound first; bounds in the same step of `grain` count as equal, and the most urgent of those goes first.
 
+    A grain of 0 takes those alone that are equal; without one, any of these goes first.
+
     `room`: how many sub-domains the device may hold; None: as many as there are. They are held as `pack` makes them,
     and `unpack` gives back what it left out. `may_wait` says whether so many bytes may wait on the host.
     """
@@ -36,7 +38,7 @@ class Frontier(Generic[P]):
         self,
         domains: P,
         room: int | None = None,
-        grain: float = 0.0,
+        grain: float | None = None,
         pack: Callable[[P], P] = lambda domains: domains,
         unpack: Callable[[P], P] = lambda domains: domains,
         storage: Storage[P] | None = None,
@@ -138,14 +140,21 @@ class Frontier(Generic[P]):
             taken = self._unpack(self.domains)
             self._store, self._count = self._store.select(slice(0, 0)), 0
             return taken
-        bound = self._store.bound[: self._count]
-        key = bound
-        if self._grain:
-            key = (bound / self._grain).floor() * DEEPEST - self._store.urgency[: self._count]
-        index = key.topk(n, largest=best, sorted=False).indices
+        index = self._order(n, best=best)
         taken = self._unpack(self._store.select(index))
         self._remove(index)
         return taken
+
+    def _order(self, n: int, *, best: bool) -> Tensor:
+        """Return the places of the n on the device that go first, in any order."""
+        bound, urgency = self._store.bound[: self._count], self._store.urgency[: self._count]
+        if self._grain is None:
+            return bound.topk(n, largest=best, sorted=False).indices
+        if self._grain:
+            key = (bound / self._grain).floor() * DEEPEST - urgency
+            return key.topk(n, largest=best, sorted=False).indices
+        urgent = urgency.argsort(descending=True, stable=True)
+        return urgent[bound[urgent].argsort(descending=best, stable=True)[:n]]
 
     def take_out(self, which: Callable[[P], Tensor]) -> list[P]:
         """Remove every sub-domain that `which` names by a mask (domain,), wherever it is, and return them."""

@@ -58,7 +58,6 @@ class _Moves(NamedTuple):
 class Search(Rounds[Domains]):
     """One problem's search. `run` is Algorithm 1; everything it does is a method of a few lines."""
 
-    grain = GRAIN
     _ledger: Ledger
 
     def __init__(
@@ -76,6 +75,7 @@ class Search(Rounds[Domains]):
         self._no_lp = without_lp_form(problem.graph)
         self._problem, self._goal, self._work, self._workers = problem, goal, work, work.workers
         self._method = method if self._no_lp is None else replace(method, leaf_lp=False)
+        self.grain = 0.0 if method.strict else GRAIN
         self._effort = Effort.on(work.device, method.extras)
         self._root: Root | None = None
         self._asked: tuple[Fraction, ...] | None = None  # by target, the share that was given; None: all

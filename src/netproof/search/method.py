@@ -49,6 +49,7 @@ class Method:
     most: int | None = None  # sub-domains picked per round at most, once they are few among those open; None: n
     fill: int | None = None  # children that the first rounds make at least, by splitting several neurons; None: n
     patience: int = 0  # rounds without a better global bound before the LP has a turn; 0: by the network's size
+    strict: bool = False  # whether the least bound always goes first; else equal up to a grain, the deepest of these
     leaf_lp: bool = True  # without it the search is incomplete (Theorem 3.1)
     needs_lp_form: bool = False  # whether it cannot do without an LP, a MIP or a decomposition of the network
     extras: Extras = field(default_factory=Extras)  # what may be due besides leaves and plain rounds, and when

@@ -29,7 +29,7 @@ REPORT_EVERY = 0.05  # seconds between two reports of the search
 class Rounds(ABC, Generic[P]):
     """The plain loop, with as many sub-domains at a time as fit; its frontier never loses what is not settled."""
 
-    grain = 0.0  # of the frontier: bounds that differ by less count as equal
+    grain: float | None = None  # of the frontier: bounds that differ by less count as equal
 
     def __init__(self, work: Work, ledger: Tally[P]) -> None:
         self._device, self._deadline, self._stats, self._report = work.device, work.deadline, work.stats, work.report

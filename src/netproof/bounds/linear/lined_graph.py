@@ -32,6 +32,7 @@ class LinedGraph:
     graph: Graph
     region: Region
     charge: Charge | None  # None: a search copy; not None: proofs
+    free_splits: bool = False  # whether lower lines keep their slopes where a split holds h on one side
     layers: list[Layer] = field(default_factory=list)
     _stable: dict[int, Lines] = field(default_factory=dict)  # where g is linear, (slots,); anything elsewhere
     _layer_of: dict[int, int] = field(default_factory=dict)
@@ -57,7 +58,8 @@ class LinedGraph:
             unstable = unstable.view(relaxation.arity, -1)
             unstable = unstable.any(0).expand_as(unstable).flatten()
         index = unstable.nonzero()[:, 0]
-        self._take(node, lines, Layer(node, pre, index, self.count, relaxation) if len(index) else None)
+        packed = relaxation.with_free_splits() if self.free_splits else relaxation
+        self._take(node, lines, Layer(node, pre, index, self.count, packed) if len(index) else None)
 
     def add_as(self, proof: LinedGraph, node: int) -> None:
         """Register a node as the graph to prove with has it: both must fold the same neurons, one line bit for bit."""

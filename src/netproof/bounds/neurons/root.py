@@ -238,6 +238,7 @@ def build_root(
     deepen: Deepen | None = None,
     *,
     parallel: bool = False,
+    free_splits: bool = False,
 ) -> Root | None:
     """Bound all neurons; `earlier` gives bounds that hold already, `deepen` may improve on what slopes alone give.
 
@@ -248,11 +249,13 @@ def build_root(
         return None
     members = []
     for i, part in enumerate([] if problem.own is None else problem.apart()):
-        member = build_root(part, device, schedule, deadline, earlier[i : i + 1], deepen, parallel=parallel)
+        member = build_root(
+            part, device, schedule, deadline, earlier[i : i + 1], deepen, parallel=parallel
+        )  # nothing is split yet
         if member is None:
             return None
         members.append(member.intervals)
-    root = _begun(problem, device, tuple(members), parallel=parallel)
+    root = _begun(problem, device, tuple(members), parallel=parallel, free_splits=free_splits)
     forward = None if earlier else Forward(root.intervals)
 
     def refined(pre: int) -> Refined:
@@ -292,13 +295,18 @@ def forward_root(problem: Problem, device: torch.device, deadline: Deadline) -> 
 
 
 def _begun(
-    problem: Problem, device: torch.device, members: tuple[Intervals, ...] = (), *, parallel: bool = False
+    problem: Problem,
+    device: torch.device,
+    members: tuple[Intervals, ...] = (),
+    *,
+    parallel: bool = False,
+    free_splits: bool = False,
 ) -> Root:
     """Return a root that knows of no neuron yet."""
     region = Region.of(problem.input_set, device, torch.float64)
     graph = problem.graph.to(device, torch.float64)
     intervals = Intervals(graph, region)
-    proof = LinedGraph(graph, region, intervals.charge)
+    proof = LinedGraph(graph, region, intervals.charge, free_splits)
     narrow = Region.of(problem.input_set, device, torch.float32)
     search = LinedGraph(problem.graph.to(device, torch.float32), narrow, None)
     rows, condenser = problem.rows.to(device), Condenser(proof)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import torch
@@ -57,6 +57,13 @@ def repack(domains: Domains, old: Root, new: Root) -> tuple[Domains, Domains]:
         candidates=_candidates(left.candidates, places, old),
     )
     return moved, domains.select(dropped)
+
+
+def moved_slopes(slopes: Mapping[int, Tensor], old: Root, new: Root) -> dict[int, Tensor]:
+    """Return what neurons of a layer have for all neurons before it (*lead, U'), by layer, in the packing of `new`."""
+    places, layers = _places(old, new), {layer.node: k for k, layer in enumerate(old.layers)}
+    named = [(k, layer, slopes.get(layers[layer.node])) for k, layer in enumerate(new.layers)]
+    return {k: own[..., places[: layer.start]] for k, layer, own in named if own is not None}
 
 
 def _slopes(domains: Domains, places: Tensor, new: Root) -> Tensor:

@@ -28,7 +28,7 @@ def bdd(options: Options, device: torch.device) -> Method:
     batch = int(build.BATCH[device.type] if given is None else given)
     return Method(
         build.with_fields(Bdd, options),
-        BabsrOriginal() if original else Babsr(),
+        BabsrOriginal(parallel=True) if original else Babsr(),
         batch,
         lp_threshold=None,
         leaf_lp=bool(options["leaf_lp"]),
@@ -41,7 +41,7 @@ def bdd(options: Options, device: torch.device) -> Method:
 def babsr_lp(options: Options, device: torch.device) -> Method:
     """Build the search by LPs: every bound is one already, so it declares no turns of the LP."""
     bounder, extras = build.with_fields(BabsrLP, options), build.with_fields(Extras, options)
-    return Method(bounder, BabsrOriginal(), 1, lp_threshold=None, extras=extras, needs_lp_form=True)
+    return Method(bounder, BabsrOriginal(parallel=True), 1, lp_threshold=None, extras=extras, needs_lp_form=True)
 
 
 def gnn(options: Options, device: torch.device) -> Method:

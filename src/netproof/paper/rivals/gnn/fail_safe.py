@@ -46,7 +46,7 @@ class GnnFailSafe(Gnn):
     wrong: Counter[int] = field(default_factory=Counter, init=False, repr=False)  # by the network's
 
     def scores(self, scope: Scope, bounds: Bounds) -> Tensor:
-        return BabsrOriginal().scores(scope, bounds)
+        return BabsrOriginal(parallel=True).scores(scope, bounds)
 
     def reorder(self, scope: Scope, domains: Domains, probes: int) -> Tensor:
         """Return the candidates (domain, k), what to split first in front."""
