@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from netproof.methods.registry import METHODS, method_info
 from netproof.paper.rivals.bdd import Bdd
 from netproof.paper.rivals.gnn.fail_safe import GnnFailSafe
 from netproof.paper.rivals.gnn.trials import TryingLP
+from netproof.search.restart import RestartWithLP
 
 CPU = torch.device("cpu")
 
@@ -46,10 +48,21 @@ def test_defaults_lie_in_their_own_ranges(name: str) -> None:
 
 
 def test_the_papers_numbers_are_the_defaults() -> None:
-    bounder, method = built("lirpa")
-    assert (bounder.root_steps, bounder.steps) == (100, 10)
+    bounder, method = built("lirpa-printed")
+    assert (bounder.root_steps, bounder.steps, bounder.rate, bounder.gain) == (100, 10, 0.1, 0.0)
+    assert (bounder.free_splits, bounder.layer_slopes, bounder.joint, method.strict) == (False, False, True, False)
     assert method.lp_threshold == 12_000
     assert method.leaf_lp
+    assert method.search is None
+
+
+def test_lirpa_is_what_the_authors_released() -> None:
+    bounder, method = built("lirpa")
+    assert (bounder.root_steps, bounder.steps, bounder.rate, bounder.child_rate) == (100, 20, 0.5, 0.1)
+    assert (bounder.free_splits, bounder.layer_slopes, bounder.joint, bounder.gain) == (True, True, False, None)
+    assert method.strict
+    assert isinstance(method.search, partial)
+    assert (method.search.func, method.search.keywords) == (RestartWithLP, {"threshold": 12_000})
 
 
 def test_the_variants_differ_as_their_names_say() -> None:
@@ -67,7 +80,7 @@ def test_what_netproof_found_better_is_the_same_in_a_search_and_for_ranges() -> 
 
 def test_what_netproof_found_better_is_off_in_algorithm_1() -> None:
     bounder, method = built("lirpa")
-    assert (bounder.rebound, bounder.ranked, bounder.own_slopes, bounder.gain) == (None, False, False, 0.0)
+    assert (bounder.rebound, bounder.ranked, bounder.own_slopes) == (None, False, False)
     assert bounder.parallel
     assert isinstance(method.brancher, BabsrOriginal)
     assert method.extras == Extras(lp_batch=None)
@@ -96,12 +109,22 @@ def test_every_field_reaches_the_search() -> None:
         "root_gain": "0.25",
         "gain": "0.125",
         "gains_only": "yes",
+        "free_splits": "yes",
+        "layer_slopes": "yes",
+        "joint": "no",
+        "strict": "yes",
+        "lp_restart": "no",
     }
     assert set(given) == {field.name for field in METHODS["lirpa"].fields}
-    bounder, method = built("lirpa", **given)
+    bounder, method = built("lirpa-printed", **given)
     chosen = {"ranked": True, "own_slopes": True, "parallel": False, "root_gain": 0.25, "gain": 0.125}
+    chosen |= {"free_splits": True, "layer_slopes": True, "joint": False}
     assert bounder == Lirpa(3, 4, 2, 9, rate=0.5, child_rate=0.75, **chosen)
     assert (method.batch, method.fill, method.lp_threshold, method.patience, method.leaf_lp) == (7, 7, 5, 6, False)
+    assert method.strict
+    restarts = built("lirpa-printed", **{**given, "lp_restart": "yes"})[1]
+    assert restarts.lp_threshold is None
+    assert isinstance(restarts.search, partial)
     assert isinstance(method.brancher, Babsr)
     assert method.extras == Extras(lp_turns=True, lp_batch=11, attack_after=8)
 
@@ -177,7 +200,7 @@ def test_what_a_method_does_not_declare_it_does_not_do() -> None:
     every = {field.name for field in fields(Extras)} - {"lp_batch"}
     assert asked("auto") == asked("beta") == every
     assert asked("input-split") == asked("mip") == every - {"attack_after", "envelope"}
-    for name in ("lirpa", "lirpa-grown", "lirpa-single", "lirpa-fixed"):
+    for name in ("lirpa", "lirpa-printed", "lirpa-grown", "lirpa-single", "lirpa-fixed"):
         assert asked(name) == {"lp_batch"}
     for name in ("lirpa-tight", "lirpa-gnn", "lirpa-gnn-online"):
         assert asked(name) == {"lp_turns"}

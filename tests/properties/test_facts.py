@@ -29,7 +29,9 @@ from support.asking import ask, at_most, bound_of, dense, problem_of, root_of, w
 from support.random_graphs import TinyNetwork, rows_tensor
 
 every_method = pytest.mark.parametrize("method", METHODS)
-SLOPES_ALONE = [m for m in METHODS if m.startswith("lirpa")]  # the others see conflicts between splits
+# Without multipliers, hidden or not; the others see conflicts between splits.
+SLOPES_ALONE = ["lirpa-printed", "lirpa-tight", "lirpa-gnn", "lirpa-gnn-online"]
+RELEASED = ["lirpa", "lirpa-grown", "lirpa-single"]  # with free slopes of split neurons
 LPS_ALONE = [
     "babsr-lp",
     "gnn",
@@ -38,6 +40,7 @@ LPS_ALONE = [
 # The others split the input of such networks first.
 SIGNS = [m for m in METHODS if m not in ("auto", "input-split", "bdd", *LPS_ALONE)]
 splits_neurons = pytest.mark.parametrize("method", SIGNS)
+needs_leaves = pytest.mark.parametrize("method", [m for m in SIGNS if m not in RELEASED])
 slopes_alone = pytest.mark.parametrize("method", SLOPES_ALONE)
 either_attack = pytest.mark.parametrize("attack", [True, False], ids=["attack", "no attack"])
 
@@ -98,6 +101,17 @@ def test_fact_1_conflicting_splits_stay_undecided_without_the_leaf_lp(method: st
     assert verdict.lower_bound <= -0.5 + 0.002  # the root's, or −1 where slopes are not optimised
 
 
+@pytest.mark.parametrize("method", RELEASED)
+@pytest.mark.parametrize("options", [{}, AT_ONCE])
+def test_fact_1_the_released_code_proves_it_without_an_lp(method: str, options: dict[str, str], tmp_path: Path) -> None:
+    """A split neuron keeps a lower line of any slope, which is a multiplier of the split: both leaves rise to 0."""
+    model = relu_minus_relu().save(tmp_path / "f.onnx")
+    spec = as_file("-0.001", tmp_path / "f.vnnlib")
+    verdict = netproof.verify(model, spec, method=method, device="cpu", options={"leaf_lp": "false", **options})
+    assert verdict.status == Status.UNSAT
+    assert verdict.stats.leaf_lps == verdict.stats.lps == 0
+
+
 @slopes_alone
 def test_fact_1_one_split_at_a_time_proves_it(method: str, tmp_path: Path) -> None:
     model = relu_minus_relu().save(tmp_path / "f.onnx")
@@ -155,7 +169,7 @@ def test_fact_2_the_leafs_linear_bound_is_below_its_lp_value() -> None:
     assert float(outcome.point) == pytest.approx(0.0, abs=1e-9)
 
 
-@splits_neurons
+@needs_leaves
 def test_fact_2_feasibility_alone_would_not_do(method: str, tmp_path: Path) -> None:
     """Every leaf of |x + y| + |x − y| >= |2x| is feasible, so it is their values that prove."""
     weight = [[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [2.0, 0.0], [-2.0, 0.0]]
@@ -187,7 +201,7 @@ def test_fact_3_a_network_that_is_a_tenth_everywhere_is_never_broken(method: str
     assert max(v for v in lowers if v is not None) <= 0.1 + 1e-6
 
 
-@splits_neurons
+@needs_leaves
 def test_fact_3_nor_when_conflicting_leaves_cannot_be_told(method: str, tmp_path: Path) -> None:
     network, options = equal_pairs(), {"leaf_lp": "false", **CONFLICTS[method]}
     verdict = ask(network, at_most(SEGMENT, network, 0), tmp_path, method=method, options=options)

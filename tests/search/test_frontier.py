@@ -91,6 +91,14 @@ def test_bounds_within_a_grain_are_equal_and_the_deepest_goes_first() -> None:
     assert [frontier.pop(1).settled.item() for _ in range(3)] == [9, 5, 1]
 
 
+def test_in_strict_order_only_equal_bounds_are_told_apart_by_depth() -> None:
+    many = replace(with_bounds([-1.0, -1.002, -1.0, -2.0]), settled=torch.tensor([5, 1, 9, 0]))
+    frontier = Frontier(many, grain=0.0)
+    assert [frontier.pop(1).settled.item() for _ in range(4)] == [0, 1, 9, 5]
+    frontier = Frontier(many, grain=0.0)
+    assert sorted(frontier.pop(3).settled.tolist()) == [0, 1, 9]
+
+
 def test_the_best_come_first_on_request() -> None:
     frontier = Frontier(with_bounds([0.0, -3.0, 2.0, -1.0]))
     assert frontier.pop(1, best=True).bound.tolist() == [2.0]

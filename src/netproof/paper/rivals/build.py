@@ -28,7 +28,7 @@ def bdd(options: Options, device: torch.device) -> Method:
     batch = int(build.BATCH[device.type] if given is None else given)
     return Method(
         build.with_fields(Bdd, options),
-        BabsrOriginal(parallel=True) if original else Babsr(),
+        BabsrOriginal() if original else Babsr(),
         batch,
         lp_threshold=None,
         leaf_lp=bool(options["leaf_lp"]),
