@@ -1,8 +1,8 @@
 """Algorithm 1's LP phase as the authors' released code has it: a second search from the root, with LPs.
 
 Past η open sub-domains, or when the bound is the same at two checks, all that is open is given up. The search starts
-again from the whole input set, one sub-domain at a time. Its children are bounded as before. Where one of them gains too
-little on their parent, both are decided by LP on these bounds.
+again from the whole input set, one sub-domain at a time. Its children are bounded as before; where one of them gains
+too little on their parent, both are decided by LP on these bounds.
 """
 
 from __future__ import annotations
