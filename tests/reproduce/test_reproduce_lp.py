@@ -31,9 +31,10 @@ from netproof.search.method import Start
 from support.asking import CPU, gaussian, root_of
 from support.exact import milp_minimum
 
-SHORT = {"root_steps": 5, "neuron_steps": 0, "steps": 4}
+SHORT = {"root_steps": 5, "neuron_steps": 0, "steps": 4, "free_splits": False}  # which leaves more open
 QUIET = ("--device", "cpu", "--threads", "1")
 N = 8
+ROUNDS = 4
 
 
 def make_instance(folder: Path, margin: float = 0.005) -> tuple[Path, Path]:
@@ -51,7 +52,7 @@ def make_instance(folder: Path, margin: float = 0.005) -> tuple[Path, Path]:
 def times(folder: Path, deadline: Deadline | None = None, margin: float = 0.005, **how: Any) -> Times | None:
     model, spec = make_instance(folder, margin)
     network, property = load_network(model), load_property(spec)
-    asked = Asked(method_info("lirpa").options(SHORT), N, 4, CPU, how.get("threads", 1))
+    asked = Asked(method_info("lirpa").options(SHORT), N, ROUNDS, CPU, how.get("threads", 1))
     steps = how.get("progress", lambda phase, done, total: None)
     return times_of(network, property, reduce(network, property)[0], asked, deadline or Deadline(), steps)
 
@@ -168,7 +169,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 def command(folder: Path, *more: str) -> list[str]:
     fields = [word for name, value in SHORT.items() for word in ("--set", f"{name}={value}")]
     where = ["--data", str(folder / "data"), "--out", str(folder / "out"), "--set-name", "oval_wide"]
-    return ["reproduce", "lp", *where, "--n", str(N), "--rounds", "4", *fields, *QUIET, *more]
+    return ["reproduce", "lp", *where, "--n", str(N), "--rounds", str(ROUNDS), *fields, *QUIET, *more]
 
 
 def test_all_files_and_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
