@@ -31,7 +31,8 @@ from netproof.search.method import Start
 from support.asking import CPU, gaussian, root_of
 from support.exact import milp_minimum
 
-SHORT = {"root_steps": 5, "neuron_steps": 0, "steps": 4, "free_splits": False}  # which leaves more open
+PRINTED = {"free_splits": False, "layer_slopes": False, "joint": True}  # which leaves more open
+SHORT = {"root_steps": 5, "neuron_steps": 0, "steps": 4, **PRINTED}
 QUIET = ("--device", "cpu", "--threads", "1")
 N = 8
 ROUNDS = 4
