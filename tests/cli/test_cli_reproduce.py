@@ -194,6 +194,10 @@ def test_bounds_of_one_instance_and_of_a_set(tmp_path: Path, capsys: pytest.Capt
     assert [row["boxes"] for row in summary] == ["unclipped"]
     assert obey(whole) == 0  # kept, so the seconds are the same to the last digit
     assert rows_of(tmp_path / "all" / "bounds-summary.csv") == summary
+    linear = (tmp_path / "all" / "bounds.png").read_bytes()
+    assert obey([*whole, "--log-steps"]) == 0  # the same curves, drawn otherwise
+    assert rows_of(tmp_path / "all" / "bounds-summary.csv") == summary
+    assert (tmp_path / "all" / "bounds.png").read_bytes() != linear
     spec.write_text(spec.read_text().replace("(<= X_1 0.5)", "(<= X_1 0.25)"))
     assert obey(["reproduce", "bounds", *files, "--out", str(tmp_path / "one"), *common]) == 0
     assert "Boxes clipped, less wide in some inputs than in others: 1 of 1." in capsys.readouterr().err

@@ -228,6 +228,9 @@ def bounds(
     crown: Annotated[
         bool, typer.Option("--crown", help="Start from CROWN's slopes, not from those parallel to the upper lines.")
     ] = False,
+    log_steps: Annotated[
+        bool, typer.Option("--log-steps", help="Draw steps on a logarithm, not linearly as the paper.")
+    ] = False,
     timeout: NoLimit = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
@@ -258,7 +261,7 @@ def bounds(
         print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
         return EXIT_INTERRUPTED
     kinds = [page.kind_of(question) for question in asked]
-    path = page.write(output, curves, kinds, slopes)
+    path = page.write(output, curves, kinds, slopes, log_steps=log_steps)
     print_out(f"{page.said(curves)}\n")
     return _done(path, quiet, [page.boxes_said(kinds), page.slopes_said(slopes)])
 
