@@ -56,7 +56,11 @@ Boxes = Annotated[
 First = Annotated[int | None, typer.Option(metavar="N", help="Only the first N properties of each set.")]
 Limit = Annotated[
     float | None,
-    typer.Option(metavar="S", help="For each property, instead of that in instances.csv.", show_default=False),
+    typer.Option(
+        metavar="S",
+        help="Time limit of each property. (default: that in instances.csv, 3600 in the paper's sets, as in the paper)",
+        show_default=False,
+    ),
 ]
 NoLimit = Annotated[
     float | None, typer.Option(metavar="S", help="For each property. (default: none)", show_default=False)
@@ -77,7 +81,7 @@ def table1(
     out: Out,
     method: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Repeatable; babsr-lp, gnn and mip only when asked for.", show_default=False),
+        typer.Option(metavar="NAME", help="Repeatable; babsr-lp and gnn only when asked for.", show_default=False),
     ] = None,
     settings: Settings = None,
     n: BatchSizes = "400,200,200",
@@ -102,7 +106,7 @@ def table1(
 
     methods = list(dict.fromkeys(method or page.default_methods()))
     asked = Asked(chosen(methods, settings), read_n(n), timeout, device, threads, seed, attack)
-    sets = find_sets(data, set_name or SETS, first, boxes=boxes, published=published)
+    sets = find_sets(data, set_name or SETS, first, boxes=boxes, published=published or page.beside(methods))
     output = Output.at(out, "table1")
     results = run_jobs({"": asked.jobs(sets)}, out, methods, quiet)
     if results is None:
