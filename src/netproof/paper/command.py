@@ -69,6 +69,7 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="[METHOD:]FIELD=VALUE", help="A field of one method, or of all that have it."),
 ]
+LogSteps = Annotated[bool, typer.Option("--log-steps", help="Draw steps on a logarithm, not linearly as the paper.")]
 BatchSizes = Annotated[
     str,
     typer.Option("--n", metavar="N|N,N,N", help="n of the lirpa methods: one for all, or for base, wide and deep."),
@@ -232,9 +233,7 @@ def bounds(
     crown: Annotated[
         bool, typer.Option("--crown", help="Start from CROWN's slopes, not from those parallel to the upper lines.")
     ] = False,
-    log_steps: Annotated[
-        bool, typer.Option("--log-steps", help="Draw steps on a logarithm, not linearly as the paper.")
-    ] = False,
+    log_steps: LogSteps = False,
     timeout: NoLimit = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
