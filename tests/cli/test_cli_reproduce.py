@@ -159,6 +159,30 @@ def test_every_network_has_the_papers_n(tmp_path: Path) -> None:
     assert {n for *_, n in options_of(tmp_path / "c")} == {"8 False"}
 
 
+def test_rivals_of_table1_are_as_in_the_paper(tmp_path: Path) -> None:
+    """bdd branches as published, and mip has MIPplanet's figures beside it without being asked for."""
+    make_sets(tmp_path / "data", "unsat", names=("oval_wide",))
+    command = ("table1", "--data", "data", "--set-name", "oval_wide", "--method", "bdd", *CPU)
+    code, _, err = run(*command, "--method", "mip", "--out", "a", cwd=tmp_path)
+    assert code == 0, err
+    assert original_of(tmp_path / "a") == {"bdd": "True", "mip": "None"}
+    rows = rows_of(tmp_path / "a" / "table1.csv")
+    assert [row["method"] for row in rows if row["source"] == "ours"] == ["bdd", "mip"]
+    assert [(row["method"], row["mean_s"]) for row in rows if row["source"] == "published"] == [("MIPplanet", "3600")]
+    code, _, err = run(*command, "--set", "bdd:original=false", "--out", "b", cwd=tmp_path)
+    assert code == 0, err
+    assert original_of(tmp_path / "b") == {"bdd": "False"}
+    assert "published" not in {row["source"] for row in rows_of(tmp_path / "b" / "table1.csv")}
+    (tmp_path / "data" / "oval_wide" / "published.csv").unlink()
+    code, _, err = run(*command[:-4], *CPU, "--method", "mip", "--out", "c", cwd=tmp_path)
+    assert code == 0, err
+
+
+def original_of(folder: Path) -> dict[str, str]:
+    with Store(folder / NAME) as store:
+        return {r.method: str(r.options.get("original")) for r in store.results()}
+
+
 def test_cpu_on_the_cores_that_are_asked_for(tmp_path: Path) -> None:
     make_sets(tmp_path / "data", "unsat", names=("oval_base_easy", "oval_wide", "oval_deep"))
     code, out, err = run("cpu", "--data", "data", "--out", "out", *CPU, cwd=tmp_path)
@@ -194,6 +218,10 @@ def test_bounds_of_one_instance_and_of_a_set(tmp_path: Path, capsys: pytest.Capt
     assert [row["boxes"] for row in summary] == ["unclipped"]
     assert obey(whole) == 0  # kept, so the seconds are the same to the last digit
     assert rows_of(tmp_path / "all" / "bounds-summary.csv") == summary
+    linear = (tmp_path / "all" / "bounds.png").read_bytes()
+    assert obey([*whole, "--log-steps"]) == 0  # the same curves, drawn otherwise
+    assert rows_of(tmp_path / "all" / "bounds-summary.csv") == summary
+    assert (tmp_path / "all" / "bounds.png").read_bytes() != linear
     spec.write_text(spec.read_text().replace("(<= X_1 0.5)", "(<= X_1 0.25)"))
     assert obey(["reproduce", "bounds", *files, "--out", str(tmp_path / "one"), *common]) == 0
     assert "Boxes clipped, less wide in some inputs than in others: 1 of 1." in capsys.readouterr().err

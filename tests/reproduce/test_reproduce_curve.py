@@ -8,8 +8,9 @@ import torch
 
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
-from netproof.paper.figures.bounds import slopes_said
+from netproof.paper.figures.bounds import panels_of_many, panels_of_one, slopes_said
 from netproof.paper.figures.curve import AS_LIRPA, Curve, Slopes, optimisation_curve
+from netproof.paper.tables.drawing import figure_of
 from netproof.problem.problem import Problem
 from support.asking import CPU, gaussian, problem_of
 from support.exact import milp_minimum
@@ -79,6 +80,16 @@ def test_properties_of_the_numbers() -> None:
     assert curve.stays_under
     assert not Curve("c", [-3.0, -0.4], [-3.0, -2.5], -2.5, -0.5, -0.4, 4, 0.1).stays_under
     assert Curve("c", [-3.0, -2.6], [-3.0, -2.5], -2.5, -0.5, -2.6, 4, 0.1).crossing is None
+
+
+@pytest.mark.parametrize("log_steps", [False, True])
+def test_steps_are_linear_unless_a_logarithm_is_asked_for(*, log_steps: bool) -> None:
+    curve = Curve("c", [-3.0, -1.0, -2.0], [-3.0, -2.6, -2.5], -2.5, -0.5, -1.0, 4, 0.1)
+    many = panels_of_many([curve, curve], log_steps=log_steps)[:1]  # the other counts instances
+    for axes in figure_of([*panels_of_one(curve, log_steps=log_steps), *many]).axes:
+        assert axes.get_xscale() == ("symlog" if log_steps else "linear")
+        assert axes.get_xlabel() == "optimisation step" + " (log)" * log_steps
+        assert axes.get_xlim()[0] <= 0 < axes.get_xlim()[1] == 2
 
 
 def test_a_network_without_unstable_neurons_is_exact() -> None:

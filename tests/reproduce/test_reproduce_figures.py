@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -19,15 +21,19 @@ from netproof.paper.figures.example import (
     LAYERS,
     Example,
     _draw_bounds,
+    _panels,
     compute,
     example,
     network,
     problem_of,
 )
+from netproof.paper.figures.network_drawing import draw_network
+from netproof.paper.figures.relaxations import _panels as relaxation_panels
 from netproof.paper.figures.relaxations import compute as relaxed
 from netproof.paper.figures.relaxations import relaxations, start_slope
 from netproof.paper.figures.tree import TreeNode
 from netproof.paper.figures.tree_drawing import places
+from netproof.paper.tables.drawing import figure_of
 from support.exact import enumerate_minimum, milp_minimum
 
 UNIT = np.ones((1, 1)), np.zeros(1)
@@ -55,6 +61,7 @@ def check_files(folder: Path, name: str) -> str:
 def test_the_lines_enclose_the_relu(lower: float, upper: float) -> None:
     found = relaxed(lower, upper)
     for panel in found:
+        assert lower <= panel.lower < panel.upper <= upper
         for h in np.linspace(panel.lower, panel.upper, 101):
             value = max(h, 0.0)
             slack = 1e-12 * (1 + abs(value))
@@ -74,6 +81,23 @@ def test_the_lines_enclose_the_relu(lower: float, upper: float) -> None:
 def test_a_stable_neuron_is_no_panel_d(lower: float, upper: float) -> None:
     with pytest.raises(UsageError, match="--lower"):
         relaxed(lower, upper)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(-1.0, 1.5), (-3.0, 0.5), (-0.2, 4.0)])
+def test_the_axes_of_figure_1_are_as_high_as_what_they_show(lower: float, upper: float) -> None:
+    """Lines fill the height, and the legend, below, covers none of them."""
+    figure = figure_of(relaxation_panels(relaxed(lower, upper)), columns=2)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    for axes in figure.axes:
+        drawn = [y for line in axes.lines if line.get_label()[0] != "_" for y in line.get_ydata()]
+        bottom, top = axes.get_ylim()
+        assert bottom < min(drawn)
+        assert max(drawn) < top
+        assert max(drawn) - min(drawn) > 0.6 * (top - bottom)
+        assert not axes.get_legend().get_window_extent().overlaps(axes.get_window_extent())
+        low, high = (text.get_window_extent() for text in axes.texts)
+        assert not low.overlaps(high)
 
 
 def test_relaxations_writes_its_files(tmp_path: Path) -> None:
@@ -154,6 +178,46 @@ def test_two_leaves_of_the_appendixs_example_need_the_lp(found: Example) -> None
     assert sorted(round(leaf.bound, 6) for leaf in leaves) == [-0.999, -0.999, 0.001, 0.001]
     assert [leaf.lp for leaf in leaves] == pytest.approx([0.001] * 4, abs=1e-6)
     assert sorted(leaf.proved_by for leaf in leaves) == ["LP", "LP", "bound", "bound"]
+
+
+def test_the_picture_of_the_appendixs_example_says_its_offset(found: Example) -> None:
+    said = {panel.title: words_of(panel.draw) for panel in _panels(found)}
+    assert any("f + 0.001" in text for text in said["Appendix A.1: f = relu(x) − relu(x)"])
+    assert not any("0.001" in text for text in said["Tree of splits"])
+
+
+def words_of(draw: Callable[[Axes], None]) -> list[str]:
+    axes = Figure().add_subplot()
+    draw(axes)
+    return [text.get_text() for text in axes.texts]
+
+
+def test_the_network_is_drawn_with_all_its_numbers(found: Example) -> None:
+    """Each weight on its own edge, between the circles that it joins; each bias at its neuron."""
+    axes = Figure().add_subplot()
+    draw_network(axes, LAYERS)
+    circles = {text.get_text(): text.get_position() for text in axes.texts if text.get_text()[0] in "xhf"}
+    assert set(circles) == {"x1", "x2", "h1_1", "h1_2", "h2_1", "h2_2", "f"}
+    levels = [["x1", "x2"], ["h1_1", "h1_2"], ["h2_1", "h2_2"], ["f"]]
+    for before, here, (weight, bias) in zip(levels, levels[1:], LAYERS, strict=False):
+        for end, row, added in zip(here, weight, bias, strict=True):
+            (note,) = (n for n in axes.texts if getattr(n, "xy", None) == circles[end] and "bias" in n.get_text())
+            assert note.get_text().splitlines() == [f"bias {minus(added)}", *["then ReLU"] * (end != "f")]
+            for start, value in zip(before, row, strict=True):
+                (x0, y0), (x1, y1) = circles[start], circles[end]
+                on = [t for t in axes.texts if is_on(t.get_position(), (x0, y0), (x1, y1)) and t.get_text() != start]
+                assert minus(value) in [t.get_text() for t in on if t.get_text() != end]
+    assert words_of(_panels(found)[0].draw) == [text.get_text() for text in axes.texts]
+
+
+def minus(value: float) -> str:
+    return f"{value:g}".replace("-", "−")
+
+
+def is_on(point: tuple[float, float], start: tuple[float, float], end: tuple[float, float]) -> bool:
+    """Whether a point is on the line between two others, within it."""
+    share = (point[0] - start[0]) / (end[0] - start[0])
+    return 0 < share < 1 and math.isclose(point[1], start[1] + share * (end[1] - start[1]), abs_tol=1e-9)
 
 
 def test_the_tree_is_laid_out_without_overlap(found: Example) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -22,6 +23,7 @@ from netproof.paper.tables import cpu, table1, table2
 from netproof.paper.tables.drawing import style
 from netproof.paper.tables.output import Output
 from netproof.paper.tables.rows import our_row, paper_rows, paper_speedups
+from netproof.report.plots import cactus_row
 from support.campaign import a_result
 
 SLOW = {"babsr-lp": 30.0, "lirpa-fixed": 12.0, "lirpa-single": 8.0, "lirpa": 2.0, "lirpa-grown": 2.5, "auto": 1.0}
@@ -193,6 +195,53 @@ def test_every_page_says_that_lirpa_gnn_is_not_the_papers(sets: dict[str, PaperS
     assert said == {"lirpa": False, "gnn": False, "lirpa-gnn": True}
 
 
+@pytest.mark.parametrize(("timeouts", "said"), [((60.0,), "60 s"), ((60.0, 3600.0), "60 s or 3600 s"), ((None,), "")])
+def test_the_time_limit_stands_beside_the_papers(timeouts: tuple[float | None, ...], said: str) -> None:
+    (*found,) = table1.limits_said([a_result(timeout=timeout) for timeout in timeouts])
+    assert bool(found) == bool(said)
+    if said:
+        assert found[0].startswith(f"Time limit of a run measured here: {said} (--timeout;")
+        assert found[0].endswith("The paper's is 3600 s.")
+
+
+def test_a_rival_is_introduced_where_it_is_run(sets: dict[str, PaperSet], tmp_path: Path) -> None:
+    said = {}
+    for method in ("lirpa", "bdd", "mip"):
+        runs = [dataclasses.replace(r, method=method) for r in results_of(sets, ["lirpa"])]
+        page = table1.write(Output.at(tmp_path, "table1"), runs, [method], sets).read_text(encoding="utf-8")
+        said[method] = ("run with original=true" in page, "mip stands for MIPplanet" in page)
+        assert "Time limit of a run measured here: 20 s (--timeout; without it that of instances.csv)" in page
+    assert said == {"lirpa": (False, False), "bdd": (True, False), "mip": (False, True)}
+
+
+def test_the_cactus_plots_in_one_row(sets: dict[str, PaperSet], tmp_path: Path) -> None:
+    """One panel for each set with the lines of its own plot, and one legend for all."""
+    methods = ["lirpa", "auto"]
+    runs = results_of(sets, methods, oval_deep=3.0)
+    every = [table1.solved_of(one, runs, methods) for one in sets.values()]
+    without = dataclasses.replace(every[1], series={"auto, measured here": every[1].series["auto, measured here"]})
+    figure = cactus_row([every[0], without])
+    assert [axes.get_title() for axes in figure.axes] == ["Wide", "Deep"]
+    names = [line.get_label() for line in figure.axes[0].lines if line.get_label()[0] != "_"]
+    assert names[:2] == ["lirpa, measured here", "auto, measured here"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == names
+    (auto,) = (line for line in figure.axes[1].lines if line.get_label() == "auto, measured here")
+    assert list(auto.get_xdata())[:2] == [3.0, 3.0]
+    assert {axes.get_ylim() for axes in figure.axes} == {(0.0, 105.0)}
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    for axes in figure.axes:
+        assert not legend.get_window_extent().overlaps(axes.get_tightbbox())
+    page = table1.write(Output.at(tmp_path, "table1"), runs, methods, sets).read_text(encoding="utf-8")
+    assert (tmp_path / "table1-cactus.png").stat().st_size > 1000
+    assert (tmp_path / "table1-cactus.pdf").stat().st_size > 1000
+    assert "Cactus plots in one row" in page
+    page = table1.write(Output.at(tmp_path / "one", "table1"), runs, methods, {"oval_deep": sets["oval_deep"]})
+    assert not (tmp_path / "one" / "table1-cactus.png").exists()
+    assert "Cactus plots in one row" not in page.read_text(encoding="utf-8")
+
+
 def test_a_method_has_one_look_in_every_figure() -> None:
     assert style("lirpa", "ours")[::2] == style("Fast and Complete", "paper")[::2] == style("both", "ours")[::2]
     assert style("gnn", "ours")[0] == style("GNN", "published")[0] != style("lirpa-gnn", "ours")[0]
@@ -255,10 +304,10 @@ def test_table1_says_what_is_wrong() -> None:
     assert table1.warnings([a_result()]) == []
 
 
-def test_the_methods_by_default_exist_and_end() -> None:
+def test_the_methods_by_default_exist() -> None:
     found = table1.default_methods()
-    assert {"lirpa", "auto"} <= set(found) <= set(METHODS)
-    assert not {"babsr-lp", "gnn", "gnn-online", "mip"} & set(found)
+    assert {"lirpa", "auto", "bdd", "mip"} <= set(found) <= set(METHODS)
+    assert not {"babsr-lp", "gnn", "gnn-online"} & set(found)
 
 
 # --- table 2 ---

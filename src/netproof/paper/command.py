@@ -56,7 +56,11 @@ Boxes = Annotated[
 First = Annotated[int | None, typer.Option(metavar="N", help="Only the first N properties of each set.")]
 Limit = Annotated[
     float | None,
-    typer.Option(metavar="S", help="For each property, instead of that in instances.csv.", show_default=False),
+    typer.Option(
+        metavar="S",
+        help="Time limit of each property. (default: that in instances.csv, 3600 in the paper's sets, as in the paper)",
+        show_default=False,
+    ),
 ]
 NoLimit = Annotated[
     float | None, typer.Option(metavar="S", help="For each property. (default: none)", show_default=False)
@@ -65,6 +69,7 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="[METHOD:]FIELD=VALUE", help="A field of one method, or of all that have it."),
 ]
+LogSteps = Annotated[bool, typer.Option("--log-steps", help="Draw steps on a logarithm, not linearly as the paper.")]
 BatchSizes = Annotated[
     str,
     typer.Option("--n", metavar="N|N,N,N", help="n of the lirpa methods: one for all, or for base, wide and deep."),
@@ -77,7 +82,7 @@ def table1(
     out: Out,
     method: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Repeatable; babsr-lp, gnn and mip only when asked for.", show_default=False),
+        typer.Option(metavar="NAME", help="Repeatable; babsr-lp and gnn only when asked for.", show_default=False),
     ] = None,
     settings: Settings = None,
     n: BatchSizes = "400,200,200",
@@ -102,7 +107,7 @@ def table1(
 
     methods = list(dict.fromkeys(method or page.default_methods()))
     asked = Asked(chosen(methods, settings), read_n(n), timeout, device, threads, seed, attack)
-    sets = find_sets(data, set_name or SETS, first, boxes=boxes, published=published)
+    sets = find_sets(data, set_name or SETS, first, boxes=boxes, published=published or page.beside(methods))
     output = Output.at(out, "table1")
     results = run_jobs({"": asked.jobs(sets)}, out, methods, quiet)
     if results is None:
@@ -228,6 +233,7 @@ def bounds(
     crown: Annotated[
         bool, typer.Option("--crown", help="Start from CROWN's slopes, not from those parallel to the upper lines.")
     ] = False,
+    log_steps: LogSteps = False,
     timeout: NoLimit = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
@@ -258,7 +264,7 @@ def bounds(
         print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
         return EXIT_INTERRUPTED
     kinds = [page.kind_of(question) for question in asked]
-    path = page.write(output, curves, kinds, slopes)
+    path = page.write(output, curves, kinds, slopes, log_steps=log_steps)
     print_out(f"{page.said(curves)}\n")
     return _done(path, quiet, [page.boxes_said(kinds), page.slopes_said(slopes)])
 

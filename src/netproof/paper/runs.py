@@ -25,6 +25,9 @@ WITH_N = (
     "lirpa-gnn",
     "lirpa-gnn-online",
 )  # Algorithm 1 in batches; others have an n of their own
+# Fields as in the paper's rows, unless --set gives others: BDD+ BaBSR branches by the rule as published and splits a
+# sub-domain on one neuron in a round; bdd's own defaults do neither.
+AS_IN_THE_PAPER = {"bdd": {"original": "true"}}
 
 
 @dataclass(frozen=True)
@@ -63,12 +66,12 @@ class Asked:
         ]
 
     def _options(self, of: PaperSet) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Return the fields by method: n is the network's, but where --set gave another."""
+        """Return the fields by method: the network's n, and a rival's as in the paper, but where --set gave others."""
         n = str(self.n[of.base.split("_")[1]])
         found = {}
         for name, fields in self.methods.items():
-            own = {"batch": n, **dict(fields)} if name in WITH_N else dict(fields)
-            found[name] = tuple(sorted(own.items()))
+            own = {"batch": n} if name in WITH_N else AS_IN_THE_PAPER.get(name, {})
+            found[name] = tuple(sorted({**own, **dict(fields)}.items()))
         return found
 
 

@@ -9,7 +9,7 @@ not.
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +31,8 @@ UNCLIPPED = "_unclipped"  # the end of a folder's name
 KINDS = ("unclipped", "clipped", "both")  # that can be asked for
 LIMIT = 3600.0  # seconds: the paper's; what took longer is timed out in its tables
 SAME = 1e-5  # of a width: more than the digits of a file lose, less than what clipping takes from a pixel
-# published.csv's columns by the paper's name of the method.
+PUBLISHED_FILE = "published.csv"
+# Its columns by the paper's name of the method.
 PUBLISHED = {"BaBSR": "babsr", "MIPplanet": "mipplanet", "GNN": "gnn", "GNN-online": "gnn_online"}
 
 
@@ -98,11 +99,12 @@ def find_sets(
     first: int | None = None,
     *,
     boxes: str | None = None,
-    published: bool = True,
+    published: bool | Collection[str] = True,
 ) -> dict[str, PaperSet]:
     """Return by folder the (first) instances of each set in `data`, with what was published where that is of them.
 
-    boxes: one of KINDS. Without a word those that are not clipped, or what there is.
+    boxes: one of KINDS. Without a word those that are not clipped, or what there is. published: all of it, or none, or
+    that of some of PUBLISHED, where the file is there.
     """
     from netproof.campaign.instances import read_folder
 
@@ -117,10 +119,19 @@ def find_sets(
     for name in dict.fromkeys(folder for one in names for folder in _folders(data, one, boxes)):
         instances = read_folder(data / name)[:first]
         kind = boxes_of(instances)
-        found[name] = PaperSet(
-            name, instances, kind, {} if kind.clipped or not published else read_published(instances)
-        )
+        found[name] = PaperSet(name, instances, kind, {} if kind.clipped else _published_of(instances, published))
     return found
+
+
+def _published_of(instances: Sequence[Instance], wanted: bool | Collection[str]) -> Mapping[str, Sequence[Published]]:
+    from netproof.core.files import find_file
+
+    folder = instances[0].folder
+    if wanted is True:
+        return read_published(instances)
+    if not wanted or folder is None or not find_file(folder / PUBLISHED_FILE):
+        return {}
+    return {name: runs for name, runs in read_published(instances).items() if name in wanted}
 
 
 def _folders(data: Path, name: str, boxes: str | None) -> list[str]:
@@ -164,7 +175,7 @@ def read_published(instances: Sequence[Instance]) -> dict[str, list[Published]]:
     """Return by the paper's name of the method the published runs of these instances, which share a folder."""
     folder = instances[0].folder
     assert folder is not None
-    file = folder / "published.csv"
+    file = folder / PUBLISHED_FILE
     try:
         rows = {row["vnnlib"]: row for row in csv.DictReader(read_bytes(file).decode("utf-8-sig").splitlines())}
         wanted = [rows[instance.names[1]] for instance in instances]

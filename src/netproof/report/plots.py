@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ KINDS = {"unsat": ("o", "#0072b2", "unsat"), "sat": ("^", "#d55e00", "sat"), "":
 LEAST = 0.001  # seconds: what is faster is drawn here, because a logarithm needs more than 0
 DPI = 150  # of PNG files
 LETTERS_PER_INCH = 14.0  # of a legend
+ROW_WIDTH = 2.6  # inches for each plot of a row
 MANY = 500  # points from which on they are drawn smaller
 SHOWN = 12  # markers on a line at most
 Style = tuple[str, str | tuple[int, tuple[int, ...]], str]  # colour, dashes, marker
@@ -47,6 +49,45 @@ def cactus(
     where something was left unsolved, lines go on to it. styles: by method; without them in the order of the series.
     """
     figure, axes = _figure(title)
+    _draw_cactus(axes, Solved(title, series, total, limit, styles), percent=percent, counted=True)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel("solved, % of instances" if percent else f"solved, of {total}")
+    _legend_below(figure, len(series))
+    return figure
+
+
+@dataclass(frozen=True)
+class Solved:
+    """One set of instances: by method the seconds of those that it solved, how many there are, and the time limit."""
+
+    title: str
+    series: Mapping[str, Sequence[float]]
+    total: int
+    limit: float | None = None
+    styles: Mapping[str, Style] | None = None
+
+
+def cactus_row(sets: Sequence[Solved]) -> Figure:
+    """Draw the cactus plots of several sets in one row, in percent, with one legend for all."""
+    with mpl.rc_context(SETTINGS):
+        figure = Figure(figsize=(1.0 + ROW_WIDTH * len(sets), 3.6), layout="constrained")
+        every = figure.subplots(1, len(sets), sharey=True, squeeze=False)[0]
+        for axes, one in zip(every, sets, strict=True):
+            axes.grid(visible=True, color="#dddddd", linewidth=0.6)
+            axes.set_title(one.title)
+            _draw_cactus(axes, one, percent=True, counted=False)
+            axes.set_xlabel("seconds for each instance")
+        every[0].set_ylabel("solved, % of instances")
+        known = {label: line for axes in every for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+        room = int(LETTERS_PER_INCH * figure.get_figwidth()) // (6 + max(map(len, known), default=1))
+        columns = max(1, min(room, len(known)))
+        figure.legend(known.values(), known, loc="outside lower center", ncols=columns, fontsize=9, frameon=False)
+    return figure
+
+
+def _draw_cactus(axes: Axes, of: Solved, *, percent: bool, counted: bool) -> None:
+    """Draw one line per method; counted: with the number of solved instances beside its name."""
+    series, total, limit, styles = of.series, of.total, of.limit, of.styles
     most = max((seconds for times in series.values() for seconds in times), default=1.0)
     unsolved = any(len(times) < total for times in series.values())
     end = max(limit if limit is not None and unsolved else 1.5 * most, LEAST * 10)
@@ -66,7 +107,7 @@ def cactus(
             markersize=5,
             # None at the end of the line: nothing was solved there.
             markevery=list(range(0, len(ordered), max(1, math.ceil(len(x) / SHOWN)))),
-            label=f"{name} ({len(ordered)})",
+            label=f"{name} ({len(ordered)})" if counted else name,
         )
     axes.set_xscale("log")
     _ticks(axes.xaxis)
@@ -76,10 +117,6 @@ def cactus(
     axes.set_ylim(0, scale * max(total, 1) * 1.05)
     if not percent:
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel(x_label)
-    axes.set_ylabel("solved, % of instances" if percent else f"solved, of {total}")
-    _legend_below(figure, len(series))
-    return figure
 
 
 def scatter(

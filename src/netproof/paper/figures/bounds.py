@@ -117,8 +117,13 @@ def summary_row(curve: Curve, kind: str) -> list[Any]:
     ]
 
 
-def write(output: Output, curves: Sequence[Curve], kinds: Sequence[str], slopes: Slopes) -> Path:
-    """Write bounds.{csv,png,pdf,html} and bounds-summary.csv; return the path of the page. kinds: of the boxes."""
+def write(
+    output: Output, curves: Sequence[Curve], kinds: Sequence[str], slopes: Slopes, *, log_steps: bool = False
+) -> Path:
+    """Write bounds.{csv,png,pdf,html} and bounds-summary.csv; return the path of the page.
+
+    kinds: of the boxes. log_steps: draw steps on a logarithm, not linearly as the paper.
+    """
     rows = [
         (c.name, kind, step, joint, best, fixed, c.lp_first, c.lp_best)
         for c, kind in zip(curves, kinds, strict=True)
@@ -126,7 +131,11 @@ def write(output: Output, curves: Sequence[Curve], kinds: Sequence[str], slopes:
     ]
     output.csv(HEADER, rows)
     output.csv(SUMMARY, [summary_row(curve, kind) for curve, kind in zip(curves, kinds, strict=True)], "summary")
-    panels = _panels_of_one(curves[0]) if len(curves) == 1 else _panels_of_many(curves)
+    panels = (
+        panels_of_one(curves[0], log_steps=log_steps)
+        if len(curves) == 1
+        else panels_of_many(curves, log_steps=log_steps)
+    )
     pictures = output.panels(panels, columns=len(panels))
     return output.page(
         "Optimised bounds against the LP",
@@ -212,7 +221,7 @@ def _table(curves: Sequence[Curve]) -> Table:
 # --- the drawings ---
 
 
-def _panels_of_one(curve: Curve) -> list[Panel]:
+def panels_of_one(curve: Curve, *, log_steps: bool) -> list[Panel]:
     steps = len(curve.joint) - 1
     crossing = "never crosses" if curve.crossing is None else f"crosses it at step {curve.crossing}"
     return [
@@ -220,23 +229,23 @@ def _panels_of_one(curve: Curve) -> list[Panel]:
             "Optimised bound and the two LPs",
             f"Bound against step, 0 to {steps}: starts at {curve.joint[0]:.4g}, {crossing}, ends at"
             f" {max(curve.joint):.4g} under the second LP at {curve.lp_best:.4g}",
-            partial(_draw_joint, curve=curve),
+            partial(_draw_joint, curve=curve, log_steps=log_steps),
         ),
         Panel(
             "Equal intermediate bounds",
             f"With intermediate bounds held still the bound rises to {max(curve.fixed):.6g}; the LP is"
             f" {curve.lp_first:.6g}",
-            partial(_draw_fixed, curve=curve),
+            partial(_draw_fixed, curve=curve, log_steps=log_steps),
         ),
         Panel(
             "Distance to the LP",
             "Both curves' distance below the LP on the same intermediate bounds, against the step, on a logarithm",
-            partial(_draw_gap, curve=curve),
+            partial(_draw_gap, curve=curve, log_steps=log_steps),
         ),
     ]
 
 
-def _draw_joint(axes: Axes, curve: Curve) -> None:
+def _draw_joint(axes: Axes, curve: Curve, *, log_steps: bool) -> None:
     steps = range(len(curve.joint))
     axes.plot(steps, curve.joint, color="#0072b2", linewidth=2, label="optimised bound (ours)")
     axes.axhline(curve.lp_first, color="#d55e00", linestyle="--", label="LP, unoptimised intermediate bounds")
@@ -245,20 +254,20 @@ def _draw_joint(axes: Axes, curve: Curve) -> None:
         at = curve.joint[curve.crossing]
         axes.plot([curve.crossing], [at], "o", color="black", markersize=6, label=f"crossed at step {curve.crossing}")
     axes.set(ylabel="lower bound of f (logits)")
-    _step_axis(axes, len(steps) - 1)
+    _step_axis(axes, len(steps) - 1, log_steps=log_steps)
     axes.legend(loc="lower right")
 
 
-def _draw_fixed(axes: Axes, curve: Curve) -> None:
+def _draw_fixed(axes: Axes, curve: Curve, *, log_steps: bool) -> None:
     steps = range(len(curve.fixed))
     axes.plot(steps, curve.fixed, color="#009e73", linestyle="-.", linewidth=2, label="slopes alone (ours)")
     axes.axhline(curve.lp_first, color="#d55e00", linestyle="--", label="LP, the same intermediate bounds")
     axes.set(ylabel="lower bound of f (logits)")
-    _step_axis(axes, len(steps) - 1)
+    _step_axis(axes, len(steps) - 1, log_steps=log_steps)
     axes.legend(loc="lower right")
 
 
-def _draw_gap(axes: Axes, curve: Curve) -> None:
+def _draw_gap(axes: Axes, curve: Curve, *, log_steps: bool) -> None:
     floor = 1e-7  # what float32 can tell
     for values, lp, name, style, colour in (
         (curve.joint, curve.lp_best, "optimised, below the second LP", "-", "#0072b2"),
@@ -266,23 +275,30 @@ def _draw_gap(axes: Axes, curve: Curve) -> None:
     ):
         axes.plot([max(lp - value, floor) for value in values], linestyle=style, color=colour, label=name)
     axes.set(ylabel="distance to the LP (logits)", yscale="log")
-    _step_axis(axes, len(curve.joint) - 1)
+    _step_axis(axes, len(curve.joint) - 1, log_steps=log_steps)
     axes.legend(loc="upper right")
 
 
-def _step_axis(axes: Axes, last: int) -> None:
-    """Show steps on a logarithm that begins at 0: most happens in the first few."""
-    axes.set_xscale("symlog", linthresh=1)
-    axes.set(xlabel="optimisation step (log)", xlim=(0, last))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+def _step_axis(axes: Axes, last: int, *, log_steps: bool) -> None:
+    """Show steps linearly, as the paper, or on a logarithm that begins at 0: most happens in the first few."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set(xlabel=f"optimisation step{' (log)' * log_steps}")
+    if log_steps:
+        axes.set_xscale("symlog", linthresh=1)
+        axes.set_xlim(0, last)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        return
+    axes.set_xlim(-0.02 * last, last)  # step 0 beside the frame, not on it
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _panels_of_many(curves: Sequence[Curve]) -> list[Panel]:
+def panels_of_many(curves: Sequence[Curve], *, log_steps: bool) -> list[Panel]:
     return [
         Panel(
             "All instances, on one scale",
             f"For {len(curves)} instances the optimised bound against the step, 0 at the first LP, 1 at the second",
-            partial(_draw_scaled, curves=curves),
+            partial(_draw_scaled, curves=curves, log_steps=log_steps),
         ),
         Panel(
             "Step at which the first LP is passed",
@@ -292,7 +308,7 @@ def _panels_of_many(curves: Sequence[Curve]) -> list[Panel]:
     ]
 
 
-def _draw_scaled(axes: Axes, curves: Sequence[Curve]) -> None:
+def _draw_scaled(axes: Axes, curves: Sequence[Curve], *, log_steps: bool) -> None:
     for place, curve in enumerate(curves):
         span = curve.lp_best - curve.lp_first
         if span > 0:
@@ -303,7 +319,7 @@ def _draw_scaled(axes: Axes, curves: Sequence[Curve]) -> None:
     axes.axhline(0, color="#d55e00", linestyle="--", label="LP, unoptimised intermediate bounds")
     axes.axhline(1, color="#555555", linestyle=":", linewidth=2, label="LP, optimised intermediate bounds")
     axes.set(ylabel="bound, 0 and 1 at the two LPs", ylim=(-2.1, 1.15))
-    _step_axis(axes, len(curves[0].joint) - 1)
+    _step_axis(axes, len(curves[0].joint) - 1, log_steps=log_steps)
     axes.legend(loc="lower right")
 
 

@@ -28,6 +28,7 @@ from netproof.model.affine import Linear
 from netproof.model.graph import Graph, Node
 from netproof.model.nonlinear import Relu
 from netproof.model.ops import Input
+from netproof.paper.figures.network_drawing import Layer, draw_network
 from netproof.paper.figures.tree import TreeNode, grow
 from netproof.paper.figures.tree_drawing import draw_tree, tree_height
 from netproof.paper.tables.drawing import Panel
@@ -39,16 +40,15 @@ from netproof.search.leaf import LeafLP
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Layer = tuple[Sequence[Sequence[float]], Sequence[float]]  # weight (out, in), bias (out,)
-
 # f on [−1, 1]²; its least value is 0.25.
 LAYERS: tuple[Layer, ...] = (
     (((1.0, -1.5), (1.0, -0.5)), (0.0, 0.0)),
     (((-0.5, 1.5), (2.0, -2.0)), (0.5, -1.0)),
     (((-1.5, -2.0),), (4.5,)),
 )
-# Appendix A.1: f = relu(x) − relu(x) on [−1, 1], asked to be above −0.001.
-CONFLICT: tuple[Layer, ...] = ((((1.0,), (1.0,)), (0.0, 0.0)), (((1.0, -1.0),), (0.001,)))
+# Appendix A.1: f = relu(x) − relu(x) on [−1, 1], asked to be above −OFFSET: f is 0, so that f > 0 would be wrong.
+OFFSET = 0.001
+CONFLICT: tuple[Layer, ...] = ((((1.0,), (1.0,)), (0.0, 0.0)), (((1.0, -1.0),), (OFFSET,)))
 CPU = torch.device("cpu")
 NEVER = Deadline()
 FIXED, OPTIMISED = Lirpa(root_steps=0, neuron_steps=0), Lirpa(root_steps=100, neuron_steps=100)
@@ -134,22 +134,24 @@ def example(out: str | Path) -> Path:
         for n in tree
     ]
     output.csv(("tree", "node", "parent", "neuron", "side", "bound", "lp", "split_on", "proved_by"), rows, "tree")
-    pictures = output.panels(_panels(found), columns=3)
+    drawing, bars, tree, conflict = ([picture] for picture in output.panels(_panels(found)))
     sections = [
-        Section("The network", items=_network_words()),
-        Section("Bounds", _bounds_words(found), tables=[_bounds_table(found)], pictures=pictures[:1]),
-        Section("The tree of splits", _tree_words(found), tables=[_tree_table(found.tree)], pictures=pictures[1:2]),
-        Section("Where the LP is needed", CONFLICT_WORDS, tables=[_tree_table(found.conflict)], pictures=pictures[2:]),
+        Section("The network", items=_network_words(), pictures=drawing),
+        Section("Bounds", _bounds_words(found), tables=[_bounds_table(found)], pictures=bars),
+        Section("The tree of splits", _tree_words(found), tables=[_tree_table(found.tree)], pictures=tree),
+        Section("Where the LP is needed", CONFLICT_WORDS, tables=[_tree_table(found.conflict)], pictures=conflict),
     ]
     return output.page("A two-layer example", sections, "In the manner of the paper's Figure 2, on our own weights.")
 
 
 CONFLICT_WORDS = (
-    "Appendix A.1: f = relu(x) − relu(x) is 0 everywhere; asked is f > −0.001 on [−1, 1]. With both ReLUs split, two"
-    " of the four leaves have a linear bound of −1 + 0.001, and no slope changes that: the splits themselves are not in"
-    " the bound. With closed halves those leaves are the point x = 0, where the LP gives the true value. (The search"
-    " itself is done sooner: here every sub-domain is split to the end and bounded by itself, as the paper argues.)"
+    f"Appendix A.1: f = relu(x) − relu(x) is 0 everywhere; asked is f > −{OFFSET:g} on [−1, 1], so every number is one"
+    f" of f + {OFFSET:g}. With both ReLUs split, two of the four leaves have a linear bound of −1 + {OFFSET:g}, and no"
+    " slope changes that: the splits themselves are not in the bound. With closed halves those leaves are the point"
+    " x = 0, where the LP gives the true value. (The search itself is done sooner: here every sub-domain is split to"
+    " the end and bounded by itself, as the paper argues.)"
 )
+CONFLICT_NOTE = f"All values are of f + {OFFSET:g}: asked is f > −{OFFSET:g},\nas f is 0 and f > 0 would not hold."
 
 
 def _network_words() -> list[str]:
@@ -229,7 +231,9 @@ def _tree_table(tree: Sequence[TreeNode]) -> Table:
 
 def _panels(found: Example) -> list[Panel]:
     bounds = "Bounds of the four pre-activations in three stages: intervals, first slopes, optimised slopes"
+    drawn = "The network from its two inputs to f: each edge with its weight, each neuron with its bias"
     return [
+        Panel("The network", drawn, partial(draw_network, layers=LAYERS), grid=False),
         Panel("Bounds of the neurons", bounds, partial(_draw_bounds, stages=found.stages)),
         Panel(
             "Tree of splits",
@@ -241,8 +245,8 @@ def _panels(found: Example) -> list[Panel]:
         Panel(
             "Appendix A.1: f = relu(x) − relu(x)",
             CONFLICT_WORDS,
-            partial(draw_tree, nodes=found.conflict),
-            height=tree_height(found.conflict),
+            partial(draw_tree, nodes=found.conflict, note=CONFLICT_NOTE),
+            height=tree_height(found.conflict, CONFLICT_NOTE),
             grid=False,
         ),
     ]

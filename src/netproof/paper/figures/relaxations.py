@@ -75,12 +75,13 @@ def compute(lower: float, upper: float) -> list[Relaxed]:
             remedy="as in --lower -1 --upper 1.5",
         )
     width = upper - lower
+    below, above = max(-0.1 * width, 0.25 * lower), min(0.1 * width, 0.25 * upper)  # between 0 and the bounds
     triangle = (*_linear(lower, upper, 0.0)[:1], *_linear(lower, upper, 1.0))
     with_slopes = [_linear(lower, upper, slope) for slope in SLOPES]
     return [
         Relaxed("a", "Triangle, in the LP (unstable)", lower, upper, triangle),
-        Relaxed("b", "Always inactive, u ≤ 0", lower, -0.1 * width, _linear(lower, -0.1 * width, None)),
-        Relaxed("c", "Always active, l ≥ 0", 0.1 * width, upper, _linear(0.1 * width, upper, None)),
+        Relaxed("b", "Always inactive, u ≤ 0", lower, below, _linear(lower, below, None)),
+        Relaxed("c", "Always active, l ≥ 0", above, upper, _linear(above, upper, None)),
         *(
             Relaxed(f"d{k}", f"Linear, α = {slope:g} (unstable)", lower, upper, lines)
             for k, (slope, lines) in enumerate(zip(SLOPES, with_slopes, strict=True), 1)
@@ -179,11 +180,15 @@ def _draw_linear(axes: Axes, found: Sequence[Relaxed], window: tuple[float, floa
 
 def _frame(axes: Axes, relaxed: Relaxed, window: tuple[float, float], least: float = 0.0) -> None:
     left, right = window
-    wide = right - left
     points = [left, 0.0, right]
     axes.plot(points, [max(h, 0.0) for h in points], color="black", linewidth=1.5, label="ReLU", zorder=1)
-    for bound, name in ((relaxed.lower, "l"), (relaxed.upper, "u")):
+    near = relaxed.upper - relaxed.lower < 0.25 * (right - left)  # so that their names would cover each other
+    for bound, name, side in ((relaxed.lower, "l", "right"), (relaxed.upper, "u", "left")):
         axes.axvline(bound, color="#999999", linewidth=0.9, zorder=0)
-        axes.annotate(f"{name} = {bound:.3g}", (bound, 0.98), xycoords=("data", "axes fraction"), ha="center", va="top")
-    axes.set(xlim=window, ylim=(least - 0.08 * wide, right * 1.75), xlabel="h, pre-activation", ylabel="g(h), value")
-    axes.legend(loc="upper left", bbox_to_anchor=(0.0, 0.9))
+        said = f"{name} = {bound:.3g}".replace("-", "−")
+        axes.annotate(said, (bound, 0.98), xycoords=("data", "axes fraction"), ha=side if near else "center", va="top")
+    # No higher than the curve and the names of l and u above it: the legend stands below, where it covers nothing.
+    high = right - least
+    heights = (least - 0.08 * high, right + 0.22 * high)
+    axes.set(xlim=window, ylim=heights, xlabel="h, pre-activation", ylabel="g(h), value")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 ROW = 0.9  # inches per leaf
 
 
-def tree_height(nodes: Sequence[TreeNode]) -> float:
-    return 0.7 + ROW * sum(node.split_on is None for node in nodes)
+NOTE = 0.4  # of a row, for a note of two lines
+
+
+def tree_height(nodes: Sequence[TreeNode], note: str = "") -> float:
+    return 0.7 + ROW * (sum(node.split_on is None for node in nodes) + NOTE * bool(note))
 
 
 def places(nodes: Sequence[TreeNode]) -> dict[int, tuple[float, float]]:
@@ -37,8 +40,11 @@ def places(nodes: Sequence[TreeNode]) -> dict[int, tuple[float, float]]:
     return found
 
 
-def draw_tree(axes: Axes, nodes: Sequence[TreeNode]) -> None:
-    """Draw a box per sub-domain with its two values: grey with a solid rim if proved, else white and dashed."""
+def draw_tree(axes: Axes, nodes: Sequence[TreeNode], note: str = "") -> None:
+    """Draw a box per sub-domain with its two values: grey with a solid rim if proved, else white and dashed.
+
+    note: what the values need to be understood, below the tree.
+    """
     at = places(nodes)
     deepest = max(depth for depth, _ in at.values())
     lowest = max(row for _, row in at.values())
@@ -47,7 +53,7 @@ def draw_tree(axes: Axes, nodes: Sequence[TreeNode]) -> None:
         if node.parent is not None:
             start = at[node.parent]
             axes.plot([start[0], depth], [start[1], row], color="#777777", linewidth=1, zorder=1)
-            middle = (0.56 * start[0] + 0.44 * depth, 0.56 * start[1] + 0.44 * row)
+            middle = (0.52 * start[0] + 0.48 * depth, 0.52 * start[1] + 0.48 * row)
             said = f"{node.neuron} {node.side.replace('>=', '≥').replace('<=', '≤')}"
             axes.text(
                 *middle,
@@ -67,7 +73,8 @@ def draw_tree(axes: Axes, nodes: Sequence[TreeNode]) -> None:
         words = f"bound {_value(node.bound)}\nLP {_value(node.lp)}"
         words += f"\nproved by {node.proved_by}" if proved else ""
         axes.text(depth, row, words, ha="center", va="center", fontsize=9, bbox=box, zorder=2)
-    axes.set(xlim=(-0.35, deepest + 0.35), ylim=(lowest + 0.6, -0.6))
+    axes.text(0.5, 0.0, note, transform=axes.transAxes, ha="center", va="bottom", fontsize=9.5)
+    axes.set(xlim=(-0.35, deepest + 0.35), ylim=(lowest + 0.6 + NOTE * bool(note), -0.6))
     axes.set_axis_off()
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from netproof.paper.sets import PaperSet
 from netproof.paper.tables.drawing import Mark, Panel, draw_marks, mark_categories, style
-from netproof.paper.tables.lp_run import KINDS, Ask, Measured
+from netproof.paper.tables.lp_run import KINDS, Ask, Measured, time_said
 from netproof.paper.tables.output import Output, shown
 from netproof.paper.tables.table1 import boxes_said
 from netproof.report.page import Section, Table
@@ -25,7 +25,8 @@ HEADER = (
     *("set", "boxes", "property", "place", "rounds", "sub_domains"),
     *("lp_s_per_bound", "lp_warm_s_per_bound", "lirpa_single_s_per_bound", "lirpa_batch_s_per_bound"),
     *("lp_over_single", "lp_over_batch", "lp_warm_over_single", "lp_warm_over_batch"),
-    *("lp_proves", "lirpa_proves", "lp_higher", "median_lp_minus_lirpa", "why_not"),
+    *("lp_proves", "lirpa_proves", "lp_higher", "median_lp_minus_lirpa"),
+    *("lp_timed_on", "lp_warm_timed_on", "lirpa_single_timed_on", "lirpa_batch_timed_on", "why_not"),
 )
 TITLES = (
     *("set", "boxes", "place", "properties", "sub-domains", "LP, ms", "LP warm, ms", "one, ms", "batch, ms"),
@@ -38,22 +39,24 @@ TITLES = (
 
 @dataclass(frozen=True)
 class Line:
-    """Several properties in one place; seconds per bound over all their sub-domains."""
+    """Several properties in one place; seconds per bound over the sub-domains that were timed, None where none was."""
 
     set: str
     boxes: str
     place: str
     properties: int
     domains: int
-    seconds: Mapping[str, float]  # by field of Times
+    seconds: Mapping[str, float | None]  # by field of Times
+    timed: Mapping[str, int]  # by field of Times, over how many sub-domains
     proved: tuple[int, int]  # by the LP, by LiRPA
     higher: int  # sub-domains on which the LP's bound is higher
     gap: float | None  # the middle one of LP − LiRPA, where both are numbers
 
     @property
-    def over(self) -> tuple[float, ...]:
+    def over(self) -> tuple[float | None, ...]:
         """Return how many times longer an LP takes than LiRPA: from nothing than one alone and of a batch, and warm."""
-        return tuple(self.seconds[lp] / self.seconds[lirpa] for lp in ("lp", "warm") for lirpa in ("single", "batch"))
+        seconds = ((self.seconds[lp], self.seconds[lirpa]) for lp in ("lp", "warm") for lirpa in ("single", "batch"))
+        return tuple(None if lp is None or lirpa is None else lp / lirpa for lp, lirpa in seconds)
 
 
 def line_of(of: PaperSet | Measured, place: str, found: Sequence[Measured]) -> Line | None:
@@ -61,9 +64,10 @@ def line_of(of: PaperSet | Measured, place: str, found: Sequence[Measured]) -> L
     every = [m.times for m in found if m.times is not None]
     if not every:
         return None
-    count = sum(times.domains for times in every)
-    seconds = {field: sum(getattr(t, field) * t.domains for t in every) / count for _, field, _ in KINDS}
-    pairs = [pair for t in every for pair in zip(t.lp_bounds, t.lirpa_bounds, strict=True)]
+    timed = {field: sum(t.timed(field) for t in every) for _, field, _ in KINDS}
+    spent = {field: sum((getattr(t, field) or 0.0) * t.timed(field) for t in every) for field in timed}
+    seconds = {field: spent[field] / timed[field] if timed[field] else None for field in timed}
+    pairs = [pair for t in every for pair in t.pairs]
     gaps = [lp - lirpa for lp, lirpa in pairs if math.isfinite(lp) and math.isfinite(lirpa)]
     boxes = of.boxes if isinstance(of, Measured) else of.boxes.kind
     return Line(
@@ -71,8 +75,9 @@ def line_of(of: PaperSet | Measured, place: str, found: Sequence[Measured]) -> L
         boxes,
         place,
         len(every),
-        count,
+        sum(times.domains for times in every),
         seconds,
+        timed,
         (sum(lp > 0 for lp, _ in pairs), sum(lirpa > 0 for _, lirpa in pairs)),
         sum(lp > lirpa + SAME * (1 + abs(lirpa)) for lp, lirpa in pairs if lirpa < math.inf),
         median(gaps) if gaps else None,
@@ -94,12 +99,18 @@ def shown_line(line: Line) -> tuple[str, ...]:
     """Return a line under TITLES."""
     return (
         *(line.set, line.boxes, line.place, str(line.properties), str(line.domains)),
-        *(shown(1000 * line.seconds[field]) for _, field, _ in KINDS),
+        *(_time_shown(line, field) for _, field, _ in KINDS),
         *(shown(times, 1) for times in line.over),
         *map(str, line.proved),
         str(line.higher),
         shown(line.gap, 4),
     )
+
+
+def _time_shown(line: Line, field: str) -> str:
+    """Return milliseconds, and over how many sub-domains where the clock did not let it be all."""
+    few = 0 < line.timed[field] < line.domains
+    return time_said(line.seconds[field]) + (f" ({line.timed[field]} of {line.domains})" if few else "")
 
 
 def said(lines: Sequence[Line]) -> list[str]:
@@ -108,15 +119,24 @@ def said(lines: Sequence[Line]) -> list[str]:
     for place in dict.fromkeys(line.place for line in lines):
         here = [line for line in lines if line.place == place]
         alone, batch, warm_alone, warm_batch = (_span(times) for times in zip(*(x.over for x in here), strict=True))
-        found.append(
-            f"{place}: an LP from the parent's basis takes {warm_batch} times as long as a bound of LiRPA in a batch,"
-            f" {warm_alone} times as long as one alone; an LP from nothing {batch} and {alone} times."
-        )
+        basis = _over_said("an LP from the parent's basis", warm_batch, warm_alone)
+        found.append(f"{place}: {basis}; {_over_said('an LP from nothing', batch, alone)}.")
     return found
 
 
-def _span(times: Sequence[float]) -> str:
-    least, most = (shown(end(times), 1) for end in (min, max))
+def _over_said(what: str, batch: str, alone: str) -> str:
+    """Say how many times longer an LP takes than LiRPA in a batch and alone; "": the clock ended it before."""
+    if not batch:
+        return f"{what} was not timed"
+    more = f", {alone} times as long as one alone" if alone else ""
+    return f"{what} takes {batch} times as long as a bound of LiRPA in a batch{more}"
+
+
+def _span(times: Sequence[float | None]) -> str:
+    known = [one for one in times if one is not None]
+    if not known:
+        return ""
+    least, most = (shown(end(known), 1) for end in (min, max))
     return least if least == most else f"{least} to {most}"
 
 
@@ -133,20 +153,26 @@ def write(output: Output, found: Sequence[Measured], sets: Mapping[str, PaperSet
             (m.set, m.boxes, m.property, m.place, place, *pair)
             for m in found
             if m.times is not None
-            for place, pair in enumerate(zip(m.times.lp_bounds, m.times.lirpa_bounds, strict=True))
+            for place, pair in enumerate(
+                zip(m.times.lp_bounds, m.times.lirpa_bounds, strict=True)
+            )  # None: no LP in time
         ],
         "bounds",
     )
     places = list(dict.fromkeys(line.place for line in lines))
     panels = [_panel(place, [line for line in lines if line.place == place], sets) for place in places]
     pictures = output.panels([*panels, _bounds_panel(found, sets)], columns=len(panels) + 1)
-    missing = [f"{m.set}: {m.property}, {m.place}: {m.why}" for m in found if m.times is None]
+    missing, cut = (
+        [f"{m.set}: {m.property}, {m.place}: {m.why}" for m in found if m.why and (m.times is None) == nothing]
+        for nothing in (True, False)
+    )
     return output.page(
         "LiRPA against the LP",
         [
             Section("What is shown", items=[*_about(), *boxes_said(sets), str(ask)]),
             Section("Result", " ".join(said(lines)), tables=[_table(lines)], pictures=pictures),
             Section("The paper", PAPER),
+            *([Section("Not timed on all sub-domains", items=cut)] if cut else []),
             *([Section("Left out", items=missing)] if missing else []),
         ],
         f"{sum(line.properties for line in lines)} properties, {sum(line.domains for line in lines)} sub-domains.",
@@ -172,6 +198,8 @@ def _about() -> list[str]:
         " what all LPs share nor the parent's LP is in the time. Bounds are certified from the duals; the better of"
         " both counts.",
         "Seconds are wall-clock; with several threads LiRPA uses all for a batch, and so many LPs run at a time.",
+        "A number in brackets says on how many of the sub-domains something was timed before the time limit (--timeout)"
+        " ended it. What the LP and LiRPA prove is then counted where the LP was solved.",
         "LP higher: on so many sub-domains the LP's bound is higher, by LP − LiRPA in the middle one of all. The LP has"
         " the splits as constraints, LiRPA only the bounds that they give.",
     ]
@@ -183,8 +211,9 @@ def _cells(m: Measured) -> tuple[object, ...]:
     named = (m.set, m.boxes, m.property, m.place)
     if line is None or m.times is None:
         return (*named, *[None] * (len(HEADER) - len(named) - 1), m.why)
-    figures = [line.seconds[field] for _, field, _ in KINDS]
-    return (*named, m.times.rounds, line.domains, *figures, *line.over, *line.proved, line.higher, line.gap, "")
+    figures, timed = ([of[field] for _, field, _ in KINDS] for of in (line.seconds, line.timed))
+    most = (*named, m.times.rounds, line.domains, *figures, *line.over)
+    return (*most, *line.proved, line.higher, line.gap, *timed, m.why)
 
 
 def _table(lines: Sequence[Line]) -> Table:
@@ -193,8 +222,7 @@ def _table(lines: Sequence[Line]) -> Table:
 
 def _panel(place: str, lines: Sequence[Line], sets: Mapping[str, PaperSet]) -> Panel:
     words = f"Milliseconds per bound on a logarithm, by set, on {place}: " + "; ".join(
-        f"{line.set}: " + ", ".join(f"{name} {shown(1000 * line.seconds[field])}" for name, field, _ in KINDS)
-        for line in lines
+        f"{line.set}: " + ", ".join(f"{name} {_time_shown(line, field)}" for name, field, _ in KINDS) for line in lines
     )
     return Panel(f"Time per bound, {place}", words, partial(_draw, lines=lines, sets=sets), 4.8)
 
@@ -203,11 +231,17 @@ def _draw(axes: Axes, lines: Sequence[Line], sets: Mapping[str, PaperSet]) -> No
     names = list(sets)
     for index, (name, field, method) in enumerate(KINDS):
         colour, _, shape = style(method, "ours")
-        marks = [Mark(names.index(x.set), 1000 * x.seconds[field], True, colour, shape, name) for x in lines]
-        draw_marks(axes, marks, index, len(KINDS))
+        known = [(x, x.seconds[field]) for x in lines]
+        marks = [
+            Mark(names.index(x.set), 1000 * seconds, x.timed[field] == x.domains, colour, shape, name)
+            for x, seconds in known
+            if seconds is not None
+        ]
+        if marks:
+            draw_marks(axes, marks, index, len(KINDS))
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    mark_categories(axes, [one.short for one in sets.values()], "set of properties")
+    mark_categories(axes, [one.short for one in sets.values()], "set of properties; hollow: not timed on all")
     axes.set_ylabel("milliseconds per bound (log)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.26), ncols=2, frameon=False)
 
@@ -225,7 +259,7 @@ def _draw_bounds(axes: Axes, found: Sequence[Measured], sets: Mapping[str, Paper
             pair
             for m in found
             if m.set == name and m.times is not None
-            for pair in zip(m.times.lp_bounds, m.times.lirpa_bounds, strict=True)
+            for pair in m.times.pairs
             if all(map(math.isfinite, pair))
         ]
         if pairs:

@@ -34,7 +34,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Measured:
-    """One property in one place; without times a reason why there are none."""
+    """One property in one place; why: a reason why there are no times, or not of all sub-domains."""
 
     set: str
     boxes: str
@@ -98,30 +98,47 @@ def measure_all(
 def _course(m: Measured) -> str:
     if m.times is None:
         return m.why
-    times = ", ".join(f"{name} {shown(1000 * getattr(m.times, field))} ms" for name, field, _ in KINDS)
-    return f"{m.times.domains} sub-domains: {times}"
+    times = ", ".join(f"{name} {time_said(getattr(m.times, field), ' ms')}" for name, field, _ in KINDS)
+    return f"{m.times.domains} sub-domains: {times}{f'; {m.why}' if m.why else ''}"
+
+
+def time_said(seconds: float | None, unit: str = "") -> str:
+    """Return milliseconds, as a page has them."""
+    return "–" if seconds is None else f"{shown(1000 * seconds)}{unit}"
 
 
 def measure(output: Output, of: PaperSet, instance: Instance, place: Place, ask: Ask, progress: Progress) -> Measured:
-    """Time one property, or return what an earlier call kept of it; what did not finish is not kept."""
+    """Time one property, or return what an earlier call kept of it; with more time what was cut short is timed anew."""
     from netproof.campaign.jobs import file_hash, model_hash
     from netproof.paper.tables.lp_times import Times
 
     n = ask.n[of.base.split("_")[1]]
     files = (model_hash(instance.onnx), file_hash(instance.vnnlib))
     path = output.kept(*files, n, ask.rounds, sorted(ask.options.items()), place.device, ask.engine.threads)
-    known = read_kept(path)
+    known, limit = read_kept(path), ask.engine.timeout
     named = (of.name, of.boxes.kind, instance.names[1], str(place))
-    if known is None:
+    if known is None or (known["limit"] is not None and (limit is None or limit > known["limit"])):
         try:
             times = _compute(instance, place, ask, n, progress)
         except DeadlineExpired:
-            return Measured(*named, None, f"not finished in {ask.engine.timeout:g} s")
-        known = {"times": None if times is None else dataclasses.asdict(times)}
-        keep(path, known)
+            if known is None:
+                return Measured(*named, None, f"not finished in {limit:g} s")
+        else:
+            cut = times is not None and bool(times.short)
+            known = {"times": None if times is None else dataclasses.asdict(times), "limit": limit if cut else None}
+            keep(path, known)
     if known["times"] is None:
         return Measured(*named, None, "nothing was open after a round")
-    return Measured(*named, Times(**known["times"]))
+    times = Times(**known["times"])
+    return Measured(*named, times, _cut_said(times, known["limit"]))
+
+
+def _cut_said(times: Times, limit: float | None) -> str:
+    """Return on how many sub-domains each was timed where the clock ended it; "" where all were."""
+    if limit is None:
+        return ""
+    counts = (f"{name} on {times.timed(field)}" for name, field, _ in KINDS if field in times.short)
+    return f"ended by the limit of {limit:g} s, of {times.domains} sub-domains {', '.join(counts)}"
 
 
 def _compute(instance: Instance, place: Place, ask: Ask, n: int, progress: Progress) -> Times | None:

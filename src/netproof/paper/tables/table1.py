@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from netproof.campaign.store import Result
 from netproof.campaign.summary import contradictions, latest
 from netproof.methods.registry import METHODS
-from netproof.paper.sets import PaperSet
+from netproof.paper.sets import LIMIT, PaperSet
 from netproof.paper.tables.drawing import SHAPES, Mark, Panel, draw_marks, mark_categories, style
 from netproof.paper.tables.output import Output
 from netproof.paper.tables.rows import (
@@ -29,8 +29,10 @@ from netproof.report.page import Picture, Section, Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Those bounded by LPs and MIPs take hours by design: only when asked for.
-WANTED = ("lirpa", "lirpa-grown", "auto", "bdd", "lirpa-gnn", "lirpa-gnn-online")
+    from netproof.report.plots import Solved
+
+# Those bounded by LPs, one sub-domain at a time, take hours by design: only when asked for.
+WANTED = ("lirpa", "lirpa-grown", "auto", "bdd", "mip", "lirpa-gnn", "lirpa-gnn-online")
 NOTE = (
     "Measured here: seconds from the question to the answer, loading, attacks and float64 confirmation included,"
     " start-up of the process not; what was not solved counts at its time limit. Published: what GNN_branching"
@@ -58,9 +60,24 @@ GNN = (
 )
 
 
+BDD = (
+    "bdd stands for BDD+ BaBSR, so it is run with original=true: it splits a sub-domain on one neuron in a round, by"
+    " BaBSR's rule as published. --set bdd:original=false gives its own defaults instead."
+)
+MIP = (
+    "mip stands for MIPplanet. Where the boxes are x ± ε, MIPplanet's published figures stand beside it; they are of"
+    " another machine, with Gurobi."
+)
+
+
 def default_methods() -> list[str]:
-    """Return those of the table that exist and end within minutes."""
+    """Return those of the table that exist and are run without being asked for."""
     return [name for name in WANTED if name in METHODS]
+
+
+def beside(methods: Sequence[str]) -> list[str]:
+    """Return the published rows that stand beside methods without being asked for."""
+    return [COUNTERPART[name] for name in methods if name == "mip"]
 
 
 def rows_of(results: Sequence[Result], methods: Sequence[str], sets: Mapping[str, PaperSet]) -> list[Row]:
@@ -80,14 +97,29 @@ def write(output: Output, results: Sequence[Result], methods: Sequence[str], set
     output.csv(HEADER, [cells(row) for row in rows])
     panels = (("Mean time", "seconds", "mean_s"), ("Mean branches", "branches", "branches"))
     overview = output.panels([_panel(title, unit, rows, sets, what) for title, unit, what in panels])
-    gnn = [GNN] if {"lirpa-gnn", "lirpa-gnn-online"} & set(methods) else []
-    notes = [*boxes_said(sets), BRANCHES, IN_LP, FLOOR, *gnn]
+    if len(sets) > 1:
+        overview.append(_all_cactus(output, results, methods, sets))
+    about = {BDD: {"bdd"}, MIP: {"mip"}, GNN: {"lirpa-gnn", "lirpa-gnn-online"}}
+    some = [note for note, names in about.items() if names & set(methods)]
+    notes = [*limits_said(results), *boxes_said(sets), BRANCHES, IN_LP, FLOOR, *some]
     sections = [Section("All sets", NOTE, items=notes, warnings=warnings(results), pictures=overview)]
     for one in sets.values():
         here = [row for row in rows if row.set == one.name]
         sections.append(Section(one.title, tables=[table(here)], pictures=[_cactus(output, one, results, methods)]))
     done = f"{len(results)} runs of {', '.join(methods)}."
     return output.page("Table 1", [*sections, how(results)], done)
+
+
+def limits_said(results: Sequence[Result]) -> list[str]:
+    """Return the time limits of these runs beside the paper's."""
+    limits = sorted({r.timeout for r in results if r.timeout is not None})
+    if not limits:
+        return []
+    here = " or ".join(f"{limit:g} s" for limit in limits)
+    return [
+        f"Time limit of a run measured here: {here} (--timeout; without it that of instances.csv). The paper's is"
+        f" {LIMIT:g} s."
+    ]
 
 
 def boxes_said(sets: Mapping[str, PaperSet]) -> list[str]:
@@ -140,10 +172,33 @@ def table(rows: Sequence[Row]) -> Table:
 
 
 def _cactus(output: Output, of: PaperSet, results: Sequence[Result], methods: Sequence[str]) -> Picture:
-    """Draw solved properties against time; a published method is a series of its own, and says so."""
+    """Draw solved properties against time."""
     from netproof.report.plots import cactus, render, save
 
-    total, mine = len(of.instances), [r for r in results if r.benchmark == of.name]
+    solved = solved_of(of, results, methods)
+    figure = cactus(solved.series, solved.total, title=of.title, limit=solved.limit, percent=True, styles=solved.styles)
+    save(figure, output.path(f"cactus-{of.name}"))
+    words = ", ".join(f"{label}: {len(times)} of {solved.total}" for label, times in solved.series.items())
+    return Picture(render(figure, "svg"), f"Cactus plot, {of.title}: {words}")
+
+
+def _all_cactus(
+    output: Output, results: Sequence[Result], methods: Sequence[str], sets: Mapping[str, PaperSet]
+) -> Picture:
+    """Draw the sets side by side with one legend, as the paper's Figure 4."""
+    from netproof.report.plots import cactus_row, render, save
+
+    figure = cactus_row([solved_of(one, results, methods) for one in sets.values()])
+    save(figure, output.path("cactus"))
+    names = "; ".join(one.title for one in sets.values())
+    return Picture(render(figure, "svg"), f"Cactus plots in one row, each again below: {names}")
+
+
+def solved_of(of: PaperSet, results: Sequence[Result], methods: Sequence[str]) -> Solved:
+    """Return what is drawn of a set: a published method is a series of its own, and says so."""
+    from netproof.report.plots import Solved
+
+    mine = [r for r in results if r.benchmark == of.name]
     series: dict[str, list[float]] = {}
     styles = {}
     for method in methods:
@@ -155,10 +210,7 @@ def _cactus(output: Output, of: PaperSet, results: Sequence[Result], methods: Se
         series[label] = [run.seconds for run in runs if run.solved]
         styles[label] = style(method, "published")
     limits = [r.timeout for r in mine if r.timeout is not None]
-    figure = cactus(series, total, title=of.title, limit=max(limits, default=None), percent=True, styles=styles)
-    save(figure, output.path(f"cactus-{of.name}"))
-    words = ", ".join(f"{label}: {len(times)} of {total}" for label, times in series.items())
-    return Picture(render(figure, "svg"), f"Cactus plot, {of.title}: {words}")
+    return Solved(of.short.replace(",\n", ", "), series, len(of.instances), max(limits, default=None), styles)
 
 
 def shown_in_plot(rows: Sequence[Row]) -> list[Row]:
