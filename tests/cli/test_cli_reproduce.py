@@ -124,13 +124,13 @@ def test_table2_takes_all_properties_and_a_baseline(tmp_path: Path) -> None:
     command = ("table2", "--data", "data", "--set-name", "oval_wide", "--out", "out", *CPU)
     code, out, err = run(*command, cwd=tmp_path)
     assert code == 0, err
-    assert len(calls(tmp_path)) == 12
+    assert len(calls(tmp_path)) == 15
     source = [re.search("published|ours|paper", line) for line in out.splitlines()[1:]]
-    assert [found and found[0] for found in source] == ["published", *["ours"] * 4, *["paper"] * 4]
+    assert [found and found[0] for found in source] == ["published", *["ours"] * 5, *["paper"] * 4]
     assert all((tmp_path / "out" / f"table2.{suffix}").is_file() for suffix in SUFFIXES)
     code, out, err = run(*command, "--baseline", "--first", "2", cwd=tmp_path)
     assert code == 0, err
-    assert len(calls(tmp_path)) == 14
+    assert len(calls(tmp_path)) == 17
     (baseline, *_) = rows_of(tmp_path / "out" / "table2.csv")
     assert (baseline["source"], baseline["method"], baseline["properties"]) == ("ours", "BaBSR", "2")
 
@@ -303,3 +303,20 @@ def test_bad_input_is_one_line(
     assert len(said.err.splitlines()) == 1
     assert said.err.startswith("netproof: error: ")
     assert word in said.err
+
+
+def test_a_profile_that_is_none(tmp_path: Path) -> None:
+    make_sets(tmp_path / "data", "unsat", names=("oval_wide",))
+    code, _, err = run("table2", "--data", "data", "--out", "out", "--profile", "both", *CPU, cwd=tmp_path)
+    assert code == 2
+    assert "--profile: 'both' is none (give released or printed)" in err
+
+
+def test_table2_of_the_printed_algorithm(tmp_path: Path) -> None:
+    make_sets(tmp_path / "data", "unsat", names=("oval_wide",))
+    more = ("--set-name", "oval_wide", "--profile", "printed")
+    code, _, err = run("table2", "--data", "data", "--out", "out", *more, *CPU, cwd=tmp_path)
+    assert code == 0, err
+    ours = [row["method"] for row in rows_of(tmp_path / "out" / "table2.csv") if row["source"] == "ours"]
+    assert ours == ["batch only", "optimised only", "both"]
+    assert "lirpa-printed-fixed" in (tmp_path / "out" / "table2.html").read_text(encoding="utf-8")

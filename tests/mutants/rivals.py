@@ -139,7 +139,7 @@ MUTANTS = (
     Mutant(
         "bdd-root-by-other-slopes",
         "paper/rivals/bdd.py",
-        "deadline, parallel=self.parallel)",
+        "deadline, slopes=SlopeRule(self.parallel))",
         "deadline)",
         "the original bounds the root's neurons by parallel lines",
         ("search/test_rivals.py",),

@@ -277,7 +277,7 @@ MUTANTS = (
     Mutant(
         "babsr-lp-root-by-other-slopes",
         "paper/rivals/babsr_lp.py",
-        "deadline, parallel=self.parallel)",
+        "deadline, slopes=SlopeRule(self.parallel))",
         "deadline)",
         "the original bounds the root's neurons by parallel lines",
         ("reproduce/test_babsr_counts.py",),

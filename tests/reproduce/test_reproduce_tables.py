@@ -26,7 +26,15 @@ from netproof.paper.tables.rows import our_row, paper_rows, paper_speedups
 from netproof.report.plots import cactus_row
 from support.campaign import a_result
 
-SLOW = {"babsr-lp": 30.0, "lirpa-fixed": 12.0, "lirpa-single": 8.0, "lirpa": 2.0, "lirpa-grown": 2.5, "auto": 1.0}
+SLOW = {
+    "babsr-lp": 30.0,
+    "lirpa-fixed": 12.0,
+    "lirpa-single": 8.0,
+    "lirpa": 2.0,
+    "lirpa-grown": 2.5,
+    "lirpa-forced": 4.0,
+    "auto": 1.0,
+}
 
 
 def results_of(sets: dict[str, PaperSet], methods: list[str], **by_set: float) -> list[Result]:
@@ -108,7 +116,8 @@ def test_properties_timed_out_in_a_turn_of_the_lp_are_counted() -> None:
 def test_no_published_row_beside_clipped_boxes(clipped: dict[str, PaperSet], tmp_path: Path) -> None:
     rows = table1.rows_of(results_of(clipped, ["lirpa"]), ["lirpa"], clipped)
     assert {row.source for row in rows} == {"ours", "paper"}
-    lines = table2.lines_of(results_of(clipped, list(table2.OURS.values())), clipped)
+    runs = results_of(clipped, list(table2.OURS["released"].values()))
+    lines = table2.lines_of(runs, clipped, "released")
     assert {line.row.source for line in lines} == {"ours", "paper"}
     assert all(line.published is None for line in lines)
     points = cpu.points_of({cpu.Place("cpu", 1): results_of(clipped, ["lirpa"])}, "lirpa", clipped)
@@ -245,7 +254,9 @@ def test_the_cactus_plots_in_one_row(sets: dict[str, PaperSet], tmp_path: Path) 
 def test_a_method_has_one_look_in_every_figure() -> None:
     assert style("lirpa", "ours")[::2] == style("Fast and Complete", "paper")[::2] == style("both", "ours")[::2]
     assert style("gnn", "ours")[0] == style("GNN", "published")[0] != style("lirpa-gnn", "ours")[0]
-    methods = {*table1.WANTED, "babsr-lp", "gnn", "gnn-online", "mip", *table2.OURS.values()}
+    wanted = [name for each in table1.WANTED.values() for name in each]
+    rows = [name for each in table2.OURS.values() for name in each.values()]
+    methods = {*wanted, "babsr-lp", "gnn", "gnn-online", "mip", *rows}
     assert len({style(method, "ours") for method in methods}) == len(methods)
 
 
@@ -305,9 +316,11 @@ def test_table1_says_what_is_wrong() -> None:
 
 
 def test_the_methods_by_default_exist() -> None:
-    found = table1.default_methods()
-    assert {"lirpa", "auto", "bdd", "mip"} <= set(found) <= set(METHODS)
-    assert not {"babsr-lp", "gnn", "gnn-online"} & set(found)
+    for profile, method in (("released", "lirpa"), ("printed", "lirpa-printed")):
+        found = table1.default_methods(profile)
+        assert {method, "auto", "bdd", "mip"} <= set(found) <= set(METHODS)
+        assert not {"babsr-lp", "gnn", "gnn-online"} & set(found)
+        assert len({"lirpa", "lirpa-printed"} & set(found)) == 1
 
 
 # --- table 2 ---
@@ -315,8 +328,8 @@ def test_the_methods_by_default_exist() -> None:
 
 def test_table2_has_its_rows_and_their_speedups(sets: dict[str, PaperSet], tmp_path: Path) -> None:
     """BaBSR has solved the first of two properties in 100 s as published."""
-    runs = results_of(sets, list(table2.OURS.values()))
-    page = table2.write(Output.at(tmp_path / "out", "table2"), runs, sets)
+    runs = results_of(sets, list(table2.OURS["released"].values()))
+    page = table2.write(Output.at(tmp_path / "out", "table2"), runs, sets, "released")
     rows = [row for row in rows_of(tmp_path / "out" / "table2.csv") if row["set"] == "oval_deep"]
     ours = {
         (row["source"], row["method"]): (row["speedup_published"], row["speedup_published_over"])
@@ -328,6 +341,7 @@ def test_table2_has_its_rows_and_their_speedups(sets: dict[str, PaperSet], tmp_p
         ("ours", "batch only"): (f"{100 / 12:.10g}", "1"),
         ("ours", "optimised only"): ("12.5", "1"),
         ("ours", "both"): ("50", "1"),
+        ("ours", "both, split lines forced"): ("25", "1"),
         ("ours", "both, grown"): ("40", "1"),
     }
     printed = {row["method"]: row["speedup_measured"] for row in rows if row["source"] == "paper"}
@@ -345,9 +359,9 @@ def test_a_baseline_that_was_run_here(sets: dict[str, PaperSet], tmp_path: Path)
     for r in results_of({"oval_deep": sets["oval_deep"]}, ["babsr-lp", "lirpa", "lirpa-fixed"]):
         late = (r.method, r.vnnlib[0]) in (("babsr-lp", "0"), ("lirpa-fixed", "1"))
         runs.append(dataclasses.replace(r, verdict="timeout", total=20.0) if late else r)
-    lines = table2.lines_of(runs, {"oval_deep": sets["oval_deep"]})
+    lines = table2.lines_of(runs, {"oval_deep": sets["oval_deep"]}, "released")
     found = {line.row.method: line for line in lines if line.row.source == "ours"}
-    assert list(found) == ["BaBSR", "batch only", "optimised only", "both", "both, grown"]
+    assert list(found) == ["BaBSR", "batch only", "optimised only", "both", "both, split lines forced", "both, grown"]
     assert found["BaBSR"].row.mean_s == (20.0 + 30.0) / 2
     assert found["both"].measured == table2.Speedup(30.0 / 2.0, 1)
     assert found["batch only"].measured == table2.Speedup(None, 0)
@@ -356,24 +370,24 @@ def test_a_baseline_that_was_run_here(sets: dict[str, PaperSet], tmp_path: Path)
         table2.Speedup(100.0 / 12.0, 1),
         table2.Speedup(100.0 / 2.0, 1),
     )
-    page = table2.write(Output.at(tmp_path, "table2"), runs, {"oval_deep": sets["oval_deep"]})
+    page = table2.write(Output.at(tmp_path, "table2"), runs, {"oval_deep": sets["oval_deep"]}, "released")
     assert "Speed-up over BaBSR, measured" in page.read_text(encoding="utf-8")
 
 
 def test_without_a_baseline_there_is_no_measured_speedup(sets: dict[str, PaperSet]) -> None:
-    lines = table2.lines_of(results_of(sets, ["lirpa"]), sets)
+    lines = table2.lines_of(results_of(sets, ["lirpa"]), sets, "released")
     assert all(line.measured is None for line in lines)
 
 
 def test_another_order_is_said(sets: dict[str, PaperSet]) -> None:
-    runs = results_of(sets, list(table2.OURS.values()))
+    runs = results_of(sets, list(table2.OURS["released"].values()))
     fast = [
         a_result(r.vnnlib, method=r.method, benchmark=r.benchmark, total=0.5)
         if r.method == "lirpa-fixed" and r.benchmark == "oval_deep"
         else r
         for r in runs
     ]
-    (said,) = table2.differences(table2.lines_of(fast, sets), sets)
+    (said,) = table2.differences(table2.lines_of(fast, sets, "released"), sets)
     assert said.startswith(
         "Deep, boxes x ± ε: here batch only < both < optimised only; in the paper both < optimised only"
     )

@@ -25,7 +25,7 @@ from netproof.bounds.linear.interval import Intervals
 from netproof.bounds.linear.layers import initial_slopes
 from netproof.bounds.linear.memory import attempted, more_than_a_pass
 from netproof.bounds.neurons.affected import later_neurons, moved_neurons, some_of
-from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.neurons.root import Root, SlopeRule, build_root
 from netproof.bounds.neurons.transfer import intervals_with, moved_slopes, repack
 from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline, DeadlineExpired
@@ -84,8 +84,8 @@ class Lirpa(Bounder):
         deadline: Deadline,
         earlier: Sequence[Intervals] = (),
     ) -> Root | None:
-        free, parallel = self.free_splits, self.parallel
-        return build_root(problem, device, schedule, deadline, earlier, parallel=parallel, free_splits=free)
+        slopes = SlopeRule(self.parallel, self.free_splits)
+        return build_root(problem, device, schedule, deadline, earlier, slopes=slopes)
 
     def _whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> _Climbed:
         """Bound the whole input set, jointly with all neurons behind the first layer unless each has own slopes."""

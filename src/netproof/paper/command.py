@@ -70,10 +70,27 @@ Settings = Annotated[
     typer.Option("--set", metavar="[METHOD:]FIELD=VALUE", help="A field of one method, or of all that have it."),
 ]
 LogSteps = Annotated[bool, typer.Option("--log-steps", help="Draw steps on a logarithm, not linearly as the paper.")]
+Profile = Annotated[
+    str,
+    typer.Option(
+        metavar="released|printed", help="Algorithm 1 as its authors' released code runs it, or as the paper prints it."
+    ),
+]
 BatchSizes = Annotated[
     str,
     typer.Option("--n", metavar="N|N,N,N", help="n of the lirpa methods: one for all, or for base, wide and deep."),
 ]
+
+
+RELEASED = "released"
+METHOD_OF = {RELEASED: "lirpa", "printed": "lirpa-printed"}
+
+
+def checked_profile(profile: str) -> str:
+    """Return the name of a profile of Algorithm 1; UsageError where it is none."""
+    if profile not in METHOD_OF:
+        raise UsageError(f"--profile: {profile!r} is none", remedy=f"give {' or '.join(METHOD_OF)}")
+    return profile
 
 
 @app.command()
@@ -84,6 +101,7 @@ def table1(
         list[str] | None,
         typer.Option(metavar="NAME", help="Repeatable; babsr-lp and gnn only when asked for.", show_default=False),
     ] = None,
+    profile: Profile = RELEASED,
     settings: Settings = None,
     n: BatchSizes = "400,200,200",
     set_name: SetNames = None,
@@ -105,7 +123,7 @@ def table1(
     from netproof.paper.tables import table1 as page
     from netproof.paper.tables.output import Output
 
-    methods = list(dict.fromkeys(method or page.default_methods()))
+    methods = list(dict.fromkeys(method or page.default_methods(checked_profile(profile))))
     asked = Asked(chosen(methods, settings), read_n(n), timeout, device, threads, seed, attack)
     sets = find_sets(data, set_name or SETS, first, boxes=boxes, published=published or page.beside(methods))
     output = Output.at(out, "table1")
@@ -123,6 +141,7 @@ def table1(
 def table2(
     data: Data,
     out: Out,
+    profile: Profile = RELEASED,
     settings: Settings = None,
     n: BatchSizes = "400,200,200",
     set_name: SetNames = None,
@@ -145,15 +164,15 @@ def table2(
     from netproof.paper.tables.output import Output
     from netproof.paper.tables.table1 import boxes_said
 
-    methods = [*([page.MEASURED] if baseline else []), *page.OURS.values()]
+    methods = [*([page.MEASURED] if baseline else []), *page.OURS[checked_profile(profile)].values()]
     asked = Asked(chosen(methods, settings), read_n(n), timeout, device, threads, seed, attack)
     sets = find_sets(data, set_name or SETS, first, boxes=boxes)
     output = Output.at(out, "table2")
     results = run_jobs({"": asked.jobs(sets)}, out, methods, quiet)
     if results is None:
         return EXIT_INTERRUPTED
-    path = page.write(output, results[""], sets)
-    lines = page.lines_of(results[""], sets)
+    path = page.write(output, results[""], sets, profile)
+    lines = page.lines_of(results[""], sets, profile)
     print_out(text_table(page.TITLES, [page.shown_line(line) for line in lines], 4))
     for difference in page.differences(lines, sets):
         print_err(f"netproof: order: {difference}")
@@ -164,7 +183,11 @@ def table2(
 def cpu(
     data: Data,
     out: Out,
-    method: Annotated[str, typer.Option(metavar="NAME", help="Which method is timed.")] = "lirpa",
+    method: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What is timed. (default: the profile)", show_default=False),
+    ] = None,
+    profile: Profile = RELEASED,
     settings: Settings = None,
     n: BatchSizes = "400,200,200",
     set_name: SetNames = None,
@@ -188,7 +211,7 @@ def cpu(
     from netproof.paper.tables.output import Output
     from netproof.paper.tables.table1 import boxes_said
 
-    counts = page.read_threads(threads)
+    counts, method = page.read_threads(threads), method or METHOD_OF[checked_profile(profile)]
     asked = Asked(chosen([method], settings), read_n(n), timeout, device, None, seed, attack)
     sets = find_sets(data, set_name or page.CPU_SETS, first, boxes=boxes)
     output = Output.at(out, "cpu")

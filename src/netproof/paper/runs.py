@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 NETWORKS = ("base", "wide", "deep")
 WITH_N = (
     "lirpa",
+    "lirpa-printed",
+    "lirpa-printed-fixed",
+    "lirpa-forced",
     "lirpa-grown",
     "lirpa-tight",
     "lirpa-fixed",

@@ -43,6 +43,17 @@ from netproof.numerics import float32_outward
 from netproof.problem.problem import Problem, Rows, TargetBoxes
 
 
+@dataclass(frozen=True)
+class SlopeRule:
+    """How lower lines begin, and whether splits leave them free."""
+
+    parallel: bool = False  # whether slopes start parallel to the upper lines, or as CROWN has them
+    free_splits: bool = False  # whether they keep their slopes where a split holds h on one side
+
+
+CROWNS = SlopeRule()
+
+
 @dataclass(frozen=True, eq=False)
 class Root:
     """The relaxed network in both precisions, with everything that holds on the whole input set."""
@@ -237,8 +248,7 @@ def build_root(
     earlier: Sequence[Intervals] = (),
     deepen: Deepen | None = None,
     *,
-    parallel: bool = False,
-    free_splits: bool = False,
+    slopes: SlopeRule = CROWNS,
 ) -> Root | None:
     """Bound all neurons; `earlier` gives bounds that hold already, `deepen` may improve on what slopes alone give.
 
@@ -250,12 +260,12 @@ def build_root(
     members = []
     for i, part in enumerate([] if problem.own is None else problem.apart()):
         member = build_root(
-            part, device, schedule, deadline, earlier[i : i + 1], deepen, parallel=parallel
+            part, device, schedule, deadline, earlier[i : i + 1], deepen, slopes=slopes
         )  # nothing is split yet
         if member is None:
             return None
         members.append(member.intervals)
-    root = _begun(problem, device, tuple(members), parallel=parallel, free_splits=free_splits)
+    root = _begun(problem, device, tuple(members), slopes)
     forward = None if earlier else Forward(root.intervals)
 
     def refined(pre: int) -> Refined:
@@ -298,19 +308,17 @@ def _begun(
     problem: Problem,
     device: torch.device,
     members: tuple[Intervals, ...] = (),
-    *,
-    parallel: bool = False,
-    free_splits: bool = False,
+    slopes: SlopeRule = CROWNS,
 ) -> Root:
     """Return a root that knows of no neuron yet."""
     region = Region.of(problem.input_set, device, torch.float64)
     graph = problem.graph.to(device, torch.float64)
     intervals = Intervals(graph, region)
-    proof = LinedGraph(graph, region, intervals.charge, free_splits)
+    proof = LinedGraph(graph, region, intervals.charge, slopes.free_splits)
     narrow = Region.of(problem.input_set, device, torch.float32)
     search = LinedGraph(problem.graph.to(device, torch.float32), narrow, None)
     rows, condenser = problem.rows.to(device), Condenser(proof)
-    return Root(problem, device, rows, search, proof, intervals, [], [], [], [], condenser, parallel, members)
+    return Root(problem, device, rows, search, proof, intervals, [], [], [], [], condenser, slopes.parallel, members)
 
 
 def _filled(root: Root, refined: Callable[[int], Refined | None], deadline: Deadline) -> Root | None:

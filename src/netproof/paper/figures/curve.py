@@ -22,7 +22,7 @@ from netproof.bounds.base import root_domains
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.joint import Bounded, Joint, Recorded
-from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.neurons.root import Root, SlopeRule, build_root
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
 from netproof.numerics import float32_outward
@@ -84,7 +84,7 @@ def optimisation_curve(
 ) -> Curve | None:
     """Compute the curve and both LPs; None when the deadline came first: half a curve has no second line."""
     began = time.monotonic()
-    root = build_root(problem, device, Schedule(0), deadline, parallel=slopes.parallel)
+    root = build_root(problem, device, Schedule(0), deadline, slopes=SlopeRule(slopes.parallel))
     if root is None:
         return None
     _one_row_a_target(root)

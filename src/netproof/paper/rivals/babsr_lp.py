@@ -22,7 +22,7 @@ from netproof.bounds.confirm import confirm
 from netproof.bounds.domains import Domains, names_of, parents
 from netproof.bounds.dual import DualPoint
 from netproof.bounds.linear.layers import initial_slopes
-from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.neurons.root import Root, SlopeRule, build_root
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.numerics import SEARCH_MARGIN
 from netproof.paper.rivals.rebound import rebound_all
@@ -66,7 +66,7 @@ class BabsrLP(Bounder):
     def root(
         self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
     ) -> tuple[Root, Bounds] | None:
-        root = build_root(problem, device, Schedule(0), deadline, parallel=self.parallel)
+        root = build_root(problem, device, Schedule(0), deadline, slopes=SlopeRule(self.parallel))
         return None if root is None else (root, self.whole(root, threshold, deadline, clock))
 
     def whole(self, root: Root, threshold: Tensor, deadline: Deadline, clock: Clock) -> Bounds:

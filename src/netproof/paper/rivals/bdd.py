@@ -14,7 +14,7 @@ from netproof.bounds.confirm import confirmed, mark_empty
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint, Evaluated, by_logits, first_logits
 from netproof.bounds.linear.layers import initial_slopes
-from netproof.bounds.neurons.root import Root, build_root
+from netproof.bounds.neurons.root import Root, SlopeRule, build_root
 from netproof.bounds.packed import Packed
 from netproof.core.deadline import Deadline
 from netproof.numerics import with_margin
@@ -46,7 +46,7 @@ class Bdd(Bounder):
         self, problem: Problem, threshold: Tensor, device: torch.device, deadline: Deadline, clock: Clock
     ) -> tuple[Root, Bounds] | None:
         schedule = Schedule(self.neuron_steps, NEURON_RATE)
-        root = build_root(problem, device, schedule, deadline, parallel=self.parallel)
+        root = build_root(problem, device, schedule, deadline, slopes=SlopeRule(self.parallel))
         if root is None:
             return None
         return root, self.whole(root, threshold, deadline, clock)

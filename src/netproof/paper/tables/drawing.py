@@ -31,11 +31,16 @@ STYLES = {
     "lirpa-single": ("#882255", "p"),
     "lirpa-grown": ("#44aa99", "d"),
     "lirpa-tight": ("#117733", "H"),
+    "lirpa-printed": ("#332288", "8"),
+    "lirpa-printed-fixed": ("#ddcc77", "h"),
+    "lirpa-printed-single": ("#cc6677", "p"),
+    "lirpa-forced": ("#6699cc", "X"),
     "LP of a leaf": ("#444444", "v"),
 }
 SAME = {  # rows of Table 2
     "both": "Fast and Complete",
     "both, grown": "lirpa-grown",
+    "both, split lines forced": "lirpa-forced",
     "batch only": "lirpa-fixed",
     "optimised only": "lirpa-single",
 }

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from netproof.report.plots import Solved
 
 # Those bounded by LPs, one sub-domain at a time, take hours by design: only when asked for.
-WANTED = ("lirpa", "lirpa-grown", "auto", "bdd", "mip", "lirpa-gnn", "lirpa-gnn-online")
+_BESIDE = ("auto", "bdd", "mip", "lirpa-gnn", "lirpa-gnn-online")
+WANTED = {"released": ("lirpa", "lirpa-grown", *_BESIDE), "printed": ("lirpa-printed", *_BESIDE)}
 NOTE = (
     "Measured here: seconds from the question to the answer, loading, attacks and float64 confirmation included,"
     " start-up of the process not; what was not solved counts at its time limit. Published: what GNN_branching"
@@ -70,9 +71,9 @@ MIP = (
 )
 
 
-def default_methods() -> list[str]:
-    """Return those of the table that exist and are run without being asked for."""
-    return [name for name in WANTED if name in METHODS]
+def default_methods(profile: str) -> list[str]:
+    """Return those of the table that exist and end within minutes, with Algorithm 1 in one of its profiles."""
+    return [name for name in WANTED[profile] if name in METHODS]
 
 
 def beside(methods: Sequence[str]) -> list[str]:
