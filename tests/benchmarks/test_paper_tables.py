@@ -1,0 +1,54 @@
+"""Every table and figure of the paper, part by part (paper_tables.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from netproof.paper.sets import SETS
+from support.asking import gaussian
+
+Run = Callable[..., tuple[int, list[dict[str, str]], str, str]]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Five sets of one property each, which holds by far."""
+    inputs = "".join(f"(declare-const X_{i} Real)\n(assert (>= X_{i} -1))\n(assert (<= X_{i} 1))\n" for i in range(3))
+    for name in SETS:
+        folder = tmp_path / "data" / f"{name}_unclipped"
+        folder.mkdir(parents=True)
+        gaussian(3, (3, 6, 1)).save(folder / "m.onnx")
+        (folder / "p.vnnlib").write_text(f"{inputs}(declare-const Y_0 Real)\n(assert (<= Y_0 -100))\n")
+        (folder / "instances.csv").write_text("m.onnx,p.vnnlib,60\n")
+    return tmp_path / "data"
+
+
+def test_a_part_that_ran_out_of_time_goes_on(run: Run, data: Path, tmp_path: Path) -> None:
+    asked = ("--data", str(data), "--out", str(tmp_path / "out"), "--device", "cpu", "--limit", "5")
+    code, _, out, err = run("paper_tables", *asked, "--part", "table2-printed", "--minutes", "0.002")
+    assert code == 1
+    assert "table2-printed: to be continued" in out + err
+    code, _, out, err = run("paper_tables", *asked, "--part", "table2-printed")
+    assert code == 0
+    assert "table2-printed: done in" in out + err
+    assert (tmp_path / "out" / "table2-printed" / "table2.html").is_file()
+
+
+def test_a_part_that_is_none(run: Run, data: Path, tmp_path: Path) -> None:
+    code, _, _, err = run("paper_tables", "--data", str(data), "--out", str(tmp_path), "--part", "table3")
+    assert code == 2
+    assert "--part: 'table3' is none" in err
+
+
+def test_both_profiles_have_their_parts(script: Callable[[str], ModuleType]) -> None:
+    parts = script("paper_tables").parts(60)
+    for table in ("table1", "table2", "cpu"):
+        for profile in ("released", "printed"):
+            command = parts[f"{table}-{profile}"]
+            assert command[0] == table
+            assert command[command.index("--profile") + 1] == profile
+    assert {"rivals", "bounds", "lp"} <= set(parts)
