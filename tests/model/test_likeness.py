@@ -400,12 +400,39 @@ def test_a_buffer_that_is_made_in_the_first_call_is_kept() -> None:
     assert module.factors is None
 
 
+class WritesAPart(nn.Module):
+    """A module behind which memory is written to by parts, so that torch writes its whole graph anew."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.inner(x)
+        memory = x.new_zeros(x.shape)
+        memory[:, :2].copy_(x[:, 2:])
+        return memory + x
+
+
+class Adds(nn.Module):
+    def __init__(self, add: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.add, self.layer = add, nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.add(self.layer(x), x, x.abs() + 1, value=0.3)
+
+
 FLOAT64: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "leaky": (nn.Sequential(nn.Linear(4, 4), nn.LeakyReLU(0.1)), (1, 4)),
     "random": (nn.Sequential(nn.Linear(4, 4), nn.RReLU()), (1, 4)),
     "batch": (nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, eps=0.3)), (1, 4)),
     "batch, no weights": (nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, affine=False)), (1, 4)),
     "layer": (nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4, eps=0.3)), (1, 4)),
+    "in place beside": (WritesAPart(nn.Sequential(nn.BatchNorm1d(4, eps=0.3), nn.LayerNorm(4, eps=0.3))), (1, 4)),
+    "addcmul": (Adds(torch.addcmul), (1, 4)),
+    "addcdiv": (Adds(torch.addcdiv), (1, 4)),
+    "lerp": (Adds(lambda a, b, c, value: torch.lerp(a, b * c, value)), (1, 4)),
     "layer, two axes": (nn.LayerNorm([3, 4], elementwise_affine=False), (1, 3, 4)),
 }
 

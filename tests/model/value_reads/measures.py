@@ -15,6 +15,7 @@ A module counts as stopped where it is refused, or not proved.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -128,8 +129,19 @@ def is_stopped(name: str, measure: str) -> bool:
     return verdict.status != "unsat"
 
 
+PROVED = 3  # the exit code of a process in which a module is proved
+
+
+def is_stopped_apart(name: str, measure: str) -> bool:
+    """Ask in a separate process: without the other measures a module may read memory that is not there."""
+    process = os.fork()
+    if process == 0:
+        os._exit(0 if is_stopped(name, measure) else PROVED)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) != PROVED
+
+
 def main() -> None:
-    stopped = {measure: {name for name in NAMES if is_stopped(name, measure)} for measure in MEASURES}
+    stopped = {measure: {name for name in NAMES if is_stopped_apart(name, measure)} for measure in MEASURES}
     print("| measure | stops | and no other measure does |\n|---|---|---|")
     for measure, names in stopped.items():
         others = set().union(*(stopped[one] for one in stopped if one not in (measure, "all")))

@@ -388,9 +388,31 @@ def _standardised_in_float64(
     return weighted if bias is None else weighted + bias
 
 
+def _legit_in_float64(
+    x: Tensor, weight: Any, bias: Any, mean: Tensor, variance: Tensor, momentum: float, eps: float
+) -> Any:
+    return _normalised_in_float64(x, weight, bias, mean, variance, False, momentum, eps, False), mean, variance
+
+
+def _native_in_float64(x: Tensor, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Any:
+    return _standardised_in_float64(x, shape, weight, bias, eps), x, x
+
+
+def _with_product(whole: Tensor, one: Tensor, other: Tensor, *, value: float = 1) -> Tensor:
+    return whole + value * one * other
+
+
+def _with_quotient(whole: Tensor, one: Tensor, other: Tensor, *, value: float = 1) -> Tensor:
+    return whole + value * one / other
+
+
 _IN_FLOAT64: dict[Any, Callable[..., Any]] = {
     aten.leaky_relu.default: _leaky_in_float64,
     aten.rrelu.default: _randomised_in_float64,
     aten.batch_norm.default: _normalised_in_float64,
+    aten._native_batch_norm_legit_no_training.default: _legit_in_float64,
     aten.layer_norm.default: _standardised_in_float64,
+    aten.native_layer_norm.default: _native_in_float64,
+    aten.addcmul.default: _with_product,
+    aten.addcdiv.default: _with_quotient,
 }
