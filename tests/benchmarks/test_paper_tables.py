@@ -10,6 +10,7 @@ import pytest
 
 from netproof.paper.sets import SETS
 from support.asking import gaussian
+from support.paper_sets import make_published
 
 Run = Callable[..., tuple[int, list[dict[str, str]], str, str]]
 
@@ -24,6 +25,7 @@ def data(tmp_path: Path) -> Path:
         gaussian(3, (3, 6, 1)).save(folder / "m.onnx")
         (folder / "p.vnnlib").write_text(f"{inputs}(declare-const Y_0 Real)\n(assert (<= Y_0 -100))\n")
         (folder / "instances.csv").write_text("m.onnx,p.vnnlib,60\n")
+        make_published(folder, ["p.vnnlib"])
     return tmp_path / "data"
 
 
