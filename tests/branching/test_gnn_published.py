@@ -21,6 +21,7 @@ from netproof.errors import UsageError
 from netproof.model.conv import Conv, Kernel
 from netproof.model.graph import Graph
 from netproof.model.ops import Affine
+from netproof.paper.rivals import babsr_lp
 from netproof.paper.rivals.gnn.fail_safe import FAILURES
 from netproof.paper.rivals.gnn.fail_safe_published import PublishedFailSafe
 from netproof.paper.rivals.gnn.published import Seen, load_published
@@ -367,3 +368,20 @@ def test_a_wrong_file_is_said_before_anything_is_searched(tmp_path: Path) -> Non
     asked = at_most(whole_box([-1] * 3, [1] * 3), network, 0)
     with pytest.raises(UsageError, match=r"not a \.npz file"):
         ask(network, asked, tmp_path, method="gnn", options={"weights": str(tmp_path / "none.npz")})
+
+
+def test_its_lps_are_solved_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The prices of an LP that stops at a proof are none of its optimum's."""
+    cutoffs = []
+    real = babsr_lp.solve_from
+
+    def solve(*given: Any) -> Any:
+        cutoffs.append(given[3])
+        return real(*given)
+
+    monkeypatch.setattr(babsr_lp, "solve_from", solve)
+    for bounder in (TryingLP(), TryingLP(keeps_optima=True)):
+        problem = nearly_broken(3, WIDTHS, 0.02)
+        bounder.root(problem, zero(len(problem.disjuncts)), CPU, Deadline(None), Clock())
+    assert np.isfinite(cutoffs[0])
+    assert cutoffs[-1] == np.inf

@@ -140,7 +140,8 @@ class BabsrLP(Bounder):
         (target,) = domain.target.tolist()
         program, layout = known.lp.program(target, domain.lower[0], domain.upper[0]), known.lp.layout(target)
         (own,), (parent,) = names_of(domain), names_of(replace(domain, splits=parents(domain)))
-        cutoff = threshold + SEARCH_MARGIN * (1 + abs(threshold))
+        # Where it stops at a proof that then fails by a rounding, its point is no optimum.
+        cutoff = np.inf if self.keeps_optima else threshold + SEARCH_MARGIN * (1 + abs(threshold))
         answer, basis = solve_from(program, layout, known.bases.get(parent), cutoff, deadline)
         if basis is not None:
             known.bases[own] = basis
