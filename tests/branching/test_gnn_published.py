@@ -92,6 +92,15 @@ def test_every_tensor_has_its_place(tmp_path: Path) -> None:
         assert np.array_equal(kept[name.removeprefix("EmbedUpdates.update.").removeprefix("ComputeFinalScore.")], value)
 
 
+def test_numbers_too_small_to_be_normal_are_read_as_0(tmp_path: Path) -> None:
+    tensors = random_tensors(1)
+    tensors[FNODE][0] = 9e-41
+    net = load_published(save_published(tensors, tmp_path / "weights.npz"))
+    found = net.state_dict()["maps.fnode.weight"]
+    assert not bool(found[0].any())
+    assert np.array_equal(found[1:], tensors[FNODE][1:])
+
+
 def broken(what: str) -> dict[str, Any]:
     tensors: dict[str, Any] = random_tensors(0)
     bias = "EmbedUpdates.update.bc3.bias"

@@ -191,6 +191,8 @@ def load_published(path: Path) -> PublishedNet:
             raise _wrong(path, f"{name} is of shape {found.shape}, not {tuple(parameter.shape)}")
         if not (np.issubdtype(found.dtype, np.floating) and np.isfinite(found).all()):
             raise _wrong(path, f"{name} does not hold finite floating-point numbers")
+        # Below the smallest normal number, where weight decay has brought some maps, arithmetic is slow on a CPU.
+        found = np.where(np.abs(found) < np.finfo(np.float32).tiny, 0, found)
         with torch.no_grad():
             parameter.copy_(torch.from_numpy(found.astype(np.float32)))
     unknown = sorted(set(tensors) - set(state))
