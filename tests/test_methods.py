@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +22,10 @@ from netproof.methods.plan import FEW_INPUTS, SOME_INPUTS
 from netproof.methods.registry import METHODS, method_info
 from netproof.paper.rivals.bdd import Bdd
 from netproof.paper.rivals.gnn.fail_safe import GnnFailSafe
+from netproof.paper.rivals.gnn.fail_safe_published import PublishedFailSafe
 from netproof.paper.rivals.gnn.trials import TryingLP
 from netproof.search.restart import RestartWithLP
+from support.plain_gnn import random_tensors, save_published
 
 CPU = torch.device("cpu")
 
@@ -167,14 +170,33 @@ def test_every_field_of_bdd_reaches_the_search() -> None:
 @pytest.mark.parametrize(("name", "online"), [("gnn", False), ("gnn-online", True)])
 def test_every_field_of_gnn_reaches_the_search(name: str, online: bool) -> None:
     given = {"rebound": "no", "parallel": "no", "attack_after": "8", "weak": "0.5"}
-    assert set(given) == {field.name for field in METHODS[name].fields}
+    assert {*given, "weights"} == {field.name for field in METHODS[name].fields}
     method = build_method(name, method_info(name).options(given), CPU)
-    assert isinstance(method.brancher, GnnFailSafe)
+    assert type(method.brancher) is GnnFailSafe
     assert method.bounder is method.brancher.bounder  # what was tried is known when it comes to be bounded
     assert method.bounder == TryingLP(rebound=False, parallel=False)
     assert (method.brancher.weak, method.brancher.online) == (0.5, online)
     assert (method.batch, method.lp_threshold, method.needs_lp_form) == (1, None, True)
     assert method.extras == Extras(attack_after=8)
+
+
+@pytest.mark.parametrize(("name", "online"), [("gnn", False), ("gnn-online", True)])
+def test_published_weights_reach_the_search(name: str, online: bool, tmp_path: Path) -> None:
+    path = save_published(random_tensors(0), tmp_path / "weights.npz")
+    for given in (path, str(path)):
+        options = method_info(name).options({"weights": given, "weak": "0.5"})
+        assert options["weights"] == str(path)
+        method = build_method(name, options, CPU)
+        assert isinstance(method.brancher, PublishedFailSafe)
+        assert method.bounder is method.brancher.bounder
+        assert method.bounder == TryingLP(keeps_optima=True)
+        assert (method.brancher.weak, method.brancher.online) == (0.5, online)
+
+
+@pytest.mark.parametrize("given", ["", 3, True])
+def test_what_names_no_file_is_refused(given: Any) -> None:
+    with pytest.raises(UsageError, match=r"weights=.*: not the name of a file"):
+        method_info("gnn").options({"weights": given})
 
 
 def test_every_extra_of_beta_reaches_the_search() -> None:

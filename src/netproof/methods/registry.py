@@ -15,11 +15,11 @@ from typing import Any, Literal
 from netproof.arguments import fields
 from netproof.core.plug_ins import offered
 from netproof.errors import UsageError
-from netproof.methods.options import Field
+from netproof.methods.options import Field, Value
 
 GROUP = "netproof.methods"
 
-Options = Mapping[str, int | float | bool | None]
+Options = Mapping[str, Value]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class MethodInfo:
     splits_inputs: Literal["never", "few", "always"] = "never"  # "few": where few of them vary
     attacks: bool = True  # whether counterexamples are looked for first, unless the caller says
 
-    def options(self, given: Mapping[str, Any] | None = None) -> dict[str, int | float | bool | None]:
+    def options(self, given: Mapping[str, Any] | None = None) -> dict[str, Value]:
         """Return every field's value: the default, or what was given, as text or as a value."""
         values = {f.name: f.default for f in self.fields}
         known = {f.name: f for f in self.fields}

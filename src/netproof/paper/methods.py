@@ -32,12 +32,13 @@ _BDD = (
     ATTACK_AFTER,
 )
 _WEAK = Field("weak", float, 0.2, "a choice of the network worth less is compared with BaBSR's, 0: none", 0.0, 1.0)
+_WEIGHTS = Field("weights", str, None, "a .npz file of the original's own tensors (none: netproof's graph network)")
 _BABSR_LP = (
     _rebound(True),
     _parallel(True),
     ATTACK_AFTER,
 )
-_GNN = (*_BABSR_LP, _WEAK)
+_GNN = (*_BABSR_LP, _WEAK, _WEIGHTS)
 _LIRPA_GNN = (*(field for field in lirpa(**BETTER) if field.name != "gains_only"), _WEAK)
 _MIP = (
     *PROOF,

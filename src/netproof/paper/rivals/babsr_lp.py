@@ -9,6 +9,7 @@ claimed value is never taken.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
@@ -25,6 +26,7 @@ from netproof.bounds.linear.layers import initial_slopes
 from netproof.bounds.neurons.root import Root, SlopeRule, build_root
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.numerics import SEARCH_MARGIN
+from netproof.paper.rivals.optimum import Optimum
 from netproof.paper.rivals.rebound import rebound_all
 from netproof.problem.problem import Problem
 from netproof.programs.ball import solve_in_ball
@@ -38,10 +40,16 @@ PAIR = 2  # sub-domains at once: a parent's children, which start from its basis
 
 @dataclass
 class _Open:
-    """The LP of one root, and the bases of its sub-domains that may still be split."""
+    """The LP of one root, and the bases and optima of its sub-domains that may still be split."""
 
     lp: CondensedLP
     bases: dict[bytes, Basis] = field(default_factory=dict)
+    optima: dict[bytes, Optimum] = field(default_factory=dict)
+
+    def forget(self, names: Iterable[bytes]) -> None:
+        for name in names:
+            self.bases.pop(name, None)
+            self.optima.pop(name, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +69,7 @@ class BabsrLP(Bounder):
     rebound: bool = True  # bound neurons again after a split
     parallel: bool = True  # the root's neurons by parallel slopes, as the original; else by CROWN's
     keeps_duals: bool = False  # sub-domains keep the LP's duals, as slopes and multipliers, for branching to read
+    keeps_optima: bool = False  # what the LP's optimum says of each neuron is kept while a sub-domain may be split
     _open: WeakKeyDictionary[Root, _Open] = field(default_factory=WeakKeyDictionary, repr=False, compare=False)
 
     def root(
@@ -131,7 +140,8 @@ class BabsrLP(Bounder):
         (target,) = domain.target.tolist()
         program, layout = known.lp.program(target, domain.lower[0], domain.upper[0]), known.lp.layout(target)
         (own,), (parent,) = names_of(domain), names_of(replace(domain, splits=parents(domain)))
-        cutoff = threshold + SEARCH_MARGIN * (1 + abs(threshold))
+        # Where it stops at a proof that then fails by a rounding, its point is no optimum.
+        cutoff = np.inf if self.keeps_optima else threshold + SEARCH_MARGIN * (1 + abs(threshold))
         answer, basis = solve_from(program, layout, known.bases.get(parent), cutoff, deadline)
         if basis is not None:
             known.bases[own] = basis
@@ -147,21 +157,27 @@ class BabsrLP(Bounder):
         rows = int(root.problem.rows.valid[target].sum())
         duals = clip_signs(program, answer.duals)
         theta = _theta(program, duals, known.lp.places, domain.splits[0]) if self.keeps_duals else None
+        optimum = Optimum.of(program, known.lp.places, answer, duals) if self.keeps_optima else None
+        if optimum is not None and bound <= threshold:
+            known.optima[own] = optimum
         return Solved(bound, point, _simplex(-duals[len(duals) - rows :]), theta)
 
     def forget_parents(self, root: Root, domains: Domains) -> None:
         """Forget the parents' bases: the children are bounded, so nothing will start from them again."""
         known = self._open.get(root)
         if known is not None:
-            for name in names_of(replace(domains, splits=parents(domains)).select(domains.depth > 0)):
-                known.bases.pop(name, None)
+            known.forget(names_of(replace(domains, splits=parents(domains)).select(domains.depth > 0)))
+
+    def optimum(self, root: Root, domain: Domains) -> Optimum | None:
+        """Return what the LP of one sub-domain said of its neurons; None where it is not kept."""
+        known = self._open.get(root)
+        return None if known is None else known.optima.get(names_of(domain)[0])
 
     def forget(self, root: Root, domains: Domains) -> None:
         """Forget the bases of sub-domains that will not be split."""
         known = self._open.get(root)
         if known is not None:
-            for name in names_of(domains):
-                known.bases.pop(name, None)
+            known.forget(names_of(domains))
 
 
 def _theta(program: LinearProgram, duals: Floats, places: Places, splits: Tensor) -> tuple[Floats, Floats]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import torch
 
@@ -14,6 +15,7 @@ from netproof.methods.registry import Options
 from netproof.paper.rivals.babsr_lp import BabsrLP
 from netproof.paper.rivals.bdd import Bdd
 from netproof.paper.rivals.gnn.fail_safe import GnnFailSafe
+from netproof.paper.rivals.gnn.fail_safe_published import PublishedFailSafe
 from netproof.paper.rivals.gnn.rule import Gnn
 from netproof.paper.rivals.gnn.trials import TryingLP
 from netproof.paper.rivals.mip import Formulation, MipSearch
@@ -55,8 +57,13 @@ def gnn_online(options: Options, device: torch.device) -> Method:
 
 
 def _gnn(options: Options, device: torch.device, *, online: bool) -> Method:
-    bounder = build.with_fields(TryingLP, options)
-    brancher = GnnFailSafe(weak=float(options["weak"] or 0.0), online=online, bounder=bounder)
+    bounder, weights = build.with_fields(TryingLP, options), options["weights"]
+    weak = float(options["weak"] or 0.0)
+    if weights is None:
+        brancher = GnnFailSafe(weak=weak, online=online, bounder=bounder)
+    else:
+        bounder = replace(bounder, keeps_optima=True)
+        brancher = PublishedFailSafe(Path(str(weights)), weak, online, bounder=bounder)
     return replace(babsr_lp(options, device), bounder=bounder, brancher=brancher)
 
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from netproof.bounds.base import Bounds
 from netproof.bounds.domains import Domains
@@ -60,7 +61,7 @@ class GnnFailSafe(Gnn):
 
     def _ranked(self, root: Root, domain: Domains) -> Tensor:
         """Return the candidates (1, k) of one sub-domain with the neuron in front that it is to be split on."""
-        told = told_of(root, domain)
+        told = self._told(root, domain)
         chosen, other = self._choice(root, domain, told), int(domain.candidates[0, 0])
         self.memory.asked += 1
         if chosen < 0:
@@ -75,13 +76,26 @@ class GnnFailSafe(Gnn):
         first = domain.candidates.new_tensor([[taken]])
         return torch.cat([first, behind], 1)[:, : domain.candidates.shape[1]]
 
+    def _told(self, root: Root, domain: Domains) -> Any:
+        """Return what the network is told of a sub-domain, for `_scored`."""
+        return told_of(root, domain)
+
+    def _scored(self, root: Root, told: Any) -> Tensor:
+        """Return the network's scores (U,)."""
+        scores: Tensor = self._net(root.device)(self._links(root), told)[0]
+        return scores
+
+    def _learner(self, root: Root) -> nn.Module:
+        """Return the network that lessons are for."""
+        return self._net(root.device)
+
     @torch.no_grad()
-    def _choice(self, root: Root, domain: Domains, told: Tensor) -> int:
+    def _choice(self, root: Root, domain: Domains, told: Any) -> int:
         """Return the neuron that the network would split; −1 where none can be."""
-        unstable = splittable(root.layers, domain.lower, domain.upper)
-        if not bool(unstable.any()):
+        unstable = splittable(root.layers, domain.lower, domain.upper)[0]
+        if told is None or not bool(unstable.any()):
             return -1
-        scores = self._net(root.device)(self._links(root), told).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+        scores = self._scored(root, told).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
         return int(torch.where(unstable, scores, -torch.inf).argmax())
 
     def _better(self, root: Root, domain: Domains, chosen: int, other: int) -> int:
@@ -107,12 +121,13 @@ class GnnFailSafe(Gnn):
         return trial.neuron
 
     @torch.enable_grad()  # type: ignore[no-untyped-call,unused-ignore]
-    def _take_lesson(self, root: Root, told: Tensor, chosen: int, better: int) -> None:
+    def _take_lesson(self, root: Root, told: Any, chosen: int, better: int) -> None:
         """Take one step that lets BaBSR's choice gain on the network's, for this sub-domain alone."""
-        memory, net = self.memory, self._net(root.device)
+        memory = self.memory
         if memory.optimiser is None:
-            memory.optimiser = torch.optim.Adam(net.parameters(), lr=self.rate, weight_decay=DECAY)
-        scores = net(self._links(root), told)[0]
+            parameters = self._learner(root).parameters()
+            memory.optimiser = torch.optim.Adam(parameters, lr=self.rate, weight_decay=DECAY)
+        scores = self._scored(root, told)
         memory.optimiser.zero_grad()
         (scores[chosen] - scores[better]).backward()
         memory.optimiser.step()
