@@ -69,6 +69,8 @@ def _chords(scope: Scope, domains: Domains, coef: Tensor) -> _Chords:
 def _coefficients_of_parallel_lines(scope: Scope, domains: Domains) -> Tensor:
     """Return the coefficient of each neuron's output (domain, U) where all lower lines are parallel to upper ones."""
     slopes = initial_slopes(scope.layers, domains.lower, domains.upper, parallel=True)
+    if len(domains) == 0:  # all that was bounded is proved
+        return slopes
     return Dual.of(scope, domains, proof=False).at(DualPoint(slopes, None, domains.weights)).pulled.after
 
 
