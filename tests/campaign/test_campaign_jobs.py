@@ -52,7 +52,7 @@ def test_key_is_of_how_it_is_asked(tmp_path: Path, other: dict[str, Any]) -> Non
 
 def test_a_default_that_is_given_is_the_default(tmp_path: Path) -> None:
     folder = make_set(tmp_path, "unsat")
-    assert job(folder).key == job(folder, options=(("steps", "10"),)).key
+    assert job(folder).key == job(folder, options=(("steps", "20"),)).key
 
 
 def test_another_version_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
