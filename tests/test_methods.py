@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +63,7 @@ def test_lirpa_is_what_the_authors_released() -> None:
     assert (bounder.root_steps, bounder.steps, bounder.rate, bounder.child_rate) == (100, 20, 0.5, 0.1)
     assert (bounder.free_splits, bounder.layer_slopes, bounder.joint, bounder.gain) == (True, True, False, None)
     assert method.strict
-    assert isinstance(method.search, partial)
-    assert (method.search.func, method.search.keywords) == (RestartWithLP, {"threshold": 12_000})
+    assert (method.search, method.lp_threshold) == (RestartWithLP, 12_000)
 
 
 def test_the_variants_differ_as_their_names_say() -> None:
@@ -125,9 +123,8 @@ def test_every_field_reaches_the_search() -> None:
     assert bounder == Lirpa(3, 4, 2, 9, rate=0.5, child_rate=0.75, **chosen)
     assert (method.batch, method.fill, method.lp_threshold, method.patience, method.leaf_lp) == (7, 7, 5, 6, False)
     assert method.strict
-    restarts = built("lirpa-printed", **{**given, "lp_restart": "yes"})[1]
-    assert restarts.lp_threshold is None
-    assert isinstance(restarts.search, partial)
+    assert method.search is None
+    assert built("lirpa-printed", **{**given, "lp_restart": "yes"})[1].search is RestartWithLP
     assert isinstance(method.brancher, Babsr)
     assert method.extras == Extras(lp_turns=True, lp_batch=11, attack_after=8)
 

@@ -30,7 +30,10 @@ from support.random_graphs import TinyNetwork, rows_tensor
 
 every_method = pytest.mark.parametrize("method", METHODS)
 # Without multipliers, hidden or not; the others see conflicts between splits.
-SLOPES_ALONE = ["lirpa-printed", "lirpa-tight", "lirpa-gnn", "lirpa-gnn-online"]
+SLOPES_ALONE = [
+    *("lirpa-printed", "lirpa-printed-single", "lirpa-printed-fixed"),
+    *("lirpa-forced", "lirpa-tight", "lirpa-gnn", "lirpa-gnn-online"),
+]
 RELEASED = ["lirpa", "lirpa-grown", "lirpa-single"]  # with free slopes of split neurons
 LPS_ALONE = [
     "babsr-lp",

@@ -195,7 +195,7 @@ SHOWN = {
     "leaf_dropped": (5008, "auto"),
     "rounding_zeroed": (5037, "auto"),
     "sign_flipped": (5003, "auto"),
-    "stale_bound": (5037, "lirpa-gnn-online"),
+    "stale_bound": (5037, "lirpa-gnn"),
     "strictness_swapped": (5025, "auto"),
     "unreplayed_witness": (5000, "auto"),
 }

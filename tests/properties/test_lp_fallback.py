@@ -39,7 +39,7 @@ def test_fifty_networks_have_the_same_verdict_with_a_low_threshold(first: int, t
         truth = Status.SAT if seed % 10 == 0 else Status.UNSAT
         random = knotted(2000 + seed, (2, 6, 2)) if seed % 4 == 0 else random_question(seeded(2000 + seed))
         question = sharpened(random, (MARGIN if truth == Status.UNSAT else -MARGIN,))
-        few, many = both_thresholds(question, tmp_path, "lirpa", BRIEF)
+        few, many = both_thresholds(question, tmp_path, "lirpa-printed", BRIEF)
         assert few.status == many.status == truth, seed
         assert many.stats.lps == 0
         lps += few.stats.lps
@@ -52,7 +52,10 @@ def went_up(verdict: Verdict) -> None:
     assert verdict.stats.lp_pruned > 0
 
 
-@pytest.mark.parametrize(("method", "seed"), [("lirpa", 1), ("lirpa", 2), ("lirpa-fixed", 2), ("lirpa-fixed", 3)])
+@pytest.mark.parametrize(
+    ("method", "seed"),
+    [("lirpa-printed", 2), ("lirpa-printed", 3), ("lirpa-printed-fixed", 2), ("lirpa-printed-fixed", 3)],
+)
 def test_a_parent_is_proved_by_lp_and_its_descendants_are_pruned(method: str, seed: int, tmp_path: Path) -> None:
     question = sharpened(knotted(seed, (2, 7, 6, 2)), (MARGIN,))
     few, many = both_thresholds(question, tmp_path, method, {"batch": "16"})
@@ -67,7 +70,7 @@ def test_pruning_loses_no_counterexample(tmp_path: Path) -> None:
     for seed in range(16):
         question = sharpened(knotted(3000 + seed, (2, 6, 3, 2)), (MARGIN, -MARGIN))
         if len(question.property.disjuncts) == 2:
-            few = with_threshold(question, tmp_path, "lirpa-fixed", {"batch": "8"}, 20)
+            few = with_threshold(question, tmp_path, "lirpa-printed-fixed", {"batch": "8"}, 20)
             assert few.status == Status.SAT, seed
             climbed += few.stats.lp_parents_proved > 0
     assert climbed >= 2
@@ -78,7 +81,7 @@ def test_the_lp_takes_over_when_bounds_are_stuck(batch: str, tmp_path: Path) -> 
     """Without a frontier that is large: `patience` rounds without a better bound are enough."""
     question = sharpened(knotted(9, (2, 7, 6, 2)), (MARGIN,))
     options = {"batch": batch, "lp_turns": "yes", "patience": "1", "lp_threshold": "1000000"}
-    verdict = ask(question.network, question.property, tmp_path, method="lirpa", attack=False, options=options)
+    verdict = ask(question.network, question.property, tmp_path, method="lirpa-printed", attack=False, options=options)
     assert verdict.status == Status.UNSAT
     assert verdict.stats.lps > 0
 
@@ -97,7 +100,7 @@ def test_two_base_properties_have_the_same_verdict_with_a_low_threshold(
             folder / model,
             folder / spec,
             device="cpu",
-            method="lirpa",
+            method="lirpa-printed",
             timeout=600,
             attack=False,
             options={"lp_threshold": threshold, "batch": "16", **PATIENT},

@@ -40,7 +40,7 @@ def climb(root: Root, domains: Domains) -> Bounds:
     """Optimise the output's slopes for long, with the intermediate bounds as they are."""
     never = torch.full((len(domains),), torch.inf, dtype=torch.float64)
     theta = DualPoint(domains.slopes.float(), None, domains.weights)
-    return optimise_and_confirm(root, domains, {}, theta, Climb(THOROUGH, never, Deadline(None)), Clock())
+    return optimise_and_confirm(root, domains, {}, theta, Climb(THOROUGH, never, Deadline(None)), Clock()).bounds
 
 
 def lp_values(root: Root, domains: Domains) -> torch.Tensor:

@@ -37,3 +37,16 @@ def test_without_leaf_lps_there_are_none(tmp_path: Path) -> None:
     found = ask(asked.network, asked.property, tmp_path, method="lirpa", attack=False, options=options, timeout=60)
     assert found.stats.lps == found.stats.leaf_lps == 0
     assert found.status in (Status.UNSAT, Status.UNKNOWN)
+
+
+def test_where_no_lp_can_follow_it_does_not_start_again(tmp_path: Path) -> None:
+    """Without leaf LPs a second search, one sub-domain at a time, would only be slower."""
+    asked = sharpened(knotted(5), [Fraction(1, 64)])
+    counts = []
+    for restarts in (True, False):
+        options = {"batch": 4, "lp_threshold": 1, "leaf_lp": False, "lp_restart": restarts}
+        if not restarts:
+            options["lp_threshold"] = 10**6
+        found = ask(asked.network, asked.property, tmp_path, method="lirpa", attack=False, options=options, timeout=60)
+        counts.append((found.status, found.stats.domains))
+    assert counts[0] == counts[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -58,16 +57,15 @@ def beta(options: Options, device: torch.device) -> Method:
 
 def lirpa(options: Options, device: torch.device) -> Method:
     """Build Algorithm 1 of the paper."""
-    given, threshold = options["batch"], int(options["lp_threshold"] or 1)
+    given = options["batch"]
     n = int(BATCH[device.type] if given is None else given)
-    restarts = bool(options["lp_restart"])
     return Method(
         with_fields(Lirpa, options),
         Babsr() if options.get("gains_only") else BabsrOriginal(),
         batch=n,
         fill=n if options["grow"] else 1,
-        lp_threshold=None if restarts else threshold,
-        search=partial(RestartWithLP, threshold=threshold) if restarts else None,
+        lp_threshold=int(options["lp_threshold"] or 1),
+        search=RestartWithLP if options["lp_restart"] else None,
         patience=int(options["patience"] or 0),
         strict=bool(options["strict"]),
         leaf_lp=bool(options["leaf_lp"]),

@@ -56,8 +56,8 @@ class HingeRelaxation(Relaxation):
             right = (1.0 - slope) * upper
             intercept = up(raised(torch.maximum(intercept, right), 8, lower.dtype))
         intercept = intercept.masked_fill(stable, 0.0)
-        # Any slope of `fan` is sound, whatever rounding made of it, as `Fan` keeps it in [a, 1]; and no line through 0
-        # with such a slope costs more than `rounding` charges for every neuron, split or not.
+        # Any slope of `fan` is sound, whatever rounding made of it, as `Fan` keeps it in [a, 1] (a <= 1). And no line
+        # through 0 with such a slope costs more than `rounding` charges for every neuron, split or not.
         fan = unstable | self._held(h) if self.free_splits else unstable
         low, high = slope.masked_fill(fan, self.leak), slope.masked_fill(fan, 1.0) if proof else None
         span = fan.to(lower.dtype)

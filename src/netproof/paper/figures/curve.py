@@ -1,10 +1,10 @@
 """The paper's Figure 3: the optimised bound against the step, between the LPs on the first and on the best bounds.
 
-Every unstable neuron has one slope, which every bound uses that it enters, as in `lirpa`, and all are optimised by the
-gradient of the output's bound through the intermediate bounds (section 3.1); or the bounds of each neuron have slopes
-of their own. The two lines are triangle LPs that differ only in the neurons' bounds: with the slopes at the start, and
-the best of all steps, neuron by neuron. Both values are certified from the LP's duals. A curve with the intermediate
-bounds held still shows the other half of section 3.1: then the best slopes are the LP.
+Every unstable neuron has one slope, which every bound uses that it enters, as in `lirpa-printed`; all are optimised by
+the gradient of the output's bound through the intermediate bounds (section 3.1); or the bounds of each neuron have
+slopes of their own. The two lines are triangle LPs that differ only in the neurons' bounds: with the slopes at the
+start, and the best of all steps, neuron by neuron. Both values are certified from the LP's duals. A curve with the
+intermediate bounds held still shows the other half of section 3.1: then the best slopes are the LP.
 """
 
 from __future__ import annotations
