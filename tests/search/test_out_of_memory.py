@@ -73,7 +73,8 @@ def is_for_memory(verdict: Verdict) -> bool:
 TRIES, LAST = 6, 20
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("fc-4-needs-splits", {}),
-    ("fc-4-needs-splits", {"method": "lirpa", "options": {"lp_threshold": 4, "batch": 2}}),
+    ("fc-4-needs-splits", {"method": "lirpa-printed", "options": {"lp_threshold": 4, "batch": 2}}),
+    ("fc-4-needs-splits", {"method": "lirpa", "options": {"lp_threshold": 4, "batch": 2, "root_steps": 20}}),
     ("fc-4-needs-splits", {"options": {"batch": 2, "tighter_roots": 2, "rebound_after": 1}}),
     ("res-4-holds", {}),
     ("conv-3-two-images", {}),
@@ -260,7 +261,7 @@ def test_what_has_no_room_is_let_go_of_before_the_next(monkeypatch: pytest.Monke
 
 
 BETA = {"method": "beta", "options": {"batch": 2}}
-ONE = {"method": "lirpa", "options": {"lp_threshold": 1, "batch": 1}}
+ONE = {"method": "lirpa-printed", "options": {"lp_threshold": 1, "batch": 1}}
 PLACES: list[tuple[type, str, dict[str, Any]]] = [
     (Search, "_take", BETA),
     (Search, "_storage", BETA),
