@@ -70,7 +70,7 @@ def is_for_memory(verdict: Verdict) -> bool:
     return verdict.status == "unknown" and "memory" in reason and "(" not in reason
 
 
-TRIES, LAST = 6, 20
+TRIES, LAST = 3, 10
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("fc-4-needs-splits", {}),
     ("fc-4-needs-splits", {"method": "lirpa-printed", "options": {"lp_threshold": 4, "batch": 2}}),
