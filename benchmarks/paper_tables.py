@@ -1,4 +1,4 @@
-"""Makes Tables 1 and 2 and Figures 3 to 5 of the paper anew, part by part, each within so many minutes.
+"""Makes Tables 1 and 2 and Figures 3 to 5 of the paper anew, part by part, with a time limit for each.
 
 Each part is a `netproof reproduce` command, ended as by Ctrl-C when its time is up. The same call goes on where it
 stopped, so that parts which need longer end after a few calls.

@@ -182,8 +182,8 @@ MUTANTS = (
     Mutant(
         "parts-in-another-order",
         "bounds/lirpa.py",
-        "Bounds.joined([one.bounds for one in found]).select(torch.cat(places).argsort())\n",
-        "Bounds.joined([one.bounds for one in found])\n",
+        "Bounds.joined([one.bounds for one in climbed]).select(torch.cat(places).argsort())\n",
+        "Bounds.joined([one.bounds for one in climbed])\n",
         "sub-domains that are bounded in parts come back in their order",
         ("bounds/test_joint_parts.py",),
     ),

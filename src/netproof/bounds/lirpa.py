@@ -120,32 +120,30 @@ class Lirpa(Bounder):
         self, root: Root, domains: Domains, moved: Rebound, neurons: Slopes, climb: Climb, clock: Clock
     ) -> _Climbed:
         """Bound sub-domains with the neurons that are to be bounded again, as many at once as fit."""
-        found, places = [], _parts(root, moved) if moved else [torch.arange(len(domains), device=root.device)]
+        climbed, places = [], _parts(root, moved) if moved else [torch.arange(len(domains), device=root.device)]
         for index in places:
             some, mine = domains.select(index), some_of(moved, index, root.layers)
-            own = {k: slopes[index] for k, slopes in neurons.items() if k in mine}
-            theta = self._start(root, some, own, climb.schedule.steps)
+            theta = self._start(root, some, _of_part(neurons, mine, index), climb.schedule.steps)
             limits = climb._replace(threshold=climb.threshold[index])
-            found.append(optimise_and_confirm(root, some, mine, theta, limits, clock))
-        bounds = Bounds.joined([one.bounds for one in found]).select(torch.cat(places).argsort())
-        return replace(min(found, key=_least), bounds=bounds)
+            climbed.append(optimise_and_confirm(root, some, mine, theta, limits, clock))
+        bounds = Bounds.joined([one.bounds for one in climbed]).select(torch.cat(places).argsort())
+        return replace(min(climbed, key=_least), bounds=bounds)
 
     def _bounded_once(self, root: Root, domains: Domains, moved: Rebound, deadline: Deadline, clock: Clock) -> Domains:
         """Bound neurons again by the slopes that are there, without optimising; as many sub-domains at once as fit."""
         if not moved:
             return domains
         began, neurons = time.monotonic(), self._neurons(root, domains, moved)
-        found, places = [], _parts(root, moved)
+        bounded, places = [], _parts(root, moved)
         for index in places:
             some, mine = domains.select(index), some_of(moved, index, root.layers)
-            own = {k: slopes[index] for k, slopes in neurons.items() if k in mine}
-            theta = DualPoint(some.slopes, None, some.weights, own)
+            theta = DualPoint(some.slopes, None, some.weights, _of_part(neurons, mine, index))
             try:
-                found.append(with_neurons(root, some, mine, theta, clock, deadline) if mine else some)
+                bounded.append(with_neurons(root, some, mine, theta, clock, deadline) if mine else some)
             except DeadlineExpired:  # what is known of the neurons holds without a new bound, too
-                found.append(some)
+                bounded.append(some)
         clock.confirm += time.monotonic() - began
-        return concatenate(found).select(torch.cat(places).argsort())
+        return concatenate(bounded).select(torch.cat(places).argsort())
 
     def _neurons(self, root: Root, domains: Domains, moved: Rebound) -> Slopes:
         """Return the slopes of neurons' bounds where they are not those of the output's: the root's.
@@ -203,6 +201,11 @@ class _Climbed:
 
     bounds: Bounds
     neurons: Slopes  # by layer (1, K or 1, U'), only where they are not the output's
+
+
+def _of_part(neurons: Slopes, moved: Rebound, index: Tensor) -> Slopes:
+    """Return the slopes of the neurons that some sub-domains (n,) bound again."""
+    return {depth: slopes[index] for depth, slopes in neurons.items() if depth in moved}
 
 
 def _least(climbed: _Climbed) -> float:

@@ -174,7 +174,8 @@ def _called_with(
 def _refuse_other_modes(module: torch.nn.Module, attempt: _Attempt, fast: bool) -> None:
     """Refuse a module that has another result where gradients are recorded, or on torch's fast path for attention.
 
-    It is read without both. fast: whether the caller lets torch take that path, as torch does unless it is told.
+    It is read without both. One that fails with either has no other result there.
+    fast: whether the caller lets torch take that path, as torch does unless it is told.
     """
     if not attempt.results:
         raise ModelError(
