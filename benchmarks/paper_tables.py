@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import options
@@ -19,11 +20,11 @@ from tables import say
 
 PROFILES = ("released", "printed")
 UNCLIPPED = ("--boxes", "unclipped")
-LPS = ("--set-name", "oval_base_easy", "--set-name", "oval_base_med", "--set-name", "oval_deep", "--first", "2")
+LP_SETS = ("oval_base_easy", "oval_base_med", "oval_deep")
 
 
-def parts(limit: float) -> dict[str, tuple[str, ...]]:
-    """Return by name what `netproof reproduce` is given; limit: seconds for a property."""
+def parts(limit: float, sets: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:
+    """Return by name what `netproof reproduce` is given; limit: seconds for a property; sets: none for all."""
     seconds = ("--timeout", f"{limit:g}")
     found: dict[str, tuple[str, ...]] = {}
     for profile in PROFILES:
@@ -32,10 +33,17 @@ def parts(limit: float) -> dict[str, tuple[str, ...]]:
         found[f"table1-{profile}"] = ("table1", *asked, "--published", "--method", method, "--method", "auto")
         found[f"table2-{profile}"] = ("table2", *asked, "--first", "2")
         found[f"cpu-{profile}"] = ("cpu", *asked, "--first", "3")
+        found[f"bounds-{profile}"] = ("bounds", "--profile", profile, *UNCLIPPED, "--all")
+        some = ("--first", "2", "--timeout", f"{10 * limit:g}")
+        found[f"lp-{profile}"] = ("lp", "--profile", profile, *UNCLIPPED, *some)
     found["rivals"] = ("table1", *UNCLIPPED, *seconds, "--published", "--method", "bdd", "--method", "lirpa-tight")
-    found["bounds"] = ("bounds", *UNCLIPPED, "--all")
-    found["lp"] = ("lp", *UNCLIPPED, *LPS, "--timeout", f"{10 * limit:g}")
-    return found
+    return {name: (*command, *_sets(command[0], sets)) for name, command in found.items()}
+
+
+def _sets(command: str, asked: Sequence[str]) -> list[str]:
+    """Return the sets that a command is told of: Figure 3 is of one, which it has by default."""
+    named = () if command == "bounds" else asked or (LP_SETS if command == "lp" else ())
+    return [word for name in named for word in ("--set-name", name)]
 
 
 def run(command: list[str], minutes: float) -> str:
@@ -63,6 +71,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     parser.add_argument("--minutes", type=float, default=9.0, metavar="M", help="for each part (default: 9)")
     parser.add_argument("--limit", type=float, default=60.0, metavar="S", help="for each property (default: 60)")
+    parser.add_argument("--set-name", action="append", default=[], metavar="NAME", help="only this set; repeatable")
     parser.add_argument("--part", action="append", metavar="NAME", help=f"repeatable: {', '.join(parts(60))}")
     given = parser.parse_args()
     unknown = [name for name in given.part or () if name not in parts(60)]
@@ -73,7 +82,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     given = arguments()
-    every = parts(given.limit)
+    every = parts(given.limit, given.set_name)
     ended = 0
     for name in given.part or every:
         where = ("--data", str(given.data), "--out", str(given.out / name), "--device", given.device, "--quiet")

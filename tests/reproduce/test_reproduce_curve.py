@@ -8,8 +8,9 @@ import torch
 
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
+from netproof.methods.registry import method_info
 from netproof.paper.figures.bounds import panels_of_many, panels_of_one, slopes_said
-from netproof.paper.figures.curve import AS_LIRPA, Curve, Slopes, optimisation_curve
+from netproof.paper.figures.curve import AS_PRINTED, Curve, Slopes, optimisation_curve
 from netproof.paper.tables.drawing import figure_of
 from netproof.problem.problem import Problem
 from support.asking import CPU, gaussian, problem_of
@@ -29,13 +30,17 @@ def made(seed: int, widths: tuple[int, ...] = (5, 10, 10, 10, 1)) -> tuple[Probl
     return problem_of(network.graph, box, ONE), exact
 
 
-def curve_of(problem: Problem, steps: int = STEPS, slopes: Slopes = AS_LIRPA) -> Curve:
+def curve_of(problem: Problem, steps: int = STEPS, slopes: Slopes = AS_PRINTED) -> Curve:
     curve = optimisation_curve("made", problem, CPU, steps, Deadline(), slopes=slopes)
     assert curve is not None
     return curve
 
 
-@pytest.fixture(scope="module", params=[AS_LIRPA, Slopes(own=True, parallel=False)], ids=["shared", "own"])
+AS_RELEASED = Slopes.of(method_info("lirpa").options({}))
+KINDS = {"printed": AS_PRINTED, "released": AS_RELEASED, "own": Slopes(own=True, parallel=False)}
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
 def curves(request: pytest.FixtureRequest) -> list[tuple[Curve, float]]:
     problems = (made(seed) for seed in range(8))
     return [(curve_of(problem, slopes=request.param), exact) for problem, exact in problems]
@@ -129,14 +134,20 @@ def test_out_of_time_there_is_no_curve() -> None:
 def test_slopes_of_their_own_begin_where_shared_ones_do_and_go_elsewhere() -> None:
     for seed in (0, 2, 5):
         problem = made(seed)[0]
-        shared, own = (curve_of(problem, steps=20, slopes=Slopes(own=own)) for own in (False, True))
-        assert own.joint[0] == pytest.approx(shared.joint[0], abs=1e-4)
-        assert own.lp_first == pytest.approx(shared.lp_first)
-        assert abs(max(own.joint) - max(shared.joint)) > 1e-3
+        shared, *others = (curve_of(problem, 20, kind) for kind in (Slopes(), Slopes(own=True), Slopes(layers=True)))
+        for own in others:
+            assert own.joint[0] == pytest.approx(shared.joint[0], abs=1e-4)
+            assert own.lp_first == pytest.approx(shared.lp_first)
+            assert abs(max(own.joint) - max(shared.joint)) > 1e-3
+
+
+def test_each_profile_has_its_slopes() -> None:
+    assert Slopes.of(method_info("lirpa-printed").options({})) == AS_PRINTED
+    assert Slopes(layers=True, rate=0.5) == AS_RELEASED
 
 
 def test_the_start_is_said_and_matters() -> None:
     problem = made(0)[0]
     parallel, crown = (curve_of(problem, steps=1, slopes=Slopes(parallel=p)) for p in (True, False))
     assert parallel.joint[0] != crown.joint[0]
-    assert slopes_said(Slopes()) == "Each neuron has one slope, which starts parallel to the upper lines."
+    assert slopes_said(Slopes()) == "Each neuron has one slope, which starts parallel to the upper lines; rate 0.1."

@@ -56,13 +56,16 @@ def make_instance(folder: Path, margin: float = 0.005) -> tuple[Path, Path]:
 def times(folder: Path, deadline: Deadline | None = None, margin: float = 0.005, **how: Any) -> Times | None:
     model, spec = make_instance(folder, margin)
     network, property = load_network(model), load_property(spec)
-    asked = Asked(method_info("lirpa").options(SHORT), N, ROUNDS, CPU, how.get("threads", 1))
+    name = how.get("method", "lirpa")
+    asked = Asked(name, method_info(name).options(SHORT), N, ROUNDS, CPU, how.get("threads", 1))
     steps = how.get("progress", lambda phase, done, total: None)
     return times_of(network, property, reduce(network, property)[0], asked, deadline or Deadline(), steps)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_both_bound_the_same_sub_domains(threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("method", "threads"), [("lirpa", 1), ("lirpa", 3), ("lirpa-printed", 1)])
+def test_both_bound_the_same_sub_domains(
+    method: str, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sizes, bound, phases = [], Lirpa.bound, []
 
     def watched(self: Lirpa, root: Any, domains: Any, *rest: Any) -> Bounds:
@@ -71,7 +74,7 @@ def test_both_bound_the_same_sub_domains(threads: int, tmp_path: Path, monkeypat
         return bound(self, root, domains, *rest)
 
     monkeypatch.setattr(Lirpa, "bound", watched)
-    found = times(tmp_path, threads=threads, progress=lambda phase, done, total: phases.append(phase))
+    found = times(tmp_path, method=method, threads=threads, progress=lambda phase, *_: phases.append(phase))
     assert found is not None
     assert found.domains == len(found.lirpa_bounds) == len(found.lp_bounds)
     assert 2 < found.domains <= N

@@ -249,6 +249,7 @@ def bounds(
         str | None, typer.Option(metavar="M.onnx", help="A network of your own, with --spec.", show_default=False)
     ] = None,
     spec: Annotated[str | None, typer.Option(metavar="P.vnnlib", help="Its property.", show_default=False)] = None,
+    profile: Profile = RELEASED,
     steps: Annotated[int, typer.Option(metavar="N", help="Optimisation steps.")] = 200,
     own_slopes: Annotated[
         bool, typer.Option("--own-slopes", help="Give the bounds of each neuron slopes of their own, not shared ones.")
@@ -265,16 +266,19 @@ def bounds(
     """Draw the optimised bound against the step, between the LP on unoptimised and on optimised intermediate bounds."""
     from netproof.paper.tables.output import Output
 
-    engine = options.engine(method="auto", device=device, threads=threads, timeout=timeout, settings=None)
+    method = METHOD_OF[checked_profile(profile)]
+    engine = options.engine(method=method, device=device, threads=threads, timeout=timeout, settings=None)
     if steps < 1:
         raise UsageError(f"--steps: {steps} is too few", remedy="give 1 or more")
+    from netproof.methods.registry import method_info
     from netproof.paper.figures import bounds as page
     from netproof.paper.figures.asked import course, curve_of, questions
     from netproof.paper.figures.curve import Slopes
 
     asked = questions(data, set_name, boxes, index if not every else None, model, spec)
     output = Output.at(out, "bounds")
-    slopes = Slopes(own_slopes, not crown)
+    slopes = Slopes.of(method_info(method).options({}))
+    slopes = slopes._replace(own=own_slopes or slopes.own, parallel=slopes.parallel and not crown)
     curves: list[Curve] = []
     try:
         for place, question in enumerate(asked):
@@ -296,6 +300,7 @@ def bounds(
 def lp(
     data: Data,
     out: Out,
+    profile: Profile = RELEASED,
     settings: Settings = None,
     n: Annotated[
         str, typer.Option("--n", metavar="N|N,N,N", help="Sub-domains: one for all, or for base, wide and deep.")
@@ -311,7 +316,7 @@ def lp(
 ) -> int:
     """Time one bound: optimised LiRPA, in a batch and alone, against the LP of the same sub-domains (section 3.1).
 
-    On a CPU, and on a GPU too (--device auto: if there is one). The sub-domains are those of a search of lirpa.
+    On a CPU, and on a GPU too (--device auto: if there is one). The sub-domains are those of a search by the profile.
     """
     from netproof.campaign.devices import resolve
     from netproof.paper.runs import read_n
@@ -321,7 +326,8 @@ def lp(
     from netproof.paper.tables.output import Output
     from netproof.paper.tables.table1 import boxes_said
 
-    engine = options.engine(method="lirpa", device=device, threads=threads, timeout=timeout, settings=settings)
+    method = METHOD_OF[checked_profile(profile)]
+    engine = options.engine(method=method, device=device, threads=threads, timeout=timeout, settings=settings)
     if rounds < 1:
         raise UsageError(f"--rounds: {rounds} is too few", remedy="give 1 or more")
     ask = Ask(read_n(n), rounds, engine)

@@ -92,10 +92,12 @@ def boxes_said(kinds: Sequence[str]) -> str:
 
 def slopes_said(slopes: Slopes) -> str:
     """Return which slopes there are, and where they start."""
-    start = "parallel to the upper lines" if slopes.parallel else "as CROWN has them"
+    start, step = "parallel to the upper lines" if slopes.parallel else "as CROWN has them", f"rate {slopes.rate:g}"
     if slopes.own:
-        return f"The bounds of each neuron have slopes of their own, which start {start}."
-    return f"Each neuron has one slope, which starts {start}."
+        return f"The bounds of each neuron have slopes of their own, which start {start}; {step}."
+    if slopes.layers:
+        return f"Each neuron has one slope for each layer's bounds, which starts {start}; {step}."
+    return f"Each neuron has one slope, which starts {start}; {step}."
 
 
 def summary_row(curve: Curve, kind: str) -> list[Any]:

@@ -1,10 +1,11 @@
 """The paper's Figure 3: the optimised bound against the step, between the LPs on the first and on the best bounds.
 
-Every unstable neuron has one slope, which every bound uses that it enters, as in `lirpa-printed`; all are optimised by
-the gradient of the output's bound through the intermediate bounds (section 3.1); or the bounds of each neuron have
-slopes of their own. The two lines are triangle LPs that differ only in the neurons' bounds: with the slopes at the
-start, and the best of all steps, neuron by neuron. Both values are certified from the LP's duals. A curve with the
-intermediate bounds held still shows the other half of section 3.1: then the best slopes are the LP.
+Every unstable neuron has one slope, which every bound uses that it enters, as in `lirpa-printed`; or each layer's
+bounds have slopes of their own, as in `lirpa`, or each neuron's. All are optimised by the gradient of the output's
+bound through the intermediate bounds (section 3.1). The two lines are triangle LPs that differ only in the neurons'
+bounds: with the slopes at the start, and the best of all steps, neuron by neuron. Both values are certified from the
+LP's duals. A curve with the intermediate bounds held still shows the other half of section 3.1: then the best slopes
+are the LP.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,13 +34,20 @@ Progress = Callable[[str, int, int], None]  # phase, steps done, steps in all
 
 
 class Slopes(NamedTuple):
-    """Which slopes there are, and what they start from."""
+    """Which slopes there are, what they start from, and how far a step goes."""
 
     own: bool = False  # whether the bounds of each neuron have slopes of their own
+    layers: bool = False  # whether each layer's bounds have slopes of their own, which its neurons share
     parallel: bool = True  # parallel to the upper lines, or CROWN's
+    rate: float = 0.1
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Slopes:
+        """Return those of a method of LiRPA, by its fields."""
+        return cls(fields["own_slopes"], fields["layer_slopes"], fields["parallel"], fields["rate"])
 
 
-AS_LIRPA = Slopes()
+AS_PRINTED = Slopes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +88,7 @@ def optimisation_curve(
     steps: int,
     deadline: Deadline,
     progress: Progress = lambda phase, done, total: None,
-    slopes: Slopes = AS_LIRPA,
+    slopes: Slopes = AS_PRINTED,
 ) -> Curve | None:
     """Compute the curve and both LPs; None when the deadline came first: half a curve has no second line."""
     began = time.monotonic()
@@ -90,14 +98,14 @@ def optimisation_curve(
     _one_row_a_target(root)
     whole = root_domains(root)
     if len(whole) > 1:  # the target that is hardest for fixed slopes
-        values = Dual.of(root, whole, proof=False).at(_start(root, whole, {})).value
+        values = Dual.of(root, whole, proof=False).at(_start(whole, {})).value
         whole = whole.select(values.argmin()[None])
     progress("LP", 0, steps)
     lp = LeafLP(root, 1)
     first = float(lp.decide(whole, deadline).bound)
-    joint = _Ascent.of(root, whole, rebound=True, own=slopes.own)
+    joint = _Ascent.of(root, whole, slopes)
     joint.run(steps, deadline, progress)
-    fixed = _Ascent.of(root, whole, rebound=False, own=False)
+    fixed = _Ascent.of(root, whole, slopes, rebound=False)
     fixed.run(steps, deadline, progress)
     progress("LP", steps, steps)
     best = joint.best_bounds()
@@ -116,12 +124,9 @@ def _one_row_a_target(root: Root) -> None:
         )
 
 
-def _start(root: Root, domains: Domains, own: Mapping[int, Tensor]) -> DualPoint:
-    """Return the first slopes for the output, and again for each of the neurons with slopes of their own."""
-    slopes = domains.slopes.float()
-    shapes = {k: (len(slopes), 2, which.shape[1], -1) for k, which in own.items()}
-    neurons = {k: slopes[:, None, None, : root.layers[k].start].expand(shape).clone() for k, shape in shapes.items()}
-    return DualPoint(slopes, None, domains.weights, neurons)
+def _start(domains: Domains, neurons: Mapping[int, Tensor]) -> DualPoint:
+    """Return the first slopes for the output, with slopes that neurons' bounds have for themselves."""
+    return DualPoint(domains.slopes.float(), None, domains.weights, neurons)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +148,7 @@ class _Ascent:
     root: Root
     whole: Domains  # one domain
     rebound: dict[int, Tensor]  # by layer (1, U_k): its neurons that are bounded again
+    rate: float
     best: DualPoint  # the start, and then what gave the best bound
     lower: Tensor  # (1, U): the best of all steps
     upper: Tensor
@@ -150,16 +156,16 @@ class _Ascent:
     values: list[float] = field(default_factory=list)
 
     @classmethod
-    def of(cls, root: Root, whole: Domains, *, rebound: bool, own: bool) -> _Ascent:
-        """Begin a run; with `rebound`, every neuron that has unstable ones before it is bounded again in each step.
-
-        own: with slopes of its own.
-        """
+    def of(cls, root: Root, whole: Domains, slopes: Slopes, *, rebound: bool = True) -> _Ascent:
+        """Begin a run; with `rebound`, every neuron that has unstable ones before it is bounded again in each step."""
         layers = enumerate(root.layers)
         device = whole.target.device
         every = {k: torch.arange(layer.count, device=device)[None] for k, layer in layers if rebound and layer.start}
-        start = _start(root, whole, every if own else {})
-        return cls(root, whole, every, start, whole.lower, whole.upper, dict(_start(root, whole, every).neurons))
+        first = {k: whole.slopes.float()[:, None, None, : root.layers[k].start] for k in every}
+        own = {k: first[k].expand(-1, 2, which.shape[1], -1).clone() for k, which in every.items()}
+        apart = own if slopes.own else first if slopes.layers else {}
+        start = _start(whole, {k: t.clone() for k, t in apart.items()})
+        return cls(root, whole, every, slopes.rate, start, whole.lower, whole.upper, own)
 
     def run(self, steps: int, deadline: Deadline, progress: Progress) -> None:
         phase = "all slopes" if self.rebound else "slopes alone"
@@ -174,7 +180,7 @@ class _Ascent:
             return
         never = torch.full((1,), torch.inf, device=self.root.device)
         watched = _Watched(joint.dual, joint.known, joint.rebound, watch=watch)
-        _, self.best = ascend(watched, self.best, Climb(Schedule(steps, gain=None), never, deadline))
+        _, self.best = ascend(watched, self.best, Climb(Schedule(steps, self.rate, gain=None), never, deadline))
 
     @torch.no_grad()
     def _record(self, bounded: Bounded, theta: DualPoint) -> None:

@@ -187,8 +187,8 @@ PAPER = (
 
 def _about() -> list[str]:
     return [
-        "A search of lirpa is stopped after a round that leaves sub-domains open, and the worst of them are split once"
-        " more, as its next round would do. These halves are bounded in three ways.",
+        "A search of Algorithm 1 is stopped after a round that leaves sub-domains open, and the worst of them are split"
+        " once more, as its next round would do. These halves are bounded in three ways.",
         "LiRPA, batch: all of them at once; LiRPA, one at a time: each alone. Both by as many steps as below the root,"
         " the neurons that a split moves bounded again, everything confirmed in float64. No climb stops because its"
         " sub-domain is proved; one that rises no more stops, as in a search.",

@@ -50,20 +50,20 @@ class Ask:
 
     n: Mapping[str, int]
     rounds: int
-    engine: Engine  # of lirpa
+    engine: Engine  # of Algorithm 1 in one of its profiles
 
     @property
     def options(self) -> Options:
-        """Return every field of lirpa but n."""
+        """Return every field of the method but n."""
         from netproof.methods.registry import method_info
 
-        every = method_info("lirpa").options(self.engine.options)
+        every = method_info(self.engine.method).options(self.engine.options)
         return {name: value for name, value in every.items() if name != "batch"}
 
     def __str__(self) -> str:
         n = ", ".join(f"{value} ({name})" for name, value in self.n.items())
         fields = ", ".join(f"{name}={value}" for name, value in self.options.items())
-        return f"lirpa, n = {n}, at most {self.rounds} rounds, {self.engine.threads} threads, {fields}."
+        return f"{self.engine.method}, n = {n}, at most {self.rounds} rounds, {self.engine.threads} threads, {fields}."
 
 
 def places(device: str, threads: int) -> list[Place]:
@@ -159,5 +159,5 @@ def _compute(instance: Instance, place: Place, ask: Ask, n: int, progress: Progr
         if len(problems) != 1:
             what = "the property has several input sets" if problems else "the property excludes nothing"
             raise UsageError(what, file=str(instance.vnnlib), remedy="give a property with one input set")
-        asked = Asked(ask.options, n, ask.rounds, resolve_device(place.device), ask.engine.threads)
+        asked = Asked(ask.engine.method, ask.options, n, ask.rounds, resolve_device(place.device), ask.engine.threads)
         return times_of(network, property, problems[0], asked, deadline, progress)

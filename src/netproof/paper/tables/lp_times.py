@@ -1,9 +1,10 @@
 """Seconds per bound of optimised LiRPA and of the LP, on the same sub-domains of a search.
 
-A search of `lirpa` is stopped after a few rounds, and the worst of what is open is split once more, as its next round
-would do. These halves are bounded as the search does it, all in one batch and one at a time, by up to `steps` steps
-each, confirmed in float64. Then HiGHS solves the triangle LP of every one of them (`lp_solves.py`) on the intermediate
-bounds that LiRPA left, which costs LiRPA its time and the LP nothing. An LP's value is computed from its duals.
+A search of Algorithm 1 is stopped after a few rounds, and the worst of what is open is split once more, as its next
+round would do. These halves are bounded as the search does it, all in one batch and one at a time, by up to `steps`
+steps each, confirmed in float64. Then HiGHS solves the triangle LP of every one of them (`lp_solves.py`) on the
+intermediate bounds that LiRPA left, which costs LiRPA its time and the LP nothing. An LP's value is computed from its
+duals.
 
 What was timed before a time limit stays. No round of the search begins in the second half of it, and after the batch
 each way of bounding has its share of what is left, so that none takes all of it.
@@ -78,7 +79,8 @@ class Times:
 class Asked:
     """How a property is asked."""
 
-    options: Options  # of lirpa
+    method: str  # Algorithm 1 in one of its profiles
+    options: Options  # of the method
     n: int  # sub-domains at most
     rounds: int  # at most
     device: torch.device
@@ -93,7 +95,7 @@ def times_of(
     Raises DeadlineExpired where nothing was timed.
     """
     # One neuron at a time from the start: a first round that makes n sub-domains at once may prove them all.
-    method = replace(build_method("lirpa", {**asked.options, "batch": asked.n}, asked.device), fill=1)
+    method = replace(build_method(asked.method, {**asked.options, "batch": asked.n}, asked.device), fill=1)
     goal = Decide(problem, Replay(network, property, problem.disjuncts))
     work = Work(asked.device, asked.threads, deadline, Stats())
     found = open_after(problem, method, goal, work, asked, progress)
