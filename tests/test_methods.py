@@ -53,6 +53,7 @@ def test_the_papers_numbers_are_the_defaults() -> None:
     bounder, method = built("lirpa-printed")
     assert (bounder.root_steps, bounder.steps, bounder.rate, bounder.gain) == (100, 10, 0.1, 0.0)
     assert (bounder.free_splits, bounder.layer_slopes, bounder.joint, method.strict) == (False, False, True, False)
+    assert not bounder.fresh
     assert method.lp_threshold == 12_000
     assert method.leaf_lp
     assert method.search is None
@@ -62,6 +63,7 @@ def test_lirpa_is_what_the_authors_released() -> None:
     bounder, method = built("lirpa")
     assert (bounder.root_steps, bounder.steps, bounder.rate, bounder.child_rate) == (100, 20, 0.5, 0.1)
     assert (bounder.free_splits, bounder.layer_slopes, bounder.joint, bounder.gain) == (True, True, False, None)
+    assert bounder.fresh
     assert method.strict
     assert (method.search, method.lp_threshold) == (RestartWithLP, 12_000)
 
@@ -112,6 +114,7 @@ def test_every_field_reaches_the_search() -> None:
         "gains_only": "yes",
         "free_splits": "yes",
         "layer_slopes": "yes",
+        "fresh": "yes",
         "joint": "no",
         "strict": "yes",
         "lp_restart": "no",
@@ -119,7 +122,7 @@ def test_every_field_reaches_the_search() -> None:
     assert set(given) == {field.name for field in METHODS["lirpa"].fields}
     bounder, method = built("lirpa-printed", **given)
     chosen = {"ranked": True, "own_slopes": True, "parallel": False, "root_gain": 0.25, "gain": 0.125}
-    chosen |= {"free_splits": True, "layer_slopes": True, "joint": False}
+    chosen |= {"free_splits": True, "layer_slopes": True, "fresh": True, "joint": False}
     assert bounder == Lirpa(3, 4, 2, 9, rate=0.5, child_rate=0.75, **chosen)
     assert (method.batch, method.fill, method.lp_threshold, method.patience, method.leaf_lp) == (7, 7, 5, 6, False)
     assert method.strict

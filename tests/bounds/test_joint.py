@@ -19,7 +19,7 @@ from netproof.bounds.joint import Joint
 from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.lirpa import Lirpa, confirm_jointly
 from netproof.bounds.net import Net
-from netproof.bounds.neurons.affected import moved_neurons
+from netproof.bounds.neurons.affected import later_neurons, moved_neurons
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.packed import Packed
 from netproof.core.deadline import Deadline
@@ -195,7 +195,8 @@ def test_a_single_point_is_not_empty() -> None:
     assert bool(bounds.domains.bound.isfinite().all())
 
 
-def test_a_nan_from_the_slopes_leaves_what_was_known() -> None:
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_nan_from_the_slopes_leaves_what_was_known(fresh: bool) -> None:
     root = rooted(dense(0))
     children = split(all_candidates(root, root_domains(root)), torch.tensor([[0]]))
     children = replace(children, bound=torch.full((2,), -123.0, dtype=torch.float64))
@@ -203,11 +204,60 @@ def test_a_nan_from_the_slopes_leaves_what_was_known() -> None:
     own = {k: torch.full((2, 2, which.shape[1], root.layers[k].start), torch.nan) for k, which in again.items()}
     assert own
     poison = DualPoint(children.slopes.float() * torch.nan, None, children.weights, own)
-    bounds = confirm_jointly(root, children, again, poison, Clock())
+    bounds = confirm_jointly(root, children, again, poison, Clock(), fresh=fresh)
     assert bounds.domains.bound.tolist() == [-123.0, -123.0]
     assert not bool(bounds.empty.any())
     assert bool((bounds.domains.lower >= children.lower).all())
     assert bool((bounds.domains.upper <= children.upper).all())
+
+
+def test_fresh_bounds_rest_on_those_of_the_same_pass() -> None:
+    """By poor slopes the second layer gets worse than what is known, and the third rests on that; nothing is lost."""
+    root = rooted(dense(1, (4, 5, 5)))
+    domains = root_domains(root)
+    again = later_neurons(root, domains, 16)
+    assert list(again) == [1, 2]
+    poor = {k: torch.ones(1, 1, 1, root.layers[k].start) for k in again}
+    theta = DualPoint(domains.slopes.float(), None, domains.weights, poor)
+
+    def bounded(*, proof: bool, fresh: bool) -> torch.Tensor:
+        return Joint.of(root, domains, again, proof=proof, fresh=fresh).neurons(theta)[0]
+
+    second = root.layers[1].packed
+    assert bool((bounded(proof=False, fresh=True)[:, second] < domains.lower[:, second] - 1e-3).any())
+    alone, known = (
+        Joint.of(root, replace(domains, lower=domains.lower - 100.0), {2: again[2]}, proof=True, fresh=fresh)
+        for fresh in (True, False)
+    )
+    assert torch.equal(alone.neurons(theta)[0], known.neurons(theta)[0])  # of the first layer nothing is bounded again
+    kept, best = bounded(proof=True, fresh=True), bounded(proof=True, fresh=False)
+    assert bool((kept >= domains.lower).all())
+    assert bool((kept <= best).all())
+
+
+def test_what_is_known_stands_in_for_a_nan_among_fresh_bounds() -> None:
+    root = rooted(dense(1, (4, 5, 5)))
+    domains = root_domains(root)
+    again = later_neurons(root, domains, 16)
+    fine = torch.full((1, 1, 1, root.layers[2].start), 0.5)
+    theta = DualPoint(
+        domains.slopes, None, domains.weights, {1: fine[..., : root.layers[1].start] * torch.nan, 2: fine}
+    )
+    lower, upper = Joint.of(root, domains, again, proof=True, fresh=True).neurons(theta)
+    without = Joint.of(root, domains, {2: again[2]}, proof=True, fresh=True).neurons(theta)
+    assert torch.equal(lower, without[0])
+    assert torch.equal(upper, without[1])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fresh_bounds_hold(seed: int) -> None:
+    root = rooted(dense(seed, (4, 5, 5)))
+    children = split(all_candidates(root, root_domains(root)), torch.tensor([[0]]))
+    again = moved_neurons(root, children, 16)
+    poor = {k: torch.rand(2, 1, 1, root.layers[k].start, generator=torch.Generator().manual_seed(seed)) for k in again}
+    theta = DualPoint(children.slopes, None, children.weights, poor)
+    bounds = confirm_jointly(root, children, again, theta, Clock(), fresh=True)
+    assert_holds(root, bounds, random_points(root.problem, 400, seed))
 
 
 def test_search_and_proof_agree_up_to_float32() -> None:

@@ -234,6 +234,14 @@ MUTANTS = (
         RECIPE,
     ),
     Mutant(
+        "fresh-and-not-a-number",
+        "bounds/joint.py",
+        "    return torch.where(fresh.isnan(), old, fresh)\n",
+        "    return fresh\n",
+        "a NaN must not pass as a neuron's bound",
+        ("bounds/test_joint.py",),
+    ),
+    Mutant(
         "joint-gradient-cut",
         "bounds/joint.py",
         "            known = self.known._replace(lower=lower, upper=upper)\n",
@@ -389,8 +397,8 @@ MUTANTS = (
     Mutant(
         "merge-takes-nan",
         "bounds/joint.py",
-        "            lower = _merged(lower, column, which, sides[:, 0], torch.fmax, -hidden)\n",
-        "            lower = _merged(lower, column, which, sides[:, 0], lambda known, new: new, -hidden)\n",
+        "(_latest, _latest) if self.fresh else (torch.fmax, torch.fmin)\n",
+        "(lambda known, new: new, torch.fmin)\n",
         "a bound computed again is never looser, and never NaN",
         ("bounds/test_joint.py", "bounds/test_rounding_charges.py"),
     ),

@@ -46,6 +46,7 @@ class Joint:
     known: Known
     rebound: Mapping[int, Tensor]  # by layer (domain, K): its neurons that are bounded again, U_k where there is none
     deadline: Deadline | None = None  # past which an evaluation gives up, by DeadlineExpired
+    fresh: bool = False  # whether lines rest on the bounds found last, not on the better of these and what is known
 
     @classmethod
     def of(
@@ -56,10 +57,11 @@ class Joint:
         *,
         proof: bool,
         deadline: Deadline | None = None,
+        fresh: bool = False,
     ) -> Joint:
         """Return the joint dual function, to search with or to prove with."""
         dual = Dual.of(scope, domains, proof=proof)
-        return cls(dual, domains.known.to(dual.net.dtype), rebound, deadline)
+        return cls(dual, domains.known.to(dual.net.dtype), rebound, deadline, fresh)
 
     def at(self, theta: DualPoint) -> Bounded:
         """Evaluate at any point: the bounds of the neurons, and the output's bound on them."""
@@ -76,15 +78,18 @@ class Joint:
     def neurons(self, theta: DualPoint) -> tuple[Tensor, Tensor]:
         """Return the bounds (domain, U) of all neurons, those of some evaluated at this point."""
         lower, upper = self.known.lower, self.known.upper
+        higher, lesser = (_latest, _latest) if self.fresh else (torch.fmax, torch.fmin)
+        # A bound that is known already as well, but for its rounding, must not hide the gradient of a fresh one.
+        hidden = 0.0 if self.dual.net.proof or self.fresh else HIDDEN
         for depth, which in self.rebound.items():
             sides = self._neurons(depth, lower, upper, theta)
             column = self.dual.net.layers[depth].packed
-            # A bound that is known already as well, but for its rounding, must not hide the gradient of a fresh one.
-            hidden = 0.0 if self.dual.net.proof else HIDDEN
-            lower = _merged(lower, column, which, sides[:, 0], torch.fmax, -hidden)
-            upper = _merged(upper, column, which, -sides[:, 1], torch.fmin, hidden)
+            lower = _merged(lower, column, which, sides[:, 0], higher, -hidden)
+            upper = _merged(upper, column, which, -sides[:, 1], lesser, hidden)
             if self.dual.net.proof:  # what comes after rests on what is kept
                 lower, upper = (side.to(lower.dtype) for side in float32_outward(lower, upper))
+        if self.fresh and self.dual.net.proof:
+            lower, upper = torch.fmax(lower, self.known.lower), torch.fmin(upper, self.known.upper)
         return lower, upper
 
     def _neurons(self, depth: int, lower: Tensor, upper: Tensor, theta: DualPoint) -> Tensor:
@@ -181,6 +186,10 @@ class Recorded(NamedTuple):
     def select(self, index: Tensor) -> Recorded:
         """Return that of some sub-domains."""
         return self._replace(value=self.value[index], left=index if self.left is None else self.left[index])
+
+
+def _latest(old: Tensor, fresh: Tensor) -> Tensor:
+    return torch.where(fresh.isnan(), old, fresh)
 
 
 def _merged(

@@ -48,6 +48,7 @@ class Lirpa(Bounder):
     own_slopes: bool = False  # whether each neuron's bounds have slopes of their own
     layer_slopes: bool = False  # whether each layer's bounds have slopes of their own, which its neurons share
     free_splits: bool = False  # whether lower lines keep their slopes where a split holds h on one side
+    fresh: bool = False  # whether neurons' bounds rest on those that the same pass found of the layers before
     joint: bool = True  # below the root, whether slopes are optimised through the neurons' bounds, not after them
     parallel: bool = True  # whether slopes start parallel to the upper lines, or as CROWN has them
     rate: float = 0.1
@@ -125,7 +126,7 @@ class Lirpa(Bounder):
             some, mine = domains.select(index), some_of(moved, index, root.layers)
             theta = self._start(root, some, _of_part(neurons, mine, index), climb.schedule.steps)
             limits = climb._replace(threshold=climb.threshold[index])
-            climbed.append(optimise_and_confirm(root, some, mine, theta, limits, clock))
+            climbed.append(optimise_and_confirm(root, some, mine, theta, limits, clock, fresh=self.fresh))
         bounds = Bounds.joined([one.bounds for one in climbed]).select(torch.cat(places).argsort())
         return replace(min(climbed, key=_least), bounds=bounds)
 
@@ -139,9 +140,10 @@ class Lirpa(Bounder):
             some, mine = domains.select(index), some_of(moved, index, root.layers)
             theta = DualPoint(some.slopes, None, some.weights, _of_part(neurons, mine, index))
             try:
-                bounded.append(with_neurons(root, some, mine, theta, clock, deadline) if mine else some)
+                again = with_neurons(root, some, mine, theta, clock, deadline, fresh=self.fresh) if mine else some
             except DeadlineExpired:  # what is known of the neurons holds without a new bound, too
-                bounded.append(some)
+                again = some
+            bounded.append(again)
         clock.confirm += time.monotonic() - began
         return concatenate(bounded).select(torch.cat(places).argsort())
 
@@ -238,14 +240,22 @@ def _parts(root: Root, moved: Rebound) -> list[Tensor]:
 
 
 def optimise_and_confirm(
-    root: Root, domains: Domains, rebound: Rebound, theta: DualPoint, climb: Climb, clock: Clock
+    root: Root,
+    domains: Domains,
+    rebound: Rebound,
+    theta: DualPoint,
+    climb: Climb,
+    clock: Clock,
+    *,
+    fresh: bool = False,
 ) -> _Climbed:
     """Climb in float32, then let float64 say what the slopes found are worth."""
     if climb.schedule.steps > 0 and root.count > 0:
-        _, theta = ascend(Joint.of(root, domains, rebound, proof=False, deadline=climb.deadline), theta, climb)
+        joint = Joint.of(root, domains, rebound, proof=False, deadline=climb.deadline, fresh=fresh)
+        _, theta = ascend(joint, theta, climb)
     began = time.monotonic()
     try:
-        bounds = confirm_jointly(root, domains, rebound, theta, clock, climb.deadline)
+        bounds = confirm_jointly(root, domains, rebound, theta, clock, climb.deadline, fresh=fresh)
     except DeadlineExpired:  # what is known of the neurons holds without a new bound, too
         bounds = confirm_jointly(root, domains, {}, replace(theta, neurons={}), clock)
     clock.confirm += time.monotonic() - began
@@ -255,7 +265,14 @@ def optimise_and_confirm(
 
 @torch.no_grad()
 def confirm_jointly(
-    root: Root, domains: Domains, rebound: Rebound, theta: DualPoint, clock: Clock, deadline: Deadline | None = None
+    root: Root,
+    domains: Domains,
+    rebound: Rebound,
+    theta: DualPoint,
+    clock: Clock,
+    deadline: Deadline | None = None,
+    *,
+    fresh: bool = False,
 ) -> Bounds:
     """Confirm the neurons' bounds, then the bound that rests on them.
 
@@ -263,15 +280,22 @@ def confirm_jointly(
     inherits from its parent is confirmed already, and an infeasible sub-domain (lower > upper) is empty for certain.
     DeadlineExpired where that came before all neurons were bounded.
     """
-    return mark_empty(confirm(root, with_neurons(root, domains, rebound, theta, clock, deadline), theta))
+    return mark_empty(confirm(root, with_neurons(root, domains, rebound, theta, clock, deadline, fresh=fresh), theta))
 
 
 @torch.no_grad()
 def with_neurons(
-    root: Root, domains: Domains, rebound: Rebound, theta: DualPoint, clock: Clock, deadline: Deadline | None
+    root: Root,
+    domains: Domains,
+    rebound: Rebound,
+    theta: DualPoint,
+    clock: Clock,
+    deadline: Deadline | None,
+    *,
+    fresh: bool = False,
 ) -> Domains:
     """Return sub-domains with confirmed bounds of neurons, rounded to what is kept; DeadlineExpired as above."""
-    lower, upper = Joint.of(root, domains, rebound, proof=True, deadline=deadline).neurons(theta)
+    lower, upper = Joint.of(root, domains, rebound, proof=True, deadline=deadline, fresh=fresh).neurons(theta)
     domains = replace(domains, lower=lower.float(), upper=upper.float())  # as they are: rounded to these already
     for depth, which in rebound.items():
         shared = theta.slopes[:, None, None, : root.layers[depth].start]

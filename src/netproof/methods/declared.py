@@ -90,6 +90,7 @@ _ALGORITHM_1 = (
     LEAF_LP,
     Field("free_splits", bool, False, "neurons that a split holds on one side keep a free lower slope"),
     Field("layer_slopes", bool, False, "slopes of their own for the bounds of each layer, which its neurons share"),
+    Field("fresh", bool, False, "bounds of neurons rest on those of the same pass, not on the best that is known"),
     Field("joint", bool, True, "optimise slopes below the root through the neurons' bounds, not after them"),
     Field("strict", bool, False, "always take the least bounds; else the deepest of those within 0.01 of each other"),
     Field("lp_restart", bool, False, "past η start again, one at a time, with LPs where children gain below 20 %"),
@@ -108,6 +109,7 @@ _ALGORITHM_1 = (
 RELEASED: dict[str, Any] = {
     "free_splits": True,
     "layer_slopes": True,
+    "fresh": True,
     "joint": False,
     "strict": True,
     "lp_restart": True,

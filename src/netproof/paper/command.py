@@ -230,6 +230,11 @@ def cpu(
     return _done(path, quiet, boxes_said(sets))
 
 
+def _interrupted(kept: str) -> int:
+    print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
+    return EXIT_INTERRUPTED
+
+
 @app.command()
 def bounds(
     out: Out,
@@ -277,8 +282,7 @@ def bounds(
 
     asked = questions(data, set_name, boxes, index if not every else None, model, spec)
     output = Output.at(out, "bounds")
-    slopes = Slopes.of(method_info(method).options({}))
-    slopes = slopes._replace(own=own_slopes or slopes.own, parallel=slopes.parallel and not crown)
+    slopes = Slopes.of(method_info(method).options({}))._replace(own=own_slopes, parallel=not crown)
     curves: list[Curve] = []
     try:
         for place, question in enumerate(asked):
@@ -287,9 +291,7 @@ def bounds(
             if not quiet:
                 print_err(f"{title}  {course(curves[-1])}")
     except KeyboardInterrupt:
-        kept = f"{len(curves)} of {len(asked)} curves are kept in {out}"
-        print_err(f"netproof: interrupted: {kept}; the same command goes on with the rest")
-        return EXIT_INTERRUPTED
+        return _interrupted(f"{len(curves)} of {len(asked)} curves are kept in {out}")
     kinds = [page.kind_of(question) for question in asked]
     path = page.write(output, curves, kinds, slopes, log_steps=log_steps)
     print_out(f"{page.said(curves)}\n")
