@@ -1,0 +1,85 @@
+"""`npcheck CERTIFICATE MODEL.onnx SPEC.vnnlib`: the first line of the answer is `valid` or `invalid`.
+
+Exit codes: 0 valid, 1 invalid, 2 nothing could be checked (a file that cannot be read, or something unknown in it).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from npcheck import __version__
+from npcheck.check import Checked, check
+from npcheck.errors import Invalid, Refused
+
+EVERY = 2.0  # seconds between two lines of progress
+
+
+class Progress:
+    """Says on stderr where a long check is."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet, self._counts, self._said = quiet, dict[str, int](), time.monotonic()
+
+    def __call__(self, what: str, count: int) -> None:
+        """Hear of neurons or leaves that were checked."""
+        self._counts[what] = self._counts.get(what, 0) + count
+        if not self._quiet and time.monotonic() - self._said >= EVERY:
+            self._said = time.monotonic()
+            print(f"{what}: {self._counts[what]} checked", file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    given = _parser().parse_args(arguments)
+    try:
+        checked = check(given.certificate, given.model, given.spec, Progress(given.quiet))
+    except Invalid as fault:
+        print(f"invalid\n{fault}")
+        return 1
+    except Refused as reason:
+        print(f"npcheck: {reason}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("npcheck: interrupted: nothing was decided", file=sys.stderr)
+        return 130
+    print("valid")
+    print("\n".join(_shown(checked)))
+    return 0
+
+
+def _shown(checked: Checked) -> list[str]:
+    """Return what was checked, in words."""
+    disjuncts = f"{checked.targets} disjunct{'s' * (checked.targets != 1)}"
+    lines = [
+        f"no input of the specification breaks it: {disjuncts}, {checked.leaves} leaves",
+        "about the real-valued function of the file's weights, on boxes that hold the specification's and its float32s",
+        f"model {checked.model}",
+        f"spec  {checked.spec}",
+    ]
+    if checked.empty:
+        lines.append(f"{checked.empty} of the disjuncts have an input whose lower end is above its upper end: they are empty")
+    if checked.pinned:
+        lines.append(f"{checked.pinned} inputs have one value in every disjunct")
+    return lines
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="npcheck",
+        description="Check a certificate that a neural network satisfies a specification on all of its inputs.",
+        epilog="exit: 0 valid, 1 invalid, 2 nothing could be checked. Files may be .gz.",
+    )
+    parser.add_argument("certificate", type=Path, metavar="CERTIFICATE")
+    parser.add_argument("model", type=Path, metavar="MODEL.onnx")
+    parser.add_argument("spec", type=Path, metavar="SPEC.vnnlib")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    parser.add_argument("--version", action="version", version=f"npcheck {__version__}")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""What is known of every neuron on a sub-domain: intervals carried forward, and bounds by the pass back.
+
+All of it is derived here. A certificate only says which neurons are worth a pass back, and may choose its slopes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npcheck.bound import UNDERFLOW, Form, Ranges, charge_rate, lower_bound
+from npcheck.network import Affine, Network, Relu
+from npcheck.statement import Array
+
+Signs = NDArray[np.int8]
+ROWS = 512  # forms carried back at once: more need memory and are no faster
+
+
+def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]:
+    """Return bounds of a node's values from those of its inputs.
+
+    With mid and rad any floats such that [l, u] lies within mid ± rad, W·w + b is within W·mid + b ± |W|·rad. All
+    roundings together are at most g (|W|(|mid| + rad) + |b|) / 4, by the argument in `bound`: sums of the operator's
+    terms, a factor in front of it for each. The result is moved outward by one unit for the last addition.
+    """
+    op, inputs = network.nodes[node].op, network.nodes[node].inputs
+    if isinstance(op, Relu):
+        (before,) = inputs
+        return np.maximum(ranges.lower[before], 0.0), np.maximum(ranges.upper[before], 0.0)
+    assert isinstance(op, Affine)
+    rate = charge_rate(network)
+    mids, rads = [], []
+    for w in inputs:
+        low, high = ranges.lower[w], ranges.upper[w]
+        mid = 0.5 * low + 0.5 * high
+        mids.append(mid)
+        rads.append(np.nextafter(np.maximum(high - mid, mid - low), np.inf))
+    centre, spread = op.forward(mids), op.magnitude(rads)
+    sizes = op.magnitude([np.abs(mid) + rad for mid, rad in zip(mids, rads, strict=True)])
+    if op.bias is not None:
+        centre = centre + op.bias
+        sizes = sizes + op.bias_magnitude
+    away = spread + (rate * sizes + UNDERFLOW)
+    low, high = np.nextafter(centre - away, -np.inf), np.nextafter(centre + away, np.inf)
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
+def start(network: Network, lower: Array, upper: Array) -> Ranges:
+    """Return the ranges of boxes (B, n) of the input, before anything is known of the nodes behind it."""
+    nothing = [np.zeros((1, 0))] * (len(network.nodes) - 1)
+    return Ranges([lower, *nothing], [upper, *nothing])
+
+
+@dataclass(frozen=True)
+class Lines:
+    """p by lines: one through 0 below a ReLU whose input may have both signs, the chord above it.
+
+    The lower line's slope is 1 where u >= −l, else 0, unless `shares` has another: by node (B, n), NaN for none. Where
+    a split or the bounds leave one sign the ReLU is linear.
+    """
+
+    shares: dict[int, Array]
+
+    def __call__(self, node: int, a: Array, low: Array, high: Array) -> Array:
+        """Return p (B, n)."""
+        share = np.where(high >= -low, 1.0, 0.0)
+        given = self.shares.get(node)
+        if given is not None:
+            share = np.where(np.isnan(given), share, given)
+        unstable = (low < 0.0) & (high > 0.0)
+        chord = np.where(unstable, high, 0.0) / np.where(unstable, high - low, 1.0)
+        through = np.where(a >= 0.0, share, chord)
+        return np.where(unstable, a * through, np.where(low >= 0.0, a, 0.0))
+
+
+def neuron_bounds(
+    network: Network, ranges: Ranges, node: int, neurons: NDArray[np.int64], sign: float, shares: dict[int, Array]
+) -> Array:
+    """Return lower bounds of h_i, or of −h_i where sign is −1, of neurons of one node on the one part of the ranges.
+
+    shares: the slopes of each of these neurons' bounds, as in `Lines`.
+    """
+    bounds = np.empty(len(neurons))
+    for begin in range(0, len(neurons), ROWS):
+        some = slice(begin, begin + ROWS)
+        form = Form.of_neurons(node, network.nodes[node].size, neurons[some], sign)
+        lines = Lines({key: part[some] for key, part in shares.items()})
+        bounds[some] = lower_bound(network, form, ranges, lines)
+    return bounds
+
+
+def meet(ranges: Ranges, node: int, low: Array, high: Array) -> None:
+    """Take over bounds of a node (B, n) where they are tighter than what is known."""
+    ranges.lower[node] = np.maximum(ranges.lower[node], low)
+    ranges.upper[node] = np.minimum(ranges.upper[node], high)
+
+
+def by_default(network: Network, lower: Array, upper: Array, signs: dict[int, Signs], inherited: Ranges) -> Ranges:
+    """Return ranges of boxes (B, n) with splits, by one pass for each neuron that intervals leave unstable.
+
+    signs: by node that a ReLU reads (B, n), +1 where a split took it as >= 0, −1 where as <= 0. inherited: what holds on all
+    of these sub-domains already.
+    """
+    ranges = start(network, lower, upper)
+    for node in range(1, len(network.nodes)):
+        low, high = interval(network, node, ranges)
+        ranges.lower[node], ranges.upper[node] = low, high
+        meet(ranges, node, inherited.lower[node], inherited.upper[node])
+        if node in network.hidden:
+            restrict(ranges, node, signs.get(node))
+            _tighten(network, ranges, node)
+    return ranges
+
+
+def restrict(ranges: Ranges, node: int, signs: Signs | None) -> None:
+    """Move bounds of a node to 0 where a split says so."""
+    if signs is None:
+        return
+    ranges.lower[node] = np.where(signs > 0, np.maximum(ranges.lower[node], 0.0), ranges.lower[node])
+    ranges.upper[node] = np.where(signs < 0, np.minimum(ranges.upper[node], 0.0), ranges.upper[node])
+
+
+def _tighten(network: Network, ranges: Ranges, node: int) -> None:
+    """Bound by a pass back what intervals leave unstable, on every sub-domain of the batch at once."""
+    low, high = ranges.lower[node], ranges.upper[node]
+    batch, neurons = ((low < 0.0) & (high > 0.0)).nonzero()
+    lines = Lines({})
+    for begin in range(0, len(batch), ROWS):
+        at, some = batch[begin : begin + ROWS], neurons[begin : begin + ROWS]
+        own = Ranges([_of(part, at) for part in ranges.lower], [_of(part, at) for part in ranges.upper])
+        for sign, side, better in ((1.0, low, np.maximum), (-1.0, high, np.minimum)):
+            form = Form.of_neurons(node, network.nodes[node].size, some, sign)
+            side[at, some] = better(side[at, some], sign * lower_bound(network, form, own, lines))
+
+
+def _of(part: Array, at: NDArray[np.int64]) -> Array:
+    return part if len(part) == 1 or part.shape[1] == 0 else part[at]

@@ -1,0 +1,145 @@
+"""What a certificate proves of one region: bounds of its neurons, then a tree for each disjunct on it.
+
+    region = bounds tree*                              one tree for each disjunct, in the specification's order
+    bounds = for each node that a ReLU reads, in the order of the ReLUs in the file, with n entries:
+             packed (bits, n)   which of its neurons may be split or given slopes, from here on
+             codes (u8, n)      how its neurons are bounded: low four bits h from below, high four bits from above
+             claims             a float32 for each side of code 3, those from below first: h >= claim, or −h >= claim
+             slopes             for each side of code 2, in the same order: 4 bits for each packed neuron of the nodes
+                                before, as shares v / 15; the sides' bytes are not shared
+             trees              for each side of code 3, in the same order, over the packed neurons of the nodes before
+
+    code = 0 by intervals | 1 by a pass back with default slopes | 2 with slopes | 3 by a tree
+
+Intervals are always known, and the better bound of a side counts. A node is bounded when those before it are.
+Whatever slopes say is sound; a claim is shown on each leaf of its tree before anything rests on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npcheck.bound import Form, Ranges
+from npcheck.errors import Invalid
+from npcheck.network import Network
+from npcheck.ranges import interval, meet, neuron_bounds, start
+from npcheck.statement import Array, Region
+from npcheck.stream import Stream
+from npcheck.tree import FormOf, Packed, Walk, bounds_of, most_at_once
+
+INTERVAL, DEFAULT, SLOPES, TREE = range(4)
+
+Progress = Callable[[str, int], None]  # of what, and how many leaves or neurons were checked
+
+
+def check_region(network: Network, region: Region, stream: Stream, progress: Progress) -> int:
+    """Check all that is said of a region; return the number of leaves of its disjuncts' trees."""
+    ranges, packed = read_bounds(network, region, stream, progress)
+    output, leaves = len(network.nodes) - 1, 0
+    for target, rows in zip(region.targets, region.rows, strict=True):
+
+        def form_of(weights: Array, known: Ranges, rows=rows) -> Form:  # type: ignore[no-untyped-def]
+            return Form.of_rows(rows, weights, output, known)
+
+        name = f"disjunct {target}"
+        walk = Walk(stream, packed, len(rows.right), (region.lower, region.upper), most_at_once(network))
+        leaves += _check_tree(network, walk, packed, ranges, (name, form_of, 0.0), progress)
+    return leaves
+
+
+def read_bounds(network: Network, region: Region, stream: Stream, progress: Progress) -> tuple[Ranges, Packed]:
+    """Read and check the bounds of a region's neurons."""
+    ranges = start(network, region.lower[None], region.upper[None])
+    packed = Packed((), ())
+    for node in range(1, len(network.nodes)):
+        ranges.lower[node], ranges.upper[node] = interval(network, node, ranges)
+        if node in network.hidden:
+            packed = _check_node(network, node, region, ranges, packed, stream, progress)
+    return ranges, packed
+
+
+def _check_node(
+    network: Network, node: int, region: Region, ranges: Ranges, before: Packed, stream: Stream, progress: Progress
+) -> Packed:
+    """Bound the neurons of a node as the certificate says; return the packed neurons with its own."""
+    size = network.nodes[node].size
+    own = stream.bits(size).nonzero()[0]
+    codes = np.frombuffer(stream.take(size), dtype=np.uint8)
+    sides = [(codes & 15, 1.0), (codes >> 4, -1.0)]
+    if any((code > TREE).any() for code, _ in sides):
+        raise Invalid(f"a code of a neuron of node {network.nodes[node].name} is not known")
+    low, high = ranges.lower[node].copy(), ranges.upper[node].copy()
+    claims = [stream.numbers("<f4", int((code == TREE).sum())) for code, _ in sides]
+    chosen = [_slopes(network, stream, before, int((code == SLOPES).sum())) for code, _ in sides]
+    for (code, sign), shares in zip(sides, chosen, strict=True):
+        for kind, given in ((DEFAULT, {}), (SLOPES, shares)):
+            neurons = (code == kind).nonzero()[0]
+            if len(neurons):
+                bounds = neuron_bounds(network, ranges, node, neurons, sign, given)
+                _take(low if sign > 0 else high, neurons, sign, bounds)
+                progress(network.nodes[node].name, len(neurons))
+    for (code, sign), claim in zip(sides, claims, strict=True):
+        for neuron, least in zip((code == TREE).nonzero()[0].tolist(), claim.tolist(), strict=True):
+            _check_claim(network, node, neuron, sign, least, region, ranges, before, stream, progress)
+            _take(low if sign > 0 else high, np.array([neuron]), sign, np.array([least]))
+    meet(ranges, node, low, high)
+    return Packed((*before.nodes, node), (*before.neurons, own))
+
+
+def _take(side: Array, neurons: NDArray[np.int64], sign: float, bounds: Array) -> None:
+    """Put in what is better: bounds of h from below, or of −h, at some neurons of a side (1, n)."""
+    better = np.maximum if sign > 0 else np.minimum
+    side[0, neurons] = better(side[0, neurons], sign * bounds)
+
+
+def _slopes(network: Network, stream: Stream, before: Packed, sides: int) -> dict[int, Array]:
+    """Read the slopes of sides of code 2: by node (side, n), NaN where the default is meant."""
+    each = [stream.fractions(4, before.count) for _ in range(sides)]
+    values = np.stack(each) if each else np.zeros((0, before.count))
+    return before.spread(values, network, lambda node: np.full((1, 1), np.nan))
+
+
+def _check_claim(
+    network: Network,
+    node: int,
+    neuron: int,
+    sign: float,
+    least: float,
+    region: Region,
+    ranges: Ranges,
+    before: Packed,
+    stream: Stream,
+    progress: Progress,
+) -> None:
+    """Check the tree that shows h >= least, or −h >= least, of one neuron."""
+
+    def form_of(weights: Array, known: Ranges) -> Form:
+        return Form.of_neurons(node, network.nodes[node].size, np.full(len(weights), neuron), sign)
+
+    name = f"neuron {neuron} of node {network.nodes[node].name} from {'below' if sign > 0 else 'above'}"
+    walk = Walk(stream, before, 1, (region.lower, region.upper), most_at_once(network))
+    _check_tree(network, walk, before, ranges, (name, form_of, least), progress)
+
+
+def _check_tree(
+    network: Network,
+    walk: Walk,
+    packed: Packed,
+    ranges: Ranges,
+    goal: tuple[str, FormOf, float],
+    progress: Progress,
+) -> int:
+    """Check that the form is above a number on every leaf; return how many there are."""
+    name, form_of, least = goal
+    for batch in walk.batches():
+        bounds = bounds_of(network, packed, batch, ranges, form_of)
+        enough = bounds > least
+        if not enough.all():
+            place = int(np.argmin(enough))
+            number = batch.leaves[place].number
+            raise Invalid(f"{name}: leaf {number} is not shown: {bounds[place]:.6g} is not above {least:g}")
+        progress(name, len(batch.leaves))
+    return walk.leaves

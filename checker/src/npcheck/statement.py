@@ -1,0 +1,106 @@
+"""What is to be proved, in float64: boxes of the input that contain those of the specification, and rows.
+
+A specification describes a violation. Each of its disjuncts says: x lies in a box, and all rows r(x) <= 0 at once,
+where a row is linear in the outputs, and perhaps in the inputs. The statement holds when no x fulfils a disjunct. So
+for each disjunct it is enough to divide the box into parts, and to show on each that some sum of rows with weights
+>= 0 is > 0, or that the part is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npcheck.errors import Refused
+from npcheck.vnnlib_file import Disjunct, Question
+
+Array = NDArray[np.float64]
+LARGEST = 2.0**100  # numbers of a specification beyond this are refused: sums of products must not overflow
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a disjunct: r(x) = outputs·y + inputs·x − right, of which a violation has all r <= 0.
+
+    Each number is the float64 nearest to that of the specification: off by at most one part in 2^53.
+    """
+
+    outputs: Array  # (row, m)
+    inputs: Array | None  # (row, n); None: no row speaks of the inputs
+    right: Array  # (row,)
+
+
+@dataclass(frozen=True)
+class Region:
+    """A box that contains those of some disjuncts, and what is to be shown on it for each of them."""
+
+    lower: Array  # (n,)
+    upper: Array
+    targets: tuple[int, ...]  # the disjuncts' places in the specification
+    rows: tuple[Rows, ...]  # of these disjuncts
+
+
+@dataclass(frozen=True)
+class Statement:
+    """All that is to be proved: by region, in the order in which their boxes first appear in the specification."""
+
+    regions: tuple[Region, ...]
+    targets: int
+    empty: tuple[int, ...]  # disjuncts of which no x can be: a lower end above the upper one
+    pinned: int  # inputs whose ends are equal in every disjunct
+
+
+def state(question: Question) -> Statement:
+    """Return what a specification asks for, as boxes and rows in float64."""
+    boxes: dict[bytes, tuple[Array, Array]] = {}
+    members: dict[bytes, list[int]] = {}
+    empty = []
+    for place, disjunct in enumerate(question.disjuncts):
+        if any(low > high for low, high in zip(disjunct.lower, disjunct.upper, strict=True)):
+            empty.append(place)
+            continue
+        lower, upper = outward(disjunct.lower, up=False), outward(disjunct.upper, up=True)
+        key = lower.tobytes() + upper.tobytes()
+        boxes[key] = lower, upper
+        members.setdefault(key, []).append(place)
+    regions = tuple(
+        Region(*boxes[key], tuple(places), tuple(_rows(question, question.disjuncts[at]) for at in places))
+        for key, places in members.items()
+    )
+    pinned = [all(d.lower[i] == d.upper[i] for d in question.disjuncts) for i in range(question.inputs)]
+    return Statement(regions, len(question.disjuncts), tuple(empty), sum(pinned))
+
+
+def outward(numbers: Sequence[Fraction], *, up: bool) -> Array:
+    """Return float64 bounds of numbers, and of the float32 nearest to each: what a network is really given."""
+    bounds = np.empty(len(numbers))
+    for place, exact in enumerate(numbers):
+        nearest = _float(exact)
+        away = np.inf if up else -np.inf
+        if (Fraction(nearest) < exact) if up else (Fraction(nearest) > exact):
+            nearest = float(np.nextafter(nearest, away))
+        single = float(np.float32(nearest))
+        bounds[place] = max(nearest, single) if up else min(nearest, single)
+    return bounds
+
+
+def _rows(question: Question, disjunct: Disjunct) -> Rows:
+    count = len(disjunct.rows)
+    outputs, inputs = np.zeros((count, question.outputs)), np.zeros((count, question.inputs))
+    right = np.array([_float(row.right) for row in disjunct.rows])
+    for place, row in enumerate(disjunct.rows):
+        for index, factor in row.outputs.items():
+            outputs[place, index] = _float(factor)
+        for index, factor in row.inputs.items():
+            inputs[place, index] = _float(factor)
+    return Rows(outputs, inputs if inputs.any() else None, right.reshape(count))
+
+
+def _float(exact: Fraction) -> float:
+    if abs(exact) > LARGEST:
+        raise Refused(f"the specification has a number beyond 2^100: {float(exact):g}")
+    return float(exact)

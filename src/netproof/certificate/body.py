@@ -1,0 +1,61 @@
+"""The body of a certificate as it is written: `npcheck.stream` reads it."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from typing import Any, BinaryIO
+
+import numpy as np
+from npcheck.stream import CHUNK, VERSION
+from numpy.typing import NDArray
+
+
+class Body:
+    """Writes a header and then chunks; holds one chunk at most."""
+
+    def __init__(self, file: BinaryIO, header: dict[str, Any]) -> None:
+        self._file, self._raw = file, bytearray()
+        line = json.dumps({"npcert": VERSION, **header}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        file.write(line.encode("ascii") + b"\n")
+
+    def put(self, data: bytes) -> None:
+        """Append bytes."""
+        self._raw += data
+        while len(self._raw) >= CHUNK:
+            self._pack(CHUNK)
+
+    def byte(self, value: int) -> None:
+        """Append one byte."""
+        self.put(bytes((value,)))
+
+    def varint(self, value: int) -> None:
+        """Append a whole number."""
+        while value >= 0x80:
+            self.put(bytes((value & 0x7F | 0x80,)))
+            value >>= 7
+        self.put(bytes((value,)))
+
+    def numbers(self, kind: str, values: NDArray[np.float64]) -> None:
+        """Append floats: kind "<f2", "<f4" or "<f8"."""
+        self.put(np.asarray(values, dtype=kind).tobytes())
+
+    def levels(self, bits: int, levels: NDArray[np.uint8]) -> None:
+        """Append whole numbers of so many bits each, the lowest bits of a byte first."""
+        each = 8 // bits
+        padded = np.zeros(-(-len(levels) // each) * each, dtype=np.uint8)
+        padded[: len(levels)] = levels
+        shifts = np.arange(0, 8, bits, dtype=np.uint8)
+        self.put((padded.reshape(-1, each) << shifts).sum(1).astype(np.uint8).tobytes())
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._raw:
+            self._pack(len(self._raw))
+
+    def _pack(self, count: int) -> None:
+        raw = bytes(self._raw[:count])
+        del self._raw[:count]
+        packed = zlib.compress(raw, 9)
+        self._file.write(struct.pack("<II", len(packed), len(raw)) + packed)
