@@ -108,9 +108,7 @@ def require_tame(numbers: NDArray[np.float64]) -> None:
 class Linear(Affine):
     """A matrix (m, n) applied to each of `copies` vectors, which lie one behind the other in the input."""
 
-    def __init__(
-        self, weight: Array, *, copies: int = 1, bias: Array | None = None, folded: bool = False
-    ) -> None:
+    def __init__(self, weight: Array, *, copies: int = 1, bias: Array | None = None, folded: bool = False) -> None:
         require_tame(weight)
         rows, columns = weight.shape
         self.weight, self.copies = weight, copies

@@ -150,7 +150,11 @@ class Message:
         dtype = "<f4" if kind == FOUR else "<f8"
         parts: list[NDArray[np.float64]] = []
         for stored, value in self._found.get(name, []):
-            if stored not in (kind, BYTES) or not isinstance(value, memoryview) or len(value) % (4 if kind == FOUR else 8):
+            if (
+                stored not in (kind, BYTES)
+                or not isinstance(value, memoryview)
+                or len(value) % (4 if kind == FOUR else 8)
+            ):
                 raise Refused(f"{self.what}: {name} is not a list of floats of this length")
             parts.append(np.frombuffer(value, dtype).astype(np.float64))
         return np.concatenate(parts) if parts else np.zeros(0)
