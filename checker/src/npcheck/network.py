@@ -95,7 +95,8 @@ class Affine(Op):
         """Return what errors of the bias are measured by: `spread`, or else |b|."""
         if self.spread is not None or self.bias is None:
             return self.spread
-        return np.abs(self.bias)
+        magnitude: Array = np.abs(self.bias)
+        return magnitude
 
 
 def require_tame(numbers: NDArray[np.float64]) -> None:
@@ -116,7 +117,8 @@ class Linear(Affine):
 
     @cached_property
     def _absolute(self) -> Array:
-        return np.abs(self.weight)
+        absolute: Array = np.abs(self.weight)
+        return absolute
 
     def _times(self, values: Array, matrix: Array) -> Array:
         """Multiply each copy's vector with the transpose of a matrix."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,8 @@ from npcheck.protobuf import EIGHT, FOUR, Message
 MOST_BYTES = 1 << 31  # of a file: protocol buffers allow no more
 MOST_ENTRIES = 1 << 28  # of all tensors of a file together
 
-# A constant of the file: float64 (also for what is stored as float32, exactly), int64 or bool.
-Constant = NDArray[np.float64] | NDArray[np.int64] | NDArray[np.bool_]
+# A constant of the file is an array of float64 (also for what is stored as float32, exactly), int64 or bool.
+Constant = NDArray[Any]
 Attribute = int | float | str | Constant | tuple[int, ...] | tuple[float, ...]
 
 _MODEL = {
