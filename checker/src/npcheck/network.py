@@ -213,7 +213,8 @@ class Convolution(Affine):
 
     @cached_property
     def _absolute(self) -> Array:
-        return np.abs(self._taps)
+        absolute: Array = np.abs(self._taps)
+        return absolute
 
     def _inner(self, padded: Array) -> Array:
         """Return the part of padded images that is not padding, as a view."""

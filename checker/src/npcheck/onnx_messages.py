@@ -135,8 +135,9 @@ def _opset(model: Message) -> int:
         opset = Message(content, "opset_import", _OPSET, 2)
         if opset.text("domain") in ("", "ai.onnx"):
             versions.append(opset.integer("version"))
-    if len(versions) != 1 or versions[0] is None:
-        raise Refused(f"model: it names {len(versions)} versions of ONNX's operators, not one")
+    # Some files name it under both names, with the same version.
+    if len(set(versions)) != 1 or versions[0] is None:
+        raise Refused(f"model: it names {len(set(versions))} versions of ONNX's operators, not one")
     return versions[0]
 
 
