@@ -14,13 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from netproof import arguments
 from netproof.bounds.linear.memory import numbers_in_rows, release, with_less
+from netproof.bounds.record import NOTHING, Recorder
 from netproof.core.cpu import available_cpus, look_around, threads_for
 from netproof.core.deadline import Deadline
 from netproof.core.machine import gpu, host
@@ -53,6 +54,9 @@ from netproof.run.gather import Gather
 from netproof.run.ranges import OutputBounds, output_ranges
 from netproof.search.attack import places
 from netproof.search.method import Work
+
+if TYPE_CHECKING:
+    from netproof.certificate.write import Certificate
 
 COMPARED = 4  # input sets on which a network is compared with onnxruntime
 WITH_MODULE = 256  # those of one question on which it is compared with the module that it is made from
@@ -201,6 +205,7 @@ class Run:
         self._progress = arguments.callback(progress, "progress")
         self.stats = Stats()
         self.evidence: Evidence | None = None  # once there is a question
+        self.certificate: Certificate | None = None  # that is asked for
         self._part = 0, 1  # of the question, which is asked now, and of how many
         self.tell("load")
         look_around()
@@ -286,6 +291,10 @@ class Run:
         if any(row.inputs and not row.coefs for disjunct in property.disjuncts for row in disjunct.rows):
             found = replace(found, exact=False, reason=found.reason or "constraints among inputs play no part")
         return replace(found, about=about(network))
+
+    def recorder(self, problem: Problem) -> Recorder:
+        """Return what hears of the sub-domains that a search of a problem closes."""
+        return NOTHING if self.certificate is None else self.certificate.record.of(problem.disjuncts)
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """Return what a search of one of the problems calls to report its progress."""

@@ -360,6 +360,16 @@ class Network:
                 raise Refused(f"{node.name}: its inputs do not fit (a fault of this reader)")
 
     @cached_property
+    def hidden(self) -> tuple[int, ...]:
+        """The places of the nodes that ReLUs read, in order."""
+        return tuple(sorted({self.nodes[place].inputs[0] for place in self.relus}))
+
+    @cached_property
+    def terms(self) -> int:
+        """No sum of the checker has more products: of one operator, or over all entries of a node."""
+        return max(node.size + (node.op.terms if isinstance(node.op, Affine) else 1) for node in self.nodes)
+
+    @cached_property
     def relus(self) -> tuple[int, ...]:
         """The places of the ReLU nodes, in order."""
         return tuple(place for place, node in enumerate(self.nodes) if isinstance(node.op, Relu))

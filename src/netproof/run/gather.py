@@ -20,6 +20,7 @@ import torch
 from netproof.bounds.linear.memory import release, with_less
 from netproof.bounds.linear.rows import bounds_by_intervals
 from netproof.bounds.neurons import worth
+from netproof.bounds.record import Recorder
 from netproof.core.deadline import Deadline
 from netproof.core.machine.allowance import said_plainly
 from netproof.core.reasons import INTERVALS_ONLY, ROOT_LATE
@@ -64,6 +65,9 @@ class Setting(Protocol):
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """Make what a search of one of `count` problems calls to say where it is."""
+
+    def recorder(self, problem: Problem) -> Recorder:
+        """Return what hears of the sub-domains that a search of a problem closes."""
 
     def tell(self, phase: str, *, problem: int, problems: int) -> None:
         """Say where the run is."""
@@ -252,7 +256,7 @@ class Gather:
         run, goal = self._run, self._goal(problem)
         method = build_method(run.info.name, run.options, run.device)
         look = self._second_look(problem, goal) if attack else None
-        work = self._work(run.report(index, count))
+        work = replace(self._work(run.report(index, count)), recorder=run.recorder(problem))
         if self._attacks_beside:
             work = replace(work, meanwhile=self._attack_beside(problem, goal))
         search = (method.search or Search)(problem, method, goal, work, look)
