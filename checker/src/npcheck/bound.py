@@ -29,8 +29,8 @@ by 2^-700: there are less than 2^100 operations. An overflow makes c or E infini
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,23 +38,58 @@ from numpy.typing import NDArray
 from npcheck.network import Affine, Network, Relu
 from npcheck.statement import Array, Rows
 
+Places = NDArray[np.int64]
+
 UNIT = 2.0**-53
 UNDERFLOW = 2.0**-700
 
-# From the node h that a ReLU reads, coefficients a (B, n) of relu(h), and bounds l, u of h: p (B, n), any numbers.
-Slopes = Callable[[int, Array, Array, Array], Array]
+class Slopes(Protocol):
+    """Chooses p. Nothing that it does can make a bound wrong."""
+
+    def touched(self, node: int) -> NDArray[np.bool_] | bool:
+        """Say which entries of a node h that a ReLU reads (n,) it chooses p for although h has one sign there."""
+
+    def __call__(self, node: int, a: Array, low: Array, high: Array, columns: Places) -> Array:
+        """Return p (B, column) for some entries, from coefficients a of relu(h) and bounds of h there."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Ranges:
-    """What is known of every node's values on each of some sub-domains: (B, n) each, or (1, n) where all share it."""
+    """What is known of every node's values on each of some sub-domains: (D, n) each, or (1, n) where all share it.
+
+    A form is bounded on one of them: `rows` says on which, (B,); without it the first form on the first, and so on.
+    """
 
     lower: list[Array]  # by node
     upper: list[Array]
+    rows: Places | None = None
+    _sums: dict[int, Array] = field(default_factory=dict)
+
+    def on(self, rows: Places) -> Ranges:
+        """Return the same for forms on these sub-domains (B,)."""
+        return Ranges(self.lower, self.upper, rows, self._sums)
 
     def magnitude(self, node: int) -> Array:
         """Return Z_v: no |v_i(x)| is larger on the sub-domain."""
         return np.maximum(np.abs(self.lower[node]), np.abs(self.upper[node]))
+
+    def sums(self, network: Network, node: int) -> Array:
+        """Return |W| Z_w + |b| of an affine node, computed once: ranges that get tighter later keep it large enough."""
+        if node not in self._sums:
+            op = network.nodes[node].op
+            assert isinstance(op, Affine)
+            total = op.magnitude([self.magnitude(w) for w in network.nodes[node].inputs])
+            self._sums[node] = total if op.bias is None else total + op.bias_magnitude
+        return self._sums[node]
+
+    def of_forms(self, part: Array, columns: Places | slice = slice(None)) -> Array:
+        """Return what is known (D, n) for each form, of some entries."""
+        part = part[:, columns]
+        return part if self.rows is None or len(part) == 1 else part[self.rows]
+
+    def dot(self, a: Array, sizes: Array) -> Array:
+        """Return (B,): the sum of coefficients a (B, n) times sizes (D, n) of each form's sub-domain."""
+        return np.asarray(a @ sizes[0] if len(sizes) == 1 else np.einsum("ij,ij->i", a, self.of_forms(sizes)))
 
 
 def charge_rate(network: Network) -> float:
@@ -79,10 +114,10 @@ class Form:
         """
         rate = 8.0 * (len(rows.right) + 2) * UNIT
         coefficients = {output: weights @ rows.outputs}
-        error = _dot(weights @ np.abs(rows.outputs), ranges.magnitude(output)) + weights @ np.abs(rows.right)
+        error = ranges.dot(weights @ np.abs(rows.outputs), ranges.magnitude(output)) + weights @ np.abs(rows.right)
         if rows.inputs is not None:
             coefficients[0] = weights @ rows.inputs
-            error = error + _dot(weights @ np.abs(rows.inputs), ranges.magnitude(0))
+            error = error + ranges.dot(weights @ np.abs(rows.inputs), ranges.magnitude(0))
         return cls(-(weights @ rows.right), rate * error, coefficients)
 
     @classmethod
@@ -100,7 +135,7 @@ class Form:
             return
         total = before + more
         self.coefficients[node] = total
-        self.error += rate * _dot(np.abs(total), ranges.magnitude(node))
+        self.error += rate * ranges.dot(np.abs(total), ranges.magnitude(node))
 
 
 def lower_bound(network: Network, form: Form, ranges: Ranges, slopes: Slopes) -> Array:
@@ -120,25 +155,25 @@ def lower_bound(network: Network, form: Form, ranges: Ranges, slopes: Slopes) ->
             empty |= _through_relu(inputs[0], coefficient, form, ranges, slopes, rate)
         else:
             assert isinstance(op, Affine)
-            _through_affine(op, inputs, coefficient, form, ranges, rate)
+            _through_affine(network, node, coefficient, form, ranges, rate)
     value = _over_the_box(form, ranges, rate)
     return np.where(empty, np.inf, value)
 
 
 def _through_affine(
-    op: Affine, inputs: tuple[int, ...], coefficient: Array, form: Form, ranges: Ranges, rate: float
+    network: Network, node: int, coefficient: Array, form: Form, ranges: Ranges, rate: float
 ) -> None:
     """Replace v = W·w + b.
 
     B = fl(Wᵀ A) is off by γ |Wᵀ||A| in each entry, so ⟨B, w⟩ by γ ⟨|A|, |W| Z_w⟩; c gains fl(⟨A, b⟩), off by
     γ ⟨|A|, |b|⟩, and the sum with c is rounded once. Charge g (⟨|A|, |W| Z_w + |b|⟩ + |c|).
     """
-    sizes = op.magnitude([ranges.magnitude(w) for w in inputs])
+    op = network.nodes[node].op
+    assert isinstance(op, Affine)
     if op.bias is not None:
         form.constant = form.constant + coefficient @ op.bias
-        sizes = sizes + op.bias_magnitude
-    form.error += rate * (_dot(np.abs(coefficient), sizes) + np.abs(form.constant))
-    for w, part in zip(inputs, op.adjoint(coefficient), strict=True):
+    form.error += rate * (ranges.dot(np.abs(coefficient), ranges.sums(network, node)) + np.abs(form.constant))
+    for w, part in zip(network.nodes[node].inputs, op.adjoint(coefficient), strict=True):
         form.add(w, part, ranges, rate)
 
 
@@ -147,20 +182,25 @@ def _through_relu(
 ) -> NDArray[np.bool_]:
     """Replace z = relu(h) by the lemma; say where h has no value at all.
 
-    The entries of k have three roundings each and are added up: charge g (Σ |a|·relu(u) + |p|·max(|l|, |u|) + |c|),
-    where relu(l) <= relu(u) and both products of p are within the second term.
+    Where h has one sign on all sub-domains, p = a to the right of 0 and p = 0 to the left: then k is 0, without any
+    rounding. The other entries of k have three roundings each and are added up: charge
+    g (Σ |a|·relu(u) + |p|·max(|l|, |u|) + |c|), since relu(l) <= relu(u), and |l| and |u| are within the second term.
     """
     low, high = ranges.lower[before], ranges.upper[before]
-    a, p = coefficient, slopes(before, coefficient, low, high)
-    at_low = a * np.maximum(low, 0.0) - p * low
-    at_high = a * np.maximum(high, 0.0) - p * high
-    k = np.minimum(at_low, at_high)
+    (columns,) = (((low < 0.0) & (high > 0.0)).any(0) | slopes.touched(before)).nonzero()
+    whole = np.where(ranges.of_forms(low >= 0.0), coefficient, 0.0)
+    empty = ranges.of_forms((low > high).any(1, keepdims=True))[:, 0]
+    a, low, high = coefficient[:, columns], ranges.of_forms(low, columns), ranges.of_forms(high, columns)
+    p = slopes(before, a, low, high, columns)
+    right = np.maximum(high, 0.0)
+    k = np.minimum(a * np.maximum(low, 0.0) - p * low, a * right - p * high)
     k = np.where((low < 0.0) & (high > 0.0), np.minimum(k, 0.0), k)
     form.constant = form.constant + k.sum(1)
-    sizes = np.abs(a) * np.maximum(high, 0.0) + np.abs(p) * ranges.magnitude(before)
+    sizes = np.abs(a) * right + np.abs(p) * np.maximum(np.abs(low), np.abs(high))
     form.error += rate * (sizes.sum(1) + np.abs(form.constant))
-    form.add(before, p, ranges, rate)
-    return np.asarray((low > high).any(1))
+    whole[:, columns] = p
+    form.add(before, whole, ranges, rate)
+    return empty
 
 
 def _over_the_box(form: Form, ranges: Ranges, rate: float) -> Array:
@@ -171,13 +211,8 @@ def _over_the_box(form: Form, ranges: Ranges, rate: float) -> Array:
     """
     a = form.coefficients.get(0)
     if a is not None:
-        low, high = ranges.lower[0], ranges.upper[0]
+        low, high = ranges.of_forms(ranges.lower[0]), ranges.of_forms(ranges.upper[0])
         form.constant = form.constant + np.minimum(a * low, a * high).sum(1)
-        form.error += rate * (_dot(np.abs(a), ranges.magnitude(0)) + np.abs(form.constant))
+        form.error += rate * (ranges.dot(np.abs(a), ranges.magnitude(0)) + np.abs(form.constant))
     value = np.nextafter(form.constant - 2.0 * form.error - UNDERFLOW, -np.inf)
     return np.where(np.isfinite(value), value, -np.inf)
-
-
-def _dot(a: Array, b: Array) -> Array:
-    """Return (B,): the sum over the last axis of a (B, n) times b (B, n) or (1, n)."""
-    return np.asarray(a @ b[0] if len(b) == 1 else np.einsum("ij,ij->i", a, b))

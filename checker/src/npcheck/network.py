@@ -365,6 +365,15 @@ class Network:
         return tuple(sorted({self.nodes[place].inputs[0] for place in self.relus}))
 
     @cached_property
+    def behind(self) -> tuple[int, ...]:
+        """The hidden nodes for which a pass back may be better than intervals: behind a ReLU, or more than one sum."""
+        sums: list[int] = []
+        for node in self.nodes:
+            before = max((sums[i] for i in node.inputs), default=0)
+            sums.append(before + (2 if isinstance(node.op, Relu) else int(isinstance(node.op, Affine) and node.op.terms > 1)))
+        return tuple(node for node in self.hidden if sums[node] > 1)
+
+    @cached_property
     def terms(self) -> int:
         """No sum of the checker has more products: of one operator, or over all entries of a node."""
         return max(node.size + (node.op.terms if isinstance(node.op, Affine) else 1) for node in self.nodes)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from npcheck.bound import UNDERFLOW, Form, Ranges, charge_rate, lower_bound
+from npcheck.bound import UNDERFLOW, Form, Places, Ranges, charge_rate, lower_bound
 from npcheck.network import Affine, Network, Relu
 from npcheck.statement import Array
 
 Signs = NDArray[np.int8]
-ROWS = 512  # forms carried back at once: more need memory and are no faster
+ROWS = 256  # forms carried back at once: more need memory and are no faster
 
 
 def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]:
@@ -63,11 +63,15 @@ class Lines:
 
     shares: dict[int, Array]
 
-    def __call__(self, node: int, a: Array, low: Array, high: Array) -> Array:
-        """Return p (B, n)."""
+    def touched(self, node: int) -> bool:
+        """Choose nothing where h has one sign."""
+        return False
+
+    def __call__(self, node: int, a: Array, low: Array, high: Array, columns: Places) -> Array:
+        """Return p (B, column)."""
         share = np.where(high >= -low, 1.0, 0.0)
-        given = self.shares.get(node)
-        if given is not None:
+        if node in self.shares:
+            given = self.shares[node][:, columns]
             share = np.where(np.isnan(given), share, given)
         unstable = (low < 0.0) & (high > 0.0)
         chord = np.where(unstable, high, 0.0) / np.where(unstable, high - low, 1.0)
@@ -110,7 +114,8 @@ def by_default(network: Network, lower: Array, upper: Array, signs: dict[int, Si
         meet(ranges, node, inherited.lower[node], inherited.upper[node])
         if node in network.hidden:
             restrict(ranges, node, signs.get(node))
-            _tighten(network, ranges, node)
+            if node in network.behind:
+                _tighten(network, ranges, node)
     return ranges
 
 
@@ -129,11 +134,7 @@ def _tighten(network: Network, ranges: Ranges, node: int) -> None:
     lines = Lines({})
     for begin in range(0, len(batch), ROWS):
         at, some = batch[begin : begin + ROWS], neurons[begin : begin + ROWS]
-        own = Ranges([_of(part, at) for part in ranges.lower], [_of(part, at) for part in ranges.upper])
+        own = ranges.on(at)
         for sign, side, better in ((1.0, low, np.maximum), (-1.0, high, np.minimum)):
             form = Form.of_neurons(node, network.nodes[node].size, some, sign)
             side[at, some] = better(side[at, some], sign * lower_bound(network, form, own, lines))
-
-
-def _of(part: Array, at: NDArray[np.int64]) -> Array:
-    return part if len(part) == 1 or part.shape[1] == 0 else part[at]

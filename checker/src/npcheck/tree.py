@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from npcheck.bound import Form, Ranges, lower_bound
+from npcheck.bound import Form, Places, Ranges, lower_bound
 from npcheck.errors import Invalid
 from npcheck.network import Network
 from npcheck.ranges import Lines, Signs, by_default, restrict
@@ -273,11 +273,19 @@ class _Given:
         given = any(leaf.duals is not None for leaf in leaves)
         self._duals = packed.spread(duals, network, lambda node: np.full((1, 1), np.nan)) if given else {}
 
-    def __call__(self, node: int, a: Array, low: Array, high: Array) -> Array:
-        """Return p (B, n)."""
-        p = self._lines(node, a, low, high)
+    def touched(self, node: int) -> NDArray[np.bool_] | bool:
+        """Choose p where there is a split, or a dual."""
+        if node not in self._signs:
+            return False
+        touched = (self._signs[node] != 0).any(0)
+        return touched if node not in self._duals else touched | ~np.isnan(self._duals[node]).all(0)
+
+    def __call__(self, node: int, a: Array, low: Array, high: Array, columns: Places) -> Array:
+        """Return p (B, column)."""
+        p = self._lines(node, a, low, high, columns)
         if node in self._signs:
-            p = p - self._signs[node] * self._multipliers[node]
+            p = p - self._signs[node][:, columns] * self._multipliers[node][:, columns]
         if node not in self._duals:
             return p
-        return np.where(np.isnan(self._duals[node]), p, self._duals[node])
+        duals = self._duals[node][:, columns]
+        return np.where(np.isnan(duals), p, duals)

@@ -36,7 +36,7 @@ def _tighten(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
     low, high = ranges.lower[node].copy(), ranges.upper[node].copy()
     neurons = ((low < 0.0) & (high > 0.0))[0].nonzero()[0]
     codes = tuple(np.full(network.nodes[node].size, INTERVAL, dtype=np.uint8) for _ in range(2))
-    if _is_first(network, node) or len(neurons) == 0:  # intervals are exact there
+    if node not in network.behind or len(neurons) == 0:
         return codes
     below = neuron_bounds(network, ranges, node, neurons, 1.0, {})
     above = -neuron_bounds(network, ranges, node, neurons, -1.0, {})
@@ -45,8 +45,3 @@ def _tighten(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
     low[0, neurons], high[0, neurons] = np.maximum(low[0, neurons], below), np.minimum(high[0, neurons], above)
     meet(ranges, node, low, high)
     return codes
-
-
-def _is_first(network: Network, node: int) -> bool:
-    """Say whether no ReLU comes before a node."""
-    return not network.hidden or node <= network.hidden[0]

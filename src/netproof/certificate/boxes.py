@@ -60,7 +60,8 @@ class BoxTreeMaker:
     def _try(self, parts: list[Part]) -> list[Part]:
         """Make leaves of parts that hold; return the others, each with the input to halve."""
         lower, upper = np.stack([part.lower for part in parts]), np.stack([part.upper for part in parts])
-        ranges = by_default(self._network, lower, upper, {}, self._known)
+        whole = parts[0].depth == 0  # of which the region's own bounds say as much
+        ranges = self._known if whole else by_default(self._network, lower, upper, {}, self._known)
         count = len(self._rows.right)
         single = np.eye(count)
         bounds, scores = np.full(len(parts), -np.inf), np.zeros_like(lower)
@@ -113,7 +114,7 @@ def _blame(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> Arra
         if len(batch) == 0:
             continue
         form = Form.of_neurons(node, network.nodes[node].size, neurons, 1.0)
-        lower_bound(network, form, _some(ranges, batch), Lines({}))
+        lower_bound(network, form, ranges.on(batch), Lines({}))
         slopes = np.abs(form.coefficients.get(0, np.zeros((len(batch), blame.shape[1]))))
         wide = slopes * (ranges.upper[0] - ranges.lower[0])[batch]
         share = slopes / np.maximum(wide.sum(1, keepdims=True), 1e-300)
@@ -125,7 +126,7 @@ def _costs(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> dict
     """Return by node that a ReLU reads (B, n): what its relaxation may cost the bound of the rows."""
     coefficients = {len(network.nodes) - 1: weights @ rows.outputs}
     costs = {}
-    lines = Lines({})
+    lines, every = Lines({}), np.arange(max(node.size for node in network.nodes))
     for node in range(len(network.nodes) - 1, 0, -1):
         a = coefficients.pop(node, None)
         if a is None:
@@ -137,7 +138,7 @@ def _costs(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> dict
             unstable = (low < 0.0) & (high > 0.0)
             height = np.where(unstable, -low * high / np.where(unstable, high - low, 1.0), 0.0)
             costs[h] = np.where(a < 0.0, -a * height, a * np.where(unstable, np.minimum(-low, high), 0.0))
-            parts = [lines(h, a, low, high)]
+            parts = [lines(h, a, low, high, every[: a.shape[1]])]
         else:
             assert isinstance(op, Affine)
             parts = op.adjoint(a)
@@ -158,7 +159,8 @@ def write_boxes(body: Body, root: Part, packed: Packed) -> None:
             stack += [part.halves[1], part.halves[0]]
             continue
         assert part.weights is not None
-        body.varint(AGAIN)
+        if part.depth > 0:
+            body.varint(AGAIN)
         body.varint(LEAF)
         first = part.weights[0] == 1.0
         body.byte(0 if first else WEIGHTS)

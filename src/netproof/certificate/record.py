@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from npcheck.network import Affine, Network, Relu
+from npcheck.network import Network
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -86,15 +86,13 @@ def names_of(root: Root, network: Network) -> NDArray[np.int64]:
     points = low + share * (high - low)
     graph = root.graph64.graph
     ours = values_of_part(graph.nodes, {0: points}, graph.output.index)
-    theirs = _values(network, points.flatten(1).numpy())
-    begins = np.cumsum([0, *(network.nodes[node].size for node in network.hidden)])
-    whole = np.concatenate([theirs[node] for node in network.hidden], 1)  # (point, name)
+    theirs = network.values(points.flatten(1).numpy())
+    whole = np.concatenate([np.zeros((POINTS, 0)), *(theirs[node] for node in network.hidden)], 1)  # (point, name)
     order = whole[0].argsort()
     names = []
     for layer in root.layers:
         wanted = ours[layer.pre].flatten(1)[:, layer.index].cpu().numpy()  # (point, U_k)
         names.append(_matched(wanted, whole, order))
-    assert begins[-1] == whole.shape[1]
     return np.concatenate([np.zeros(0, dtype=np.int64), *names])
 
 
@@ -112,16 +110,3 @@ def _matched(wanted: NDArray[np.float64], whole: NDArray[np.float64], order: NDA
                 used.add(name)
                 break
     return names
-
-
-def _values(network: Network, points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    values = [points]
-    for node in network.nodes[1:]:
-        given = [values[w] for w in node.inputs]
-        if isinstance(node.op, Relu):
-            values.append(np.maximum(given[0], 0.0))
-            continue
-        assert isinstance(node.op, Affine)
-        value = node.op.forward(given)
-        values.append(value if node.op.bias is None else value + node.op.bias)
-    return values
