@@ -12,7 +12,7 @@ from npcheck.errors import Refused
 from npcheck.network import Array, Index, Node, Op, Relu, Sum, Take, require_tame
 from npcheck.onnx_messages import Attribute, Constant, FileNode
 
-MOST_COMPUTED = 1 << 28  # entries of all values and of all constants that are computed, together
+MOST_COMPUTED = 1 << 27  # entries of all values and of all constants that are computed, together
 
 
 @dataclass(frozen=True)

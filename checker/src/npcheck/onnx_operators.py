@@ -30,7 +30,8 @@ from npcheck.onnx_call import Call, Value, Variable, as_floats, places
 from npcheck.onnx_messages import BOOL, DOUBLE, FLOAT, INT32, INT64, TYPES, Constant
 
 MOST_EXACT = 1 << 16  # entries of a tensor of floats that are computed as fractions
-MOST_POSITIONS = 1 << 10  # pixels of a window of MaxPool: each makes a ReLU node
+MOST_PIXELS = 1 << 16  # of a window: each is one step of a convolution
+MOST_STEPS = 1 << 10  # pixels of a window of MaxPool: each makes a ReLU node
 SMALLEST = 2.0**-200  # numbers other than 0 that are computed with are at least this large: nothing underflows
 
 
@@ -417,6 +418,8 @@ def _windows(call: Call, x: Variable, kernel: Sequence[int] | None) -> Windows:
     top, left, bottom, right = pads
     windows = Windows(image, _pair(kernel), _pair(strides), (top, left, bottom, right), _pair(dilations))
     call.builder.spend((x.shape[1], *windows.padded))
+    if math.prod(windows.kernel) > MOST_PIXELS:
+        raise Refused(f"a window of more than {MOST_PIXELS} pixels is not supported")
     return windows
 
 
@@ -508,8 +511,8 @@ def _max_pool(call: Call) -> Value:
 def _pixels(call: Call, x: Variable, windows: Windows) -> Index:
     """Return the places of the pixels in all windows, in row-major order, −1 for none: (pixel, window)."""
     count = math.prod(windows.kernel)
-    if count > MOST_POSITIONS:
-        raise Refused(f"a window of more than {MOST_POSITIONS} pixels is not supported")
+    if count > MOST_STEPS:
+        raise Refused(f"a window of more than {MOST_STEPS} pixels is not supported")
     call.builder.spend((count, x.shape[1], *windows.result))
     top, left, bottom, right = windows.pads
     image = np.arange(x.size).reshape(x.shape[1], *windows.image)
@@ -770,7 +773,9 @@ def _gather(call: Call) -> Value:
 def _concat(call: Call) -> Value:
     """Translate joining along an axis, of values and constants."""
     parts = call.all
-    axis = axis_of(call.integer("axis", 0 if call.opset < 4 else 1), len(parts[0].shape))
+    if "axis" not in call.node.attributes:
+        raise Refused("its axis is missing")
+    axis = axis_of(call.integer("axis", 0), len(parts[0].shape))
     shapes = {part.shape[:axis] + part.shape[axis + 1 :] for part in parts}
     if len(shapes) > 1 or len({len(part.shape) for part in parts}) > 1:
         raise Refused("its inputs do not fit together")
