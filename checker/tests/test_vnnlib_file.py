@@ -6,6 +6,7 @@ import gzip
 import os
 import random
 import time
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def test_numbers_are_exact(text: str, value: Fraction) -> None:
     "text", ["1e401", "1e99999999999", "0x10", "1/2", "1_0", "nan", "inf", "--1", "1e", "9" * 1001, "٣"]
 )
 def test_other_numbers_are_refused(text: str) -> None:
-    with pytest.raises(Refused, match=r"line 5, column 16: .* is not known, or is a number out of range"):
+    with pytest.raises(Refused, match=r"line 5, column 17: .* is not known, or is a number out of range"):
         read(f"(assert (<= Y_0 {text}))")
 
 
@@ -161,7 +162,7 @@ def test_bytes_are_read_as_utf8() -> None:
         ("(assert (<= Y_0 1 2))", "has 3 operands"),
         ("(assert (<= Y_0 (<= Y_0 1)))", "is not a number or a variable"),
         ("(assert (and Y_0))", "is not true or false"),
-        ("(assert Y_0)", "formulas"),
+        ("(assert Y_0)", "is not true or false"),
         ("(assert (<= Y_2 1))", "'Y_2' is not declared"),
         ("(assert (<= Z_0 1))", "'Z_0' is not known"),
         ("(assert (<= (* Y_0 X_0) 1))", "product of variables"),
@@ -225,10 +226,8 @@ def test_a_long_file_is_read_quickly() -> None:
 @given(st.text(alphabet='()XY_01 \n;+-*<=>.eE"|ä', max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     for whole in (text, head() + BOX + text, head() + BOX + f"(assert {text})"):
-        try:
+        with suppress(Refused):
             read_question(whole)
-        except Refused:
-            pass
 
 
 def test_damaged_files_are_read_or_refused() -> None:
@@ -240,10 +239,8 @@ def test_damaged_files_are_read_or_refused() -> None:
         text = list(good)
         for _ in range(shuffle.randint(1, 4)):
             text[shuffle.randrange(len(text))] = shuffle.choice("() XY_019.e-<>=;\n")
-        try:
+        with suppress(Refused):
             read_question("".join(text)[: shuffle.randint(1, 2 * len(good))])
-        except Refused:
-            pass
 
 
 @pytest.mark.skipif(not BENCHMARKS, reason="needs NETPROOF_BENCHMARKS")
