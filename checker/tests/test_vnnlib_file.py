@@ -93,7 +93,8 @@ def test_numbers_do_not_grow_without_bound() -> None:
 
 def test_rows_on_one_input_are_the_box() -> None:
     text = head(2, 1) + (
-        "(assert (and (>= (* 2 X_0) -1) (<= (* -4 X_1) 1)))(assert (<= X_0 3))(assert (> 2 X_0))(assert (<= X_1 (+ 1 1)))"
+        "(assert (and (>= (* 2 X_0) -1) (<= (* -4 X_1) 1)))"
+        "(assert (<= X_0 3)) (assert (> 2 X_0)) (assert (<= X_1 (+ 1 1)))"
     )
     (disjunct,) = read_question(text).disjuncts
     assert disjunct.lower == (Fraction(-1, 2), Fraction(-1, 4))
@@ -205,8 +206,8 @@ def test_too_many_alternatives_are_refused() -> None:
 def test_deep_nesting(op: str) -> None:
     depth = 20000
     assert len(read(f"(assert {f'({op} ' * depth}(<= Y_0 1){')' * depth})").disjuncts) == 1
-    terms = "(+ 1 " * 2000 + "Y_0" + ")" * 2000
-    assert read(f"(assert (<= {terms} 1))").disjuncts[0].rows[0].right == -1999
+    total = "(+ 1 " * 2000 + "Y_0" + ")" * 2000
+    assert read(f"(assert (<= {total} 1))").disjuncts[0].rows[0].right == -1999
     with pytest.raises(Refused, match="never closed"):
         read("(assert " + f"({op} " * 10**5)
 
@@ -220,6 +221,82 @@ def test_a_long_file_is_read_quickly() -> None:
     assert time.process_time() - start < 5
     assert len(question.disjuncts) == 1999
     assert question.disjuncts[0].lower is question.disjuncts[-1].lower
+
+
+# --- the same meaning, worked out in another way: a formula as a tree, and its truth at points ---
+
+Tree = str | int | list["Tree"]
+
+
+def terms(depth: int, shuffle: random.Random) -> Tree:
+    """Return a random expression for a number; products have one variable at most."""
+    choice = shuffle.randrange(6 if depth else 2)
+    if choice == 0:
+        return shuffle.choice(["X_0", "X_1", "Y_0", "Y_1"])
+    if choice == 1:
+        return shuffle.randint(-2, 2)
+    if choice == 2:
+        return ["*", shuffle.randint(-2, 2), terms(depth - 1, shuffle)]
+    return [shuffle.choice("+-"), *(terms(depth - 1, shuffle) for _ in range(shuffle.randint(1, 3)))]
+
+
+def formula(depth: int, shuffle: random.Random) -> Tree:
+    if depth == 0 or shuffle.random() < 0.2:
+        return [shuffle.choice(["<=", ">=", "<", ">"]), terms(2, shuffle), terms(1, shuffle)]
+    return [shuffle.choice(["and", "or"]), *(formula(depth - 1, shuffle) for _ in range(shuffle.randint(1, 3)))]
+
+
+def written(tree: Tree) -> str:
+    return f"({' '.join(map(written, tree))})" if isinstance(tree, list) else str(tree)
+
+
+def truth(tree: Tree, point: dict[str, int]) -> int:
+    """Work out an expression at a point."""
+    if not isinstance(tree, list):
+        return point[tree] if isinstance(tree, str) else tree
+    first, *others = [truth(part, point) for part in tree[1:]]
+    match tree[0]:
+        case "+":
+            return first + sum(others)
+        case "-":
+            return first - sum(others) if others else -first
+        case "*":
+            return first * others[0]
+        case "and":
+            return min(first, *others, 1)
+        case "or":
+            return max(first, *others, 0)
+        case relation:
+            (second,) = others
+            return int(
+                {"<=": first <= second, ">=": first >= second, "<": first < second, ">": first > second}[relation]
+            )
+
+
+def holds(row: Row, point: dict[str, int]) -> bool:
+    left = sum(c * point[f"Y_{i}"] for i, c in row.outputs.items())
+    left += sum(c * point[f"X_{i}"] for i, c in row.inputs.items())
+    return left < row.right if row.strict else left <= row.right
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_disjuncts_mean_what_the_formula_says(seed: int) -> None:
+    shuffle = random.Random(seed)
+    trees = [formula(3, shuffle) for _ in range(shuffle.randint(1, 3))]
+    box = "".join(f"(assert (<= X_{i} 3))(assert (>= X_{i} -3))" for i in range(2))
+    question = read_question(head(2, 2) + box + "".join(f"(assert {written(tree)})" for tree in trees))
+    more = False  # a strict bound of the box is taken as one that is not, so points on it may be found as well
+    for _ in range(40):
+        point = {name: shuffle.randint(-3, 3) for name in ("X_0", "X_1", "Y_0", "Y_1")}
+        expected = all(truth(tree, point) for tree in trees)
+        found = any(
+            all(low <= point[f"X_{i}"] <= high for i, (low, high) in enumerate(zip(d.lower, d.upper, strict=True)))
+            and all(holds(row, point) for row in d.rows)
+            for d in question.disjuncts
+        )
+        more = more or (found and not expected)
+        assert found or not expected
+    assert not more or "<" in written(trees).replace("<=", "") or ">" in written(trees).replace(">=", "")
 
 
 @settings(max_examples=200, deadline=None)

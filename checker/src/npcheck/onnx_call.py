@@ -12,7 +12,8 @@ from npcheck.errors import Refused
 from npcheck.network import Array, Index, Node, Op, Relu, Sum, Take, require_tame
 from npcheck.onnx_messages import Attribute, Constant, FileNode
 
-MOST_COMPUTED = 1 << 27  # entries of all values and of all constants that are computed, together
+MOST_ENTRIES = 1 << 24  # of one value, or of one constant that is computed
+MOST_COMPUTED = 1 << 27  # entries of all of these together
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Builder:
 
     def spend(self, shape: Sequence[int]) -> None:
         """Refuse values that together are too large, before they are made."""
+        if math.prod(shape) > MOST_ENTRIES:
+            raise Refused(f"a value has more than {MOST_ENTRIES} entries")
         self._left -= math.prod(shape)
         if self._left < 0:
             raise Refused(f"the values of the network have more than {MOST_COMPUTED} entries together")
