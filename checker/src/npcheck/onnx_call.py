@@ -75,6 +75,13 @@ class Call:
         value = self._attribute(name, int)
         return value if isinstance(value, int) else default
 
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Return an attribute that is 0 or 1; runtimes differ in what other numbers mean."""
+        value = self.integer(name, int(default))
+        if value not in (0, 1):
+            raise Refused(f"{name}={value} is neither 0 nor 1")
+        return value == 1
+
     def number(self, name: str, default: float) -> float:
         """Return a float32; the default, too, is the nearest float32, as in the standard."""
         value = self._attribute(name, float)

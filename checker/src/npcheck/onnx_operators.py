@@ -283,9 +283,9 @@ def _gemm(call: Call) -> Value:
     alpha, beta = call.number("alpha", 1.0), call.number("beta", 1.0)
     if len(a.shape) != 2 or len(b.shape) != 2 or isinstance(a, Variable) == isinstance(b, Variable):
         raise Refused("it is not a product of a value and a constant, both of two axes")
-    if call.integer("transA", 0):
+    if call.flag("transA"):
         a = call.view(a, _swapped)
-    if call.integer("transB", 0):
+    if call.flag("transB"):
         b = call.view(b, _swapped)
     shape = (a.shape[0], b.shape[1])
     # One rounding at most in an entry of W, and one in an entry of b: relative error 2^-53.
@@ -347,10 +347,10 @@ def _reduced(call: Call, since: int, mean: bool) -> Value:
     call.at_most(1 if call.opset < since else 2)
     x = call.variable(0)
     listed = call.listed("axes", 1, since)
-    keep, nothing = call.integer("keepdims", 1), call.integer("noop_with_empty_axes", 0)
+    keep, nothing = call.flag("keepdims", True), call.flag("noop_with_empty_axes")
     if not listed and nothing:
         return x
-    return over_axes(call, x, axes_of(listed or range(len(x.shape)), len(x.shape)), bool(keep), mean)
+    return over_axes(call, x, axes_of(listed or range(len(x.shape)), len(x.shape)), keep, mean)
 
 
 def over_axes(call: Call, x: Variable, axes: tuple[int, ...], keep: bool, mean: bool) -> Variable:
@@ -473,7 +473,7 @@ def _average_pool(call: Call) -> Value:
     call.builder.spend(shape)
     call.builder.spend((channels, *windows.kernel))
     op = Convolution(np.ones((channels, 1, *windows.kernel)), windows, group=channels)
-    if call.integer("count_include_pad", 0):
+    if call.flag("count_include_pad"):
         counts = np.full(op.size, math.prod(windows.kernel), dtype=np.float64)
     else:
         counts = op.forward([np.ones((1, x.size))])[0]
@@ -678,7 +678,7 @@ def _reshape(call: Call) -> Value:
     """Translate a new shape: 0 keeps the axis, −1 is what is left."""
     call.at_most(2)
     x, asked = call.value(0), call.indices(1)
-    literal = call.integer("allowzero", 0)
+    literal = call.flag("allowzero")
     shape = [x.shape[i] if n == 0 and not literal and i < len(x.shape) else n for i, n in enumerate(asked)]
     return reshaped(call, x, shape)
 
