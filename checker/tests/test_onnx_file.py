@@ -78,7 +78,8 @@ def agree(proto: onnx.ModelProto, network: Network | None = None) -> Network:
     expected = run(data, points)
     found = network.values(points.astype(np.float64))[-1]
     assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    largest = max(1.0, float(np.abs(expected).max()))  # float32 rounds relative to what cancels
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * largest)
     return network
 
 
