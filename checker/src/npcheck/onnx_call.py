@@ -116,7 +116,7 @@ class Call:
             raise Refused(f"{name}={value} is not supported")
 
     def finish(self) -> None:
-        """Refuse attributes and inputs that nothing asked for."""
+        """Refuse attributes that nothing asked for."""
         if self._attributes:
             raise Refused(f"its attribute {next(iter(self._attributes))!r} is not known")
 

@@ -245,8 +245,10 @@ def _matmul(call: Call) -> Value:
     """Translate a product with a constant matrix on either side."""
     call.at_most(2)
     a, b = call.value(0), call.value(1)
-    if isinstance(a, Variable) == isinstance(b, Variable):
-        raise Refused("a product of two values that both depend on the input, or of constants, is not supported")
+    if isinstance(a, Variable) and isinstance(b, Variable):
+        raise Refused("a product of two values that both depend on the input is not supported")
+    if not isinstance(a, Variable) and not isinstance(b, Variable):
+        raise Refused("a product of two constant matrices is not supported: fold it in the file")
     if not a.shape or not b.shape:
         raise Refused("a product with a single number is not one of matrices")
     # As in numpy, a vector is a row on the left and a column on the right, and that axis is dropped in the end.
