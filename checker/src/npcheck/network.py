@@ -123,7 +123,8 @@ class Linear(Affine):
     def _times(self, values: Array, matrix: Array) -> Array:
         """Multiply each copy's vector with the transpose of a matrix."""
         vectors = values.reshape(len(values) * self.copies, matrix.shape[1])
-        return np.matmul(vectors, matrix.T).reshape(len(values), self.copies * matrix.shape[0])
+        products: Array = np.matmul(vectors, matrix.T)
+        return products.reshape(len(values), self.copies * matrix.shape[0])
 
     def forward(self, values: Sequence[Array]) -> Array:
         return self._times(values[0], self.weight)

@@ -12,7 +12,8 @@ from npcheck.errors import Refused
 from npcheck.network import Array, Index, Node, Op, Relu, Sum, Take, require_tame
 from npcheck.onnx_messages import Attribute, Constant, FileNode
 
-MOST_COMPUTED = 1 << 28  # entries of all values and of all constants that are computed, together
+MOST_ENTRIES = 1 << 24  # of one value, or of one constant that is computed
+MOST_COMPUTED = 1 << 27  # entries of all of these together
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Builder:
 
     def spend(self, shape: Sequence[int]) -> None:
         """Refuse values that together are too large, before they are made."""
+        if math.prod(shape) > MOST_ENTRIES:
+            raise Refused(f"a value has more than {MOST_ENTRIES} entries")
         self._left -= math.prod(shape)
         if self._left < 0:
             raise Refused(f"the values of the network have more than {MOST_COMPUTED} entries together")
@@ -71,6 +74,13 @@ class Call:
     def integer(self, name: str, default: int) -> int:
         value = self._attribute(name, int)
         return value if isinstance(value, int) else default
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Return an attribute that is 0 or 1; runtimes differ in what other numbers mean."""
+        value = self.integer(name, int(default))
+        if value not in (0, 1):
+            raise Refused(f"{name}={value} is neither 0 nor 1")
+        return value == 1
 
     def number(self, name: str, default: float) -> float:
         """Return a float32; the default, too, is the nearest float32, as in the standard."""
@@ -106,7 +116,7 @@ class Call:
             raise Refused(f"{name}={value} is not supported")
 
     def finish(self) -> None:
-        """Refuse attributes and inputs that nothing asked for."""
+        """Refuse attributes that nothing asked for."""
         if self._attributes:
             raise Refused(f"its attribute {next(iter(self._attributes))!r} is not known")
 

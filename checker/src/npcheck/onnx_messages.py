@@ -224,7 +224,8 @@ def _entries(tensor: Message, kind: int, given: list[str], where: str) -> Consta
 def _widened(entries: Constant, kind: int) -> Constant:
     """Bring entries to one of the three types that constants have here."""
     if kind in (FLOAT, DOUBLE):
-        return entries.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # some NaN make numpy warn; they are refused where they are used
+            return entries.astype(np.float64)
     return entries.astype(np.bool_) if kind == BOOL else entries.astype(np.int64)
 
 

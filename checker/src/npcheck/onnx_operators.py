@@ -30,7 +30,8 @@ from npcheck.onnx_call import Call, Value, Variable, as_floats, places
 from npcheck.onnx_messages import BOOL, DOUBLE, FLOAT, INT32, INT64, TYPES, Constant
 
 MOST_EXACT = 1 << 16  # entries of a tensor of floats that are computed as fractions
-MOST_POSITIONS = 1 << 10  # pixels of a window of MaxPool: each makes a ReLU node
+MOST_PIXELS = 1 << 16  # of a window: each is one step of a convolution
+MOST_STEPS = 1 << 10  # pixels of a window of MaxPool: each makes a ReLU node
 SMALLEST = 2.0**-200  # numbers other than 0 that are computed with are at least this large: nothing underflows
 
 
@@ -244,8 +245,10 @@ def _matmul(call: Call) -> Value:
     """Translate a product with a constant matrix on either side."""
     call.at_most(2)
     a, b = call.value(0), call.value(1)
-    if isinstance(a, Variable) == isinstance(b, Variable):
-        raise Refused("a product of two values that both depend on the input, or of constants, is not supported")
+    if isinstance(a, Variable) and isinstance(b, Variable):
+        raise Refused("a product of two values that both depend on the input is not supported")
+    if not isinstance(a, Variable) and not isinstance(b, Variable):
+        raise Refused("a product of two constant matrices is not supported: fold it in the file")
     if not a.shape or not b.shape:
         raise Refused("a product with a single number is not one of matrices")
     # As in numpy, a vector is a row on the left and a column on the right, and that axis is dropped in the end.
@@ -282,9 +285,9 @@ def _gemm(call: Call) -> Value:
     alpha, beta = call.number("alpha", 1.0), call.number("beta", 1.0)
     if len(a.shape) != 2 or len(b.shape) != 2 or isinstance(a, Variable) == isinstance(b, Variable):
         raise Refused("it is not a product of a value and a constant, both of two axes")
-    if call.integer("transA", 0):
+    if call.flag("transA"):
         a = call.view(a, _swapped)
-    if call.integer("transB", 0):
+    if call.flag("transB"):
         b = call.view(b, _swapped)
     shape = (a.shape[0], b.shape[1])
     # One rounding at most in an entry of W, and one in an entry of b: relative error 2^-53.
@@ -346,10 +349,10 @@ def _reduced(call: Call, since: int, mean: bool) -> Value:
     call.at_most(1 if call.opset < since else 2)
     x = call.variable(0)
     listed = call.listed("axes", 1, since)
-    keep, nothing = call.integer("keepdims", 1), call.integer("noop_with_empty_axes", 0)
+    keep, nothing = call.flag("keepdims", True), call.flag("noop_with_empty_axes")
     if not listed and nothing:
         return x
-    return over_axes(call, x, axes_of(listed or range(len(x.shape)), len(x.shape)), bool(keep), mean)
+    return over_axes(call, x, axes_of(listed or range(len(x.shape)), len(x.shape)), keep, mean)
 
 
 def over_axes(call: Call, x: Variable, axes: tuple[int, ...], keep: bool, mean: bool) -> Variable:
@@ -417,6 +420,8 @@ def _windows(call: Call, x: Variable, kernel: Sequence[int] | None) -> Windows:
     top, left, bottom, right = pads
     windows = Windows(image, _pair(kernel), _pair(strides), (top, left, bottom, right), _pair(dilations))
     call.builder.spend((x.shape[1], *windows.padded))
+    if math.prod(windows.kernel) > MOST_PIXELS:
+        raise Refused(f"a window of more than {MOST_PIXELS} pixels is not supported")
     return windows
 
 
@@ -470,7 +475,7 @@ def _average_pool(call: Call) -> Value:
     call.builder.spend(shape)
     call.builder.spend((channels, *windows.kernel))
     op = Convolution(np.ones((channels, 1, *windows.kernel)), windows, group=channels)
-    if call.integer("count_include_pad", 0):
+    if call.flag("count_include_pad"):
         counts = np.full(op.size, math.prod(windows.kernel), dtype=np.float64)
     else:
         counts = op.forward([np.ones((1, x.size))])[0]
@@ -508,8 +513,8 @@ def _max_pool(call: Call) -> Value:
 def _pixels(call: Call, x: Variable, windows: Windows) -> Index:
     """Return the places of the pixels in all windows, in row-major order, −1 for none: (pixel, window)."""
     count = math.prod(windows.kernel)
-    if count > MOST_POSITIONS:
-        raise Refused(f"a window of more than {MOST_POSITIONS} pixels is not supported")
+    if count > MOST_STEPS:
+        raise Refused(f"a window of more than {MOST_STEPS} pixels is not supported")
     call.builder.spend((count, x.shape[1], *windows.result))
     top, left, bottom, right = windows.pads
     image = np.arange(x.size).reshape(x.shape[1], *windows.image)
@@ -675,7 +680,7 @@ def _reshape(call: Call) -> Value:
     """Translate a new shape: 0 keeps the axis, −1 is what is left."""
     call.at_most(2)
     x, asked = call.value(0), call.indices(1)
-    literal = call.integer("allowzero", 0)
+    literal = call.flag("allowzero")
     shape = [x.shape[i] if n == 0 and not literal and i < len(x.shape) else n for i, n in enumerate(asked)]
     return reshaped(call, x, shape)
 
@@ -770,7 +775,9 @@ def _gather(call: Call) -> Value:
 def _concat(call: Call) -> Value:
     """Translate joining along an axis, of values and constants."""
     parts = call.all
-    axis = axis_of(call.integer("axis", 0 if call.opset < 4 else 1), len(parts[0].shape))
+    if "axis" not in call.node.attributes:
+        raise Refused("its axis is missing")
+    axis = axis_of(call.integer("axis", 0), len(parts[0].shape))
     shapes = {part.shape[:axis] + part.shape[axis + 1 :] for part in parts}
     if len(shapes) > 1 or len({len(part.shape) for part in parts}) > 1:
         raise Refused("its inputs do not fit together")

@@ -194,8 +194,8 @@ class _Reader:
         if head in _NEWER:
             raise self._refused(at, f"{head!r} is of VNN-LIB 2.0, only 1.0 is supported")
         if head not in (("declare-const", "assert") if depth == 1 else tuple(_MEANINGS)):
-            what = "command" if depth == 1 else "operator"
-            raise self._refused(at, f"{head[:40]!r} is not a {what} that is known here")
+            what = "a command" if depth == 1 else "an operator"
+            raise self._refused(at, f"{head[:40]!r} is not {what} that is known here")
 
     def _put(self, outer: Frame, inner: Frame, value: Sum | Formula) -> None:
         """Put what a frame means into the one around it."""
@@ -358,21 +358,23 @@ class _Reader:
                 parts.append(Formula((tuple(atom for atom in only if isinstance(atom, Row)),)))
         everything = Frame(0, "and", [part for part in parts if _length(part)] or [Formula(((),))])
         alternatives = self._and(everything).alternatives
-        box: tuple[tuple[Fraction | None, ...], tuple[Fraction | None, ...]]
         box = _narrowed(((None,) * inputs, (None,) * inputs), common)
-        return Question(inputs, outputs, tuple(self._disjunct(box, atoms) for atoms in alternatives))
-
-    def _disjunct(self, box: _Box, atoms: Sequence[Bound | Row]) -> Disjunct:
-        bounds = [atom for atom in atoms if isinstance(atom, Bound)]
-        if bounds:  # without any, all disjuncts share the box
-            self._spend(Frame(0), len(box[0]))
-            box = _narrowed(box, bounds)
-        lower, upper = (_complete(side, name) for side, name in zip(box, ("lower", "upper"), strict=True))
-        return Disjunct(lower, upper, tuple(atom for atom in atoms if isinstance(atom, Row)))
+        shared: _Sides | None = None  # the box of all disjuncts that have no bounds of their own
+        disjuncts = []
+        for atoms in alternatives:
+            bounds = [atom for atom in atoms if isinstance(atom, Bound)]
+            if bounds:
+                self._spend(everything, inputs)
+                sides = _complete(_narrowed(box, bounds))
+            else:
+                sides = shared = shared or _complete(box)
+            disjuncts.append(Disjunct(*sides, tuple(atom for atom in atoms if isinstance(atom, Row))))
+        return Question(inputs, outputs, tuple(disjuncts))
 
 
 _Side = tuple[Fraction | None, ...]
-_Box = tuple[_Side, _Side]
+_Box = tuple[_Side, _Side]  # as far as it is known
+_Sides = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
 
 _MEANINGS: dict[str, Callable[[_Reader, Frame], Sum | Formula]] = {
     "+": _Reader._plus,
@@ -402,10 +404,10 @@ def _narrowed(box: _Box, bounds: Sequence[Bound]) -> _Box:
     return tuple(lower), tuple(upper)
 
 
-@lru_cache(maxsize=4)
-def _complete(side: _Side, name: str) -> tuple[Fraction, ...]:
-    """Return one side of a box, in which no bound may be missing."""
-    for place, value in enumerate(side):
-        if value is None:
-            raise Refused(f"X_{place} has no {name} bound in one of the disjuncts: give every input an interval")
-    return tuple(value for value in side if value is not None)
+def _complete(box: _Box) -> _Sides:
+    """Return a box in which no bound is missing."""
+    for side, name in zip(box, ("lower", "upper"), strict=True):
+        if None in side:
+            raise Refused(f"X_{side.index(None)} has no {name} bound in one of the disjuncts: give every input both")
+    lower, upper = (tuple(value for value in side if value is not None) for side in box)
+    return lower, upper
