@@ -30,7 +30,7 @@ by 2^-700: there are less than 2^100 operations. An overflow makes c or E infini
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,11 @@ from npcheck.network import Affine, Network, Relu
 from npcheck.statement import Array, Rows
 
 Places = NDArray[np.int64]
+Known = TypeVar("Known", np.float64, np.bool_)
 
 UNIT = 2.0**-53
 UNDERFLOW = 2.0**-700
+
 
 class Slopes(Protocol):
     """Chooses p. Nothing that it does can make a bound wrong."""
@@ -79,10 +81,10 @@ class Ranges:
             op = network.nodes[node].op
             assert isinstance(op, Affine)
             total = op.magnitude([self.magnitude(w) for w in network.nodes[node].inputs])
-            self._sums[node] = total if op.bias is None else total + op.bias_magnitude
+            self._sums[node] = total if op.bias_magnitude is None else total + op.bias_magnitude
         return self._sums[node]
 
-    def of_forms(self, part: Array, columns: Places | slice = slice(None)) -> Array:
+    def of_forms(self, part: NDArray[Known], columns: Places | slice = slice(None)) -> NDArray[Known]:
         """Return what is known (D, n) for each form, of some entries."""
         part = part[:, columns]
         return part if self.rows is None or len(part) == 1 else part[self.rows]
@@ -160,9 +162,7 @@ def lower_bound(network: Network, form: Form, ranges: Ranges, slopes: Slopes) ->
     return np.where(empty, np.inf, value)
 
 
-def _through_affine(
-    network: Network, node: int, coefficient: Array, form: Form, ranges: Ranges, rate: float
-) -> None:
+def _through_affine(network: Network, node: int, coefficient: Array, form: Form, ranges: Ranges, rate: float) -> None:
     """Replace v = W·w + b.
 
     B = fl(Wᵀ A) is off by γ |Wᵀ||A| in each entry, so ⟨B, w⟩ by γ ⟨|A|, |W| Z_w⟩; c gains fl(⟨A, b⟩), off by
@@ -187,9 +187,10 @@ def _through_relu(
     g (Σ |a|·relu(u) + |p|·max(|l|, |u|) + |c|), since relu(l) <= relu(u), and |l| and |u| are within the second term.
     """
     low, high = ranges.lower[before], ranges.upper[before]
-    (columns,) = (((low < 0.0) & (high > 0.0)).any(0) | slopes.touched(before)).nonzero()
-    whole = np.where(ranges.of_forms(low >= 0.0), coefficient, 0.0)
-    empty = ranges.of_forms((low > high).any(1, keepdims=True))[:, 0]
+    both = (low < 0.0) & (high > 0.0)
+    (columns,) = (np.any(both, axis=0) | slopes.touched(before)).nonzero()
+    whole = np.where(ranges.of_forms(np.asarray(low >= 0.0)), coefficient, 0.0)
+    empty: NDArray[np.bool_] = ranges.of_forms(np.any(low > high, axis=1, keepdims=True))[:, 0]
     a, low, high = coefficient[:, columns], ranges.of_forms(low, columns), ranges.of_forms(high, columns)
     p = slopes(before, a, low, high, columns)
     right = np.maximum(high, 0.0)

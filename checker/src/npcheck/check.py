@@ -29,9 +29,7 @@ class Checked:
     leaves: int
 
 
-def check(
-    certificate: Path, model: Path, spec: Path, progress: Progress = lambda what, count: None
-) -> Checked:
+def check(certificate: Path, model: Path, spec: Path, progress: Progress = lambda what, count: None) -> Checked:
     """Check a certificate of `unsat`; Invalid where it does not hold, Refused where that cannot be said."""
     model_bytes, spec_bytes = content(model), content(spec)
     with certificate.open("rb") as file:
@@ -49,9 +47,7 @@ def check(
         with np.errstate(all="ignore"):  # what is not a number proves nothing: see `bound`
             leaves = sum(check_region(network, region, stream, progress) for region in statement.regions)
         stream.end()
-    return Checked(
-        hashes["model"], hashes["spec"], statement.targets, len(statement.empty), statement.pinned, leaves
-    )
+    return Checked(hashes["model"], hashes["spec"], statement.targets, len(statement.empty), statement.pinned, leaves)
 
 
 def _sha256(data: bytes) -> str:
