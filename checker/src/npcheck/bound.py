@@ -115,12 +115,12 @@ class Form:
         (R + 2)·u of the sum of magnitudes, of which twice as much and more is charged.
         """
         rate = 8.0 * (len(rows.right) + 2) * UNIT
-        coefficients = {output: weights @ rows.outputs}
         error = ranges.dot(weights @ np.abs(rows.outputs), ranges.magnitude(output)) + weights @ np.abs(rows.right)
+        form = cls(-(weights @ rows.right), rate * error, {output: weights @ rows.outputs})
         if rows.inputs is not None:
-            coefficients[0] = weights @ rows.inputs
-            error = error + ranges.dot(weights @ np.abs(rows.inputs), ranges.magnitude(0))
-        return cls(-(weights @ rows.right), rate * error, coefficients)
+            form.error += rate * ranges.dot(weights @ np.abs(rows.inputs), ranges.magnitude(0))
+            form.add(0, weights @ rows.inputs, ranges, rate)  # the output may be the input itself
+        return form
 
     @classmethod
     def of_neurons(cls, node: int, size: int, neurons: NDArray[np.int64], sign: float) -> Form:
