@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,10 @@ import pytest
 from certificates import AGAIN, RAY, Case, bounds, dense, floats, leaf, onnx_model, spec, split
 from onnx import helper
 
+from npcheck.bound import Form, lower_bound
 from npcheck.errors import Invalid
+from npcheck.network import Input, Linear, Network, Node
+from npcheck.ranges import Lines, interval, start
 
 
 def test_a_network_that_returns_its_input_keeps_its_output_beside_rows_on_inputs(tmp_path: Path) -> None:
@@ -45,20 +49,24 @@ def test_coefficients_that_underflow_are_not_multiplied_with_huge_values(tmp_pat
         case.check(leaf())
 
 
-def test_magnitudes_that_underflow_are_not_multiplied_with_huge_coefficients(tmp_path: Path) -> None:
-    """Tiny values, then huge weights: what is charged for a product must not be lost on its way to 0."""
-    weights = [2.0**-1000 / 3.0] + [2.0**100] * 10
-    nodes, constants, value = [], {}, "x"
-    for place, weight in enumerate(weights):
-        constants[f"w{place}"] = np.array([[weight]])
-        made = "y" if place == len(weights) - 1 else f"v{place}"
-        nodes.append(helper.make_node("MatMul", [value, f"w{place}"], [made]))
-        value = made
-    low = 2.0**-90
-    model = onnx_model(nodes, 1, constants)
-    case = Case(tmp_path, model, spec([low], [low], 1, f"(<= Y_0 {2.0**-90 / 3:.17e})"))
-    with pytest.raises(Invalid, match="not shown: -inf"):
-        case.check(leaf())
+def test_magnitudes_that_underflow_are_not_multiplied_with_huge_coefficients() -> None:
+    """|W| Z is 2^-1090 and less, so 0 in float64, but the coefficients are 2^900, and their products cancel."""
+    rng = np.random.default_rng(1)
+    above = 0
+    for _ in range(200):
+        weight, a = rng.standard_normal((2, 3)) * 2.0**-1000, rng.standard_normal(3) * 2.0**900
+        weight[:, 1] = weight[:, 0] * (1 + 1e-14 * rng.standard_normal(2))
+        a[2] = -(a[0] * weight[0, 0] + a[1] * weight[1, 0]) / (weight[0, 0] or 1)
+        matrix = np.array([[weight[0, 0]], [weight[1, 0]], [weight[0, 0]]])
+        network = Network((Node(Input(), (), 1, "x"), Node(Linear(matrix), (0,), 3, "v")))
+        point = np.array([[2.0**-90]])
+        ranges = start(network, point, point)
+        ranges.lower[1], ranges.upper[1] = interval(network, 1, ranges)
+        form = Form(np.zeros(1), np.zeros(1), {1: a[None]})
+        (bound,) = lower_bound(network, form, ranges, Lines({}))
+        exact = sum(Fraction(x) * Fraction(w) for x, w in zip(a.tolist(), matrix[:, 0].tolist(), strict=True))
+        above += bound > -np.inf and Fraction(bound) > exact * Fraction(2.0**-90)
+    assert above == 0
 
 
 def absolute() -> bytes:

@@ -23,8 +23,13 @@ rounding errors, and E grows by at least as much as these errors can be. This is
 by 64 than the number of terms of any sum here (`Network` says how many its operators add), and g = 4·N·u. So one
 charge of g times a sum of magnitudes pays four times for a sum of that many products, and with 4·64·u left over for
 constants that were folded in float64 when the file was read. All of E is doubled in the end, which pays for the
-rounding of E itself: its sums have positive terms, and are off by a factor below 2 by far. Underflow is paid for once,
-by 2^-700: there are less than 2^100 operations. An overflow makes c or E infinite or NaN, and then nothing is proved.
+rounding of E itself: its sums have positive terms, and are off by a factor below 2 by far. An overflow makes c or E
+infinite or NaN, and then nothing is proved.
+
+**Underflow.** A number that underflows is off by 2^-1022 at most. Three things may be multiplied with it after that: a
+value v_i(x), a weight λ, and, where it is in a sum of magnitudes |W| Z + |b|, a coefficient. No value is beyond 2^150,
+since bounds beyond that are taken as infinite, and no λ beyond 2^128, a float32: there are less than 2^40 such errors
+of 2^-744 each, which 2^-700 pays for in the end. And 2^-700 is added to each sum of magnitudes.
 """
 
 from __future__ import annotations
@@ -43,6 +48,7 @@ Known = TypeVar("Known", np.float64, np.bool_)
 
 UNIT = 2.0**-53
 UNDERFLOW = 2.0**-700
+LARGEST = 2.0**150  # bounds beyond it are as good as none
 
 
 class Slopes(Protocol):
@@ -76,12 +82,15 @@ class Ranges:
         return np.maximum(np.abs(self.lower[node]), np.abs(self.upper[node]))
 
     def sums(self, network: Network, node: int) -> Array:
-        """Return |W| Z_w + |b| of an affine node, computed once: ranges that get tighter later keep it large enough."""
+        """Return |W| Z_w + |b| of an affine node, computed once: ranges that get tighter later keep it large enough.
+
+        With 2^-700 on top, so that no underflow in it is lost when a large coefficient multiplies it.
+        """
         if node not in self._sums:
             op = network.nodes[node].op
             assert isinstance(op, Affine)
             total = op.magnitude([self.magnitude(w) for w in network.nodes[node].inputs])
-            self._sums[node] = total if op.bias_magnitude is None else total + op.bias_magnitude
+            self._sums[node] = (total if op.bias_magnitude is None else total + op.bias_magnitude) + UNDERFLOW
         return self._sums[node]
 
     def of_forms(self, part: NDArray[Known], columns: Places | slice = slice(None)) -> NDArray[Known]:
@@ -144,7 +153,7 @@ def lower_bound(network: Network, form: Form, ranges: Ranges, slopes: Slopes) ->
     """Carry a form back to the input: (B,), below its least value on each sub-domain; inf where that is empty.
 
     Empty is a sub-domain where some l > u: both were proved of all of its points, so it has none. A form that is
-    not a number is bounded by −inf.
+    not a number, or beyond all values, is bounded by −inf.
     """
     rate = charge_rate(network)
     empty = np.zeros(len(form.constant), dtype=bool)
@@ -216,4 +225,4 @@ def _over_the_box(form: Form, ranges: Ranges, rate: float) -> Array:
         form.constant = form.constant + np.minimum(a * low, a * high).sum(1)
         form.error += rate * (ranges.dot(np.abs(a), ranges.magnitude(0)) + np.abs(form.constant))
     value = np.nextafter(form.constant - 2.0 * form.error - UNDERFLOW, -np.inf)
-    return np.where(np.isfinite(value), value, -np.inf)
+    return np.where(np.abs(value) <= LARGEST, value, -np.inf)

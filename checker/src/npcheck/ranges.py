@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from npcheck.bound import UNDERFLOW, Form, Places, Ranges, charge_rate, lower_bound
+from npcheck.bound import LARGEST, UNDERFLOW, Form, Places, Ranges, charge_rate, lower_bound
 from npcheck.network import Affine, Network, Relu
 from npcheck.statement import Array
 
@@ -23,7 +23,8 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
 
     With mid and rad any floats such that [l, u] lies within mid ± rad, W·w + b is within W·mid + b ± |W|·rad. All
     roundings together are at most g (|W|(|mid| + rad) + |b|) / 4, by the argument in `bound`: sums of the operator's
-    terms, a factor in front of it for each. The result is moved outward by one unit for the last addition.
+    terms, a factor in front of it for each. The result is moved outward by one unit for the last addition. Bounds that
+    are not numbers, or beyond all values, are infinite.
     """
     op, inputs = network.nodes[node].op, network.nodes[node].inputs
     if isinstance(op, Relu):
@@ -44,7 +45,7 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
         sizes = sizes + op.bias_magnitude
     away = spread + (rate * sizes + UNDERFLOW)
     low, high = np.nextafter(centre - away, -np.inf), np.nextafter(centre + away, np.inf)
-    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+    return np.where(np.abs(low) <= LARGEST, low, -np.inf), np.where(np.abs(high) <= LARGEST, high, np.inf)
 
 
 def start(network: Network, lower: Array, upper: Array) -> Ranges:
