@@ -85,7 +85,7 @@ def test_sums_of_what_is_split_and_what_is_not(tmp_path: Path, order: list[str])
 
 
 def test_sums_of_a_node_that_is_split_and_its_relu(tmp_path: Path) -> None:
-    case = Case(tmp_path, absolute(), spec([-1, -1], [1, 1], 2, "(<= Y_0 -0.5)"))
+    case = Case(tmp_path, absolute(), spec([-1, -1], [1, 1], 2, "(<= Y_0 -2.5)"))
     assert case.check(bounds(2, [0, 1]) + bytes((8,)) + leaf() + leaf()).leaves == 2
 
 
@@ -106,6 +106,6 @@ def test_a_disjunct_without_rows(tmp_path: Path, flags: int, fault: str) -> None
 def test_a_claim_may_be_shown_with_all_neurons_bounded_again(tmp_path: Path) -> None:
     """There, the nodes behind the claim's are not known yet."""
     eye = np.eye(2)
-    case = Case(tmp_path, dense((eye, [0, 0]), (eye, [0, 0]), (eye[:1], [1])), spec([-1, -1], [1, 1], 1, "(<= Y_0 0)"))
+    case = Case(tmp_path, dense((eye, [0, 0]), (eye, [0, 0]), (eye[:1], [2])), spec([-1, -1], [1, 1], 1, "(<= Y_0 0)"))
     claim = bounds(2, codes=[3, 0]) + floats("f", -0.125) + split(0, 0) + bytes((AGAIN,)) + leaf() + leaf()
     assert case.check(bounds(2) + claim + leaf()).leaves == 1

@@ -77,6 +77,11 @@ class Ranges:
         """Return the same for forms on these sub-domains (B,)."""
         return Ranges(self.lower, self.upper, rows, self._sums)
 
+    @property
+    def known(self) -> int:
+        """Return how many nodes were bounded so far: these are the first."""
+        return next((node for node, part in enumerate(self.lower) if not part.shape[1]), len(self.lower))
+
     def magnitude(self, node: int) -> Array:
         """Return Z_v: no |v_i(x)| is larger on the sub-domain."""
         return np.maximum(np.abs(self.lower[node]), np.abs(self.upper[node]))
@@ -89,7 +94,9 @@ class Ranges:
         if node not in self._sums:
             op = network.nodes[node].op
             assert isinstance(op, Affine)
-            total = op.magnitude([self.magnitude(w) for w in network.nodes[node].inputs])
+            sizes = [self.magnitude(w) for w in network.nodes[node].inputs]
+            most = max(len(part) for part in sizes)  # an input that is divided has a row for each part, others one
+            total = op.magnitude([np.broadcast_to(part, (most, part.shape[1])) for part in sizes])
             self._sums[node] = (total if op.bias_magnitude is None else total + op.bias_magnitude) + UNDERFLOW
         return self._sums[node]
 

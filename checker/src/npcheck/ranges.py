@@ -106,10 +106,10 @@ def by_default(network: Network, lower: Array, upper: Array, signs: dict[int, Si
     """Return ranges of boxes (B, n) with splits, by one pass for each neuron that intervals leave unstable.
 
     signs: by node that a ReLU reads (B, n), +1 where a split took it as >= 0, −1 where as <= 0. inherited: what holds
-    on all of these sub-domains already.
+    on all of these sub-domains already. It may end at some node: so does what is returned.
     """
     ranges = start(network, lower, upper)
-    for node in range(1, len(network.nodes)):
+    for node in range(1, inherited.known):
         low, high = interval(network, node, ranges)
         ranges.lower[node], ranges.upper[node] = low, high
         meet(ranges, node, inherited.lower[node], inherited.upper[node])

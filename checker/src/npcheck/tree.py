@@ -200,6 +200,8 @@ class Walk:
             if (weights < 0.0).any():
                 raise Invalid(f"leaf {self.leaves} has a weight below 0")
         elif not flags & RAY:
+            if not self._rows:
+                raise Invalid(f"leaf {self.leaves} has no row to bound: only a ray can show it")
             weights[0] = 1.0
         slopes, multipliers, duals = np.full(count, np.nan), np.zeros(count), None
         if flags & DUALS:
