@@ -89,9 +89,7 @@ class Case:
         return check(self.certificate, self.model, self.spec, **options)
 
 
-def onnx_model(
-    nodes: Sequence[onnx.NodeProto], inputs: int, constants: dict[str, np.ndarray] | None = None
-) -> bytes:
+def onnx_model(nodes: Sequence[onnx.NodeProto], inputs: int, constants: dict[str, np.ndarray] | None = None) -> bytes:
     """Return a model with the input x and the output y; it is of float64 if its constants are."""
     constants = constants or {}
     double = any(value.dtype == np.float64 for value in constants.values())

@@ -43,11 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Refused as reason:
         print(f"npcheck: {reason}", file=sys.stderr)
         return 2
+    except MemoryError:
+        print("npcheck: memory ran out: nothing was decided", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("npcheck: interrupted: nothing was decided", file=sys.stderr)
         return 130
-    print("valid")
-    print("\n".join(_shown(checked)))
+    print("\n".join(["valid", *_shown(checked)]))
     return 0
 
 
@@ -73,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="npcheck",
         description="Check a certificate that a neural network satisfies a specification on all of its inputs.",
-        epilog="exit: 0 valid, 1 invalid, 2 nothing could be checked. Files may be .gz.",
+        epilog="exit: 0 valid, 1 invalid, 2 nothing could be checked. MODEL and SPEC may be .gz.",
     )
     parser.add_argument("certificate", type=Path, metavar="CERTIFICATE")
     parser.add_argument("model", type=Path, metavar="MODEL.onnx")

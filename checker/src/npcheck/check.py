@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from npcheck.errors import Invalid
-from npcheck.files import content
+from npcheck.files import content, opened
 from npcheck.onnx_file import read_network
 from npcheck.region import Progress, check_region
 from npcheck.statement import state
@@ -32,14 +32,14 @@ class Checked:
 def check(certificate: Path, model: Path, spec: Path, progress: Progress = lambda what, count: None) -> Checked:
     """Check a certificate of `unsat`; Invalid where it does not hold, Refused where that cannot be said."""
     model_bytes, spec_bytes = content(model), content(spec)
-    with certificate.open("rb") as file:
+    with opened(certificate) as file:
         header = read_header(file)
         hashes = {"model": _sha256(model_bytes), "spec": _sha256(spec_bytes)}
         for what, path in (("model", model), ("spec", spec)):
             if header.get(what) != hashes[what]:
                 raise Invalid(f"the certificate is of another {what} than {path}")
         if header.get("claim") != "unsat":
-            raise Invalid(f"the certificate claims {header.get('claim')!r}, not unsat")
+            raise Invalid("the certificate's claim is not unsat")
         network, question = read_network(model_bytes), read_question(spec_bytes)
         _fit(network.nodes[0].size, question.inputs, "inputs")
         _fit(network.nodes[-1].size, question.outputs, "outputs")

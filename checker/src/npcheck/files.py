@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from npcheck.errors import Refused
 
 LARGEST = 1 << 31
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that is read from front to back; Refused in one line where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror or error}") from None
 
 
 def content(path: Path) -> bytes:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from npcheck.bound import Form, Ranges
 from npcheck.errors import Invalid
 from npcheck.network import Network
-from npcheck.ranges import interval, meet, neuron_bounds, start
+from npcheck.ranges import ROWS, interval, meet, neuron_bounds, start
 from npcheck.statement import Array, Region
 from npcheck.stream import Stream
 from npcheck.tree import FormOf, Packed, Walk, bounds_of, most_at_once
@@ -73,14 +73,15 @@ def _check_node(
         raise Invalid(f"a code of a neuron of node {network.nodes[node].name} is not known")
     low, high = ranges.lower[node].copy(), ranges.upper[node].copy()
     claims = [stream.numbers("<f4", int((code == TREE).sum())) for code, _ in sides]
-    chosen = [_slopes(network, stream, before, int((code == SLOPES).sum())) for code, _ in sides]
-    for (code, sign), shares in zip(sides, chosen, strict=True):
-        for kind, given in ((DEFAULT, {}), (SLOPES, shares)):
+    for code, sign in sides:
+        for kind in (DEFAULT, SLOPES):
             neurons = (code == kind).nonzero()[0]
-            if len(neurons):
-                bounds = neuron_bounds(network, ranges, node, neurons, sign, given)
-                _take(low if sign > 0 else high, neurons, sign, bounds)
-                progress(network.nodes[node].name, len(neurons))
+            for begin in range(0, len(neurons), ROWS):  # no more slopes are held than for so many sides
+                some = neurons[begin : begin + ROWS]
+                given = _slopes(network, stream, before, len(some)) if kind == SLOPES else {}
+                bounds = neuron_bounds(network, ranges, node, some, sign, given)
+                _take(low if sign > 0 else high, some, sign, bounds)
+                progress(network.nodes[node].name, len(some))
     for (code, sign), claim in zip(sides, claims, strict=True):
         for neuron, least in zip((code == TREE).nonzero()[0].tolist(), claim.tolist(), strict=True):
             _check_claim(network, node, neuron, sign, least, region, ranges, before, stream, progress)
@@ -97,8 +98,7 @@ def _take(side: Array, neurons: NDArray[np.int64], sign: float, bounds: Array) -
 
 def _slopes(network: Network, stream: Stream, before: Packed, sides: int) -> dict[int, Array]:
     """Read the slopes of sides of code 2: by node (side, n), NaN where the default is meant."""
-    each = [stream.fractions(4, before.count) for _ in range(sides)]
-    values = np.stack(each) if each else np.zeros((0, before.count))
+    values = np.stack([stream.fractions(4, before.count) for _ in range(sides)])
     return before.spread(values, network, lambda node: np.full((1, 1), np.nan))
 
 

@@ -33,12 +33,12 @@ def read_header(file: BinaryIO) -> dict[str, Any]:
         raise Refused("this is no certificate: its first line is no header")
     try:
         header = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Refused("this is no certificate: its first line is not JSON") from None
     if not isinstance(header, dict) or "npcert" not in header:
         raise Refused("this is no certificate: its first line does not say npcert")
-    if header["npcert"] != VERSION:
-        raise Refused(f"npcert {header['npcert']!r} is not known: this checker reads version {VERSION}")
+    if header["npcert"] is True or header["npcert"] != VERSION:
+        raise Refused(f"the certificate is not of version {VERSION} of npcert, which is all that this checker reads")
     return header
 
 
