@@ -1,4 +1,4 @@
-"""The command: its first line, its exit codes, and what it does with files that are not there or not what they should be."""
+"""The command: its first line, its exit codes, and files that are not there or not what they should be."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_valid(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(case.certificate, case.model, case.spec) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "valid"
-    assert "1 disjunct, 1 leaves" in lines[1]
+    assert "1 disjunct, 1 leaf" in lines[1]
 
 
 def test_invalid(case: Case, capsys: pytest.CaptureFixture[str]) -> None:

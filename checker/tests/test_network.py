@@ -73,7 +73,7 @@ def test_an_empty_batch_is_no_error(op: Affine) -> None:
 
 def test_a_convolution_is_the_sum_over_its_window() -> None:
     op = convolution((1, 2, 2, 2), (3, 3), pads=(1, 0, 0, 0))
-    kernel = op._taps[:, :, 0, 0].transpose(2, 0, 1)
+    kernel = op.taps[:, :, 0, 0].transpose(2, 0, 1)
     image = normal(2, 3, 3)
     padded = np.pad(image, ((0, 0), (1, 0), (0, 0)))
     expected = [(kernel * padded[:, i : i + 2, j : j + 2]).sum() for i in range(3) for j in range(2)]

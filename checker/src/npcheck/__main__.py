@@ -36,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
     given = _parser().parse_args(arguments)
     try:
-        checked = check(given.certificate, given.model, given.spec, Progress(given.quiet))
+        checked = check(
+            given.certificate, given.model, given.spec, Progress(given.quiet), exact=given.exact, seed=given.seed
+        )
     except Invalid as fault:
         print(f"invalid\n{fault}")
         return 1
@@ -55,13 +57,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _shown(checked: Checked) -> list[str]:
     """Return what was checked, in words."""
-    disjuncts = f"{checked.targets} disjunct{'s' * (checked.targets != 1)}"
+    disjuncts, leaves = _counted(checked.targets, "disjunct"), _counted(checked.leaves, "leaf", "leaves")
     lines = [
-        f"no input of the specification breaks it: {disjuncts}, {checked.leaves} leaves",
+        f"no input of the specification breaks it: {disjuncts}, {leaves}",
         "about the real-valued function of the file's weights, on boxes that hold the specification's and its float32s",
         f"model {checked.model}",
         f"spec  {checked.spec}",
     ]
+    if checked.exact is not None:
+        lines.append(
+            f"{_counted(checked.exact[0], 'leaf', 'leaves')} and {_counted(checked.exact[1], 'bound')} of neurons, "
+            f"chosen at random (seed {checked.seed}), held in exact arithmetic too"
+        )
     if checked.empty:
         lines.append(
             f"{checked.empty} of the disjuncts have an input whose lower end is above its upper end: they are empty"
@@ -69,6 +76,17 @@ def _shown(checked: Checked) -> list[str]:
     if checked.pinned:
         lines.append(f"{checked.pinned} inputs have one value in every disjunct")
     return lines
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 0:
+        raise ValueError
+    return count
+
+
+def _counted(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -80,6 +98,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("certificate", type=Path, metavar="CERTIFICATE")
     parser.add_argument("model", type=Path, metavar="MODEL.onnx")
     parser.add_argument("spec", type=Path, metavar="SPEC.vnnlib")
+    parser.add_argument(
+        "--exact",
+        type=_count,
+        default=0,
+        metavar="K",
+        help="do K leaves and K bounds of neurons, chosen at random, again in exact rational arithmetic",
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="choose them as a run did that said this number")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     parser.add_argument("--version", action="version", version=f"npcheck {__version__}")
     return parser

@@ -61,6 +61,26 @@ class Slopes(Protocol):
         """Return p (B, column) for some entries, from coefficients a of relu(h) and bounds of h there."""
 
 
+class Trace(Protocol):
+    """Keeps what a pass back chose for some of its forms. The pass goes on as if it were not there."""
+
+    def replaced(self, node: int, coefficients: Array, p: Array | None) -> None:
+        """Hear of a node's coefficients A (B, n) when the node is replaced, and of p (B, n) where it is a ReLU."""
+
+    def found(self, bounds: Array) -> None:
+        """Hear of the forms' bounds (B,)."""
+
+
+class Watch(Protocol):
+    """Chooses passes back that are to be done again, in exact arithmetic: see `exact`."""
+
+    def begin(self, form: Form, ranges: Ranges) -> Trace | None:
+        """Return what follows some of a batch's forms from here on, if any."""
+
+    def disjunct(self, target: int) -> None:
+        """Hear that sums of rows are of this disjunct from here on."""
+
+
 @dataclass
 class Ranges:
     """What is known of every node's values on each of some sub-domains: (D, n) each, or (1, n) where all share it.
@@ -71,11 +91,12 @@ class Ranges:
     lower: list[Array]  # by node
     upper: list[Array]
     rows: Places | None = None
+    watch: Watch | None = None
     _sums: dict[int, Array] = field(default_factory=dict)
 
     def on(self, rows: Places) -> Ranges:
         """Return the same for forms on these sub-domains (B,)."""
-        return Ranges(self.lower, self.upper, rows, self._sums)
+        return Ranges(self.lower, self.upper, rows, self.watch, self._sums)
 
     @property
     def known(self) -> int:
@@ -122,6 +143,7 @@ class Form:
     constant: Array  # (B,): c
     error: Array  # (B,): E
     coefficients: dict[int, Array]  # by node v: A_v (B, n)
+    weights: Array | None = None  # (B, row): λ, of a form that is a sum of rows
 
     @classmethod
     def of_rows(cls, rows: Rows, weights: Array, output: int, ranges: Ranges) -> Form:
@@ -132,7 +154,7 @@ class Form:
         """
         rate = 8.0 * (len(rows.right) + 2) * UNIT
         error = ranges.dot(weights @ np.abs(rows.outputs), ranges.magnitude(output)) + weights @ np.abs(rows.right)
-        form = cls(-(weights @ rows.right), rate * error, {output: weights @ rows.outputs})
+        form = cls(-(weights @ rows.right), rate * error, {output: weights @ rows.outputs}, weights)
         if rows.inputs is not None:
             form.error += rate * ranges.dot(weights @ np.abs(rows.inputs), ranges.magnitude(0))
             form.add(0, weights @ rows.inputs, ranges, rate)  # the output may be the input itself
@@ -163,19 +185,26 @@ def lower_bound(network: Network, form: Form, ranges: Ranges, slopes: Slopes) ->
     not a number, or beyond all values, is bounded by −inf.
     """
     rate = charge_rate(network)
+    trace = None if ranges.watch is None else ranges.watch.begin(form, ranges)
     empty = np.zeros(len(form.constant), dtype=bool)
     for node in range(max(form.coefficients), 0, -1):
         coefficient = form.coefficients.pop(node, None)
         if coefficient is None:
             continue
         op, inputs = network.nodes[node].op, network.nodes[node].inputs
+        p = None
         if isinstance(op, Relu):
-            empty |= _through_relu(inputs[0], coefficient, form, ranges, slopes, rate)
+            p, nowhere = _through_relu(inputs[0], coefficient, form, ranges, slopes, rate)
+            empty |= nowhere
         else:
             assert isinstance(op, Affine)
             _through_affine(network, node, coefficient, form, ranges, rate)
-    value = _over_the_box(form, ranges, rate)
-    return np.where(empty, np.inf, value)
+        if trace is not None:
+            trace.replaced(node, coefficient, p)
+    bounds = np.where(empty, np.inf, _over_the_box(form, ranges, rate))
+    if trace is not None:
+        trace.found(bounds)
+    return bounds
 
 
 def _through_affine(network: Network, node: int, coefficient: Array, form: Form, ranges: Ranges, rate: float) -> None:
@@ -195,8 +224,8 @@ def _through_affine(network: Network, node: int, coefficient: Array, form: Form,
 
 def _through_relu(
     before: int, coefficient: Array, form: Form, ranges: Ranges, slopes: Slopes, rate: float
-) -> NDArray[np.bool_]:
-    """Replace z = relu(h) by the lemma; say where h has no value at all.
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Replace z = relu(h) by the lemma; return p (B, n), and where h has no value at all (B,).
 
     Where h has one sign on all sub-domains, p = a to the right of 0 and p = 0 to the left: then k is 0, without any
     rounding. The other entries of k have three roundings each and are added up: charge
@@ -217,7 +246,7 @@ def _through_relu(
     form.error += rate * (sizes.sum(1) + np.abs(form.constant))
     whole[:, columns] = p
     form.add(before, whole, ranges, rate)
-    return empty
+    return whole, empty
 
 
 def _over_the_box(form: Form, ranges: Ranges, rate: float) -> Array:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from npcheck.errors import Invalid
+from npcheck.exact import Sample
 from npcheck.files import content, opened
 from npcheck.onnx_file import read_network
 from npcheck.region import Progress, check_region
@@ -27,10 +29,23 @@ class Checked:
     empty: int  # of them those that no input can be in
     pinned: int  # inputs with one value
     leaves: int
+    exact: tuple[int, int] | None = None  # leaves and neurons' bounds that were done again in exact arithmetic
+    seed: int = 0  # what they were chosen by
 
 
-def check(certificate: Path, model: Path, spec: Path, progress: Progress = lambda what, count: None) -> Checked:
-    """Check a certificate of `unsat`; Invalid where it does not hold, Refused where that cannot be said."""
+def check(
+    certificate: Path,
+    model: Path,
+    spec: Path,
+    progress: Progress = lambda what, count: None,
+    *,
+    exact: int = 0,
+    seed: int | None = None,
+) -> Checked:
+    """Check a certificate of `unsat`; Invalid where it does not hold, Refused where that cannot be said.
+
+    exact: how many leaves, and how many neurons' bounds, are done again in exact arithmetic. seed: they are chosen by.
+    """
     model_bytes, spec_bytes = content(model), content(spec)
     with opened(certificate) as file:
         header = read_header(file)
@@ -44,10 +59,17 @@ def check(certificate: Path, model: Path, spec: Path, progress: Progress = lambd
         _fit(network.nodes[0].size, question.inputs, "inputs")
         _fit(network.nodes[-1].size, question.outputs, "outputs")
         statement, stream = state(question), Stream(file)
+        seed = random.SystemRandom().getrandbits(32) if seed is None else seed
+        sample = Sample(network, question, exact, seed) if exact > 0 else None
         with np.errstate(all="ignore"):  # what is not a number proves nothing: see `bound`
-            leaves = sum(check_region(network, region, stream, progress) for region in statement.regions)
+            leaves = sum(check_region(network, region, stream, progress, sample) for region in statement.regions)
         stream.end()
-    return Checked(hashes["model"], hashes["spec"], statement.targets, len(statement.empty), statement.pinned, leaves)
+    again = None
+    if sample is not None:
+        sample.check(progress)
+        again = len(sample.leaves.kept), len(sample.neurons.kept)
+    counts = statement.targets, len(statement.empty), statement.pinned, leaves
+    return Checked(hashes["model"], hashes["spec"], *counts, again, seed)
 
 
 def _sha256(data: bytes) -> str:

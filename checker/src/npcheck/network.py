@@ -206,7 +206,7 @@ class Convolution(Affine):
         self.ins, self.outs = ins, outs // group  # channels of one group
         # (height, width, group, out channels, in channels): one matrix for each entry of the kernel and group
         taps = weight.reshape(group, self.outs, ins, height, width).transpose(3, 4, 0, 1, 2)
-        self._taps: Array = np.ascontiguousarray(taps)
+        self.taps: Array = np.ascontiguousarray(taps)
         per_channel = None if bias is None else np.repeat(bias, math.prod(windows.result))
         terms = max(ins, self.outs) * height * width
         sizes = (group * ins * math.prod(windows.image),)
@@ -214,7 +214,7 @@ class Convolution(Affine):
 
     @cached_property
     def _absolute(self) -> Array:
-        absolute: Array = np.abs(self._taps)
+        absolute: Array = np.abs(self.taps)
         return absolute
 
     def _inner(self, padded: Array) -> Array:
@@ -234,7 +234,7 @@ class Convolution(Affine):
         return result.reshape(batch, self.size)
 
     def forward(self, values: Sequence[Array]) -> Array:
-        return self._convolve(values[0], self._taps)
+        return self._convolve(values[0], self.taps)
 
     def magnitude(self, values: Sequence[Array]) -> Array:
         return self._convolve(values[0], self._absolute)
@@ -245,7 +245,7 @@ class Convolution(Affine):
         rows = coef.reshape(batch, self.group, self.outs, math.prod(self.windows.result))
         for i, j in self.windows.positions():
             pixels = padded[(..., *self.windows.under(i, j))]  # a view: what is added to it is added to the image
-            pixels += np.matmul(self._taps[i, j].transpose(0, 2, 1), rows).reshape(pixels.shape)
+            pixels += np.matmul(self.taps[i, j].transpose(0, 2, 1), rows).reshape(pixels.shape)
         return [self._inner(padded).reshape(batch, self.sizes[0])]
 
 

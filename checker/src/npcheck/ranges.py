@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from npcheck.bound import LARGEST, UNDERFLOW, Form, Places, Ranges, charge_rate, lower_bound
+from npcheck.bound import LARGEST, UNDERFLOW, Form, Places, Ranges, Watch, charge_rate, lower_bound
 from npcheck.network import Affine, Network, Relu
 from npcheck.statement import Array
 
@@ -48,10 +48,10 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
     return np.where(np.abs(low) <= LARGEST, low, -np.inf), np.where(np.abs(high) <= LARGEST, high, np.inf)
 
 
-def start(network: Network, lower: Array, upper: Array) -> Ranges:
+def start(network: Network, lower: Array, upper: Array, watch: Watch | None = None) -> Ranges:
     """Return the ranges of boxes (B, n) of the input, before anything is known of the nodes behind it."""
     nothing = [np.zeros((1, 0))] * (len(network.nodes) - 1)
-    return Ranges([lower, *nothing], [upper, *nothing])
+    return Ranges([lower, *nothing], [upper, *nothing], watch=watch)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def by_default(network: Network, lower: Array, upper: Array, signs: dict[int, Si
     signs: by node that a ReLU reads (B, n), +1 where a split took it as >= 0, −1 where as <= 0. inherited: what holds
     on all of these sub-domains already. It may end at some node: so does what is returned.
     """
-    ranges = start(network, lower, upper)
+    ranges = start(network, lower, upper, inherited.watch)
     for node in range(1, inherited.known):
         low, high = interval(network, node, ranges)
         ranges.lower[node], ranges.upper[node] = low, high

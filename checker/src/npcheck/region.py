@@ -22,7 +22,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from npcheck.bound import Form, Ranges
+from npcheck.bound import Form, Ranges, Watch
 from npcheck.errors import Invalid
 from npcheck.network import Network
 from npcheck.ranges import ROWS, interval, meet, neuron_bounds, start
@@ -35,24 +35,30 @@ INTERVAL, DEFAULT, SLOPES, TREE = range(4)
 Progress = Callable[[str, int], None]  # of what, and how many leaves or neurons were checked
 
 
-def check_region(network: Network, region: Region, stream: Stream, progress: Progress) -> int:
+def check_region(
+    network: Network, region: Region, stream: Stream, progress: Progress, watch: Watch | None = None
+) -> int:
     """Check all that is said of a region; return the number of leaves of its disjuncts' trees."""
-    ranges, packed = read_bounds(network, region, stream, progress)
+    ranges, packed = read_bounds(network, region, stream, progress, watch)
     output, leaves = len(network.nodes) - 1, 0
     for target, rows in zip(region.targets, region.rows, strict=True):
 
         def form_of(weights: Array, known: Ranges, rows=rows) -> Form:  # type: ignore[no-untyped-def]
             return Form.of_rows(rows, weights, output, known)
 
+        if watch is not None:
+            watch.disjunct(target)
         name = f"disjunct {target}"
         walk = Walk(stream, packed, len(rows.right), (region.lower, region.upper), most_at_once(network))
         leaves += _check_tree(network, walk, packed, ranges, (name, form_of, 0.0), progress)
     return leaves
 
 
-def read_bounds(network: Network, region: Region, stream: Stream, progress: Progress) -> tuple[Ranges, Packed]:
+def read_bounds(
+    network: Network, region: Region, stream: Stream, progress: Progress, watch: Watch | None = None
+) -> tuple[Ranges, Packed]:
     """Read and check the bounds of a region's neurons."""
-    ranges = start(network, region.lower[None], region.upper[None])
+    ranges = start(network, region.lower[None], region.upper[None], watch)
     packed = Packed((), ())
     for node in range(1, len(network.nodes)):
         ranges.lower[node], ranges.upper[node] = interval(network, node, ranges)

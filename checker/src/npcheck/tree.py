@@ -249,7 +249,7 @@ def _ranges_of(network: Network, batch: Batch, known: Ranges, signs: dict[int, S
     lower, upper = (np.stack([getattr(leaf, side) for leaf in batch.leaves]) for side in ("lower", "upper"))
     if batch.again:
         return by_default(network, lower, upper, signs, known)
-    ranges = Ranges([lower, *known.lower[1:]], [upper, *known.upper[1:]])
+    ranges = Ranges([lower, *known.lower[1:]], [upper, *known.upper[1:]], watch=known.watch)
     for node, part in signs.items():
         restrict(ranges, node, part)
     return ranges
