@@ -62,7 +62,7 @@ def chunks(body: bytes, size: int = 1 << 20) -> bytes:
     return b"".join(chunk(body[begin : begin + size]) for begin in range(0, len(body), size))
 
 
-def header(model: bytes, spec: bytes, **fields: Any) -> bytes:
+def header(model: bytes, spec: bytes, /, **fields: Any) -> bytes:
     """Return the first line; fields that are None are left out."""
     line: dict[str, Any] = {"npcert": 1, "claim": "unsat", "producer": "a test"}
     line |= {"model": hashlib.sha256(model).hexdigest(), "spec": hashlib.sha256(spec).hexdigest()} | fields

@@ -2,8 +2,8 @@
 
 A charge is taken out of the text of `bound` or `ranges`, and what is left is run on numbers chosen so that its error
 shows: products that cancel, sums whose roundings all go one way, numbers that underflow. Then the result is above the
-exact value, which is computed here in fractions; with the charge it never is. Some charges are covered by another one wherever they
-matter: then both are taken out, and the test says so.
+exact value, which is computed here in fractions; with the charge it never is. Some charges are covered by another one
+wherever they matter: then both are taken out, and the test says so.
 
 Two numbers of `bound` cannot be shown to be needed. E is doubled, and g has a factor of 4 and 64 more terms than there
 are: this is slack for the rounding of E itself and for folded constants (which are off by 4 units at most where 16 are
