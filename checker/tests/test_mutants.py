@@ -1,9 +1,10 @@
 """Damaged certificates: the answer is always valid, invalid or refused, and a false statement is never valid.
 
 What is changed is the body, whose chunks and header are then made right, or any bit of the file. A mutant of a true
-statement may be valid: a slope or a multiplier may be any number. So the sharp test is a false statement: the right side
-of the specification is moved so that a point breaks it by 1e-6 or 1e-9. (The same as a change of the last bias, which
-could not be as small: biases are float32.) `NPCHECK_MUTANTS` says how many there are in all, for longer campaigns.
+statement may be valid: a slope or a multiplier may be any number. So the sharp test is a false statement: the right
+side of the specification is moved so that a point breaks it by 1e-6 or 1e-9. (The same as a change of the last bias,
+which could not be as small: biases are float32.) `NPCHECK_MUTANTS` says how many there are in all, for longer ones,
+and `NPCHECK_MUTANTS_SEED` makes others.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from certificates import NEURON, Case, bounds, chunks, dense, header, leaf, spec, varint
+from certificates import MULTIPLIERS, NEURON, Case, bounds, chunks, dense, floats, header, leaf, spec, varint
 from npcheck.errors import Invalid, Refused
 from npcheck.network import Network
 from npcheck.onnx_file import read_network
@@ -49,8 +50,9 @@ def stored(name: str) -> tuple[bytes, str, bytes]:
 def sharp() -> tuple[bytes, str, bytes]:
     """Return |x| >= −1e-10 by two splits, with bounds that are exact but for their charges of 1e-13."""
     model = dense(([[1.0], [-1.0]], [0.0, 0.0]), ([[1.0, 1.0]], [0.0]))
-    halves = varint(NEURON + 1) + leaf() + leaf()
-    return model, spec([-1], [1], 1, "(<= Y_0 -1e-10)"), bounds(2, [0, 1]) + varint(NEURON) + halves + halves
+    first, second = leaf(MULTIPLIERS, floats("e", 1.0, 0.0)), leaf(MULTIPLIERS, floats("e", 0.0, 1.0))
+    tree = varint(NEURON) + varint(NEURON + 1) + leaf() + first + varint(NEURON + 1) + second + leaf()
+    return model, spec([-1], [1], 1, "(<= Y_0 -1e-10)"), bounds(2, [0, 1]) + tree
 
 
 CASES: dict[str, Callable[[], tuple[bytes, str, bytes]]] = {

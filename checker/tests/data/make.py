@@ -6,6 +6,7 @@ Small random networks, and specifications that ask for a little less than the le
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ def normal(*shape: int) -> np.ndarray:
 
 def layers(*sizes: int) -> bytes:
     """Return a network of matrices."""
-    return dense(*[(normal(m, n), 0.1 * normal(m, 1)[:, 0]) for n, m in zip(sizes[:-1], sizes[1:], strict=True)])
+    return dense(*[(normal(m, n), 0.1 * normal(m, 1)[:, 0]) for n, m in pairwise(sizes)])
 
 
 def convolution() -> bytes:
