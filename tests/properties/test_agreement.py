@@ -25,7 +25,7 @@ from support.random_graphs import Question, questions, random_question, seeded
 MARGIN = Fraction(1, 50)
 HOLDS = (MARGIN,)
 BREAKS = (MARGIN, -MARGIN)  # of two disjuncts or more the second is broken; a single one holds
-ASKED, KNOTTED = 20, 6  # networks of each method; `make hunt` asks more, of other networks
+ASKED, KNOTTED = 20, 8  # networks of each method; `make hunt` asks more, of other networks
 ORDER = (("crown", "alpha"), ("alpha", "lp"), ("lp", "exact"))  # intervals and fixed slopes have no order
 
 
