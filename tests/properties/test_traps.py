@@ -288,14 +288,17 @@ def test_a_smaller_box_keeps_what_is_proved_and_a_larger_one_what_is_broken(meth
 # --- the same seed, the same run ---
 
 
-@every_method
+REPEATED = [(600, (MARGIN,), False), (601, (-MARGIN,), False), (602, (MARGIN, -MARGIN), True)]
+
+
 @pytest.mark.parametrize(
-    ("seed", "margins", "attack"),
-    [(600, (MARGIN,), False), (601, (-MARGIN,), False), (602, (MARGIN, -MARGIN), True)],
+    ("method", "asked"),
+    [(method, asked) for place, method in enumerate(METHODS) for asked in (REPEATED[0], REPEATED[1 + place % 2])],
+    ids=[f"{method}-{kind}" for method in METHODS for kind in ("holds", "breaks")],
 )
-def test_a_run_can_be_repeated(
-    method: str, seed: int, margins: tuple[Fraction, ...], attack: bool, tmp_path: Path
-) -> None:
+def test_a_run_can_be_repeated(method: str, asked: tuple[int, tuple[Fraction, ...], bool], tmp_path: Path) -> None:
+    """Every method where it proves, and where it finds a witness: by itself or after the attack, in turn."""
+    seed, margins, attack = asked
     question = sharpened(knotted(seed, (2, 5, 4, 2)), margins)
     how = {"method": method, "attack": attack, "seed": 7, "options": brief(method)}
     first, again = (ask(question.network, question.property, tmp_path, **how) for _ in range(2))
