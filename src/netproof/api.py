@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,9 +54,6 @@ from netproof.run.gather import Gather
 from netproof.run.ranges import OutputBounds, output_ranges
 from netproof.search.attack import places
 from netproof.search.method import Work
-
-if TYPE_CHECKING:
-    from netproof.certificate.write import Certificate
 
 COMPARED = 4  # input sets on which a network is compared with onnxruntime
 WITH_MODULE = 256  # those of one question on which it is compared with the module that it is made from
@@ -205,7 +202,7 @@ class Run:
         self._progress = arguments.callback(progress, "progress")
         self.stats = Stats()
         self.evidence: Evidence | None = None  # once there is a question
-        self.certificate: Certificate | None = None  # that is asked for
+        self.recorders: Callable[[tuple[int, ...]], Recorder] | None = None  # of problems, by their disjuncts
         self._part = 0, 1  # of the question, which is asked now, and of how many
         self.tell("load")
         look_around()
@@ -294,7 +291,7 @@ class Run:
 
     def recorder(self, problem: Problem) -> Recorder:
         """Return what hears of the sub-domains that a search of a problem closes."""
-        return NOTHING if self.certificate is None else self.certificate.record.of(problem.disjuncts)
+        return NOTHING if self.recorders is None else self.recorders(problem.disjuncts)
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """Return what a search of one of the problems calls to report its progress."""

@@ -14,7 +14,7 @@ from npcheck.bound import Form, Ranges, lower_bound
 from npcheck.network import Affine, Network, Relu
 from npcheck.ranges import Lines, by_default
 from npcheck.statement import Array, Region, Rows
-from npcheck.tree import AGAIN, INPUT, LEAF, WEIGHTS, Packed
+from npcheck.tree import AGAIN, INPUT, LEAF, WEIGHTS
 
 from netproof.certificate.body import Body
 from netproof.certificate.tree import Unprovable
@@ -147,7 +147,7 @@ def _costs(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> dict
     return costs
 
 
-def write_boxes(body: Body, root: Part, packed: Packed) -> None:
+def write_boxes(body: Body, root: Part) -> None:
     """Write a tree over boxes in the order in which it is read."""
     stack = [root]
     while stack:

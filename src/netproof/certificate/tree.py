@@ -21,27 +21,33 @@ from numpy.typing import NDArray
 
 from netproof.certificate.body import Body
 from netproof.certificate.climb import Point, climb
+from netproof.certificate.spool import LEVELS, Hint
 from netproof.core.deadline import Deadline, DeadlineExpired
 
 STEPS = 40
-LEVELS = 15  # of a slope of four bits
 
 
 @dataclass(frozen=True)
-class Hint:
-    """A sub-domain that the search closed."""
+class Guide:
+    """A hint in terms of the neurons that the certificate packs; splits of others are left out."""
 
-    path: tuple[tuple[int, int], ...]  # neuron and sign, in the order of the splits
-    slopes: NDArray[np.uint8]  # (neuron,): of LEVELS, beyond them where the rule decides
-    multipliers: dict[int, float]  # by neuron
-    weights: NDArray[np.float32]  # (row,)
+    path: tuple[tuple[int, int], ...]  # packed neuron and sign, in the order of the splits
+    slopes: NDArray[np.uint8]  # (packed,): of LEVELS, beyond them where the rule decides
+    multipliers: Array  # (packed,)
+    weights: Array  # (row,)
 
-    def on(self, names: NDArray[np.int64]) -> Hint:
-        """Return the same for the neurons of these names, by their places among them; splits of others are left out."""
-        places = {int(name): place for place, name in enumerate(names)}
-        path = tuple((places[name], sign) for name, sign in self.path if name in places)
-        multipliers = {places[name]: value for name, value in self.multipliers.items() if name in places}
-        return Hint(path, self.slopes[names], multipliers, self.weights)
+    @classmethod
+    def of(cls, hint: Hint, places: NDArray[np.int64], count: int) -> Guide:
+        """Translate a hint; places: by name, the packed neuron, or −1."""
+        at = places[hint.splits]
+        known = at >= 0
+        path = tuple(zip(at[known].tolist(), hint.signs[known].tolist(), strict=True))
+        multipliers = np.zeros(count)
+        multipliers[at[known]] = hint.multipliers[known]
+        slopes = np.full(count, LEVELS + 1, dtype=np.uint8)
+        where = places[hint.names]
+        slopes[where[where >= 0]] = hint.levels[where >= 0]
+        return cls(path, slopes, multipliers, hint.weights.astype(np.float64))
 
 
 @dataclass
@@ -50,7 +56,7 @@ class Node:
 
     signs: Signs  # (packed,), as in a leaf
     path: tuple[int, ...]  # the packed neurons that were split, in order
-    hints: list[Hint]
+    hints: list[Guide]
     split: int = -1
     halves: tuple[Node, Node] | None = None
     leaf: Leaf | None = None
@@ -79,8 +85,8 @@ class TreeMaker:
 
     def make(self, hints: Sequence[Hint]) -> Node:
         """Return a tree whose leaves all hold; DeadlineExpired where time is up before."""
-        names = self._names()
-        root = Node(np.zeros(self._packed.count, dtype=np.int8), (), [hint.on(names) for hint in hints])
+        places, count = self._by_name(), self._packed.count
+        root = Node(np.zeros(count, dtype=np.int8), (), [Guide.of(hint, places, count) for hint in hints])
         level = [root]
         while level:
             due = [node for node in level if not node.hints or any(_left(hint, node) is None for hint in node.hints)]
@@ -111,11 +117,8 @@ class TreeMaker:
         if hint is None:
             weights = np.full(rows, 1.0 / rows)
             return Numbers(self._default_slopes(), np.zeros(count), weights)
-        multipliers = np.zeros(count)
-        for neuron, value in hint.multipliers.items():
-            multipliers[neuron] = value
         slopes = np.where(hint.slopes <= LEVELS, hint.slopes, self._default_slopes())
-        return Numbers(slopes, multipliers, hint.weights[:rows].astype(np.float64))
+        return Numbers(slopes, hint.multipliers, hint.weights[:rows])
 
     def _default_slopes(self) -> NDArray[np.uint8]:
         low, high = (
@@ -124,12 +127,14 @@ class TreeMaker:
         )
         return np.where(high >= -low, LEVELS, 0).astype(np.uint8)
 
-    def _names(self) -> NDArray[np.int64]:
-        """Return the names of the packed neurons: their places among all entries of the nodes that ReLUs read."""
+    def _by_name(self) -> NDArray[np.int64]:
+        """Return by name the packed neuron, −1 where it is not packed."""
         sizes = [self._network.nodes[node].size for node in self._network.hidden]
-        begins = dict(zip(self._network.hidden, np.cumsum([0, *sizes]), strict=False))
-        names = [places + begins[node] for node, places in self._places]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *names])
+        begins = dict(zip(self._network.hidden, np.cumsum([0, *sizes]).tolist(), strict=False))
+        places = np.full(sum(sizes), -1, dtype=np.int64)
+        names = np.concatenate([np.zeros(0, dtype=np.int64), *(at + begins[node] for node, at in self._places)])
+        places[names] = np.arange(len(names))
+        return places
 
     @property
     def _places(self) -> list[tuple[int, NDArray[np.int64]]]:
@@ -227,7 +232,7 @@ class Unprovable(Exception):
     """What the search proved cannot be certified: why."""
 
 
-def _left(hint: Hint, node: Node) -> int | None:
+def _left(hint: Guide, node: Node) -> int | None:
     """Return the next neuron that a hint splits, None where all of its splits were made."""
     return next((neuron for neuron, _ in hint.path if node.signs[neuron] == 0), None)
 
