@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from npcheck.errors import Invalid
-from npcheck.files import content
+from npcheck.errors import Invalid, Refused
+from npcheck.files import read
 from npcheck.onnx_file import read_network
 from npcheck.region import Progress, check_region
 from npcheck.statement import state
@@ -33,29 +33,29 @@ def check(
     certificate: Path, model: Path, spec: Path, progress: Progress = lambda what, count: None
 ) -> Checked:
     """Check a certificate of `unsat`; Invalid where it does not hold, Refused where that cannot be said."""
-    model_bytes, spec_bytes = content(model), content(spec)
-    with certificate.open("rb") as file:
+    network, of_model = read(model, read_network)
+    question, of_spec = read(spec, read_question)
+    with _opened(certificate) as file:
         header = read_header(file)
-        hashes = {"model": _sha256(model_bytes), "spec": _sha256(spec_bytes)}
-        for what, path in (("model", model), ("spec", spec)):
-            if header.get(what) != hashes[what]:
+        for what, path, found in (("model", model, of_model), ("spec", spec, of_spec)):
+            if header.get(what) != found:
                 raise Invalid(f"the certificate is of another {what} than {path}")
         if header.get("claim") != "unsat":
             raise Invalid(f"the certificate claims {header.get('claim')!r}, not unsat")
-        network, question = read_network(model_bytes), read_question(spec_bytes)
         _fit(network.nodes[0].size, question.inputs, "inputs")
         _fit(network.nodes[-1].size, question.outputs, "outputs")
         statement, stream = state(question), Stream(file)
         with np.errstate(all="ignore"):  # what is not a number proves nothing: see `bound`
             leaves = sum(check_region(network, region, stream, progress) for region in statement.regions)
         stream.end()
-    return Checked(
-        hashes["model"], hashes["spec"], statement.targets, len(statement.empty), statement.pinned, leaves
-    )
+    return Checked(of_model, of_spec, statement.targets, len(statement.empty), statement.pinned, leaves)
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _opened(certificate: Path) -> BinaryIO:
+    try:
+        return certificate.open("rb")
+    except OSError as error:
+        raise Refused(f"{certificate}: {error.strerror or error}") from None
 
 
 def _fit(of_model: int, of_spec: int, what: str) -> None:

@@ -6,7 +6,7 @@ file's order. Each root of the search packs other neurons; their names are kept 
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,45 @@ from torch import Tensor
 from netproof.bounds.domains import Domains
 from netproof.bounds.neurons.root import Root
 from netproof.certificate.spool import LEVELS, SpoolWriter
+from netproof.certificate.request import Request
+from netproof.certificate.write import Subject
+from netproof.core.verdict import Verdict
 from netproof.model.evaluate import values_of_part
 from netproof.numerics import generator
 
 POINTS = 3  # of the input set, at which values of neurons are compared to find each in the file
 ALIKE = 1e-6  # of its size, by which a neuron's values may differ
+
+
+class Recording:
+    """Makes the recorder of each problem of a question, all of which keep their hints in one file."""
+
+    def __init__(self, request: Request, subject: Subject, writer: SpoolWriter) -> None:
+        self._request, self._subject, self._writer = request, subject, writer
+
+    @classmethod
+    def of(cls, request: Request) -> Recording:
+        """Begin; UsageError where no certificate can be about the question."""
+        subject = request.subject()
+        return cls(request, subject, SpoolWriter(request.spool))
+
+    def recorder(self, disjuncts: tuple[int, ...]) -> Record:
+        """Return the recorder of a problem with these disjuncts, by target."""
+        return Record(self._subject.network, self._writer, disjuncts)
+
+    def certified(self, verdict: Verdict) -> Verdict:
+        """Return a verdict with what became of its certificate."""
+        self._writer.close()
+        if not self._request.at_once:
+            return verdict
+        state = self._request.finish(self._subject) if verdict.proved else self._request.nothing(str(verdict.status))
+        return replace(verdict, certificate=state.to_dict())
+
+    def close(self) -> None:
+        """Let go of the hints, unless another process reads them."""
+        self._writer.close()
+        if self._request.at_once:
+            self._request.clear()
 
 
 class Record:

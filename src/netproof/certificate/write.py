@@ -5,7 +5,6 @@ Nothing here needs torch: it can be done by another process than the search.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from npcheck.errors import Refused
-from npcheck.files import content
+from npcheck.files import read
 from npcheck.network import Network
 from npcheck.onnx_file import read_network
 from npcheck.statement import Region, Statement, state
@@ -54,19 +53,13 @@ class Subject:
     @classmethod
     def read(cls, model: Path, spec: Path) -> Subject:
         """Read both; UsageError where a certificate cannot be about them, before anything is searched."""
-        parts = []
-        for path, reader in ((model, read_network), (spec, read_question)):
-            try:
-                data = content(path)
-                parts.append((reader(data), hashlib.sha256(data).hexdigest()))
-            except Refused as reason:
-                raise UsageError(
-                    f"no certificate can be written: {reason}",
-                    file=str(path),
-                    remedy="leave out --certificate for an answer without one",
-                ) from None
-        (network, of_model), (question, of_spec) = parts
-        return cls(network, state(question), of_model, of_spec)
+        try:
+            network, of_model = read(model, read_network)
+            question, of_spec = read(spec, read_question)
+            return cls(network, state(question), of_model, of_spec)
+        except Refused as reason:
+            remedy = "without a certificate there may be an answer"
+            raise UsageError(f"no certificate can be written: {reason}", remedy=remedy) from None
 
 
 def write_certificate(
