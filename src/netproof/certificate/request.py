@@ -9,45 +9,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from netproof.certificate.state import Certificate
 from netproof.certificate.write import Progress, Subject, write_certificate
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
 
 SECONDS = 300.0  # for the pass and for the check, each
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """What became of a certificate."""
-
-    path: str
-    written: bool = False
-    leaves: int = 0
-    bytes: int = 0
-    seconds: float = 0.0  # of writing
-    checked: bool | None = None  # None: it was not checked
-    reason: str = ""  # why it was not written, or not checked
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
-
-    @property
-    def line(self) -> str:
-        """Say it in one line for people."""
-        if not self.written:
-            return f"no certificate: {self.reason}"
-        size = f"{self.bytes} bytes" if self.bytes < 10_000 else f"{self.bytes / 1000:.0f} kB"
-        seen = {True: "checked: valid", False: f"not accepted: {self.reason}", None: f"not checked{self._why}"}
-        return f"certificate: {self.path}, {self.leaves} leaves, {size}, {seen[self.checked]}"
-
-    @property
-    def _why(self) -> str:
-        return f": {self.reason}" if self.reason else ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +28,7 @@ class Request:
     path: Path
     model: Path
     spec: Path
+    spool: Path  # where the search keeps its hints
     seconds: float = SECONDS
     check: bool = True
     at_once: bool = True  # whether it is written by the process that searched, before that answers
@@ -71,12 +43,8 @@ class Request:
             )
         if not isinstance(path, str | Path):
             raise UsageError(f"certificate: {path!r} is no path", remedy="give the name of a file")
-        return cls(Path(path), Path(model), Path(spec))
-
-    @property
-    def spool(self) -> Path:
-        """Return where the search keeps its hints."""
-        return self.path.with_name(f".{self.path.name}.{os.getpid()}.hints")
+        path = Path(path)
+        return cls(path, Path(model), Path(spec), path.with_name(f".{path.name}.{os.getpid()}.hints"))
 
     def subject(self) -> Subject:
         """Read the files as the checker will; UsageError where it cannot."""
@@ -89,12 +57,9 @@ class Request:
         """Say that there is none for this verdict."""
         return Certificate(str(self.path), reason=f"the verdict is {verdict}, and only a proof has one")
 
-    def finish(
-        self, subject: Subject, spool: Path | None = None, progress: Progress = lambda done, count: None
-    ) -> Certificate:
+    def finish(self, subject: Subject, progress: Progress = lambda done, count: None) -> Certificate:
         """Write and check the certificate."""
-        spool = spool or self.spool
-        written = write_certificate(self.path, subject, spool, Deadline(self.seconds), progress)
+        written = write_certificate(self.path, subject, self.spool, Deadline(self.seconds), progress)
         state = Certificate(
             str(self.path), not written.reason, written.leaves, written.size, written.seconds, reason=written.reason
         )
