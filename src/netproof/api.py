@@ -183,6 +183,9 @@ def _recorded(
     if certificate is None:
         yield None
         return
+    from netproof.certificate.installed import require_npcheck
+
+    require_npcheck()
     from netproof.certificate.record import Recording
     from netproof.certificate.request import Request
 

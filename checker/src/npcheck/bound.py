@@ -144,9 +144,16 @@ def lower_bound(network: Network, form: Form, ranges: Ranges, slopes: Slopes) ->
     Empty is a sub-domain where some l > u: both were proved of all of its points, so it has none. A form that is
     not a number is bounded by −inf.
     """
+    empty = carry_back(network, form, ranges, slopes)
+    empty |= ranges.of_forms((ranges.lower[0] > ranges.upper[0]).any(1, keepdims=True))[:, 0]
+    return np.where(empty, np.inf, _over_the_box(form, ranges, charge_rate(network)))
+
+
+def carry_back(network: Network, form: Form, ranges: Ranges, slopes: Slopes) -> NDArray[np.bool_]:
+    """Carry a form back until only the input is left in it; say which sub-domains are empty (B,)."""
     rate = charge_rate(network)
     empty = np.zeros(len(form.constant), dtype=bool)
-    for node in range(max(form.coefficients), 0, -1):
+    for node in range(max(form.coefficients, default=0), 0, -1):
         coefficient = form.coefficients.pop(node, None)
         if coefficient is None:
             continue
@@ -156,8 +163,7 @@ def lower_bound(network: Network, form: Form, ranges: Ranges, slopes: Slopes) ->
         else:
             assert isinstance(op, Affine)
             _through_affine(network, node, coefficient, form, ranges, rate)
-    value = _over_the_box(form, ranges, rate)
-    return np.where(empty, np.inf, value)
+    return empty
 
 
 def _through_affine(

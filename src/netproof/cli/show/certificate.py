@@ -41,6 +41,9 @@ class Wanted:
 
     def recording(self) -> Recording:
         """Begin to keep hints, in the search's process; UsageError where no certificate can be about the question."""
+        from netproof.certificate.installed import require_npcheck
+
+        require_npcheck()
         from netproof.certificate.record import Recording
 
         return Recording.of(self._request())
