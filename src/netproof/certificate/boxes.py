@@ -19,6 +19,7 @@ from npcheck.statement import Array, Region, Rows
 from npcheck.tree import AGAIN, CLIP, INPUT, LEAF, WEIGHTS
 
 from netproof.certificate.body import Body
+from netproof.certificate.climb import height
 from netproof.certificate.tree import Unprovable
 from netproof.core.deadline import Deadline, DeadlineExpired
 
@@ -196,9 +197,8 @@ def _costs(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> dict
         if isinstance(op, Relu):
             (h,) = inputs
             low, high = ranges.lower[h], ranges.upper[h]
-            unstable = (low < 0.0) & (high > 0.0)
-            height = np.where(unstable, -low * high / np.where(unstable, high - low, 1.0), 0.0)
-            costs[h] = np.where(a < 0.0, -a * height, a * np.where(unstable, np.minimum(-low, high), 0.0))
+            widest = np.where((low < 0.0) & (high > 0.0), np.minimum(-low, high), 0.0)
+            costs[h] = np.where(a < 0.0, -a * height(low, high), a * widest)
             parts = [lines(h, a, low, high, every[: a.shape[1]])]
         else:
             assert isinstance(op, Affine)

@@ -20,7 +20,7 @@ from npcheck.tree import LEAF, MULTIPLIERS, NEURON, WEIGHTS, Batch, Leaf, Packed
 from numpy.typing import NDArray
 
 from netproof.certificate.body import Body
-from netproof.certificate.climb import Point, climb
+from netproof.certificate.climb import Point, RowsGoal, climb
 from netproof.certificate.spool import LEVELS, Hint
 from netproof.core.deadline import Deadline, DeadlineExpired
 
@@ -82,6 +82,18 @@ class TreeMaker:
         self._most = most_at_once(network)
         self._output = len(network.nodes) - 1
         self.leaves = 0
+
+    def holds(self, hints: Sequence[Hint]) -> float:
+        """Return the share of some hints that hold as they are."""
+        places, count = self._by_name(), self._packed.count
+        nodes = []
+        for guide in (Guide.of(hint, places, count) for hint in hints):
+            signs = np.zeros(count, dtype=np.int8)
+            for neuron, sign in guide.path:
+                signs[neuron] = sign
+            nodes.append(Node(signs, tuple(neuron for neuron, _ in guide.path), [guide]))
+        left = sum(len(self._as_they_are(nodes[i : i + self._most])) for i in range(0, len(nodes), self._most))
+        return 1.0 - left / len(nodes)
 
     def make(self, hints: Sequence[Hint]) -> Node:
         """Return a tree whose leaves all hold; DeadlineExpired where time is up before."""
@@ -180,12 +192,12 @@ class TreeMaker:
             self._packed.spread(np.stack([one.multipliers for one in numbers]), self._network, _nothing),
             np.stack([one.weights for one in numbers]),
         )
-        _, best, losses = climb(self._network, ranges, self._rows, signs, start, STEPS)
-        left = self._keep(nodes, [self._rounded(best, place) for place in range(len(nodes))])
+        climbed = climb(self._network, ranges, RowsGoal(self._rows, self._output), signs, start, STEPS, enough=0.0)
+        left = self._keep(nodes, [self._rounded(climbed.point, place) for place in range(len(nodes))])
         gone = {id(node) for node in left}
         for place, node in enumerate(nodes):
             if id(node) in gone and not any(_left(hint, node) for hint in node.hints):
-                node.split = self._worst(losses, place, node.signs)
+                node.split = self._worst(climbed.losses, place, node.signs)
         return left
 
     def _spread(self, shares: Array, ranges: Ranges) -> dict[int, Array]:

@@ -21,12 +21,16 @@ from npcheck.vnnlib_file import read_question
 
 from netproof._version import __version__
 from netproof.certificate.body import Body
-from netproof.certificate.bounds import write_bounds
+from netproof.certificate.bounds import NeuronBounds, neuron_bounds_of
 from netproof.certificate.boxes import BoxTreeMaker, write_boxes
 from netproof.certificate.spool import Spool
 from netproof.certificate.tree import TreeMaker, Unprovable, write_tree
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.errors import UsageError
+
+INPUTS = 100  # that vary, at most, for a proof over boxes
+SAMPLE = 256  # hints of a disjunct that are tried on default bounds
+MOST_HOLD = 0.9  # share of these that must hold, or neurons get slopes of their own
 
 Progress = Callable[[int, int], None]  # disjuncts done, and how many there are
 
@@ -102,17 +106,31 @@ def _write_region(
 ) -> int:
     """Write all that is said of a region; return the leaves of its trees."""
     network = subject.network
-    ranges, packed = write_bounds(body, network, region, deadline)
+    bounds = neuron_bounds_of(network, region, deadline, climbed=False)
+    if _few_hold(subject, region, bounds, spool, deadline):
+        bounds = neuron_bounds_of(network, region, deadline, climbed=True)
+    bounds.write(body)
     leaves = 0
     for target, rows in zip(region.targets, region.rows, strict=True):
         progress(target, subject.statement.targets)
         hints = spool.hints(target)
-        if hints:
-            maker = TreeMaker(network, packed, ranges, region, rows, deadline)
+        if hints or np.count_nonzero(region.upper > region.lower) > INPUTS:
+            maker = TreeMaker(network, bounds.packed, bounds.ranges, region, rows, deadline)
             write_tree(body, maker.make(hints))
             leaves += maker.leaves
         else:
-            boxes = BoxTreeMaker(network, region, rows, ranges, deadline)
+            boxes = BoxTreeMaker(network, region, rows, bounds.ranges, deadline)
             write_boxes(body, boxes.make())
             leaves += boxes.leaves
     return leaves
+
+
+def _few_hold(subject: Subject, region: Region, bounds: NeuronBounds, spool: Spool, deadline: Deadline) -> bool:
+    """Say whether many of the search's sub-domains do not hold on these bounds: the search had better ones."""
+    shares = []
+    for target, rows in zip(region.targets, region.rows, strict=True):
+        hints = spool.hints(target)[:SAMPLE]
+        if hints:
+            maker = TreeMaker(subject.network, bounds.packed, bounds.ranges, region, rows, deadline)
+            shares.append(maker.holds(hints))
+    return bool(shares) and sum(shares) < MOST_HOLD * len(shares)
