@@ -16,18 +16,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import instances
-import npcheck.check
 import options
+from tables import say, short, table
+
+import netproof
+import npcheck.check
+from netproof.certificate.record import Recording
+from netproof.certificate.request import Request
+from netproof.errors import NetproofError
 from npcheck.errors import Invalid, Refused
 from npcheck.files import read
 from npcheck.onnx_file import read_network
 from npcheck.vnnlib_file import read_question
-from tables import say, short, table
-
-import netproof
-from netproof.certificate.record import Recording
-from netproof.certificate.request import Request
-from netproof.errors import NetproofError
 
 
 @dataclass(frozen=True)

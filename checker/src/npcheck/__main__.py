@@ -61,7 +61,9 @@ def _shown(checked: Checked) -> list[str]:
         f"spec  {checked.spec}",
     ]
     if checked.empty:
-        lines.append(f"{checked.empty} of the disjuncts have an input whose lower end is above its upper end: they are empty")
+        lines.append(
+            f"{checked.empty} of the disjuncts have an input whose lower end is above its upper end: they are empty"
+        )
     if checked.pinned:
         lines.append(f"{checked.pinned} inputs have one value in every disjunct")
     return lines

@@ -30,7 +30,7 @@ by 2^-700: there are less than 2^100 operations. An overflow makes c or E infini
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +40,11 @@ from npcheck.statement import Array, Rows
 
 Places = NDArray[np.int64]
 
+T = TypeVar("T", np.float64, np.bool_)
+
 UNIT = 2.0**-53
 UNDERFLOW = 2.0**-700
+
 
 class Slopes(Protocol):
     """Chooses p. Nothing that it does can make a bound wrong."""
@@ -79,10 +82,11 @@ class Ranges:
             op = network.nodes[node].op
             assert isinstance(op, Affine)
             total = op.magnitude([self.magnitude(w) for w in network.nodes[node].inputs])
-            self._sums[node] = total if op.bias is None else total + op.bias_magnitude
+            bias = op.bias_magnitude
+            self._sums[node] = total if bias is None else total + bias
         return self._sums[node]
 
-    def of_forms(self, part: Array, columns: Places | slice = slice(None)) -> Array:
+    def of_forms(self, part: NDArray[T], columns: Places | slice = slice(None)) -> NDArray[T]:
         """Return what is known (D, n) for each form, of some entries."""
         part = part[:, columns]
         return part if self.rows is None or len(part) == 1 else part[self.rows]
@@ -145,7 +149,7 @@ def lower_bound(network: Network, form: Form, ranges: Ranges, slopes: Slopes) ->
     not a number is bounded by −inf.
     """
     empty = carry_back(network, form, ranges, slopes)
-    empty |= ranges.of_forms((ranges.lower[0] > ranges.upper[0]).any(1, keepdims=True))[:, 0]
+    empty |= ranges.of_forms(_crossed(ranges.lower[0], ranges.upper[0]))[:, 0]
     return np.where(empty, np.inf, _over_the_box(form, ranges, charge_rate(network)))
 
 
@@ -166,9 +170,7 @@ def carry_back(network: Network, form: Form, ranges: Ranges, slopes: Slopes) -> 
     return empty
 
 
-def _through_affine(
-    network: Network, node: int, coefficient: Array, form: Form, ranges: Ranges, rate: float
-) -> None:
+def _through_affine(network: Network, node: int, coefficient: Array, form: Form, ranges: Ranges, rate: float) -> None:
     """Replace v = W·w + b.
 
     B = fl(Wᵀ A) is off by γ |Wᵀ||A| in each entry, so ⟨B, w⟩ by γ ⟨|A|, |W| Z_w⟩; c gains fl(⟨A, b⟩), off by
@@ -195,7 +197,7 @@ def _through_relu(
     low, high = ranges.lower[before], ranges.upper[before]
     (columns,) = (((low < 0.0) & (high > 0.0)).any(0) | slopes.touched(before)).nonzero()
     whole = np.where(ranges.of_forms(low >= 0.0), coefficient, 0.0)
-    empty = ranges.of_forms((low > high).any(1, keepdims=True))[:, 0]
+    empty = ranges.of_forms(_crossed(low, high))[:, 0]
     a, low, high = coefficient[:, columns], ranges.of_forms(low, columns), ranges.of_forms(high, columns)
     p = slopes(before, a, low, high, columns)
     right = np.maximum(high, 0.0)
@@ -207,6 +209,12 @@ def _through_relu(
     whole[:, columns] = p
     form.add(before, whole, ranges, rate)
     return empty
+
+
+def _crossed(low: Array, high: Array) -> NDArray[np.bool_]:
+    """Say on which sub-domains some l > u, (D, 1)."""
+    crossed: NDArray[np.bool_] = (low > high).any(1, keepdims=True)
+    return crossed
 
 
 def _over_the_box(form: Form, ranges: Ranges, rate: float) -> Array:

@@ -29,9 +29,7 @@ class Checked:
     leaves: int
 
 
-def check(
-    certificate: Path, model: Path, spec: Path, progress: Progress = lambda what, count: None
-) -> Checked:
+def check(certificate: Path, model: Path, spec: Path, progress: Progress = lambda what, count: None) -> Checked:
     """Check a certificate of `unsat`; Invalid where it does not hold, Refused where that cannot be said."""
     network, of_model = read(model, read_network)
     question, of_spec = read(spec, read_question)

@@ -371,7 +371,9 @@ class Network:
         sums: list[int] = []
         for node in self.nodes:
             before = max((sums[i] for i in node.inputs), default=0)
-            sums.append(before + (2 if isinstance(node.op, Relu) else int(isinstance(node.op, Affine) and node.op.terms > 1)))
+            sums.append(
+                before + (2 if isinstance(node.op, Relu) else int(isinstance(node.op, Affine) and node.op.terms > 1))
+            )
         return tuple(node for node in self.hidden if sums[node] > 1)
 
     @cached_property

@@ -39,9 +39,9 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
         rads.append(np.nextafter(np.maximum(high - mid, mid - low), np.inf))
     centre, spread = op.forward(mids), op.magnitude(rads)
     sizes = op.magnitude([np.abs(mid) + rad for mid, rad in zip(mids, rads, strict=True)])
-    if op.bias is not None:
-        centre = centre + op.bias
-        sizes = sizes + op.bias_magnitude
+    bias = op.bias_magnitude
+    if op.bias is not None and bias is not None:
+        centre, sizes = centre + op.bias, sizes + bias
     away = spread + (rate * sizes + UNDERFLOW)
     low, high = np.nextafter(centre - away, -np.inf), np.nextafter(centre + away, np.inf)
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)

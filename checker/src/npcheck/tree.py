@@ -211,7 +211,7 @@ class Walk:
     def _leaf(self) -> Leaf:
         part, stream, count = self._part, self._stream, self._packed.count
         (flags,) = stream.take(1)
-        if flags >= 64 or flags & DUALS and flags & 7 or flags & WEIGHTS and flags & RAY:
+        if flags >= 64 or (flags & DUALS and flags & 7) or (flags & WEIGHTS and flags & RAY):
             raise Invalid(f"a leaf has flags {flags}, before byte {stream.position} of the body")
         weights = np.zeros(self._rows)
         if flags & WEIGHTS:
@@ -296,8 +296,10 @@ class _Given:
         """Choose p where there is a split, or a dual."""
         if node not in self._signs:
             return False
-        touched = (self._signs[node] != 0).any(0)
-        return touched if node not in self._duals else touched | ~np.isnan(self._duals[node]).all(0)
+        touched: NDArray[np.bool_] = (self._signs[node] != 0).any(0)
+        if node in self._duals:
+            touched |= ~np.isnan(self._duals[node]).all(0)
+        return touched
 
     def __call__(self, node: int, a: Array, low: Array, high: Array, columns: Places) -> Array:
         """Return p (B, column)."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from npcheck.bound import Ranges
-from npcheck.network import Network
-from npcheck.ranges import ROWS, interval, meet, neuron_bounds, start
-from npcheck.region import DEFAULT, INTERVAL, SLOPES
-from npcheck.statement import Array, Region
-from npcheck.tree import Packed
 from numpy.typing import NDArray
 
 from netproof.certificate.body import Body
 from netproof.certificate.climb import NeuronsGoal, Point, climb
 from netproof.certificate.spool import LEVELS
 from netproof.core.deadline import Deadline, DeadlineExpired
+from npcheck.bound import Ranges
+from npcheck.network import Network
+from npcheck.ranges import ROWS, interval, meet, neuron_bounds, start
+from npcheck.region import DEFAULT, INTERVAL, SLOPES
+from npcheck.statement import Array, Region
+from npcheck.tree import Packed
 
 STEPS = 20
 GAIN = 0.01  # share of a neuron's width that slopes of its own must gain to be stored
@@ -86,9 +86,7 @@ def _by_default(network: Network, node: int, ranges: Ranges, before: Packed) -> 
     return Section(size, codes, (nothing, nothing))
 
 
-def _climb(
-    network: Network, node: int, ranges: Ranges, before: Packed, section: Section, deadline: Deadline
-) -> None:
+def _climb(network: Network, node: int, ranges: Ranges, before: Packed, section: Section, deadline: Deadline) -> None:
     """Give slopes of their own to the sides of unstable neurons that gain by them."""
     low, high = ranges.lower[node].copy(), ranges.upper[node].copy()
     neurons = ((low < 0.0) & (high > 0.0))[0].nonzero()[0]

@@ -11,17 +11,17 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from npcheck.bound import Form, Ranges, lower_bound
-from npcheck.clip import clipped
-from npcheck.network import Affine, Network, Relu
-from npcheck.ranges import Lines, by_default
-from npcheck.statement import Array, Region, Rows
-from npcheck.tree import AGAIN, CLIP, INPUT, LEAF, WEIGHTS
 
 from netproof.certificate.body import Body
 from netproof.certificate.climb import height
 from netproof.certificate.tree import Unprovable
 from netproof.core.deadline import Deadline, DeadlineExpired
+from npcheck.bound import Form, Places, Ranges, lower_bound
+from npcheck.clip import clipped
+from npcheck.network import Affine, Network, Relu
+from npcheck.ranges import Lines, by_default
+from npcheck.statement import Array, Region, Rows
+from npcheck.tree import AGAIN, CLIP, INPUT, LEAF, WEIGHTS
 
 AT_ONCE = 64
 CLIPS = 6  # of a box, before it is halved
@@ -116,7 +116,7 @@ class BoxTreeMaker:
         form = Form.of_rows(self._rows, stored, len(self._network.nodes) - 1, ranges)
         return form, lower_bound(self._network, form, ranges, Lines({}))
 
-    def _divided(self, parts: list[Part], ranges: Ranges, forms: Forms, chosen: Array, at: Array) -> list[Part]:
+    def _divided(self, parts: list[Part], ranges: Ranges, forms: Forms, chosen: Array, at: Places) -> list[Part]:
         """Clip parts, or halve them where that takes little away."""
         if not parts:
             return []
@@ -160,7 +160,7 @@ def _best_pairs(forms: Forms, bounds: Array, chosen: Array, lower: Array, upper:
     return weights
 
 
-def _some(ranges: Ranges, at: Array) -> Ranges:
+def _some(ranges: Ranges, at: Places) -> Ranges:
     def of(side: Array) -> Array:
         return side if len(side) == 1 else side[at]
 

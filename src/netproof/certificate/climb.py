@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
+
 from npcheck.bound import Ranges
 from npcheck.network import Affine, Network, Relu
+from npcheck.ranges import Signs
 from npcheck.statement import Array, Rows
-from numpy.typing import NDArray
 
 RATE, DECAY = 0.1, 0.98
 LOOK = 8  # steps between two looks at what may still get there
@@ -100,7 +102,7 @@ def climb(
     network: Network,
     ranges: Ranges,
     goal: Goal,
-    signs: dict[int, Array],
+    signs: dict[int, Signs],
     start: Point,
     steps: int,
     enough: float = np.inf,
@@ -149,7 +151,7 @@ def _move(point: Point, gradient: Point, moments: list[tuple[Array, Array]], ste
 
 
 def _evaluate(
-    network: Network, ranges: Ranges, goal: Goal, signs: dict[int, Array], point: Point
+    network: Network, ranges: Ranges, goal: Goal, signs: dict[int, Signs], point: Point
 ) -> tuple[Array, Point, dict[int, Array]]:
     """Return the bound (B,), its gradient, and by node what each neuron's relaxation may cost (B, n)."""
     coefficients, constant = goal.form(point.weights)

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from npcheck.network import Network
 from numpy.typing import NDArray
 from torch import Tensor
 
 from netproof.bounds.domains import Domains
 from netproof.bounds.neurons.root import Root
-from netproof.certificate.spool import LEVELS, SpoolWriter
 from netproof.certificate.request import Request
+from netproof.certificate.spool import LEVELS, SpoolWriter
 from netproof.certificate.write import Subject
 from netproof.core.verdict import Verdict
 from netproof.model.evaluate import values_of_part
 from netproof.numerics import generator
+from npcheck.network import Network
 
 POINTS = 3  # of the input set, at which values of neurons are compared to find each in the file
 ALIKE = 1e-6  # of its size, by which a neuron's values may differ

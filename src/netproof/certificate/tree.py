@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-from npcheck.bound import Form, Ranges
-from npcheck.network import Network
-from npcheck.ranges import Signs, restrict
-from npcheck.statement import Array, Region, Rows
-from npcheck.tree import LEAF, MULTIPLIERS, NEURON, WEIGHTS, Batch, Leaf, Packed, bounds_of, most_at_once, packed_signs
 from numpy.typing import NDArray
 
 from netproof.certificate.body import Body
 from netproof.certificate.climb import Point, RowsGoal, climb
 from netproof.certificate.spool import LEVELS, Hint
 from netproof.core.deadline import Deadline, DeadlineExpired
+from npcheck.bound import Form, Ranges
+from npcheck.network import Network
+from npcheck.ranges import Signs, restrict
+from npcheck.statement import Array, Region, Rows
+from npcheck.tree import LEAF, MULTIPLIERS, NEURON, WEIGHTS, Batch, Leaf, Packed, bounds_of, most_at_once, packed_signs
 
 STEPS = 40
 
@@ -176,17 +176,15 @@ class TreeMaker:
             multipliers = np.minimum(numbers.multipliers, 60000.0).astype(np.float16).astype(np.float64)
         multipliers = np.where(node.signs != 0, multipliers, 0.0)
         weights = numbers.weights.astype(np.float32).astype(np.float64)
-        return Leaf(
-            0, node.signs, self._region.lower, self._region.upper, weights, slopes, multipliers, None
-        )
+        return Leaf(0, node.signs, self._region.lower, self._region.upper, weights, slopes, multipliers, None)
 
     def _climbed(self, nodes: list[Node]) -> list[Node]:
         """Climb from the hints; return what does not hold even so, each with the neuron that is worth splitting."""
         numbers = [self._hinted(node) for node in nodes]
         signs = packed_signs(self._network, self._packed, np.stack([node.signs for node in nodes]))
         ranges = Ranges(list(self._ranges.lower), list(self._ranges.upper))
-        for node, part in signs.items():
-            restrict(ranges, node, part)
+        for h, part in signs.items():
+            restrict(ranges, h, part)
         start = Point(
             self._spread(np.stack([one.slopes / float(LEVELS) for one in numbers]), ranges),
             self._packed.spread(np.stack([one.multipliers for one in numbers]), self._network, _nothing),
@@ -219,7 +217,9 @@ class TreeMaker:
 
     def _worst(self, losses: dict[int, Array], place: int, signs: Signs) -> int:
         """Return the packed neuron that costs most, −1 where none is left to split."""
-        each = [losses[node][place, places] if node in losses else np.zeros(len(places)) for node, places in self._places]
+        each = [
+            losses[node][place, places] if node in losses else np.zeros(len(places)) for node, places in self._places
+        ]
         loss = np.where(signs == 0, np.concatenate([np.zeros(0), *each]), -1.0)
         worst = int(loss.argmax()) if len(loss) else -1
         return worst if worst >= 0 and loss[worst] > 0.0 else -1

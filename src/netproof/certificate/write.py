@@ -12,12 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from npcheck.errors import Refused
-from npcheck.files import read
-from npcheck.network import Network
-from npcheck.onnx_file import read_network
-from npcheck.statement import Region, Statement, state
-from npcheck.vnnlib_file import read_question
 
 from netproof._version import __version__
 from netproof.certificate.body import Body
@@ -27,6 +21,12 @@ from netproof.certificate.spool import Spool
 from netproof.certificate.tree import TreeMaker, Unprovable, write_tree
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.errors import UsageError
+from npcheck.errors import Refused
+from npcheck.files import read
+from npcheck.network import Network
+from npcheck.onnx_file import read_network
+from npcheck.statement import Region, Statement, state
+from npcheck.vnnlib_file import read_question
 
 INPUTS = 100  # that vary, at most, for a proof over boxes
 SAMPLE = 256  # hints of a disjunct that are tried on default bounds

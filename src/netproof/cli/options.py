@@ -146,7 +146,9 @@ CertificateTimeout = Annotated[
 CertificateCheck = Annotated[
     bool,
     typer.Option(
-        "--certificate-check/--no-certificate-check", help="Have npcheck check what was written.", rich_help_panel=OUTPUTS
+        "--certificate-check/--no-certificate-check",
+        help="Have npcheck check what was written.",
+        rich_help_panel=OUTPUTS,
     ),
 ]
 Output = Annotated[

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from netproof.cli import options
+from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
-from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.show.answer import Answer, deliver, document, ending_code, looked_at, reply
 from netproof.cli.show.certificate import Wanted
 from netproof.cli.show.output import STDOUT, Hashes, Outputs, print_err, to_json

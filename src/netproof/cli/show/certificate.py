@@ -73,8 +73,8 @@ class Wanted:
     def _request(self) -> Request:
         from netproof.certificate.request import Request
 
-        paths = (Path(part) for part in (self.path, self.model, self.spec, self.spool))
-        return Request(*paths, seconds=self.seconds, check=self.check, at_once=False)
+        path, model, spec, spool = (Path(part) for part in (self.path, self.model, self.spec, self.spool))
+        return Request(path, model, spec, spool, self.seconds, self.check, at_once=False)
 
     def _state(self, reason: str) -> dict[str, Any]:
         from netproof.certificate.state import Certificate
