@@ -195,7 +195,8 @@ def _through_relu(
     g (Σ |a|·relu(u) + |p|·max(|l|, |u|) + |c|), since relu(l) <= relu(u), and |l| and |u| are within the second term.
     """
     low, high = ranges.lower[before], ranges.upper[before]
-    (columns,) = (((low < 0.0) & (high > 0.0)).any(0) | slopes.touched(before)).nonzero()
+    both = np.asarray(((low < 0.0) & (high > 0.0)).any(0), dtype=np.bool_)
+    (columns,) = np.nonzero(both | slopes.touched(before))
     whole = np.where(ranges.of_forms(low >= 0.0), coefficient, 0.0)
     empty = ranges.of_forms(_crossed(low, high))[:, 0]
     a, low, high = coefficient[:, columns], ranges.of_forms(low, columns), ranges.of_forms(high, columns)
@@ -213,8 +214,7 @@ def _through_relu(
 
 def _crossed(low: Array, high: Array) -> NDArray[np.bool_]:
     """Say on which sub-domains some l > u, (D, 1)."""
-    crossed: NDArray[np.bool_] = (low > high).any(1, keepdims=True)
-    return crossed
+    return np.asarray((low > high).any(1, keepdims=True), dtype=np.bool_)
 
 
 def _over_the_box(form: Form, ranges: Ranges, rate: float) -> Array:

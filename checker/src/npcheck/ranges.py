@@ -104,8 +104,8 @@ def meet(ranges: Ranges, node: int, low: Array, high: Array) -> None:
 def by_default(network: Network, lower: Array, upper: Array, signs: dict[int, Signs], inherited: Ranges) -> Ranges:
     """Return ranges of boxes (B, n) with splits, by one pass for each neuron that intervals leave unstable.
 
-    signs: by node that a ReLU reads (B, n), +1 where a split took it as >= 0, −1 where as <= 0. inherited: what holds on all
-    of these sub-domains already.
+    signs: by node that a ReLU reads (B, n), +1 where a split took it as >= 0, −1 where as <= 0. inherited: what holds
+    on all of these sub-domains already.
     """
     ranges = start(network, lower, upper)
     for node in range(1, len(network.nodes)):
