@@ -52,7 +52,7 @@ def proved(folder: Path, image: str, **more: Any) -> Verdict:
 @pytest.mark.benchmark
 @pytest.mark.slow
 def test_the_authors_count_on_img5169(benchmarks: Path) -> None:
-    """They have 500, and keep another step of each climb; sums in another order move a count by a few (docs/paper.md)."""
+    """They have 500, and keep another step of each climb; sums in another order move a count (docs/paper.md)."""
     verdict = proved(benchmarks / BASE_EASY, "img5169", timeout=600)
     assert verdict.status == Status.UNSAT
     assert 495 <= verdict.stats.domains <= 505
