@@ -14,6 +14,7 @@ import torch
 from netproof.bounds.ascent import Climb, Schedule, ascend
 from netproof.bounds.base import Clock, root_domains
 from netproof.bounds.condensed import condenser
+from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.joint import Joint
@@ -129,6 +130,16 @@ def test_bounds_hold_on_their_sub_domains(
     assert root.count >= 8
     points = random_points(root.problem, 400)
     for bounds in some_children(root, bounder, 4):
+        assert_holds(root, bounds, points)
+
+
+@pytest.mark.parametrize("more", [{"own_slopes": True}, {"own_slopes": True, "joint": False}, {"layer_slopes": True}])
+def test_bounds_hold_where_few_fit_at_once(monkeypatch: pytest.MonkeyPatch, more: dict[str, bool]) -> None:
+    """Parts whose sub-domains have fewer neurons to bound again take no slopes of others."""
+    monkeypatch.setattr(Condensed, "climbs_that_fit", lambda net: 12)
+    root = rooted(dense(0, (5, 8, 8)))
+    points = random_points(root.problem, 300)
+    for bounds in some_children(root, Lirpa(steps=3, **more), 5):  # type: ignore[arg-type]
         assert_holds(root, bounds, points)
 
 
