@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hunt.plants import PLANTS, planted
-from npcheck.check import Checked, check
-from npcheck.errors import Invalid
 
 import netproof
+from hunt.plants import PLANTS, planted
 from netproof.certificate.record import Recording
 from netproof.certificate.request import Request
 from netproof.certificate.state import Certificate
@@ -21,6 +19,8 @@ from netproof.core.deadline import DeadlineExpired
 from netproof.core.verdict import Verdict
 from netproof.errors import UsageError
 from netproof.problem.vnnlib.writer import version_1
+from npcheck.check import Checked, check
+from npcheck.errors import Invalid
 from support.asking import knotted, sharpened
 from support.random_graphs import Question
 
@@ -83,7 +83,7 @@ def test_of_another_statement_it_proves_nothing(seed: int, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_no_fault_of_the_engine_ends_in_an_accepted_certificate(plant: str, tmp_path: Path) -> None:
-    """Questions that are false by little, under each fault of the hunt; some are answered wrongly, none is certified."""
+    """Questions that are false by little, under each fault of the hunt; some are answered wrongly."""
     for seed in range(6):
         folder = tmp_path / str(seed)
         folder.mkdir()
