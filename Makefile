@@ -10,7 +10,7 @@ HUNT ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-SOURCES := src tests examples benchmarks vnncomp sitegen
+SOURCES := src tests examples benchmarks vnncomp sitegen checker
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint docs hunt mutants clean
@@ -36,6 +36,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
+	cd checker && ../$(BIN)/mypy
 
 # Strict: a link that leads nowhere is an error. The tests build it too.
 docs: $(VENV)/.installed-docs
@@ -56,7 +57,7 @@ clean:
 
 # torch comes first and alone, so that no other package's needs can choose another build of it.
 # setuptools comes with it because the package is then built without a second, isolated environment.
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml checker/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "netproof needs Python 3.11 or later, but $(PYTHON) is not: try make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' || \
@@ -65,6 +66,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
 	$(PIP_INSTALL) setuptools
+	$(PIP_INSTALL) --no-build-isolation --editable ./checker
 	$(PIP_INSTALL) --no-build-isolation --editable .
 	@touch $@
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(no_gpu)
         if item.get_closest_marker("benchmark") and not os.environ.get(BENCHMARKS):
             item.add_marker(no_benchmarks)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _little_to_collect() -> None:
+    """Leave what lives as long as the worker out of the garbage collector's rounds.
+
+    There are a million objects of libraries and of other tests. Looking at them all takes most of a second, and code
+    that makes room after memory ran out collects: at every operation, where a test lets it run out at every one.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

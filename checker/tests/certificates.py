@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from npcheck.check import Checked, check
 
-LEAF, AGAIN, INPUT, NEURON = 0, 3, 4, 8  # codes of a tree
+LEAF, CLIP, AGAIN, INPUT, NEURON = 0, 1, 3, 4, 8  # codes of a tree
 MULTIPLIERS, DUALS, WEIGHTS, RAY = 4, 8, 16, 32  # flags of a leaf
 
 

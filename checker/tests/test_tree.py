@@ -11,6 +11,7 @@ import pytest
 
 from certificates import (
     AGAIN,
+    CLIP,
     DUALS,
     INPUT,
     LEAF,
@@ -53,6 +54,8 @@ def neuron(i: int) -> bytes:
         (split(0, 0.5) + leaf() + split(0, 0.5) + leaf() + leaf(), 3),  # an empty width, but a part
         (split(0, -1.0) + leaf() + leaf(), 2),
         (neuron(0) + leaf() + neuron(1) + leaf() + leaf(), 3),
+        (bytes((CLIP,)) + leaf(), 1),
+        (split(0, 0.5) + bytes((CLIP, CLIP)) + leaf() + bytes((AGAIN, CLIP)) + leaf(), 2),
         (neuron(0) + neuron(2) + leaf() + bytes((AGAIN,)) + leaf() + leaf(), 3),
         (neuron(0) + leaf() + split(1, 0.25) + neuron(3) + leaf() + leaf() + leaf(), 4),
         (leaf(1, b"\x0f"), 1),
@@ -89,7 +92,6 @@ def test_good_trees(case: Case, tree: bytes, leaves: int) -> None:
         (split(0, 0.5) + leaf() + split(0, 0.25) + leaf() * 2, "outside of"),
         (split(0, np.nan) + leaf() * 2, "not finite"),
         (split(0, np.inf) + leaf() * 2, "not finite"),
-        (b"\x01" + leaf(), "tree code 1 is not known"),
         (b"\x02" + leaf(), "tree code 2"),
         (b"\x05" + leaf(), "tree code 5"),
         (b"\x06" + leaf(), "tree code 6"),
@@ -126,6 +128,7 @@ def test_bad_trees(case: Case, tree: bytes, fault: str) -> None:
         (bounds(2, codes=[3, 0]) + floats("f", np.inf), "not finite"),
         (bounds(2, codes=[3, 0]) + floats("f", 0.0) + leaf(), "neuron 0 of node .* from below: leaf 0 is not shown"),
         (bounds(2, codes=[0x30, 0]) + floats("f", -0.5) + leaf(), "neuron 0 of node .* from above: leaf 0"),
+        (bounds(2, codes=[3, 0]) + floats("f", -2.0) + bytes((CLIP,)) + leaf(), "tree code 1 is not known"),
         (bounds(2, codes=[3, 0]) + floats("f", -2.0) + neuron(0) + leaf() * 2, "packed neuron 0 of 0"),
         (bounds(2, codes=[3, 3]) + floats("f", -2.0, -2.0) + leaf() + FIRST, "not shown|tree code|flags|goes on|early"),
     ],

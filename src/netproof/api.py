@@ -56,7 +56,7 @@ from netproof.search.attack import places
 from netproof.search.method import Work
 
 if TYPE_CHECKING:
-    from netproof.certificate.write import Certificate
+    from netproof.certificate.record import Recording
 
 COMPARED = 4  # input sets on which a network is compared with onnxruntime
 WITH_MODULE = 256  # those of one question on which it is compared with the module that it is made from
@@ -97,6 +97,7 @@ def verify(
     progress: Callable[[Progress], None] | None = None,
     deadline: Deadline | None = None,
     memory: str | int | Mapping[str, Any] | None = None,
+    certificate: str | Path | Recording | None = None,
 ) -> Verdict:
     """Decide whether the network satisfies the property on the whole input set.
 
@@ -108,16 +109,19 @@ def verify(
     attack: whether to look for counterexamples first; None: yes, but not with lirpa and the rivals.
     `deadline` (or `timeout` in seconds) ends the run; `deadline.cancel()` from another thread does so at once.
     memory: bytes that the run may take, as "8G", or by place as "gpu=16G,host=8G"; None: what is free.
+    certificate: where to write a certificate of a proof, for `npcheck`; model and spec are then paths. What became of
+    it is in the verdict's `certificate`.
     """
     attack = None if attack is None else arguments.flag(attack, "attack")
-    with within(memory):
-        run = Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
+    with within(memory), _recorded(certificate, model, spec, outputs, holds) as recording:
+        run = Run(method, options, device, threads, seed, _limit(timeout, deadline), progress, recording)
         network, asked = _question(model, spec, outputs, holds)
         property = _asked(network, as_property(network, asked, label, targets))
         parts = Parts(network, property, numbers_in_rows(run.device))
         run.prepare(network, parts.input_sets(WITH_MODULE), loaded=isinstance(model, Network))
         run.stats.seconds["load"] = run.elapsed()
-        return run.decide(network, property, parts, run.info.attacks if attack is None else attack)
+        verdict = run.decide(network, property, parts, run.info.attacks if attack is None else attack)
+        return verdict if recording is None else recording.certified(verdict)
 
 
 @engine_state()
@@ -172,6 +176,30 @@ def bounds(
 
 
 @contextmanager
+def _recorded(
+    certificate: Any, model: Any, spec: Any, outputs: Sequence[str] | None, holds: Condition | None
+) -> Iterator[Recording | None]:
+    """Keep what the search tells for a certificate; refuse before it what no certificate can be about."""
+    if certificate is None:
+        yield None
+        return
+    from netproof.certificate.installed import require_npcheck
+
+    require_npcheck()
+    from netproof.certificate.record import Recording
+    from netproof.certificate.request import Request
+
+    if isinstance(certificate, Recording):  # who has it writes the certificate
+        recording = certificate
+    else:
+        recording = Recording.of(Request.of(certificate, model, spec, plain=outputs is None and holds is None))
+    try:
+        yield recording
+    finally:
+        recording.close()
+
+
+@contextmanager
 def within(memory: Any) -> Iterator[None]:
     """Keep what is done within caps on memory, of which nothing is left afterwards; say plainly where it runs out."""
     with allowing(read_caps(memory)) as given, said_plainly():
@@ -196,6 +224,7 @@ class Run:
         seed: int,
         deadline: Deadline,
         progress: Callable[[Progress], None] | None,
+        recording: Recording | None = None,
     ) -> None:
         self._began = time.monotonic()
         self.info = method_info(arguments.word(method, "method", "auto"))
@@ -205,7 +234,7 @@ class Run:
         self._progress = arguments.callback(progress, "progress")
         self.stats = Stats()
         self.evidence: Evidence | None = None  # once there is a question
-        self.certificate: Certificate | None = None  # that is asked for
+        self._recording = recording  # of closed sub-domains, where a certificate is asked for
         self._part = 0, 1  # of the question, which is asked now, and of how many
         self.tell("load")
         look_around()
@@ -294,7 +323,7 @@ class Run:
 
     def recorder(self, problem: Problem) -> Recorder:
         """Return what hears of the sub-domains that a search of a problem closes."""
-        return NOTHING if self.certificate is None else self.certificate.record.of(problem.disjuncts)
+        return NOTHING if self._recording is None else self._recording.recorder(problem.disjuncts)
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """Return what a search of one of the problems calls to report its progress."""

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from support.processes import HANG, wait_for
 TARGETS = ("table1", "table2", "cpu", "lp", "bounds", "relaxations", "example")
 SUFFIXES = ("csv", "png", "pdf", "html")
 CPU = ("--device", "cpu", "--threads", "1")
+Said = tuple[int, str, str]  # the exit code, and what was printed
 
 
 def start(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
@@ -39,10 +41,24 @@ def start(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
     )
 
 
-def run(*arguments: str | Path, cwd: Path) -> tuple[int, str, str]:
+def run(*arguments: str | Path, cwd: Path) -> Said:
     with start(*arguments, cwd=cwd) as process:
         out, err = process.communicate(timeout=HANG)
     return process.returncode, out, err
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """As `run`, but in this process, which has imported what takes a second: only workers are processes."""
+    for name, value in {"COLUMNS": "200", **environment(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+
+    def obeyed(*arguments: str | Path) -> Said:
+        code = obey(["reproduce", *map(str, arguments)])
+        return (code, *capsys.readouterr())
+
+    return obeyed
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -54,11 +70,11 @@ def test_help_imports_nothing_heavy() -> None:
     assert commands_that_import(*(["reproduce", target, "--help"] for target in TARGETS)) == {}
 
 
-def test_table1_and_again(tmp_path: Path) -> None:
+def test_table1_and_again(tmp_path: Path, told: Callable[..., Said]) -> None:
     make_sets(tmp_path / "data", "unsat", "slow:0.5", names=("oval_deep",))
     which = ("--set-name", "oval_deep", "--method", "lirpa", "--method", "auto")
     command = ("table1", "--data", "data", "--out", "out", *which, *CPU)
-    code, out, err = run(*command, "--published", cwd=tmp_path)
+    code, out, err = told(*command, "--published")
     assert code == 0, err
     assert "4/4" in err
     assert all((tmp_path / "out" / f"table1.{suffix}").is_file() for suffix in SUFFIXES)
@@ -72,20 +88,20 @@ def test_table1_and_again(tmp_path: Path) -> None:
     assert (ours["mean_branches_two_per_split"], ours["timed_out_in_lp"]) == ("44", "1")
     assert float(ours["mean_s"]) >= 0.25  # the second one at its limit
     asked = len(calls(tmp_path))
-    code, again, err = run(*command, cwd=tmp_path)
+    code, again, err = told(*command)
     assert code == 0, err
     assert "4 of 4 were there already" in err
     assert len(calls(tmp_path)) == asked
     assert "published" not in again
 
 
-def test_only_runs_of_this_version_are_in_a_table(tmp_path: Path) -> None:
+def test_only_runs_of_this_version_are_in_a_table(tmp_path: Path, told: Callable[..., Said]) -> None:
     """The same question of the same set, answered by 0.1.0 in 77 s: it stays where it is."""
     make_sets(tmp_path / "data", "unsat", names=("oval_deep",))
     older = a_result("0-unsat.vnnlib", method="lirpa", benchmark="oval_deep", total=77.0, domains=999)
     old_store(tmp_path / "out" / NAME, dataclasses.replace(older, onnx="a.onnx"))
     which = ("--set-name", "oval_deep", "--method", "lirpa", *CPU)
-    code, _, err = run("table1", "--data", "data", "--out", "out", *which, cwd=tmp_path)
+    code, _, err = told("table1", "--data", "data", "--out", "out", *which)
     assert code == 0, err
     assert "netproof: 1 result of netproof 0.1.0 is kept, not shown and not resumed\n" in err
     assert calls(tmp_path) == ["0-unsat.vnnlib"]
@@ -119,16 +135,16 @@ def test_an_interrupted_table_goes_on(tmp_path: Path) -> None:
     assert calls(tmp_path) == ["0-unsat.vnnlib", "1-hang.vnnlib", "1-hang.vnnlib"]
 
 
-def test_table2_takes_all_properties_and_a_baseline(tmp_path: Path) -> None:
+def test_table2_takes_all_properties_and_a_baseline(tmp_path: Path, told: Callable[..., Said]) -> None:
     make_sets(tmp_path / "data", "unsat", "unsat", "unsat", names=("oval_wide",))
     command = ("table2", "--data", "data", "--set-name", "oval_wide", "--out", "out", *CPU)
-    code, out, err = run(*command, cwd=tmp_path)
+    code, out, err = told(*command)
     assert code == 0, err
     assert len(calls(tmp_path)) == 15
     source = [re.search("published|ours|paper", line) for line in out.splitlines()[1:]]
     assert [found and found[0] for found in source] == ["published", *["ours"] * 5, *["paper"] * 4]
     assert all((tmp_path / "out" / f"table2.{suffix}").is_file() for suffix in SUFFIXES)
-    code, out, err = run(*command, "--baseline", "--first", "2", cwd=tmp_path)
+    code, out, err = told(*command, "--baseline", "--first", "2")
     assert code == 0, err
     assert len(calls(tmp_path)) == 17
     (baseline, *_) = rows_of(tmp_path / "out" / "table2.csv")
@@ -141,40 +157,40 @@ def options_of(folder: Path) -> set[tuple[str, str, str]]:
         return {(r.benchmark, r.method, f"{r.options.get('batch')} {r.attack}") for r in store.results()}
 
 
-def test_every_network_has_the_papers_n(tmp_path: Path) -> None:
+def test_every_network_has_the_papers_n(tmp_path: Path, told: Callable[..., Said]) -> None:
     make_sets(tmp_path / "data", "unsat", names=("oval_base_hard", "oval_wide"))
     which = ("--set-name", "oval_base_hard", "--set-name", "oval_wide", "--method", "lirpa", "--method", "bdd")
     command = ("table1", "--data", "data", *which, *CPU)
-    assert run(*command, "--out", "a", cwd=tmp_path)[0] == 0
+    assert told(*command, "--out", "a")[0] == 0
     base, wide = "oval_base_hard", "oval_wide"
     assert options_of(tmp_path / "a") == {
         *((base, "lirpa", "400 False"), (base, "bdd", "None False")),
         *((wide, "lirpa", "200 False"), (wide, "bdd", "None False")),
     }
-    assert run(*command, "--out", "b", "--n", "32", "--set", "bdd:batch=7", "--no-attack", cwd=tmp_path)[0] == 0
+    assert told(*command, "--out", "b", "--n", "32", "--set", "bdd:batch=7", "--no-attack")[0] == 0
     assert options_of(tmp_path / "b") == {
         (name, *run) for name in (base, wide) for run in (("lirpa", "32 False"), ("bdd", "7 False"))
     }
-    assert run(*command, "--out", "c", "--set", "batch=8", cwd=tmp_path)[0] == 0
+    assert told(*command, "--out", "c", "--set", "batch=8")[0] == 0
     assert {n for *_, n in options_of(tmp_path / "c")} == {"8 False"}
 
 
-def test_rivals_of_table1_are_as_in_the_paper(tmp_path: Path) -> None:
+def test_rivals_of_table1_are_as_in_the_paper(tmp_path: Path, told: Callable[..., Said]) -> None:
     """bdd branches as published, and mip has MIPplanet's figures beside it without being asked for."""
     make_sets(tmp_path / "data", "unsat", names=("oval_wide",))
     command = ("table1", "--data", "data", "--set-name", "oval_wide", "--method", "bdd", *CPU)
-    code, _, err = run(*command, "--method", "mip", "--out", "a", cwd=tmp_path)
+    code, _, err = told(*command, "--method", "mip", "--out", "a")
     assert code == 0, err
     assert original_of(tmp_path / "a") == {"bdd": "True", "mip": "None"}
     rows = rows_of(tmp_path / "a" / "table1.csv")
     assert [row["method"] for row in rows if row["source"] == "ours"] == ["bdd", "mip"]
     assert [(row["method"], row["mean_s"]) for row in rows if row["source"] == "published"] == [("MIPplanet", "3600")]
-    code, _, err = run(*command, "--set", "bdd:original=false", "--out", "b", cwd=tmp_path)
+    code, _, err = told(*command, "--set", "bdd:original=false", "--out", "b")
     assert code == 0, err
     assert original_of(tmp_path / "b") == {"bdd": "False"}
     assert "published" not in {row["source"] for row in rows_of(tmp_path / "b" / "table1.csv")}
     (tmp_path / "data" / "oval_wide" / "published.csv").unlink()
-    code, _, err = run(*command[:-4], *CPU, "--method", "mip", "--out", "c", cwd=tmp_path)
+    code, _, err = told(*command[:-4], *CPU, "--method", "mip", "--out", "c")
     assert code == 0, err
 
 
@@ -183,9 +199,9 @@ def original_of(folder: Path) -> dict[str, str]:
         return {r.method: str(r.options.get("original")) for r in store.results()}
 
 
-def test_cpu_on_the_cores_that_are_asked_for(tmp_path: Path) -> None:
+def test_cpu_on_the_cores_that_are_asked_for(tmp_path: Path, told: Callable[..., Said]) -> None:
     make_sets(tmp_path / "data", "unsat", names=("oval_base_easy", "oval_wide", "oval_deep"))
-    code, out, err = run("cpu", "--data", "data", "--out", "out", *CPU, cwd=tmp_path)
+    code, out, err = told("cpu", "--data", "data", "--out", "out", *CPU)
     assert code == 0, err
     assert len(calls(tmp_path)) == 3
     assert "1 core" in out
@@ -305,17 +321,17 @@ def test_bad_input_is_one_line(
     assert word in said.err
 
 
-def test_a_profile_that_is_none(tmp_path: Path) -> None:
+def test_a_profile_that_is_none(tmp_path: Path, told: Callable[..., Said]) -> None:
     make_sets(tmp_path / "data", "unsat", names=("oval_wide",))
-    code, _, err = run("table2", "--data", "data", "--out", "out", "--profile", "both", *CPU, cwd=tmp_path)
+    code, _, err = told("table2", "--data", "data", "--out", "out", "--profile", "both", *CPU)
     assert code == 2
     assert "--profile: 'both' is none (give released or printed)" in err
 
 
-def test_table2_of_the_printed_algorithm(tmp_path: Path) -> None:
+def test_table2_of_the_printed_algorithm(tmp_path: Path, told: Callable[..., Said]) -> None:
     make_sets(tmp_path / "data", "unsat", names=("oval_wide",))
     more = ("--set-name", "oval_wide", "--profile", "printed")
-    code, _, err = run("table2", "--data", "data", "--out", "out", *more, *CPU, cwd=tmp_path)
+    code, _, err = told("table2", "--data", "data", "--out", "out", *more, *CPU)
     assert code == 0, err
     ours = [row["method"] for row in rows_of(tmp_path / "out" / "table2.csv") if row["source"] == "ours"]
     assert ours == ["batch only", "optimised only", "both"]

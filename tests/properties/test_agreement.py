@@ -25,7 +25,7 @@ from support.random_graphs import Question, questions, random_question, seeded
 MARGIN = Fraction(1, 50)
 HOLDS = (MARGIN,)
 BREAKS = (MARGIN, -MARGIN)  # of two disjuncts or more the second is broken; a single one holds
-CHUNK = 20
+ASKED, KNOTTED = 20, 8  # networks of each method; `make hunt` asks more, of other networks
 ORDER = (("crown", "alpha"), ("alpha", "lp"), ("lp", "exact"))  # intervals and fixed slopes have no order
 
 
@@ -45,12 +45,11 @@ def agree(question: Question, truth: str, folder: Path, method: str, attack: boo
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("first", range(0, 40, CHUNK))
-def test_verdicts_agree_with_enumeration(method: str, first: int, tmp_path: Path) -> None:
-    """Other networks for every method, forty each, with the attack on or off."""
+def test_verdicts_agree_with_enumeration(method: str, tmp_path: Path) -> None:
+    """Other networks for every method, with the attack on or off."""
     seen = set()
-    start = 1000 * list(METHODS).index(method) + first
-    for seed in range(start, start + CHUNK):
+    start = 1000 * list(METHODS).index(method)
+    for seed in range(start, start + ASKED):
         question = random_question(seeded(seed), neurons=9)
         if seed % 2:
             question = sharpened(question, BREAKS if seed % 4 == 1 else HOLDS)
@@ -64,18 +63,18 @@ def test_verdicts_agree_on_knotted_networks(method: str, tmp_path: Path) -> None
     """Again others for every method; what decides them is the search, not the root."""
     start = 100 * list(METHODS).index(method)
     domains = lps = 0
-    for seed in range(start, start + 12):
+    for seed in range(start, start + KNOTTED):
         question = sharpened(knotted(seed), HOLDS if seed % 3 else BREAKS)
         verdict = agree(question, truth_of(question), tmp_path, method, attack=False)
         assert verdict is not None
         domains += verdict.stats.domains
         lps += verdict.stats.lps + verdict.stats.leaf_lps
-    assert domains >= 60 or method == "mip"  # whose presolve leaves little of such networks
+    assert domains >= 5 * KNOTTED or method == "mip"  # whose presolve leaves little of such networks
     # Two split the input of such networks first; one bounds by LPs that are no fall-back; one's own search does that.
-    assert lps >= 10 or method in ("auto", "input-split", "babsr-lp", "gnn", "gnn-online", "mip")
+    assert lps >= KNOTTED or method in ("auto", "input-split", "babsr-lp", "gnn", "gnn-online", "mip")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_all_methods_agree_with_the_attack_on_or_off(seed: int, tmp_path: Path) -> None:
     question = sharpened(knotted(900 + seed), HOLDS if seed % 2 else (-MARGIN,))
     truth = truth_of(question)
@@ -85,7 +84,7 @@ def test_all_methods_agree_with_the_attack_on_or_off(seed: int, tmp_path: Path) 
             assert agree(question, truth, tmp_path, method, attack) is not None
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(questions(neurons=6, inputs=3))
 def test_verdicts_agree_on_what_hypothesis_thinks_of(tmp_path: Path, question: Question) -> None:
     truth = truth_of(question)

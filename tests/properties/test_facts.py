@@ -306,24 +306,25 @@ def needle() -> TinyNetwork:
     return dense(([[256.0], [-256.0]], [-80.0, 80.0]), ([[-1.0, -1.0]], [1.0]), ([[-2.0]], [1.0]))
 
 
-@every_method
+PROVED = (relu_minus_relu(), "-1/1000", Status.UNSAT)
+BROKEN = [(relu_minus_relu(), "1/1000", Status.SAT), (needle(), "0", Status.SAT)]
+
+
 @pytest.mark.parametrize(
-    ("network", "limit", "truth"),
-    [
-        (relu_minus_relu(), "-1/1000", Status.UNSAT),
-        (relu_minus_relu(), "1/1000", Status.SAT),
-        (needle(), "0", Status.SAT),
-    ],
-    ids=["proved", "broken", "broken by a needle"],
+    ("method", "question"),
+    [(m, q) for place, m in enumerate(METHODS) for q in (PROVED, BROKEN[place % 2])],
+    ids=[f"{m}-{kind}" for m in METHODS for kind in ("proved", "broken")],
 )
 def test_fact_4_wherever_time_runs_out_the_verdict_is_right_or_open(
-    method: str, network: TinyNetwork, limit: str, truth: Status, tmp_path: Path
+    method: str, question: tuple[TinyNetwork, str, Status], tmp_path: Path
 ) -> None:
+    """Every method on what is proved and on what is broken, by a needle or not for one method after the other."""
+    network, limit, truth = question
     how = {"method": method, "options": {} if method in LPS_ALONE else {"root_steps": "3"}}
-    question = at_most(SEGMENT, network, limit)
+    asked = at_most(SEGMENT, network, limit)
     open_still = 0
     for left in (*range(24), *range(24, 300, 5)):
-        verdict = ask(network, question, tmp_path, attack=False, deadline=RunsOut(left), **how)
+        verdict = ask(network, asked, tmp_path, attack=False, deadline=RunsOut(left), **how)
         assert verdict.status in (truth, Status.TIMEOUT, Status.UNKNOWN), left
         if verdict.status == truth:
             break
@@ -331,7 +332,7 @@ def test_fact_4_wherever_time_runs_out_the_verdict_is_right_or_open(
     assert verdict.status == truth
     assert open_still >= 3
     for left in range(0, 60, 8):
-        verdict = ask(network, question, tmp_path, attack=True, deadline=RunsOut(left), **how)
+        verdict = ask(network, asked, tmp_path, attack=True, deadline=RunsOut(left), **how)
         assert verdict.status in (truth, Status.TIMEOUT, Status.UNKNOWN), left
 
 

@@ -276,7 +276,7 @@ def test_a_seed_gives_the_same_question_for_ever() -> None:
         assert runs_of(first) == runs_of(again)
 
 
-@pytest.mark.parametrize("first", range(0, 40, 8))
+@pytest.mark.parametrize("first", range(0, 24, 8))
 def test_no_verdict_is_wrong(first: int) -> None:
     faults = []
 

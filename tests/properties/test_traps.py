@@ -79,8 +79,9 @@ def test_a_spike_beside_the_box_is_no_counterexample(method: str, tmp_path: Path
 
 
 @every_method
-@pytest.mark.parametrize("seed", range(3))
-def test_a_spike_in_a_network_that_otherwise_holds(method: str, seed: int, tmp_path: Path) -> None:
+def test_a_spike_in_a_network_that_otherwise_holds(method: str, tmp_path: Path) -> None:
+    """One network for each method, and three among the methods."""
+    seed = list(METHODS).index(method) % 3
     body = gaussian(seed, (2, 4, 3, 1))
     box = whole_box([-1, -1], [1, 1])
     ends = (np.full(2, -1.0), np.full(2, 1.0))
@@ -235,18 +236,25 @@ def unchanged(layers: Layers, seed: int) -> TinyNetwork:
     return dense(*layers)
 
 
+REWRITINGS = [unchanged, permuted, rescaled, split_in_two]
+
+
 @every_method
-@pytest.mark.parametrize("rewrite", [unchanged, permuted, rescaled, split_in_two])
+@pytest.mark.parametrize("rewrite", REWRITINGS)
 def test_rewriting_a_network_changes_no_verdict(
     method: str, rewrite: Callable[[Layers, int], TinyNetwork], tmp_path: Path
 ) -> None:
-    """One network in all its forms for each method, and three networks among the methods."""
-    seed = list(METHODS).index(method) % 3
-    for margin, truth in ((MARGIN, Status.UNSAT), (-MARGIN, Status.SAT)):
-        question = sharpened(knotted(400 + seed, (2, 5, 3, 2)), (margin,))
-        other = rewrite(layers_of(question.network), seed)
-        verdict = ask(other, question.property, tmp_path, method=method, attack=False, options=brief(method))
-        assert verdict.status == truth
+    """One network in all its forms for each method, and three networks among the methods.
+
+    Of every two rewritings a method is asked one where the network holds and one where it is broken, and the next
+    method the other way round.
+    """
+    place = list(METHODS).index(method)
+    holds = (place + REWRITINGS.index(rewrite)) % 2 == 0
+    question = sharpened(knotted(400 + place % 3, (2, 5, 3, 2)), (MARGIN if holds else -MARGIN,))
+    other = rewrite(layers_of(question.network), place % 3)
+    verdict = ask(other, question.property, tmp_path, method=method, attack=False, options=brief(method))
+    assert verdict.status == (Status.UNSAT if holds else Status.SAT)
 
 
 def shrunk(property: Property, share: Fraction, corner: Sequence[Fraction]) -> Property:
@@ -280,14 +288,17 @@ def test_a_smaller_box_keeps_what_is_proved_and_a_larger_one_what_is_broken(meth
 # --- the same seed, the same run ---
 
 
-@every_method
+REPEATED = [(600, (MARGIN,), False), (601, (-MARGIN,), False), (602, (MARGIN, -MARGIN), True)]
+
+
 @pytest.mark.parametrize(
-    ("seed", "margins", "attack"),
-    [(600, (MARGIN,), False), (601, (-MARGIN,), False), (602, (MARGIN, -MARGIN), True)],
+    ("method", "asked"),
+    [(method, asked) for place, method in enumerate(METHODS) for asked in (REPEATED[0], REPEATED[1 + place % 2])],
+    ids=[f"{method}-{kind}" for method in METHODS for kind in ("holds", "breaks")],
 )
-def test_a_run_can_be_repeated(
-    method: str, seed: int, margins: tuple[Fraction, ...], attack: bool, tmp_path: Path
-) -> None:
+def test_a_run_can_be_repeated(method: str, asked: tuple[int, tuple[Fraction, ...], bool], tmp_path: Path) -> None:
+    """Every method where it proves, and where it finds a witness: by itself or after the attack, in turn."""
+    seed, margins, attack = asked
     question = sharpened(knotted(seed, (2, 5, 4, 2)), margins)
     how = {"method": method, "attack": attack, "seed": 7, "options": brief(method)}
     first, again = (ask(question.network, question.property, tmp_path, **how) for _ in range(2))

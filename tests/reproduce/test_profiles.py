@@ -52,10 +52,10 @@ def proved(folder: Path, image: str, **more: Any) -> Verdict:
 @pytest.mark.benchmark
 @pytest.mark.slow
 def test_the_authors_count_on_img5169(benchmarks: Path) -> None:
-    """They have 500; float32 sums of another order, as another processor or torch has them, move it by a few."""
+    """They have 500, and keep another step of each climb; sums in another order move a count by a few."""
     verdict = proved(benchmarks / BASE_EASY, "img5169", timeout=600)
     assert verdict.status == Status.UNSAT
-    assert 485 <= verdict.stats.domains <= 515
+    assert 495 <= verdict.stats.domains <= 505
     assert verdict.stats.lps == 0
 
 

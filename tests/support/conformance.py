@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -47,6 +48,7 @@ class Conformance:
         """(arity, n), of what has no axis for a single operand."""
         return t if self.arity > 1 else t[None]
 
+    @cached_property
     def points(self) -> list[list[Point]]:
         """By bounds, exact points: ends, the split points, and some between; of several operands their products."""
         split = self.operands(self.relaxation.split_point(self.h)).T.tolist()
@@ -55,6 +57,11 @@ class Conformance:
             axes = [self._axis(*bounds, point) for bounds, point in zip(box, at, strict=True)]
             found.append(list(itertools.product(*axes)))
         return found
+
+    @cached_property
+    def values(self) -> list[list[tuple[Point, Fraction]]]:
+        """By bounds, points with the function there, which every check needs and many digits take time for."""
+        return [[(x, self.function(*x)) for x in points] for points in self.points]
 
     def _axis(self, low: float, high: float, point: float) -> list[Fraction]:
         a, b, steps = Fraction(low), Fraction(high), 31 if self.arity == 1 else 7 - self.arity
@@ -127,9 +134,9 @@ class Conformance:
         """In real arithmetic, without a tolerance, the function lies between the lines of a proof."""
         for t in PARAMETERS:
             lower, upper = self.exact_sides(t)
-            for i, points in enumerate(self.points()):
-                for x in points:
-                    assert lower(i, x) <= self.function(*x) <= upper(i, x), (self.bounds[i], t, x)
+            for i, values in enumerate(self.values):
+                for x, value in values:
+                    assert lower(i, x) <= value <= upper(i, x), (self.bounds[i], t, x)
 
     def check_parallel(self) -> None:
         """In real arithmetic, without a tolerance, the function lies between its parallel planes."""
@@ -138,17 +145,17 @@ class Conformance:
         for t, falls in ((0.25, False), (0.6, True)):
             given = torch.full_like(flat.lower, t), torch.full((count,), falls)
             slope, low, high = (exact(t) for t in parallel_planes(by_slots, flat, *given))
-            for i, points in enumerate(self.points()):
-                for x in points:
-                    left = self.function(*x) - sum((slope[i + k * count] * v for k, v in enumerate(x)), Fraction(0))
+            for i, values in enumerate(self.values):
+                for x, value in values:
+                    left = value - sum((slope[i + k * count] * v for k, v in enumerate(x)), Fraction(0))
                     assert low[i] <= left <= high[i], (self.bounds[i], t, x)
 
     def check_range_and_slopes(self) -> None:
         h = self.h
         low, high = (exact(side) for side in self.relaxation.range(h))
         steepest, rounding = self.operands(self.relaxation.steepest(h)), self.relaxation.rounding(h, 1.0)
-        for i, points in enumerate(self.points()):
-            assert all(low[i] <= self.function(*x) <= high[i] for x in points), self.bounds[i]
+        for i, values in enumerate(self.values):
+            assert all(low[i] <= value <= high[i] for _, value in values), self.bounds[i]
         for t in PARAMETERS:
             for slope, offset in self.sides(t):
                 assert bool((slope.abs() <= steepest).all())
@@ -159,9 +166,9 @@ class Conformance:
         """Where it says that it is linear, both lines are the function itself, exactly."""
         linear = self.relaxation.linear_on(self.h).tolist()
         lower, upper = self.exact_sides(0.3)
-        for i, points in enumerate(self.points()):
-            for x in points if linear[i] else []:
-                assert lower(i, x) == upper(i, x) == self.function(*x), self.bounds[i]
+        for i, values in enumerate(self.values):
+            for x, value in values if linear[i] else []:
+                assert lower(i, x) == upper(i, x) == value, self.bounds[i]
 
     def check_gradient(self) -> None:
         """Its sign is that of a small step in t, for either line."""

@@ -8,13 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from organisers import SCRIPTS, TOLERANCE, Outcome, organise, read_tensors, read_witness, replayed, run, violates
+from organisers import GRACE, SCRIPTS, TOLERANCE, Outcome, organise, read_tensors, read_witness, replayed, run, violates
 
 from model.onnx_models import Model
 from netproof.core.network_list import networks_of
@@ -54,6 +55,11 @@ def asked(folder: Path, spec: str, network: str = "onnx/net.onnx", timeout: floa
     return organise(str(folder / network), str(folder / "vnnlib" / f"{spec}.vnnlib"), timeout, folder, ENV)
 
 
+def unprepared(folder: Path, spec: str, network: str = "onnx/net.onnx", timeout: float = LIMIT) -> Outcome:
+    """Run alone: what prepares an instance starts a Python that imports all, and other tests are about it."""
+    return run(str(folder / network), str(folder / "vnnlib" / f"{spec}.vnnlib"), timeout, folder, ENV, GRACE)
+
+
 def test_a_property_that_holds(folder: Path) -> None:
     found = asked(folder, "holds")
     assert found.result == "unsat", found
@@ -61,7 +67,7 @@ def test_a_property_that_holds(folder: Path) -> None:
 
 
 def test_a_witness_that_onnxruntime_confirms(folder: Path) -> None:
-    found = asked(folder, "breaks")
+    found = unprepared(folder, "breaks")
     assert found.result == "sat", found
     x, y = read_witness(found.witness)
     spec, again = folder / "vnnlib" / "breaks.vnnlib", replayed(folder / "onnx" / "net.onnx", x)
@@ -114,7 +120,7 @@ def test_a_hard_question_ends_in_time(folder: Path) -> None:
     most = max(float(replayed(network, corner)[0]) for corner in corners)
     (folder / "vnnlib" / "hard.vnnlib").write_text(box_spec(-one, one, 1, f"(>= Y_0 {most + 3.0:.6f})"))
     limit = 12.0
-    found = asked(folder, "hard", "onnx/hard.onnx", limit)
+    found = unprepared(folder, "hard", "onnx/hard.onnx", limit)
     assert found.result == "timeout", found
     assert found.seconds < limit
 
@@ -124,7 +130,7 @@ def test_a_hard_question_ends_in_time(folder: Path) -> None:
 
 def test_a_network_that_cannot_be_read_is_an_error_with_a_reason(folder: Path) -> None:
     (folder / "onnx" / "net.onnx").write_bytes(b"no network")
-    found = asked(folder, "holds")
+    found = unprepared(folder, "holds")
     assert found.result == "error"
     assert "net.onnx" in found.messages
 
@@ -232,7 +238,7 @@ def test_a_list_of_one_network_goes_with_any_specification(folder: Path) -> None
     assert found.result == "unsat", found.messages
 
 
-def two_networks(folder: Path, limit: str) -> Outcome:
+def two_networks(folder: Path, limit: str, how: Callable[..., Outcome] = run) -> Outcome:
     """Ask whether g may exceed f by a limit on the unit box, where f = |x₀ + x₁| + |x₀ − x₁| and g is 5/4 of it."""
     more = Model((1, 2))
     more.add("Gemm", "x", np.float32([[1, -1, 1, -1], [1, -1, -1, 1]]), out="h").add("Relu", "h", out="r")
@@ -244,11 +250,11 @@ def two_networks(folder: Path, limit: str) -> Outcome:
     lines = "".join(f"(assert {text})\n" for text in (*box, *same, asked_for))
     spec = folder / "vnnlib" / "two.vnnlib"
     spec.write_text(VERSION + declared + lines)
-    return organise("[('f', 'onnx/net.onnx'), ('g', 'onnx/more.onnx')]", str(spec), LIMIT, folder, ENV)
+    return how("[('f', 'onnx/net.onnx'), ('g', 'onnx/more.onnx')]", str(spec), LIMIT, folder, ENV, GRACE)
 
 
 def test_two_networks_that_never_differ_by_more(folder: Path) -> None:
-    found = two_networks(folder, "0.5625")  # the largest difference is a quarter of 2
+    found = two_networks(folder, "0.5625", organise)  # the largest difference is a quarter of 2
     assert found.result == "unsat", found
     assert found.witness == ""
 

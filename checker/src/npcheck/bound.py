@@ -184,10 +184,22 @@ def lower_bound(network: Network, form: Form, ranges: Ranges, slopes: Slopes) ->
     Empty is a sub-domain where some l > u: both were proved of all of its points, so it has none. A form that is
     not a number, or beyond all values, is bounded by −inf.
     """
-    rate = charge_rate(network)
     trace = None if ranges.watch is None else ranges.watch.begin(form, ranges)
+    empty = carry_back(network, form, ranges, slopes, trace)
+    empty |= ranges.of_forms(_crossed(ranges.lower[0], ranges.upper[0]))[:, 0]
+    bounds = np.where(empty, np.inf, _over_the_box(form, ranges, charge_rate(network)))
+    if trace is not None:
+        trace.found(bounds)
+    return bounds
+
+
+def carry_back(
+    network: Network, form: Form, ranges: Ranges, slopes: Slopes, trace: Trace | None = None
+) -> NDArray[np.bool_]:
+    """Carry a form back until only the input is left in it; say which sub-domains are empty (B,)."""
+    rate = charge_rate(network)
     empty = np.zeros(len(form.constant), dtype=bool)
-    for node in range(max(form.coefficients), 0, -1):
+    for node in range(max(form.coefficients, default=0), 0, -1):
         coefficient = form.coefficients.pop(node, None)
         if coefficient is None:
             continue
@@ -201,10 +213,7 @@ def lower_bound(network: Network, form: Form, ranges: Ranges, slopes: Slopes) ->
             _through_affine(network, node, coefficient, form, ranges, rate)
         if trace is not None:
             trace.replaced(node, coefficient, p)
-    bounds = np.where(empty, np.inf, _over_the_box(form, ranges, rate))
-    if trace is not None:
-        trace.found(bounds)
-    return bounds
+    return empty
 
 
 def _through_affine(network: Network, node: int, coefficient: Array, form: Form, ranges: Ranges, rate: float) -> None:
@@ -232,10 +241,10 @@ def _through_relu(
     g (Σ |a|·relu(u) + |p|·max(|l|, |u|) + |c|), since relu(l) <= relu(u), and |l| and |u| are within the second term.
     """
     low, high = ranges.lower[before], ranges.upper[before]
-    both = (low < 0.0) & (high > 0.0)
-    (columns,) = (np.any(both, axis=0) | slopes.touched(before)).nonzero()
-    whole = np.where(ranges.of_forms(np.asarray(low >= 0.0)), coefficient, 0.0)
-    empty: NDArray[np.bool_] = ranges.of_forms(np.any(low > high, axis=1, keepdims=True))[:, 0]
+    both = np.asarray(((low < 0.0) & (high > 0.0)).any(0), dtype=np.bool_)
+    (columns,) = np.nonzero(both | slopes.touched(before))
+    whole = np.where(ranges.of_forms(low >= 0.0), coefficient, 0.0)
+    empty = ranges.of_forms(_crossed(low, high))[:, 0]
     a, low, high = coefficient[:, columns], ranges.of_forms(low, columns), ranges.of_forms(high, columns)
     p = slopes(before, a, low, high, columns)
     right = np.maximum(high, 0.0)
@@ -247,6 +256,11 @@ def _through_relu(
     whole[:, columns] = p
     form.add(before, whole, ranges, rate)
     return whole, empty
+
+
+def _crossed(low: Array, high: Array) -> NDArray[np.bool_]:
+    """Say on which sub-domains some l > u, (D, 1)."""
+    return np.asarray((low > high).any(1, keepdims=True), dtype=np.bool_)
 
 
 def _over_the_box(form: Form, ranges: Ranges, rate: float) -> Array:

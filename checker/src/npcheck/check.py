@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from npcheck.errors import Invalid
+from npcheck.errors import Invalid, Refused
 from npcheck.exact import Sample
-from npcheck.files import content, opened
+from npcheck.files import read
 from npcheck.onnx_file import read_network
 from npcheck.region import Progress, check_region
 from npcheck.statement import state
@@ -46,16 +46,15 @@ def check(
 
     exact: how many leaves, and how many neurons' bounds, are done again in exact arithmetic. seed: they are chosen by.
     """
-    model_bytes, spec_bytes = content(model), content(spec)
-    with opened(certificate) as file:
+    network, of_model = read(model, read_network)
+    question, of_spec = read(spec, read_question)
+    with _opened(certificate) as file:
         header = read_header(file)
-        hashes = {"model": _sha256(model_bytes), "spec": _sha256(spec_bytes)}
-        for what, path in (("model", model), ("spec", spec)):
-            if header.get(what) != hashes[what]:
+        for what, path, found in (("model", model, of_model), ("spec", spec, of_spec)):
+            if header.get(what) != found:
                 raise Invalid(f"the certificate is of another {what} than {path}")
         if header.get("claim") != "unsat":
             raise Invalid("the certificate's claim is not unsat")
-        network, question = read_network(model_bytes), read_question(spec_bytes)
         _fit(network.nodes[0].size, question.inputs, "inputs")
         _fit(network.nodes[-1].size, question.outputs, "outputs")
         statement, stream = state(question), Stream(file)
@@ -69,11 +68,14 @@ def check(
         sample.check(progress)
         again = len(sample.leaves.kept), len(sample.neurons.kept)
     counts = statement.targets, len(statement.empty), statement.pinned, leaves
-    return Checked(hashes["model"], hashes["spec"], *counts, again, seed)
+    return Checked(of_model, of_spec, *counts, again, seed)
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _opened(certificate: Path) -> BinaryIO:
+    try:
+        return certificate.open("rb")
+    except OSError as error:
+        raise Refused(f"{certificate}: {error.strerror or error}") from None
 
 
 def _fit(of_model: int, of_spec: int, what: str) -> None:

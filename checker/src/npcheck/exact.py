@@ -168,6 +168,8 @@ class Exact:
     def bound(self, given: Pass) -> Fraction | float:
         """Return the exact value; inf where the part is empty, −inf where ranges without end leave none."""
         nodes = self._network.nodes
+        if (given.lower[0] > given.upper[0]).any():
+            return np.inf
         if any((given.lower[h] > given.upper[h]).any() for (h,) in (nodes[relu].inputs for relu in given.p)):
             return np.inf
         constant = given.constant

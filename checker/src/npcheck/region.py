@@ -23,12 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npcheck.bound import Form, Ranges, Watch
+from npcheck.clip import clipped
 from npcheck.errors import Invalid
 from npcheck.network import Network
-from npcheck.ranges import ROWS, interval, meet, neuron_bounds, start
+from npcheck.ranges import ROWS, by_default, interval, meet, neuron_bounds, start
 from npcheck.statement import Array, Region
 from npcheck.stream import Stream
-from npcheck.tree import FormOf, Packed, Walk, bounds_of, most_at_once
+from npcheck.tree import FormOf, Packed, Part, Walk, bounds_of, most_at_once, packed_signs
 
 INTERVAL, DEFAULT, SLOPES, TREE = range(4)
 
@@ -48,8 +49,15 @@ def check_region(
 
         if watch is not None:
             watch.disjunct(target)
+
+        def clip(part: Part, rows=rows) -> tuple[Array, Array]:  # type: ignore[no-untyped-def]
+            signs = packed_signs(network, packed, part.signs[None])
+            again = by_default(network, part.lower[None], part.upper[None], signs, ranges)
+            lower, upper = clipped(network, rows, again)
+            return lower[0], upper[0]
+
         name = f"disjunct {target}"
-        walk = Walk(stream, packed, len(rows.right), (region.lower, region.upper), most_at_once(network))
+        walk = Walk(stream, packed, len(rows.right), (region.lower, region.upper), most_at_once(network), clip)
         leaves += _check_tree(network, walk, packed, ranges, (name, form_of, 0.0), progress)
     return leaves
 

@@ -1,8 +1,9 @@
 """The tree of a proof: a set is divided until each part is shown at once.
 
-    tree = 0 leaf | 3 tree | 4 dimension (varint) point (float64) tree tree | 8 + i, tree tree
+    tree = 0 leaf | 1 tree | 3 tree | 4 dimension (varint) point (float64) tree tree | 8 + i, tree tree
 
-0 is a leaf, as below. 3: all neurons are bounded again here, by default slopes on the box and the splits so far.
+0 is a leaf, as below. 1: all neurons are bounded again, and the box is clipped by the rows (`clip`); nothing is stored.
+3: all neurons are bounded again here, by default slopes on the box and the splits so far.
 4 divides the box of the input: x_d <= point first, then x_d >= point. 8 + i divides by the packed neuron i: h >= 0
 first, then h <= 0. The halves are closed, so both together are the whole. The tree is read in this order and has to
 end exactly where its last leaf ends, so it covers the set by its form alone: there is no list of parts to compare.
@@ -35,7 +36,7 @@ from npcheck.ranges import Lines, Signs, by_default, restrict
 from npcheck.statement import Array
 from npcheck.stream import Stream
 
-LEAF, AGAIN, INPUT, NEURON = 0, 3, 4, 8
+LEAF, CLIP, AGAIN, INPUT, NEURON = 0, 1, 3, 4, 8
 BITS = {1: 1, 2: 2, 3: 4}
 MULTIPLIERS, DUALS, WEIGHTS, RAY = 4, 8, 16, 32
 BATCH = 256  # leaves that are bounded at once, at most
@@ -91,6 +92,9 @@ class Part:
     path: list[int] = field(default_factory=list)  # the packed neurons that were split, in order
 
 
+Clip = Callable[[Part], tuple[Array, Array]]  # a smaller box, which has every violation of the part
+
+
 @dataclass
 class Batch:
     """Leaves that are bounded at once."""
@@ -102,8 +106,10 @@ class Batch:
 class Walk:
     """One tree, read from the stream and handed on in batches of leaves."""
 
-    def __init__(self, stream: Stream, packed: Packed, rows: int, box: tuple[Array, Array], most: int) -> None:
-        self._stream, self._packed, self._rows, self._most = stream, packed, rows, most
+    def __init__(
+        self, stream: Stream, packed: Packed, rows: int, box: tuple[Array, Array], most: int, clip: Clip | None = None
+    ) -> None:
+        self._stream, self._packed, self._rows, self._most, self._clip = stream, packed, rows, most, clip
         self._part = Part(np.zeros(packed.count, dtype=np.int8), box[0].copy(), box[1].copy())
         self._undo: list[Callable[[], bool]] = []  # each returns whether the other half comes next
         self.leaves = 0
@@ -132,6 +138,8 @@ class Walk:
             raise Invalid(f"the tree is deeper than {DEEPEST}")
         if kind == AGAIN:
             self._bound_again()
+        elif kind == CLIP and self._clip is not None:
+            self._clip_box(self._clip)
         elif kind == INPUT:
             self._split_input(self._stream.varint())
         elif kind >= NEURON:
@@ -189,6 +197,17 @@ class Walk:
 
         self._undo.append(back)
 
+    def _clip_box(self, clip: Clip) -> None:
+        part = self._part
+        before = part.lower, part.upper
+        part.lower, part.upper = clip(part)
+
+        def back() -> bool:
+            part.lower, part.upper = before
+            return False
+
+        self._undo.append(back)
+
     def _leaf(self) -> Leaf:
         part, stream, count = self._part, self._stream, self._packed.count
         (flags,) = stream.take(1)
@@ -233,7 +252,7 @@ def bounds_of(network: Network, packed: Packed, batch: Batch, known: Ranges, for
         np.stack(column) for column in zip(*((x.weights, x.slopes, x.multipliers) for x in leaves), strict=True)
     )
     signs = packed_signs(network, packed, np.stack([leaf.signs for leaf in leaves]))
-    ranges = _ranges_of(network, batch, known, signs)
+    ranges = ranges_of(network, batch, known, signs)
     given = _Given(network, packed, leaves, signs, slopes, multipliers)
     return lower_bound(network, form_of(weights, ranges), ranges, given)
 
@@ -244,7 +263,7 @@ def packed_signs(network: Network, packed: Packed, signs: Signs) -> dict[int, Si
     return {node: part.astype(np.int8) for node, part in whole.items()}
 
 
-def _ranges_of(network: Network, batch: Batch, known: Ranges, signs: dict[int, Signs]) -> Ranges:
+def ranges_of(network: Network, batch: Batch, known: Ranges, signs: dict[int, Signs]) -> Ranges:
     """Return what holds on each leaf: on its box, with its splits."""
     lower, upper = (np.stack([getattr(leaf, side) for leaf in batch.leaves]) for side in ("lower", "upper"))
     if batch.again:
@@ -280,7 +299,9 @@ class _Given:
         if node not in self._signs:
             return False
         touched: NDArray[np.bool_] = (self._signs[node] != 0).any(0)
-        return touched if node not in self._duals else touched | ~np.isnan(self._duals[node]).all(0)
+        if node in self._duals:
+            touched |= ~np.isnan(self._duals[node]).all(0)
+        return touched
 
     def __call__(self, node: int, a: Array, low: Array, high: Array, columns: Places) -> Array:
         """Return p (B, column)."""

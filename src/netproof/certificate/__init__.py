@@ -1,1 +1,1 @@
-"""Certificates: what a search proved, written so that `npcheck` can check it alone. docs/certificate.md has the format."""
+"""Certificates: what a search proved, written so that `npcheck` can check it alone (docs/certificate.md)."""

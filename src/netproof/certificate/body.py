@@ -8,8 +8,9 @@ import zlib
 from typing import Any, BinaryIO
 
 import numpy as np
-from npcheck.stream import CHUNK, VERSION
 from numpy.typing import NDArray
+
+from npcheck.stream import CHUNK, VERSION
 
 
 class Body:

@@ -1,47 +1,126 @@
-"""The bounds section of a certificate: which neurons are worth a pass back, and which are left unstable."""
+"""The bounds section of a certificate: which neurons are worth a pass back, by which slopes, and what is unstable."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
+from numpy.typing import NDArray
+
+from netproof.certificate.body import Body
+from netproof.certificate.climb import NeuronsGoal, Point, climb
+from netproof.certificate.spool import LEVELS
+from netproof.core.deadline import Deadline, DeadlineExpired
 from npcheck.bound import Ranges
 from npcheck.network import Network
-from npcheck.ranges import interval, meet, neuron_bounds, start
-from npcheck.region import DEFAULT, INTERVAL
+from npcheck.ranges import ROWS, interval, meet, neuron_bounds, start
+from npcheck.region import DEFAULT, INTERVAL, SLOPES
 from npcheck.statement import Array, Region
 from npcheck.tree import Packed
 
-from netproof.certificate.body import Body
-from netproof.core.deadline import Deadline, DeadlineExpired
+STEPS = 20
+GAIN = 0.01  # share of a neuron's width that slopes of its own must gain to be stored
+
+Codes = NDArray[np.uint8]
 
 
-def write_bounds(body: Body, network: Network, region: Region, deadline: Deadline) -> tuple[Ranges, Packed]:
-    """Bound the neurons of a region as the checker will, and write how; return what it will know."""
+@dataclass
+class Section:
+    """How the neurons of one node are bounded."""
+
+    size: int
+    codes: tuple[Codes, Codes]  # from below and from above
+    slopes: tuple[Array, Array]  # of the sides of code SLOPES (side, packed before), in [0, 1]
+    unstable: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+
+
+@dataclass
+class NeuronBounds:
+    """What the checker will know of a region's neurons, and what it is told for that."""
+
+    ranges: Ranges
+    packed: Packed
+    sections: list[Section]
+
+    def write(self, body: Body) -> None:
+        """Write the section."""
+        for section in self.sections:
+            body.levels(1, section.unstable.astype(np.uint8))
+            body.put((section.codes[0] | section.codes[1] << 4).astype(np.uint8).tobytes())
+            for slopes in section.slopes:
+                for side in slopes:
+                    body.levels(4, np.rint(side * LEVELS).astype(np.uint8))
+
+
+def neuron_bounds_of(network: Network, region: Region, deadline: Deadline, *, climbed: bool) -> NeuronBounds:
+    """Bound the neurons of a region as the checker will; climbed: with slopes of their own where that gains."""
     ranges = start(network, region.lower[None], region.upper[None])
-    packed = Packed((), ())
+    packed, sections = Packed((), ()), []
     for node in range(1, len(network.nodes)):
         ranges.lower[node], ranges.upper[node] = interval(network, node, ranges)
         if node in network.hidden:
-            codes = _tighten(network, node, ranges)
-            unstable = ((ranges.lower[node] < 0.0) & (ranges.upper[node] > 0.0))[0]
-            packed = Packed((*packed.nodes, node), (*packed.neurons, unstable.nonzero()[0]))
-            body.levels(1, unstable.astype(np.uint8))
-            body.put((codes[0] | codes[1] << 4).astype(np.uint8).tobytes())
+            section = _by_default(network, node, ranges, packed)
+            if climbed and packed.count:
+                _climb(network, node, ranges, packed, section, deadline)
+            section.unstable = ((ranges.lower[node] < 0.0) & (ranges.upper[node] > 0.0))[0]
+            packed = Packed((*packed.nodes, node), (*packed.neurons, section.unstable.nonzero()[0]))
+            sections.append(section)
         if deadline.expired:
             raise DeadlineExpired
-    return ranges, packed
+    return NeuronBounds(ranges, packed, sections)
 
 
-def _tighten(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]:
-    """Bound unstable neurons by a pass back; return the codes of the sides from below and from above."""
+def _by_default(network: Network, node: int, ranges: Ranges, before: Packed) -> Section:
+    """Bound unstable neurons by a pass back."""
+    size, nothing = network.nodes[node].size, np.zeros((0, before.count))
+    codes = np.full(size, INTERVAL, dtype=np.uint8), np.full(size, INTERVAL, dtype=np.uint8)
     low, high = ranges.lower[node].copy(), ranges.upper[node].copy()
     neurons = ((low < 0.0) & (high > 0.0))[0].nonzero()[0]
-    codes = tuple(np.full(network.nodes[node].size, INTERVAL, dtype=np.uint8) for _ in range(2))
-    if node not in network.behind or len(neurons) == 0:
-        return codes
-    below = neuron_bounds(network, ranges, node, neurons, 1.0, {})
-    above = -neuron_bounds(network, ranges, node, neurons, -1.0, {})
-    codes[0][neurons[below > low[0, neurons]]] = DEFAULT
-    codes[1][neurons[above < high[0, neurons]]] = DEFAULT
-    low[0, neurons], high[0, neurons] = np.maximum(low[0, neurons], below), np.minimum(high[0, neurons], above)
+    if node in network.behind and len(neurons):
+        below = neuron_bounds(network, ranges, node, neurons, 1.0, {})
+        above = -neuron_bounds(network, ranges, node, neurons, -1.0, {})
+        codes[0][neurons[below > low[0, neurons]]] = DEFAULT
+        codes[1][neurons[above < high[0, neurons]]] = DEFAULT
+        low[0, neurons], high[0, neurons] = np.maximum(low[0, neurons], below), np.minimum(high[0, neurons], above)
+        meet(ranges, node, low, high)
+    return Section(size, codes, (nothing, nothing))
+
+
+def _climb(network: Network, node: int, ranges: Ranges, before: Packed, section: Section, deadline: Deadline) -> None:
+    """Give slopes of their own to the sides of unstable neurons that gain by them."""
+    low, high = ranges.lower[node].copy(), ranges.upper[node].copy()
+    neurons = ((low < 0.0) & (high > 0.0))[0].nonzero()[0]
+    if len(neurons) == 0:
+        return
+    slopes = []
+    for place, (sign, side, better) in enumerate(((1.0, low, np.maximum), (-1.0, high, np.minimum))):
+        shares = np.concatenate(
+            [_climbed(network, node, ranges, before, neurons[i : i + ROWS], sign) for i in range(0, len(neurons), ROWS)]
+        )
+        if deadline.expired:
+            raise DeadlineExpired
+        spread = before.spread(shares, network, lambda node: np.full((1, 1), np.nan))
+        fresh = sign * neuron_bounds(network, ranges, node, neurons, sign, spread)
+        gain = sign * (fresh - side[0, neurons]) > GAIN * (high - low)[0, neurons]
+        section.codes[place][neurons[gain]] = SLOPES
+        side[0, neurons[gain]] = better(side[0, neurons[gain]], fresh[gain])
+        slopes.append(shares[gain])
+    section.slopes = slopes[0], slopes[1]
     meet(ranges, node, low, high)
-    return codes
+
+
+def _climbed(
+    network: Network, node: int, ranges: Ranges, before: Packed, neurons: NDArray[np.int64], sign: float
+) -> Array:
+    """Return the best slopes found for the bounds of some neurons (neuron, packed before), as they are stored."""
+    seeds = np.zeros((len(neurons), network.nodes[node].size))
+    seeds[np.arange(len(neurons)), neurons] = sign
+    first = {
+        h: np.repeat(np.where(ranges.upper[h] >= -ranges.lower[h], 1.0, 0.0), len(neurons), 0)
+        for h in network.hidden
+        if h < node
+    }
+    start = Point(first, {}, np.ones((len(neurons), 1)))
+    climbed = climb(network, ranges, NeuronsGoal(node, seeds), {}, start, STEPS).point
+    each = [climbed.slopes[h][:, places] for h, places in zip(before.nodes, before.neurons, strict=True)]
+    return np.rint(np.concatenate(each, 1) * LEVELS) / LEVELS

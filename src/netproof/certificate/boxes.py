@@ -7,34 +7,60 @@ is divided among the inputs by their shares in its width.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from npcheck.bound import Form, Ranges, lower_bound
+
+from netproof.certificate.body import Body
+from netproof.certificate.climb import height
+from netproof.certificate.tree import Unprovable
+from netproof.core.deadline import Deadline, DeadlineExpired
+from npcheck.bound import Form, Places, Ranges, lower_bound
+from npcheck.clip import clipped
 from npcheck.network import Affine, Network, Relu
 from npcheck.ranges import Lines, by_default
 from npcheck.statement import Array, Region, Rows
-from npcheck.tree import AGAIN, INPUT, LEAF, WEIGHTS, Packed
-
-from netproof.certificate.body import Body
-from netproof.certificate.tree import Unprovable
-from netproof.core.deadline import Deadline, DeadlineExpired
+from npcheck.tree import AGAIN, CLIP, INPUT, LEAF, WEIGHTS
 
 AT_ONCE = 64
+CLIPS = 6  # of a box, before it is halved
+WORTH = 0.05  # share of an input's width that a clip must take away to be one
+SHARES = np.arange(1, 8) / 8.0  # of one row in a pair that is tried together
 LINEAR = 0.01  # the weight of the rows' own slopes beside what neurons cost
 DEEPEST = 200
 
 
 @dataclass
 class Part:
-    """A box of the input: halved, or shown at once."""
+    """A box of the input: halved, clipped, or shown at once."""
 
     lower: Array  # (n,)
     upper: Array
     depth: int = 0
+    clips: int = 0  # since it was halved last
     weights: Array | None = None  # (row,): what it is shown with
     dimension: int = -1
     halves: tuple[Part, Part] | None = None
+    clipped: Part | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether the region's own bounds say as much of it as new ones would."""
+        return self.depth == 0 and self.clips == 0
+
+
+@dataclass(frozen=True)
+class Forms:
+    """Linear forms below the rows of some parts: slopes (B, row, n), constants (B, row)."""
+
+    slopes: Array
+    constants: Array
+
+    def at_least(self, weights: Array, lower: Array, upper: Array) -> Array:
+        """Return the least value of a weighted sum of rows (B, row) on boxes (B, n)."""
+        slopes = np.einsum("br,brn->bn", weights, self.slopes)
+        return np.asarray((weights * self.constants).sum(1) + np.minimum(slopes * lower, slopes * upper).sum(1))
 
 
 class BoxTreeMaker:
@@ -49,56 +75,92 @@ class BoxTreeMaker:
         root = Part(self._region.lower.copy(), self._region.upper.copy())
         level = [root]
         while level:
-            rest: list[Part] = []
+            following: list[Part] = []
             for begin in range(0, len(level), AT_ONCE):
                 if self._deadline.expired:
                     raise DeadlineExpired
-                rest += self._try(level[begin : begin + AT_ONCE])
-            level = [half for part in rest for half in self._halved(part)]
+                following += self._try(level[begin : begin + AT_ONCE])
+            level = following
         return root
 
     def _try(self, parts: list[Part]) -> list[Part]:
-        """Make leaves of parts that hold; return the others, each with the input to halve."""
+        """Make leaves of parts that hold; return what the others are divided into."""
         lower, upper = np.stack([part.lower for part in parts]), np.stack([part.upper for part in parts])
-        whole = parts[0].depth == 0  # of which the region's own bounds say as much
+        whole = parts[0].is_whole
         ranges = self._known if whole else by_default(self._network, lower, upper, {}, self._known)
         count = len(self._rows.right)
-        single = np.eye(count)
-        bounds, scores = np.full(len(parts), -np.inf), np.zeros_like(lower)
-        chosen = np.zeros((len(parts), count))
-        for weights in single:
-            form = Form.of_rows(self._rows, np.tile(weights, (len(parts), 1)), len(self._network.nodes) - 1, ranges)
-            value = lower_bound(self._network, form, ranges, Lines({}))
+        slopes, constants = np.zeros((len(parts), count, lower.shape[1])), np.zeros((len(parts), count))
+        bounds, chosen = np.full(len(parts), -np.inf), np.zeros((len(parts), count))
+        for row in range(count):
+            weights = np.tile(np.eye(count)[row], (len(parts), 1))
+            form, value = self._value(weights, ranges)
+            slopes[:, row] = form.coefficients.get(0, np.zeros_like(lower))
+            constants[:, row] = form.constant - np.minimum(slopes[:, row] * lower, slopes[:, row] * upper).sum(1)
             better = value > bounds
-            bounds[better], chosen[better] = value[better], weights
-            scores += np.abs(form.coefficients.get(0, np.zeros_like(lower))) * (upper - lower)
-        rest = []
-        for place, part in enumerate(parts):
-            if bounds[place] > 0.0:
-                part.weights = chosen[place]
+            bounds[better], chosen[better] = value[better], weights[better]
+        forms = Forms(slopes, constants)
+        if count > 1 and not (bounds > 0.0).all():
+            pairs = _best_pairs(forms, bounds, chosen, lower, upper)
+            _, value = self._value(pairs, ranges)
+            better = value > bounds
+            bounds[better], chosen[better] = value[better], pairs[better]
+        for part, bound, weights in zip(parts, bounds, chosen, strict=True):
+            if bound > 0.0:
+                part.weights = weights
                 self.leaves += 1
+        at = (bounds <= 0.0).nonzero()[0]
+        return self._divided([parts[place] for place in at], ranges if whole else _some(ranges, at), forms, chosen, at)
+
+    def _value(self, weights: Array, ranges: Ranges) -> tuple[Form, Array]:
+        stored = weights.astype(np.float32).astype(np.float64)
+        form = Form.of_rows(self._rows, stored, len(self._network.nodes) - 1, ranges)
+        return form, lower_bound(self._network, form, ranges, Lines({}))
+
+    def _divided(self, parts: list[Part], ranges: Ranges, forms: Forms, chosen: Array, at: Places) -> list[Part]:
+        """Clip parts, or halve them where that takes little away."""
+        if not parts:
+            return []
+        width = ranges.upper[0] - ranges.lower[0]
+        lower, upper = clipped(self._network, self._rows, ranges)
+        cut = (lower > ranges.lower[0] + WORTH * width) | (upper < ranges.upper[0] - WORTH * width)
+        blame = _blame(self._network, ranges, self._rows, chosen[at])
+        worth = blame * width + LINEAR * np.abs(forms.slopes[at]).mean(1) * width
+        following = []
+        for place, part in enumerate(parts):
+            if part.clips < CLIPS and cut[place].any():
+                part.clipped = Part(lower[place], upper[place], part.depth, part.clips + 1)
+                following.append(part.clipped)
             else:
-                rest.append(part)
-        if rest:
-            at = np.array([place for place in range(len(parts)) if parts[place].weights is None])
-            blame = _blame(self._network, _some(ranges, at), self._rows, chosen[at])
-            worth = blame * (upper - lower)[at] + LINEAR * scores[at] / count
-            for part, dimension in zip(rest, worth.argmax(1).tolist(), strict=True):
-                part.dimension = dimension
-        return rest
-
-    def _halved(self, part: Part) -> tuple[Part, Part]:
-        at = part.dimension
-        middle = 0.5 * part.lower[at] + 0.5 * part.upper[at]
-        if part.depth >= DEEPEST or not part.lower[at] < middle < part.upper[at]:
-            raise Unprovable("a box that is too small to be halved does not hold")
-        left, right = (Part(part.lower.copy(), part.upper.copy(), part.depth + 1) for _ in range(2))
-        left.upper[at] = right.lower[at] = middle
-        part.halves = left, right
-        return left, right
+                part.dimension = int(worth[place].argmax())
+                following += _halved(part)
+        return following
 
 
-def _some(ranges: Ranges, at: Array) -> Ranges:
+def _halved(part: Part) -> tuple[Part, Part]:
+    at = part.dimension
+    middle = 0.5 * part.lower[at] + 0.5 * part.upper[at]
+    if part.depth >= DEEPEST or not part.lower[at] < middle < part.upper[at]:
+        raise Unprovable("a box that is too small to be halved does not hold")
+    left, right = (Part(part.lower.copy(), part.upper.copy(), part.depth + 1) for _ in range(2))
+    left.upper[at] = right.lower[at] = middle
+    part.halves = left, right
+    return left, right
+
+
+def _best_pairs(forms: Forms, bounds: Array, chosen: Array, lower: Array, upper: Array) -> Array:
+    """Return weights (B, row) of the pairs of rows whose linear forms together have the highest least value."""
+    best, weights = np.full(len(bounds), -np.inf), chosen.copy()
+    for first, second in itertools.combinations(range(chosen.shape[1]), 2):
+        for share in SHARES:
+            pair = np.zeros_like(chosen)
+            pair[:, first], pair[:, second] = share, 1.0 - share
+            value = forms.at_least(pair, lower, upper)
+            better = value > best
+            best[better], weights[better] = value[better], pair[better]
+    return weights
+
+
+def _some(ranges: Ranges, at: Places) -> Ranges:
     def of(side: Array) -> Array:
         return side if len(side) == 1 else side[at]
 
@@ -135,9 +197,8 @@ def _costs(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> dict
         if isinstance(op, Relu):
             (h,) = inputs
             low, high = ranges.lower[h], ranges.upper[h]
-            unstable = (low < 0.0) & (high > 0.0)
-            height = np.where(unstable, -low * high / np.where(unstable, high - low, 1.0), 0.0)
-            costs[h] = np.where(a < 0.0, -a * height, a * np.where(unstable, np.minimum(-low, high), 0.0))
+            widest = np.where((low < 0.0) & (high > 0.0), np.minimum(-low, high), 0.0)
+            costs[h] = np.where(a < 0.0, -a * height(low, high), a * widest)
             parts = [lines(h, a, low, high, every[: a.shape[1]])]
         else:
             assert isinstance(op, Affine)
@@ -147,11 +208,15 @@ def _costs(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> dict
     return costs
 
 
-def write_boxes(body: Body, root: Part, packed: Packed) -> None:
+def write_boxes(body: Body, root: Part) -> None:
     """Write a tree over boxes in the order in which it is read."""
     stack = [root]
     while stack:
         part = stack.pop()
+        if part.clipped is not None:
+            body.varint(CLIP)
+            stack.append(part.clipped)
+            continue
         if part.halves is not None:
             body.varint(INPUT)
             body.varint(part.dimension)
@@ -159,7 +224,7 @@ def write_boxes(body: Body, root: Part, packed: Packed) -> None:
             stack += [part.halves[1], part.halves[0]]
             continue
         assert part.weights is not None
-        if part.depth > 0:
+        if not part.is_whole:
             body.varint(AGAIN)
         body.varint(LEAF)
         first = part.weights[0] == 1.0

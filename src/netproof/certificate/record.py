@@ -1,42 +1,71 @@
-"""What a search tells of the sub-domains that it closes, by names that the file has: hints for a certificate."""
+"""What a search tells of the sub-domains that it closes, kept in a file for the pass that makes a certificate of it.
+
+A neuron has a name that the model's file gives it: its place among all entries of the nodes that ReLUs read, in the
+file's order. Each root of the search packs other neurons; their names are kept once a root.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from npcheck.network import Network
 from numpy.typing import NDArray
 from torch import Tensor
 
 from netproof.bounds.domains import Domains
 from netproof.bounds.neurons.root import Root
-from netproof.certificate.tree import LEVELS, Hint
+from netproof.certificate.request import Request
+from netproof.certificate.spool import LEVELS, SpoolWriter
+from netproof.certificate.write import Subject
+from netproof.core.verdict import Verdict
 from netproof.model.evaluate import values_of_part
 from netproof.numerics import generator
+from npcheck.network import Network
 
 POINTS = 3  # of the input set, at which values of neurons are compared to find each in the file
 ALIKE = 1e-6  # of its size, by which a neuron's values may differ
 
 
+class Recording:
+    """Makes the recorder of each problem of a question, all of which keep their hints in one file."""
+
+    def __init__(self, request: Request, subject: Subject, writer: SpoolWriter) -> None:
+        self._request, self._subject, self._writer = request, subject, writer
+
+    @classmethod
+    def of(cls, request: Request) -> Recording:
+        """Begin; UsageError where no certificate can be about the question."""
+        subject = request.subject()
+        return cls(request, subject, SpoolWriter(request.spool))
+
+    def recorder(self, disjuncts: tuple[int, ...]) -> Record:
+        """Return the recorder of a problem with these disjuncts, by target."""
+        return Record(self._subject.network, self._writer, disjuncts)
+
+    def certified(self, verdict: Verdict) -> Verdict:
+        """Return a verdict with what became of its certificate."""
+        self._writer.close()
+        if not self._request.at_once:
+            return verdict
+        state = self._request.finish(self._subject) if verdict.proved else self._request.nothing(str(verdict.status))
+        return replace(verdict, certificate=state.to_dict())
+
+    def close(self) -> None:
+        """Let go of the hints, unless another process reads them."""
+        self._writer.close()
+        if self._request.at_once:
+            self._request.clear()
+
+
 class Record:
-    """Hears of closed sub-domains, and keeps each as a hint for its disjunct.
+    """Hears of closed sub-domains of one problem, and keeps each as a hint for its disjunct."""
 
-    Neurons are named by their place among all entries of the nodes that ReLUs read, in the file's order.
-    """
-
-    def __init__(self, network: Network, disjuncts: tuple[int, ...] = ()) -> None:
-        self._network = network
-        self._disjuncts = disjuncts  # of the problem that is searched now, by target
-        self._names: list[tuple[Root, NDArray[np.int64]]] = []
-        self.hints: dict[int, list[Hint]] = {}  # by disjunct
-
-    def of(self, disjuncts: tuple[int, ...]) -> Record:
-        """Return a recorder of another problem that keeps its hints here."""
-        other = Record(self._network, disjuncts)
-        other.hints = self.hints
-        return other
+    def __init__(self, network: Network, spool: SpoolWriter, disjuncts: tuple[int, ...]) -> None:
+        self._network, self._spool = network, spool
+        self._disjuncts = disjuncts  # by target
+        self._roots: list[tuple[Root, int, NDArray[np.int64]]] = []  # with the number of each, and its known neurons
 
     def neurons(
         self, scope: Any, domains: Domains, layer: int, which: Tensor, slopes: Tensor, multipliers: Tensor | None
@@ -46,37 +75,34 @@ class Record:
     def restarted(self, targets: Tensor) -> None:
         """Hear of targets that are searched from the start again."""
         for target in targets.tolist():
-            self.hints.pop(self._disjuncts[target], None)
+            self._spool.forget(self._disjuncts[target])
 
     def closed(self, scope: Any, domains: Domains, by: str) -> None:
         """Hear of sub-domains that are proved; of those within another that is proved too, nothing is needed."""
         if by == "within":
             return
-        names = self._named(scope)
-        splits, slopes = domains.splits.cpu().numpy(), domains.slopes.cpu().numpy()
-        multipliers, weights = domains.multipliers.cpu().numpy(), domains.weights.cpu().numpy()
-        known = names >= 0
+        number, known = self._number(scope)
+        splits = domains.splits[:, known].cpu().numpy()
+        levels = np.rint(domains.slopes[:, known].clamp(0.0, 1.0).cpu().numpy() * LEVELS).astype(np.uint8)
+        multipliers, weights = domains.multipliers[:, known].cpu().numpy(), domains.weights.cpu().numpy()
         for row, target in enumerate(domains.target.tolist()):
             (split,) = splits[row].nonzero()
             order = split[np.abs(splits[row][split]).argsort(kind="stable")]
-            path = tuple((int(names[u]), int(np.sign(splits[row][u]))) for u in order if known[u])
-            levels = np.full(self._count, LEVELS + 1, dtype=np.uint8)  # beyond all levels: by default
-            levels[names[known]] = np.rint(slopes[row][known].clip(0.0, 1.0) * LEVELS)
-            beta = {int(names[u]): float(multipliers[row][u]) for u in order if known[u]}
-            self.hints.setdefault(self._disjuncts[target], []).append(Hint(path, levels, beta, weights[row]))
+            signs = np.sign(splits[row][order]).astype(np.int8)
+            self._spool.put(
+                self._disjuncts[target], number, order, signs, multipliers[row][order], levels[row], weights[row]
+            )
 
-    @property
-    def _count(self) -> int:
-        return sum(self._network.nodes[node].size for node in self._network.hidden)
-
-    def _named(self, root: Root) -> NDArray[np.int64]:
-        """Return the name of each packed neuron of a root (U,), −1 where the file has none with its values."""
-        for known, names in self._names:
-            if known is root:
-                return names
+    def _number(self, root: Root) -> tuple[int, Tensor]:
+        """Return a root's number in the file, and the places of the neurons that have names."""
+        for one, number, known in self._roots:
+            if one is root:
+                return number, torch.from_numpy(known).to(root.device)
         names = names_of(root, self._network)
-        self._names.append((root, names))
-        return names
+        (known,) = (names >= 0).nonzero()
+        number = self._spool.root(names[known])
+        self._roots.append((root, number, known))
+        return number, torch.from_numpy(known).to(root.device)
 
 
 def names_of(root: Root, network: Network) -> NDArray[np.int64]:

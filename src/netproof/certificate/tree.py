@@ -9,39 +9,60 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
-from npcheck.bound import Form, Ranges
-from npcheck.network import Network
-from npcheck.ranges import Signs, restrict
-from npcheck.statement import Array, Region, Rows
-from npcheck.tree import LEAF, MULTIPLIERS, NEURON, WEIGHTS, Batch, Leaf, Packed, bounds_of, most_at_once, packed_signs
 from numpy.typing import NDArray
 
 from netproof.certificate.body import Body
-from netproof.certificate.climb import Point, climb
+from netproof.certificate.climb import Point, RowsGoal, climb
+from netproof.certificate.leaf_lp import duals
+from netproof.certificate.spool import LEVELS, Hint
 from netproof.core.deadline import Deadline, DeadlineExpired
+from npcheck.bound import Form, Places, Ranges, carry_back
+from npcheck.network import Network
+from npcheck.ranges import Lines, Signs, restrict
+from npcheck.statement import Array, Region, Rows
+from npcheck.tree import (
+    DUALS,
+    LEAF,
+    MULTIPLIERS,
+    NEURON,
+    WEIGHTS,
+    Batch,
+    Leaf,
+    Packed,
+    bounds_of,
+    most_at_once,
+    packed_signs,
+    ranges_of,
+)
 
 STEPS = 40
-LEVELS = 15  # of a slope of four bits
+LARGEST = 2.0**14  # multiplier, so that each fits its 16 bits
 
 
 @dataclass(frozen=True)
-class Hint:
-    """A sub-domain that the search closed."""
+class Guide:
+    """A hint in terms of the neurons that the certificate packs; splits of others are left out."""
 
-    path: tuple[tuple[int, int], ...]  # neuron and sign, in the order of the splits
-    slopes: NDArray[np.uint8]  # (neuron,): of LEVELS, beyond them where the rule decides
-    multipliers: dict[int, float]  # by neuron
-    weights: NDArray[np.float32]  # (row,)
+    path: tuple[tuple[int, int], ...]  # packed neuron and sign, in the order of the splits
+    slopes: NDArray[np.uint8]  # (packed,): of LEVELS, beyond them where the rule decides
+    multipliers: Array  # (packed,)
+    weights: Array  # (row,)
 
-    def on(self, names: NDArray[np.int64]) -> Hint:
-        """Return the same for the neurons of these names, by their places among them; splits of others are left out."""
-        places = {int(name): place for place, name in enumerate(names)}
-        path = tuple((places[name], sign) for name, sign in self.path if name in places)
-        multipliers = {places[name]: value for name, value in self.multipliers.items() if name in places}
-        return Hint(path, self.slopes[names], multipliers, self.weights)
+    @classmethod
+    def of(cls, hint: Hint, places: NDArray[np.int64], count: int) -> Guide:
+        """Translate a hint; places: by name, the packed neuron, or −1."""
+        at = places[hint.splits]
+        known = at >= 0
+        path = tuple(zip(at[known].tolist(), hint.signs[known].tolist(), strict=True))
+        multipliers = np.zeros(count)
+        multipliers[at[known]] = hint.multipliers[known]
+        slopes = np.full(count, LEVELS + 1, dtype=np.uint8)
+        where = places[hint.names]
+        slopes[where[where >= 0]] = hint.levels[where >= 0]
+        return cls(path, slopes, multipliers, hint.weights.astype(np.float64))
 
 
 @dataclass
@@ -50,7 +71,7 @@ class Node:
 
     signs: Signs  # (packed,), as in a leaf
     path: tuple[int, ...]  # the packed neurons that were split, in order
-    hints: list[Hint]
+    hints: list[Guide]
     split: int = -1
     halves: tuple[Node, Node] | None = None
     leaf: Leaf | None = None
@@ -77,10 +98,22 @@ class TreeMaker:
         self._output = len(network.nodes) - 1
         self.leaves = 0
 
+    def holds(self, hints: Sequence[Hint]) -> float:
+        """Return the share of some hints that hold as they are."""
+        places, count = self._by_name(), self._packed.count
+        nodes = []
+        for guide in (Guide.of(hint, places, count) for hint in hints):
+            signs = np.zeros(count, dtype=np.int8)
+            for neuron, sign in guide.path:
+                signs[neuron] = sign
+            nodes.append(Node(signs, tuple(neuron for neuron, _ in guide.path), [guide]))
+        left = sum(len(self._as_they_are(nodes[i : i + self._most])) for i in range(0, len(nodes), self._most))
+        return 1.0 - left / len(nodes)
+
     def make(self, hints: Sequence[Hint]) -> Node:
         """Return a tree whose leaves all hold; DeadlineExpired where time is up before."""
-        names = self._names()
-        root = Node(np.zeros(self._packed.count, dtype=np.int8), (), [hint.on(names) for hint in hints])
+        places, count = self._by_name(), self._packed.count
+        root = Node(np.zeros(count, dtype=np.int8), (), [Guide.of(hint, places, count) for hint in hints])
         level = [root]
         while level:
             due = [node for node in level if not node.hints or any(_left(hint, node) is None for hint in node.hints)]
@@ -111,11 +144,8 @@ class TreeMaker:
         if hint is None:
             weights = np.full(rows, 1.0 / rows)
             return Numbers(self._default_slopes(), np.zeros(count), weights)
-        multipliers = np.zeros(count)
-        for neuron, value in hint.multipliers.items():
-            multipliers[neuron] = value
         slopes = np.where(hint.slopes <= LEVELS, hint.slopes, self._default_slopes())
-        return Numbers(slopes, multipliers, hint.weights[:rows].astype(np.float64))
+        return Numbers(slopes, hint.multipliers, hint.weights[:rows])
 
     def _default_slopes(self) -> NDArray[np.uint8]:
         low, high = (
@@ -124,12 +154,14 @@ class TreeMaker:
         )
         return np.where(high >= -low, LEVELS, 0).astype(np.uint8)
 
-    def _names(self) -> NDArray[np.int64]:
-        """Return the names of the packed neurons: their places among all entries of the nodes that ReLUs read."""
+    def _by_name(self) -> NDArray[np.int64]:
+        """Return by name the packed neuron, −1 where it is not packed."""
         sizes = [self._network.nodes[node].size for node in self._network.hidden]
-        begins = dict(zip(self._network.hidden, np.cumsum([0, *sizes]), strict=False))
-        names = [places + begins[node] for node, places in self._places]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *names])
+        begins = dict(zip(self._network.hidden, np.cumsum([0, *sizes]).tolist(), strict=False))
+        places = np.full(sum(sizes), -1, dtype=np.int64)
+        names = np.concatenate([np.zeros(0, dtype=np.int64), *(at + begins[node] for node, at in self._places)])
+        places[names] = np.arange(len(names))
+        return places
 
     @property
     def _places(self) -> list[tuple[int, NDArray[np.int64]]]:
@@ -138,14 +170,8 @@ class TreeMaker:
     def _keep(self, nodes: list[Node], numbers: list[Numbers]) -> list[Node]:
         """Value nodes with numbers as they will be stored; make leaves of those that hold, return the others."""
         leaves = [self._leaf(node, one) for node, one in zip(nodes, numbers, strict=True)]
-        batch = Batch(False, leaves)
-
-        def form_of(weights: Array, known: Ranges) -> Form:
-            return Form.of_rows(self._rows, weights, self._output, known)
-
-        bounds = bounds_of(self._network, self._packed, batch, self._ranges, form_of)
         left = []
-        for node, leaf, bound in zip(nodes, leaves, bounds, strict=True):
+        for node, leaf, bound in zip(nodes, leaves, self._bounds(leaves), strict=True):
             if bound > 0.0:
                 node.leaf = leaf
                 self.leaves += 1
@@ -153,35 +179,63 @@ class TreeMaker:
                 left.append(node)
         return left
 
+    def _bounds(self, leaves: list[Leaf]) -> Array:
+        def form_of(weights: Array, known: Ranges) -> Form:
+            return Form.of_rows(self._rows, weights, self._output, known)
+
+        return bounds_of(self._network, self._packed, Batch(False, leaves), self._ranges, form_of)
+
     def _leaf(self, node: Node, numbers: Numbers) -> Leaf:
         slopes = np.where(node.signs == 0, numbers.slopes / float(LEVELS), np.nan)
-        with np.errstate(over="ignore"):
-            multipliers = np.minimum(numbers.multipliers, 60000.0).astype(np.float16).astype(np.float64)
-        multipliers = np.where(node.signs != 0, multipliers, 0.0)
-        weights = numbers.weights.astype(np.float32).astype(np.float64)
-        return Leaf(
-            0, node.signs, self._region.lower, self._region.upper, weights, slopes, multipliers, None
-        )
+        multipliers = np.where(node.signs != 0, numbers.multipliers, 0.0)
+        largest = float(multipliers.max(initial=1.0))  # weights and multipliers may shrink together
+        shrink = 1.0 if largest <= LARGEST else 2.0 ** np.ceil(np.log2(largest / LARGEST))
+        multipliers = (multipliers / shrink).astype(np.float16).astype(np.float64)
+        weights = (numbers.weights / shrink).astype(np.float32).astype(np.float64)
+        return Leaf(0, node.signs, self._region.lower, self._region.upper, weights, slopes, multipliers, None)
 
     def _climbed(self, nodes: list[Node]) -> list[Node]:
         """Climb from the hints; return what does not hold even so, each with the neuron that is worth splitting."""
         numbers = [self._hinted(node) for node in nodes]
         signs = packed_signs(self._network, self._packed, np.stack([node.signs for node in nodes]))
         ranges = Ranges(list(self._ranges.lower), list(self._ranges.upper))
-        for node, part in signs.items():
-            restrict(ranges, node, part)
+        for h, part in signs.items():
+            restrict(ranges, h, part)
         start = Point(
             self._spread(np.stack([one.slopes / float(LEVELS) for one in numbers]), ranges),
             self._packed.spread(np.stack([one.multipliers for one in numbers]), self._network, _nothing),
             np.stack([one.weights for one in numbers]),
         )
-        _, best, losses = climb(self._network, ranges, self._rows, signs, start, STEPS)
-        left = self._keep(nodes, [self._rounded(best, place) for place in range(len(nodes))])
-        gone = {id(node) for node in left}
+        climbed = climb(self._network, ranges, RowsGoal(self._rows, self._output), signs, start, STEPS, enough=0.0)
+        left = {id(node) for node in self._keep(nodes, [self._rounded(climbed.point, i) for i in range(len(nodes))])}
         for place, node in enumerate(nodes):
-            if id(node) in gone and not any(_left(hint, node) for hint in node.hints):
-                node.split = self._worst(losses, place, node.signs)
-        return left
+            if id(node) not in left or any(_left(hint, node) is not None for hint in node.hints):
+                continue
+            node.split = self._worst(climbed.losses, place, node.signs)
+            if node.split < 0 and self._by_lp(node):
+                left.remove(id(node))
+        return [node for node in nodes if id(node) in left]
+
+    def _by_lp(self, node: Node) -> bool:
+        """Make a leaf of a node with nothing left to split by its LP's duals; say whether it holds."""
+        leaf = self._leaf(
+            node, Numbers(self._default_slopes(), np.zeros(len(node.signs)), np.ones(len(self._rows.right)))
+        )
+        signs = packed_signs(self._network, self._packed, node.signs[None])
+        ranges = ranges_of(self._network, Batch(False, [leaf]), self._ranges, signs)
+        found = duals(self._network, self._packed, ranges, self._rows, node.signs)
+        if found is None:
+            return False
+        weights = found.weights.astype(np.float32).astype(np.float64)
+        chosen = Chosen(self._network, self._packed, signs, found.multipliers)
+        form = Form.of_rows(self._rows, weights[None], self._output, ranges)
+        carry_back(self._network, form, ranges, chosen)
+        node.leaf = replace(leaf, weights=weights, duals=chosen.values.astype(np.float32).astype(np.float64))
+        if self._bounds([node.leaf])[0] > 0.0:
+            self.leaves += 1
+            return True
+        node.leaf = None
+        return False
 
     def _spread(self, shares: Array, ranges: Ranges) -> dict[int, Array]:
         """Return the slopes of all nodes' neurons (B, n), by rule where they are not packed."""
@@ -202,7 +256,9 @@ class TreeMaker:
 
     def _worst(self, losses: dict[int, Array], place: int, signs: Signs) -> int:
         """Return the packed neuron that costs most, −1 where none is left to split."""
-        each = [losses[node][place, places] if node in losses else np.zeros(len(places)) for node, places in self._places]
+        each = [
+            losses[node][place, places] if node in losses else np.zeros(len(places)) for node, places in self._places
+        ]
         loss = np.where(signs == 0, np.concatenate([np.zeros(0), *each]), -1.0)
         worst = int(loss.argmax()) if len(loss) else -1
         return worst if worst >= 0 and loss[worst] > 0.0 else -1
@@ -223,11 +279,46 @@ class TreeMaker:
         yield from halves
 
 
+class Chosen:
+    """Chooses p by lines and multipliers of packed neurons, on one leaf, and keeps it."""
+
+    def __init__(self, network: Network, packed: Packed, signs: dict[int, Signs], multipliers: Array) -> None:
+        self._packed, self._signs = packed, signs
+        self._multipliers = packed.spread(multipliers[None], network, _nothing)
+        self._p: dict[int, Array] = {}
+
+    def touched(self, node: int) -> NDArray[np.bool_] | bool:
+        """Choose for all packed neurons."""
+        if node not in self._signs:
+            return False
+        mask = np.zeros(self._signs[node].shape[1], dtype=np.bool_)
+        mask[self._packed.neurons[self._packed.nodes.index(node)]] = True
+        return mask
+
+    def __call__(self, node: int, a: Array, low: Array, high: Array, columns: Places) -> Array:
+        """Return p (1, column)."""
+        p = Lines({})(node, a, low, high, columns)
+        if node in self._signs:
+            p = p - self._signs[node][:, columns] * self._multipliers[node][:, columns]
+            self._p[node] = np.zeros(self._signs[node].shape)
+            self._p[node][:, columns] = p
+        return p
+
+    @property
+    def values(self) -> Array:
+        """Return p of the packed neurons (packed,)."""
+        each = [
+            self._p[node][0, places] if node in self._p else np.zeros(len(places))
+            for node, places in zip(self._packed.nodes, self._packed.neurons, strict=True)
+        ]
+        return np.concatenate([np.zeros(0), *each])
+
+
 class Unprovable(Exception):
     """What the search proved cannot be certified: why."""
 
 
-def _left(hint: Hint, node: Node) -> int | None:
+def _left(hint: Guide, node: Node) -> int | None:
     """Return the next neuron that a hint splits, None where all of its splits were made."""
     return next((neuron for neuron, _ in hint.path if node.signs[neuron] == 0), None)
 
@@ -253,6 +344,12 @@ def write_tree(body: Body, root: Node) -> None:
 def write_leaf(body: Body, leaf: Leaf, path: tuple[int, ...]) -> None:
     """Write what a leaf is bounded with; what is nothing is left out."""
     weights = len(leaf.weights) > 1 or leaf.weights[0] != 1.0
+    if leaf.duals is not None:
+        body.byte(DUALS | (WEIGHTS if weights else 0))
+        if weights:
+            body.numbers("<f4", leaf.weights)
+        body.numbers("<f4", leaf.duals)
+        return
     multipliers = bool(path)
     slopes = bool((leaf.signs == 0).any())
     body.byte((3 if slopes else 0) | (MULTIPLIERS if multipliers else 0) | (WEIGHTS if weights else 0))

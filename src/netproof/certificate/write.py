@@ -1,89 +1,136 @@
-"""The certifying pass: from a proved question and what its search told to a file that `npcheck` accepts."""
+"""The certifying pass: from a proved question and what its search told to a file that `npcheck` accepts.
+
+Nothing here needs torch: it can be done by another process than the search.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+from netproof._version import __version__
+from netproof.certificate.body import Body
+from netproof.certificate.bounds import NeuronBounds, neuron_bounds_of
+from netproof.certificate.boxes import BoxTreeMaker, write_boxes
+from netproof.certificate.spool import Spool
+from netproof.certificate.tree import TreeMaker, Unprovable, write_tree
+from netproof.core.deadline import Deadline, DeadlineExpired
+from netproof.errors import UsageError
 from npcheck.errors import Refused
-from npcheck.files import content
+from npcheck.files import read
 from npcheck.network import Network
 from npcheck.onnx_file import read_network
 from npcheck.statement import Region, Statement, state
 from npcheck.vnnlib_file import read_question
 
-from netproof._version import __version__
-from netproof.certificate.body import Body
-from netproof.certificate.bounds import write_bounds
-from netproof.certificate.boxes import BoxTreeMaker, write_boxes
-from netproof.certificate.record import Record
-from netproof.certificate.tree import TreeMaker, write_tree
-from netproof.core.deadline import Deadline
-from netproof.errors import UsageError
+INPUTS = 100  # that vary, at most, for a proof over boxes
+SAMPLE = 256  # hints of a disjunct that are tried on default bounds
+MOST_HOLD = 0.9  # share of these that must hold, or neurons get slopes of their own
+
+Progress = Callable[[int, int], None]  # disjuncts done, and how many there are
 
 
 @dataclass(frozen=True)
 class Written:
-    """A certificate that was written."""
+    """What became of a certificate."""
 
-    path: Path
-    leaves: int
-    size: int
-    seconds: float
+    leaves: int = 0
+    size: int = 0  # bytes
+    seconds: float = 0.0
+    reason: str = ""  # why there is none; empty: it was written
 
 
-class Certificate:
-    """One question's certificate: what the search tells while it runs, and the file in the end."""
+@dataclass(frozen=True)
+class Subject:
+    """The model and the specification, read as the checker will read them."""
 
-    def __init__(self, path: Path, model: Path, spec: Path) -> None:
-        """Read the files as the checker will; UsageError where it cannot, before anything is searched."""
-        self._path = path
-        model_bytes, spec_bytes = content(model), content(spec)
+    network: Network
+    statement: Statement
+    model: str  # sha256 of the files' content
+    spec: str
+
+    @classmethod
+    def read(cls, model: Path, spec: Path) -> Subject:
+        """Read both; UsageError where a certificate cannot be about them, before anything is searched."""
         try:
-            self._network: Network = read_network(model_bytes)
-            self._statement: Statement = state(read_question(spec_bytes))
+            network, of_model = read(model, read_network)
+            question, of_spec = read(spec, read_question)
+            return cls(network, state(question), of_model, of_spec)
         except Refused as reason:
-            raise UsageError(f"no certificate can be written: {reason}", file=str(model)) from None
-        self._hashes = {"model": _sha256(model_bytes), "spec": _sha256(spec_bytes)}
-        self.record = Record(self._network)
-
-    def write(self, deadline: Deadline) -> Written:
-        """Write the file: under another name first, so that there is never half a one."""
-        began, leaves = time.monotonic(), 0
-        partial = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
-        header = {"claim": "unsat", "producer": f"netproof {__version__}", **self._hashes}
-        try:
-            with partial.open("wb") as file, np.errstate(all="ignore"):
-                body = Body(file, header)
-                for region in self._statement.regions:
-                    leaves += self._write_region(body, region, deadline)
-                body.close()
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(self._path)
-        finally:
-            partial.unlink(missing_ok=True)
-        return Written(self._path, leaves, self._path.stat().st_size, time.monotonic() - began)
-
-    def _write_region(self, body: Body, region: Region, deadline: Deadline) -> int:
-        ranges, packed = write_bounds(body, self._network, region, deadline)
-        leaves = 0
-        for target, rows in zip(region.targets, region.rows, strict=True):
-            hints = self.record.hints.get(target, [])
-            if hints:
-                maker = TreeMaker(self._network, packed, ranges, region, rows, deadline)
-                write_tree(body, maker.make(hints))
-                leaves += maker.leaves
-            else:
-                boxes = BoxTreeMaker(self._network, region, rows, ranges, deadline)
-                write_boxes(body, boxes.make(), packed)
-                leaves += boxes.leaves
-        return leaves
+            remedy = "without a certificate there may be an answer"
+            raise UsageError(f"no certificate can be written: {reason}", remedy=remedy) from None
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def write_certificate(
+    path: Path, subject: Subject, spool: Path, deadline: Deadline, progress: Progress = lambda done, count: None
+) -> Written:
+    """Write the certificate of a proved question: under another name first, so that there is never half a one."""
+    began, leaves = time.monotonic(), 0
+    header = {
+        "claim": "unsat",
+        "model": subject.model,
+        "producer": f"netproof {__version__}",
+        "spec": subject.spec,
+    }
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    hints, reason = Spool(spool), ""
+    try:
+        with partial.open("wb") as file, np.errstate(all="ignore"):
+            body = Body(file, header)
+            for region in subject.statement.regions:
+                leaves += _write_region(body, subject, region, hints, deadline, progress)
+            body.close()
+            file.flush()
+            os.fsync(file.fileno())
+        size = partial.stat().st_size
+        partial.replace(path)
+    except DeadlineExpired:
+        reason = "its time was up"
+    except Unprovable as why:
+        reason = str(why)
+    except OSError as error:
+        reason = f"it cannot be written: {error.strerror or error}"
+    finally:
+        partial.unlink(missing_ok=True)
+    seconds = time.monotonic() - began
+    return Written(seconds=seconds, reason=reason) if reason else Written(leaves, size, seconds)
+
+
+def _write_region(
+    body: Body, subject: Subject, region: Region, spool: Spool, deadline: Deadline, progress: Progress
+) -> int:
+    """Write all that is said of a region; return the leaves of its trees."""
+    network = subject.network
+    bounds = neuron_bounds_of(network, region, deadline, climbed=False)
+    if _few_hold(subject, region, bounds, spool, deadline):
+        bounds = neuron_bounds_of(network, region, deadline, climbed=True)
+    bounds.write(body)
+    leaves = 0
+    for target, rows in zip(region.targets, region.rows, strict=True):
+        progress(target, subject.statement.targets)
+        hints = spool.hints(target)
+        if hints or np.count_nonzero(region.upper > region.lower) > INPUTS:
+            maker = TreeMaker(network, bounds.packed, bounds.ranges, region, rows, deadline)
+            write_tree(body, maker.make(hints))
+            leaves += maker.leaves
+        else:
+            boxes = BoxTreeMaker(network, region, rows, bounds.ranges, deadline)
+            write_boxes(body, boxes.make())
+            leaves += boxes.leaves
+    return leaves
+
+
+def _few_hold(subject: Subject, region: Region, bounds: NeuronBounds, spool: Spool, deadline: Deadline) -> bool:
+    """Say whether many of the search's sub-domains do not hold on these bounds: the search had better ones."""
+    shares = []
+    for target, rows in zip(region.targets, region.rows, strict=True):
+        hints = spool.hints(target)[:SAMPLE]
+        if hints:
+            maker = TreeMaker(subject.network, bounds.packed, bounds.ranges, region, rows, deadline)
+            shares.append(maker.holds(hints))
+    return bool(shares) and sum(shares) < MOST_HOLD * len(shares)

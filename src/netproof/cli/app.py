@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from netproof._version import __version__
 from netproof.cli.certify import command as certify
-from netproof.cli.commands import bench, bounds, demo, doctor, inspect, methods, report, supports, verify
+from netproof.cli.commands import bench, bounds, check, demo, doctor, inspect, methods, report, supports, verify
 from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.command_line import note_arguments
 from netproof.cli.process.supervisor import WorkerBug
@@ -78,6 +78,7 @@ for command in (
     app.command(cls=Command, epilog=epilogue(command.__name__))(command)
 # What is asked of it looks like an option.
 app.command(cls=Command, context_settings={"ignore_unknown_options": True})(supports.supports)
+app.command(cls=Command, context_settings={"ignore_unknown_options": True})(check.check)
 
 
 def _plug_in(point: EntryPoint) -> None:

@@ -129,6 +129,28 @@ PictureFile = Annotated[
         rich_help_panel=OUTPUTS,
     ),
 ]
+Certificate = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="After a proof, write a certificate of it, which npcheck can check alone.",
+        rich_help_panel=OUTPUTS,
+    ),
+]
+CertificateTimeout = Annotated[
+    float,
+    typer.Option(
+        metavar="S", help="Seconds for writing it after the verdict, and for checking it.", rich_help_panel=OUTPUTS
+    ),
+]
+CertificateCheck = Annotated[
+    bool,
+    typer.Option(
+        "--certificate-check/--no-certificate-check",
+        help="Have npcheck check what was written.",
+        rich_help_panel=OUTPUTS,
+    ),
+]
 Output = Annotated[
     list[str] | None,
     typer.Option(

@@ -99,6 +99,7 @@ class Verdict:
     arithmetic: str = "real"
     details: Mapping[str, Any] = field(default_factory=dict)
     about: About | None = None  # which network it is about
+    certificate: Mapping[str, Any] | None = None  # what became of it, where one was asked for
 
     def __post_init__(self) -> None:
         if (self.status == Status.SAT) != (self.witness is not None):
@@ -138,6 +139,7 @@ class Verdict:
             CONTRADICTION: self.details.get(CONTRADICTION),
             "witness": self._plain_witness(),
             "about": None if self.about is None else self.about.to_dict(),
+            "certificate": self.certificate,
         }
 
     def _plain_witness(self) -> dict[str, Any] | None:

@@ -34,6 +34,7 @@ class Record:
     contradiction: dict[str, Any] | None = None  # what in the evidence cannot be true, and where the case is saved
     witness: dict[str, Any] | None = None  # its input and output
     about: dict[str, Any] | None = None  # which network; None: the run ended before it was read
+    certificate: Mapping[str, Any] | None = None  # what became of it, where one was asked for
     text: str = ""  # the witness in the property's own form
 
     @staticmethod

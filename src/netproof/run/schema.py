@@ -104,6 +104,20 @@ _ABOUT = _or_none(
         },
     )
 )
+_CERTIFICATE = _or_none(
+    _object(
+        "what became of a certificate; null where none was asked for",
+        {
+            "path": _of(_TEXT, "as it was given"),
+            "written": _of("boolean", "whether the file is there"),
+            "leaves": _of(_COUNT, "parts of the set that are shown one by one"),
+            "bytes": _of(_COUNT, "of the file"),
+            "seconds": _of(_NUMBER, "of writing it, after the verdict"),
+            "checked": _or_none(_of("boolean", "whether npcheck accepts it; null where it was not asked")),
+            "reason": _of(_TEXT, "why it is not there, or not checked; else empty"),
+        },
+    )
+)
 _ANSWER: Mapping[str, Node] = {
     "schema": _VERSION,
     "verdict": _VERDICT,
@@ -125,6 +139,7 @@ _ANSWER: Mapping[str, Node] = {
     "seed": _of(_COUNT, "of all that is random"),
     "witness": _WITNESS,
     "about": _ABOUT,
+    "certificate": _CERTIFICATE,
     "model": _object(
         "the network",
         {**_FILE, "external": _or_none(_list("files that weights lie in", _object("a file", _FILE)))},

@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from netproof.cli import options
+from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
-from netproof.cli.show.answer import Answer, deliver, ending_code, looked_at, reply
-from netproof.cli.show.output import Hashes, Outputs, print_err
+from netproof.cli.show.answer import Answer, deliver, document, ending_code, looked_at, reply
+from netproof.cli.show.certificate import Wanted
+from netproof.cli.show.output import STDOUT, Hashes, Outputs, print_err, to_json
 from netproof.cli.show.progress import Display
 from netproof.cli.show.seen import Viewer, check_picture
 from netproof.cli.show.summary import summary
 from netproof.cli.show.witness_file import Saver, form_of, image_layout
 from netproof.core.cpu import POOLS
+from netproof.core.reasons import INTERRUPTED
 from netproof.core.shown.seen import MIDDLE
 from netproof.errors import UsageError
 from netproof.run.record import Record, known_so_far
@@ -62,6 +65,9 @@ def verify(
     serialise_assignments: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Write a counterexample's tensors there, as ONNX holds them.")
     ] = None,
+    certificate: options.Certificate = None,
+    certificate_timeout: options.CertificateTimeout = 300.0,
+    certificate_check: options.CertificateCheck = True,
     quiet: options.Quiet = False,
 ) -> int:
     """Prove that a network satisfies a property, or break it with a counterexample.
@@ -88,19 +94,39 @@ def verify(
         attack=attack,
     ).asking(output, memory)
     paths = {"--json": json, "--results-file": results_file, "--witness": witness, "--picture": check_picture(picture)}
+    paths["--certificate"] = certificate
     outputs = Outputs(paths, words=STANDARD if networks else {}, folder=serialise_assignments)
+    wanted = None
+    if certificate is not None:
+        if networks or engine.outputs:
+            raise UsageError(
+                "--certificate is about one model and all of its outputs, as VNN-LIB 1.0 speaks of them",
+                remedy="leave out --network and --output",
+            )
+        wanted = Wanted.of(certificate, models[0], spec, certificate_timeout, certificate_check)
     outputs.check(asked)
     saver = Saver(form_of(witness), serialise=serialise_assignments is not None)
     drawn = picture is not None
-    work = functools.partial(_work, model=networks or models[0], spec=spec, engine=engine, saver=saver, drawn=drawn)
-    return answer(work, engine, outputs, asked=asked, started=started, quiet=quiet)
+    work = functools.partial(
+        _work, model=networks or models[0], spec=spec, engine=engine, saver=saver, drawn=drawn, wanted=wanted
+    )
+    return answer(work, engine, outputs, asked=asked, started=started, quiet=quiet, wanted=wanted)
 
 
 def _work(
-    job: Job, *, model: str | dict[str, str], spec: str, engine: options.Engine, saver: Saver, drawn: bool
+    job: Job,
+    *,
+    model: str | dict[str, str],
+    spec: str,
+    engine: options.Engine,
+    saver: Saver,
+    drawn: bool,
+    wanted: Wanted | None,
 ) -> Answer:
     prepare(engine)
     from netproof import api
+
+    recording = None if wanted is None else wanted.recording()
 
     question: str | Property = _query_on_one_tensor(spec) or spec if drawn or saver.form != "text" else spec
     asked: Any = model
@@ -115,7 +141,8 @@ def _work(
         network = load_network(file, outputs=engine.outputs)
         question = read = load_property(question) if isinstance(question, str) else question
         asked = model if read.interface is not None else network  # a query of 2.0 binds the file by itself
-    verdict = api.verify(asked, question, **engine.arguments(), deadline=job.deadline, progress=job.teller())
+    given = {**engine.arguments(), "certificate": recording}
+    verdict = api.verify(asked, question, **given, deadline=job.deadline, progress=job.teller())
     found = reply(verdict, engine, saver)
     if not drawn or verdict.witness is None:
         return found
@@ -182,8 +209,12 @@ def answer(
     asked: tuple[str, ...],
     started: float,
     quiet: bool,
+    wanted: Wanted | None = None,
 ) -> int:
-    """Run the work, then write the answer: files, then stdout, then a summary for people; return the exit code."""
+    """Run the work, then write the answer: files, then stdout, then a summary for people; return the exit code.
+
+    A certificate comes last, as it may take long; what became of it goes into the JSON too.
+    """
     display = Display(started=started, timeout=engine.timeout, quiet=quiet)
     hashes: Hashes | None = None
     told: Answer | None = None
@@ -204,15 +235,34 @@ def answer(
     with contextlib.closing(display):
         outcome = supervise(work, started=started, timeout=engine.timeout, on_event=hear, on_tick=tick)
     found = conclude(outcome, engine, display, told)
+    found.record.lasted(time.monotonic() - started)
+    last = wanted is not None and outputs.paths["--json"] != STDOUT  # stdout as JSON has to wait for the certificate
+    if wanted is not None:
+        state = wanted.unfinished(found.record.verdict) if last else wanted.finish(found.record.verdict, quiet)
+        found = dataclasses.replace(found, record=found.record.but(certificate=state))
     record = found.record
-    record.lasted(time.monotonic() - started)
     saved = deliver(found, f"{record.verdict}\n{record.text}", engine, outputs, asked, hashes)
     if not quiet:
         about: dict[str, Any] = {"method": engine.method, "device": found.device, "saved": saved, "seen": found.seen}
         print_err(summary(record, **about, on_terminal=sys.stdout.isatty()))
         if found.note:
             print_err(f"  note: {found.note}")
-    return outputs.exit_code(ending_code(record, outcome))
+    if wanted is not None and last:
+        state = wanted.finish(record.verdict, quiet)
+        found = dataclasses.replace(found, record=record.but(certificate=state))
+        if outputs.paths["--json"] is not None:
+            outputs.write_again("--json", to_json(document(found, engine, asked, hashes or Hashes(asked))))
+    code = outputs.exit_code(ending_code(record, outcome))
+    return code or (0 if wanted is None else certificate_code(state))
+
+
+def certificate_code(state: Mapping[str, Any]) -> int:
+    """Return the exit code of a proof whose certificate is not there, or that npcheck does not accept."""
+    if state["reason"] == INTERRUPTED:
+        return EXIT_INTERRUPTED
+    if state["checked"] is False:
+        return EXIT_BUG
+    return 0 if state["written"] or "only a proof" in state["reason"] else EXIT_USAGE
 
 
 def conclude(outcome: Outcome, engine: options.Engine, display: Display, told: Answer | None = None) -> Answer:

@@ -109,6 +109,7 @@ def document(found: Answer, engine: Engine, asked: tuple[str, ...], hashes: Hash
     """Make the JSON document, its keys in the order of the contract."""
     plain = dict(vars(found.record))
     witness, wrong, about = plain.pop("witness"), plain.pop(CONTRADICTION), plain.pop("about")
+    certificate = plain.pop("certificate")
     del plain["text"]
     model, spec, *others = asked
     return {
@@ -120,6 +121,7 @@ def document(found: Answer, engine: Engine, asked: tuple[str, ...], hashes: Hash
         "seed": engine.seed,
         "witness": witness,
         "about": about,
+        "certificate": certificate,
         "model": {**hashes.of(model), "external": hashes.external},
         **({"other_models": [hashes.of(other) for other in others]} if others else {}),
         "property": hashes.of(spec),

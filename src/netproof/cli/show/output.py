@@ -141,6 +141,11 @@ class Outputs:
                 print_err(f"netproof: error: {error}")
         return written
 
+    def write_again(self, option: str, content: str) -> None:
+        """Write a file once more, with what was not known before."""
+        if not self._write(option, content):
+            print_err(f"netproof: error: {self._failed[-1]}")
+
     def add_files(self, contents: Mapping[str, bytes]) -> None:
         """Write files into the folder."""
         for name, content in contents.items():

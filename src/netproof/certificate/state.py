@@ -1,0 +1,36 @@
+"""What became of a certificate, as plain values. No numpy here."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What became of a certificate."""
+
+    path: str
+    written: bool = False
+    leaves: int = 0
+    bytes: int = 0
+    seconds: float = 0.0  # of writing
+    checked: bool | None = None  # None: it was not checked
+    reason: str = ""  # why it was not written, or not checked
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+    @property
+    def line(self) -> str:
+        """Say it in one line for people."""
+        if not self.written:
+            return f"no certificate: {self.reason}"
+        size = f"{self.bytes} bytes" if self.bytes < 10_000 else f"{self.bytes / 1000:.0f} kB"
+        seen = {True: "checked: valid", False: f"not accepted: {self.reason}", None: f"not checked{self._why}"}
+        return f"certificate: {self.path}, {self.leaves} leaves, {size}, {seen[self.checked]}"
+
+    @property
+    def _why(self) -> str:
+        return f": {self.reason}" if self.reason else ""

@@ -1,0 +1,98 @@
+"""`--certificate FILE`: the search's process keeps hints, and this one makes the certificate once the verdict is told.
+
+No numpy here before there is a proof: what starts the search must be light.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netproof.cli.show.output import print_err
+from netproof.core.cpu import POOLS
+from netproof.core.reasons import INTERRUPTED
+
+if TYPE_CHECKING:
+    from netproof.certificate.record import Recording
+    from netproof.certificate.request import Request
+
+EVERY = 2.0  # seconds between two lines of progress
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A certificate that a command was asked for."""
+
+    path: str
+    model: str
+    spec: str
+    seconds: float
+    check: bool
+    spool: str
+
+    @classmethod
+    def of(cls, path: str, model: str, spec: str, seconds: float, check: bool) -> Wanted:
+        """Choose where the search keeps its hints: beside the certificate."""
+        place = Path(path)
+        return cls(path, model, spec, seconds, check, str(place.with_name(f".{place.name}.{os.getpid()}.hints")))
+
+    def recording(self) -> Recording:
+        """Begin to keep hints, in the search's process; UsageError where no certificate can be about the question."""
+        from netproof.certificate.installed import require_npcheck
+
+        require_npcheck()
+        from netproof.certificate.record import Recording
+
+        return Recording.of(self._request())
+
+    def unfinished(self, verdict: str) -> dict[str, Any]:
+        """Return what is known of the certificate before it is made."""
+        reason = "it was not finished" if verdict == "unsat" else _no_proof(verdict)
+        return self._state(reason)
+
+    def finish(self, verdict: str, quiet: bool) -> dict[str, Any]:
+        """Write and check the certificate of a proof, and say what became of it; return the same."""
+        try:
+            if verdict != "unsat":
+                return self._state(_no_proof(verdict))
+            for pool in POOLS:  # the matrices are small
+                os.environ.setdefault(pool, "1")
+            request = self._request()
+            state = request.finish(request.subject(), _Progress(quiet))
+            if not quiet:
+                print_err(f"  {state.line}")
+            return state.to_dict()
+        except KeyboardInterrupt:
+            return self._state(INTERRUPTED)
+        finally:
+            Path(self.spool).unlink(missing_ok=True)
+
+    def _request(self) -> Request:
+        from netproof.certificate.request import Request
+
+        path, model, spec, spool = (Path(part) for part in (self.path, self.model, self.spec, self.spool))
+        return Request(path, model, spec, spool, self.seconds, self.check, at_once=False)
+
+    def _state(self, reason: str) -> dict[str, Any]:
+        from netproof.certificate.state import Certificate
+
+        return Certificate(self.path, reason=reason).to_dict()
+
+
+class _Progress:
+    """A line on stderr every now and then."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._said = float("inf") if quiet else time.monotonic()
+
+    def __call__(self, done: int, count: int) -> None:
+        if time.monotonic() - self._said >= EVERY:
+            self._said = time.monotonic()
+            print_err(f"  certificate: disjunct {done + 1} of {count}")
+
+
+def _no_proof(verdict: str) -> str:
+    return f"the verdict is {verdict}, and only a proof has one"
