@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 import npcheck.__main__ as command
 import npcheck.bound
-from certificates import AGAIN, DUALS, RAY, Case, bounds, chunks, dense, floats, header, leaf, spec, split
+from certificates import AGAIN, CLIP, DUALS, RAY, Case, bounds, chunks, dense, floats, header, leaf, spec, split
 from npcheck.errors import Invalid
 from npcheck.exact import Reservoir, dyadic, transposed, weights_of
 from npcheck.network import Affine
@@ -71,7 +71,7 @@ def body() -> bytes:
     first = bounds(2, [0, 1])
     second = bounds(2, [0, 1], [0x13, 0x21]) + floats("f", -1.5) + bytes((0x5A,))
     claim = split(0, 0.0) + leaf() + bytes((8,)) + leaf(3, b"\x0a") + leaf(4, floats("e", 0.25))
-    tree = bytes((8 + 2,)) + bytes((AGAIN,)) + leaf(16, floats("f", 0.7)) + split(1, 0.3) + leaf()
+    tree = bytes((8 + 2,)) + bytes((AGAIN,)) + leaf(16, floats("f", 0.7)) + split(1, 0.3) + bytes((CLIP,)) + leaf()
     tree += leaf(8, floats("f", 0.1, 0.2, -0.3, 0.5))
     return first + second + claim + tree
 
