@@ -368,8 +368,8 @@ class Sample:
 
 
 def _of_part(side: Array, row: int) -> Array:
-    """Return the bounds of one part, copied where other parts' are beside them."""
-    part: Array = side[0] if len(side) == 1 else side[row].copy()
+    """Return a copy of the bounds of one part: the walk over a tree changes its box in place."""
+    part: Array = side[0 if len(side) == 1 else row].copy()
     return part
 
 
