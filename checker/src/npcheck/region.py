@@ -1,7 +1,7 @@
 """What a certificate proves of one region: bounds of its neurons, then a tree for each disjunct on it.
 
     region = bounds tree*                              one tree for each disjunct, in the specification's order
-    bounds = for each node that a ReLU reads, in the order of the ReLUs in the file, with n entries:
+    bounds = for each node that a ReLU reads, but the input, in the order of the network, with n entries:
              packed (bits, n)   which of its neurons may be split or given slopes, from here on
              codes (u8, n)      how its neurons are bounded: low four bits h from below, high four bits from above
              claims             a float32 for each side of code 3, those from below first: h >= claim, or −h >= claim
