@@ -68,13 +68,19 @@ def arguments() -> argparse.Namespace:
     parser = options.Parser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the folder that holds the OVAL sets")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a folder for every part")
-    parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    parser.add_argument("--minutes", type=float, default=9.0, metavar="M", help="for each part (default: 9)")
-    parser.add_argument("--limit", type=float, default=60.0, metavar="S", help="for each property (default: 60)")
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="(default: auto)")
+    parser.add_argument(
+        "--minutes", type=options.above_zero, default=9.0, metavar="M", help="for each part (default: 9)"
+    )
+    parser.add_argument(
+        "--limit", type=options.above_zero, default=60.0, metavar="S", help="for each property (default: 60)"
+    )
     parser.add_argument("--set-name", action="append", default=[], metavar="NAME", help="only this set; repeatable")
     parser.add_argument("--part", action="append", metavar="NAME", help=f"repeatable: {', '.join(parts(60))}")
     given = parser.parse_args()
     unknown = [name for name in given.part or () if name not in parts(60)]
+    if not given.data.is_dir():
+        parser.error(f"--data: no such folder: {given.data}")
     if unknown:
         parser.error(f"--part: {unknown[0]!r} is none (give one of {', '.join(parts(60))})")
     return given

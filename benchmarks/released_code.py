@@ -1,14 +1,17 @@
 """Algorithm 1 as released, against what the authors' own code took: verdicts, branches and root bounds, row by row.
 
 COUNTS is a CSV file with the columns set, property, result, branches and root_bound, made by a run of that code without
-its LP phase, with n = 32 on one CPU core. What was measured is appended to --out, and a rerun goes on from there.
+its LP phase, with n = 32 on one CPU core. What was measured is appended to --out, and a rerun with the same method and
+time limit goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import math
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +31,24 @@ from netproof.problem.reduce import reduce
 
 CPU = torch.device("cpu")
 N = 32
-COLUMNS = ("set", "property", "status", "branches", "lps", "root_bound", "seconds")
+COLUMNS = ("set", "property", "method", "timeout", "status", "branches", "lps", "root_bound", "seconds")
+THEIRS = ("set", "property", "result", "branches", "root_bound")
 NEAR = 0.3  # of the authors' branches
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+def rows_of(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    """Return the rows of a CSV file that has these columns and counts; UsageError where it has not."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        for row in rows:
+            if any(row.get(name) is None for name in columns):
+                raise ValueError("a row has fewer")
+            if int(row["branches"]) < 0 or not math.isfinite(float(row["root_bound"])):
+                raise ValueError("branches below 0, or a bound that is none")
+    except (OSError, ValueError, csv.Error) as error:
+        raise UsageError(f"not a CSV file with the columns {', '.join(columns)}: {error}", file=str(path)) from error
+    return rows
 
 
 def instance_of(data: Path, row: dict[str, str]) -> Instance:
@@ -66,6 +80,8 @@ def measure(instance: Instance, given: argparse.Namespace) -> dict[str, Any]:
         timeout=given.timeout,
     )
     return {
+        "method": given.method,
+        "timeout": f"{given.timeout:g}",
         "status": str(verdict.status),
         "branches": verdict.stats.domains,
         "lps": verdict.stats.lps,
@@ -74,8 +90,11 @@ def measure(instance: Instance, given: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def kept(path: Path) -> dict[tuple[str, str], dict[str, str]]:
-    return {(row["set"], row["property"]): row for row in rows_of(path)} if path.is_file() else {}
+def kept(path: Path, given: argparse.Namespace) -> dict[tuple[str, str], dict[str, str]]:
+    """Return what an earlier call measured with the same method and time limit."""
+    rows = rows_of(path, COLUMNS) if path.is_file() else []
+    asked = given.method, f"{given.timeout:g}"
+    return {(row["set"], row["property"]): row for row in rows if (row["method"], row["timeout"]) == asked}
 
 
 def keep(path: Path, row: dict[str, Any]) -> None:
@@ -87,9 +106,15 @@ def keep(path: Path, row: dict[str, Any]) -> None:
         writer.writerow(row)
 
 
+def ratio(theirs: dict[str, str], ours: dict[str, str]) -> float:
+    """Return by what share of the authors' branches ours are more; a root that proves all has none."""
+    authors, here = int(theirs["branches"]), int(ours["branches"])
+    return here / authors - 1 if authors else float(here)
+
+
 def compared(theirs: dict[str, str], ours: dict[str, str]) -> list[str]:
     both = theirs["result"] == "proved" and ours["status"] == "unsat"
-    difference = int(ours["branches"]) / int(theirs["branches"]) - 1 if both else None
+    difference = ratio(theirs, ours) if both else None
     shown = "-" if difference is None else f"{100 * difference:+.1f}"
     counts = [theirs["result"], theirs["branches"], ours["status"], ours["branches"], shown]
     return [
@@ -105,11 +130,11 @@ def compared(theirs: dict[str, str], ours: dict[str, str]) -> list[str]:
 def summary(rows: list[tuple[dict[str, str], dict[str, str]]]) -> str:
     proved = [(theirs, ours) for theirs, ours in rows if theirs["result"] == "proved"]
     both = [(theirs, ours) for theirs, ours in proved if ours["status"] == "unsat"]
-    ratios = [abs(int(ours["branches"]) / int(theirs["branches"]) - 1) for theirs, ours in both]
+    ratios = [abs(ratio(*pair)) for pair in both]
     more = sum(theirs["result"] != "proved" and ours["status"] == "unsat" for theirs, ours in rows)
     return (
         f"Of {len(proved)} that the authors' code proves {len(both)} are proved here, {ratios.count(0.0)} with the same"
-        f" number of branches, {sum(ratio <= NEAR for ratio in ratios)} within {100 * NEAR:g} %; the middle difference"
+        f" number of branches, {sum(share <= NEAR for share in ratios)} within {100 * NEAR:g} %; the middle difference"
         f" is {100 * statistics.median(ratios or [0.0]):.1f} %. Of {len(rows) - len(proved)} others {more} are proved"
         " here."
     )
@@ -135,8 +160,8 @@ def main() -> int:
     given = arguments()
     use_strict_float32()
     torch.set_num_threads(1)
-    known, rows = kept(given.out), []
-    for theirs in rows_of(given.counts):
+    known, rows = kept(given.out, given), []
+    for theirs in rows_of(given.counts, THEIRS):
         if given.set_name and theirs["set"] not in given.set_name:
             continue
         named = theirs["set"], theirs["property"]

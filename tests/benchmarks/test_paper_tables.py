@@ -46,6 +46,26 @@ def test_a_part_that_is_none(run: Run, data: Path, tmp_path: Path) -> None:
     assert "--part: 'table3' is none" in err
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--minutes", "nan", "'nan' is not a number above 0"),
+        ("--minutes", "-1", "'-1' is not a number above 0"),
+        ("--limit", "0", "'0' is not a number above 0"),
+        ("--device", "tpu", "invalid choice: 'tpu'"),
+        ("--data", "nowhere", "no such folder: nowhere"),
+    ],
+)
+def test_wrong_arguments_are_one_line(
+    run: Run, data: Path, tmp_path: Path, option: str, value: str, words: str
+) -> None:
+    code, _, out, err = run("paper_tables", "--data", str(data), "--out", str(tmp_path / "out"), option, value)
+    assert code == 2
+    assert words in err
+    assert err.count("\n") == 1
+    assert "failed" not in out + err
+
+
 def test_both_profiles_have_their_parts(script: Callable[[str], ModuleType]) -> None:
     parts = script("paper_tables").parts(60)
     for table in ("table1", "table2", "cpu", "bounds", "lp"):

@@ -48,6 +48,18 @@ def test_only_a_half_has_a_free_slope_and_its_upper_line_is_exact() -> None:
     assert forced.lower_slope[:2].tolist() == [1.0, 0.0]
 
 
+@pytest.mark.parametrize("leak", [0.0, 0.1, 0.9, -0.25, -1.0, -3.0])
+def test_rounding_is_charged_for_chords_on_wider_bounds(leak: float) -> None:
+    """Up to `stretch` times the largest |h|, as bounds of neurons may be that rest on fresh ones alone."""
+    relaxation = HingeRelaxation(leak)
+    ends = torch.linspace(0.01, relaxation.stretch, 200, dtype=torch.float64)
+    wide = Interval(-ends.repeat(200), ends.repeat_interleave(200))
+    intercept = relaxation.family(wide, proof=False).at(torch.zeros(40_000, dtype=torch.float64)).upper_intercept
+    known = Interval(torch.tensor(-1.0, dtype=torch.float64), torch.tensor(0.5, dtype=torch.float64))
+    slopes = max(1.0, abs(leak))  # of the three that are charged, one is that of slope·h
+    assert float(intercept.max()) <= (float(relaxation.rounding(known, 1.0)) - slopes) * (1 + 1e-12)
+
+
 def test_a_slope_never_leaves_its_range_in_a_proof() -> None:
     """0.1 + t·0.9 rounds past 1 for some t; beyond 1 the line would lie above h."""
     t = torch.linspace(0.9, 1.0, 10001, dtype=torch.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,20 +14,28 @@ import torch
 from netproof.bounds.ascent import Climb, Schedule, ascend
 from netproof.bounds.base import Clock, root_domains
 from netproof.bounds.condensed import condenser
+from netproof.bounds.condensed.network import Condensed
 from netproof.bounds.domains import Domains, split
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.joint import Joint
 from netproof.bounds.linear.graph_net import GraphNet
+from netproof.bounds.linear.layers import Layer
 from netproof.bounds.lirpa import Lirpa, confirm_jointly
 from netproof.bounds.net import Net
 from netproof.bounds.neurons.affected import later_neurons, moved_neurons
 from netproof.bounds.neurons.root import Root
-from netproof.bounds.packed import Packed
+from netproof.bounds.packed import Packed, families
+from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
+from netproof.core.forms import Interval
 from netproof.model.graph import Graph
+from netproof.model.nonlinear.smooth import Log, Power, Reciprocal, Sqrt
+from netproof.model.ops import Op
+from support.asking import bound_of, root_of
 from support.awkward import GraphBuilder
 from support.joint import NEVER, all_candidates, assert_holds, dense, rooted, some_children
 from support.problems import (
+    box_problem,
     random_points,
     targets_of,
 )
@@ -121,6 +130,16 @@ def test_bounds_hold_on_their_sub_domains(
     assert root.count >= 8
     points = random_points(root.problem, 400)
     for bounds in some_children(root, bounder, 4):
+        assert_holds(root, bounds, points)
+
+
+@pytest.mark.parametrize("more", [{"own_slopes": True}, {"own_slopes": True, "joint": False}, {"layer_slopes": True}])
+def test_bounds_hold_where_few_fit_at_once(monkeypatch: pytest.MonkeyPatch, more: dict[str, bool]) -> None:
+    """Parts whose sub-domains have fewer neurons to bound again take no slopes of others."""
+    monkeypatch.setattr(Condensed, "climbs_that_fit", lambda net: 12)
+    root = rooted(dense(0, (5, 8, 8)))
+    points = random_points(root.problem, 300)
+    for bounds in some_children(root, Lirpa(steps=3, **more), 5):  # type: ignore[arg-type]
         assert_holds(root, bounds, points)
 
 
@@ -258,6 +277,53 @@ def test_fresh_bounds_hold(seed: int) -> None:
     theta = DualPoint(children.slopes, None, children.weights, poor)
     bounds = confirm_jointly(root, children, again, theta, Clock(), fresh=True)
     assert_holds(root, bounds, random_points(root.problem, 400, seed))
+
+
+def behind_a_pole(seed: int, op: Op) -> Graph:
+    """h = Σ |w| relu + 0.2 is positive by intervals, and not by slopes: relu(x) >= s·x alone may be negative."""
+    rng = np.random.default_rng(seed)
+    build = GraphBuilder(1, 3)
+    first = build.relu(build.linear(0, rng.normal(size=(5, 3)), 0.3 * rng.normal(size=5)))
+    h = build.linear(first, np.abs(rng.normal(size=(3, 5))), np.full(3, 0.2))
+    last = build.relu(build.linear(build.add(op, h), rng.normal(size=(4, 3)), rng.normal(size=4)))
+    build.linear(last, rng.normal(size=(1, 4)), np.zeros(1))
+    return build.finish()
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("op", [Reciprocal(), Power(-2), Log(), Sqrt()], ids=["1/h", "h^-2", "log", "root"])
+@pytest.mark.parametrize("seed", range(3))
+def test_lines_of_a_function_rest_on_bounds_where_it_is_defined(seed: int, op: Op, joint: bool) -> None:
+    """The chord of 1/h from below 0 to above it lies below 1/h."""
+    bounder = Lirpa(root_steps=5, steps=3, fresh=True, layer_slopes=True, joint=joint)
+    root, bounds = root_of(bounder, box_problem(behind_a_pole(seed, op), -1.0, 1.0))
+    points = random_points(root.problem, 2000, seed)
+    for _ in range(3):
+        assert_holds(root, bounds, points)
+        bounds = bound_of(bounder, root, split(bounds.domains, Babsr().choose(root, bounds, 1)))
+
+
+def test_fresh_bounds_go_no_further_than_rounding_is_charged_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By poor slopes bounds get wider from layer to layer, beyond twice what is known."""
+    root = rooted(dense(1, (4, 8, 8, 8, 8, 8, 8)))
+    domains = root_domains(root)
+    again = later_neurons(root, domains, 16)
+    poor = {k: torch.ones(1, 1, 1, root.layers[k].start) for k in again}
+    theta = DualPoint(domains.slopes, None, domains.weights, poor)
+    largest = torch.maximum(domains.lower.abs(), domains.upper.abs())[0].double()
+    shares: list[float] = []
+
+    def noted(layers: Sequence[Layer], h: Interval, *, proof: bool) -> Any:
+        wide = h.magnitude.flatten(0, -2).amax(0) if h.lower.shape[-1] else torch.zeros(1)
+        shares.append(float((wide / largest[: len(wide)]).max()))
+        return families(layers, h, proof=proof)
+
+    monkeypatch.setitem(Joint._neurons.__globals__, "families", noted)
+    for proof in (False, True):
+        shares.clear()
+        Joint.of(root, domains, again, proof=proof, fresh=True).neurons(theta)
+        assert len(shares) == len(again)
+        assert (max(shares) <= 2.0 + 1e-6) == proof
 
 
 def test_search_and_proof_agree_up_to_float32() -> None:

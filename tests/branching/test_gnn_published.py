@@ -115,6 +115,8 @@ def broken(what: str) -> dict[str, Any]:
             tensors[FNODE] = tensors[FNODE][:-1]
         case "nan":
             tensors[bias] = np.full_like(tensors[bias], np.nan)
+        case "large":
+            tensors[bias] = np.full(tensors[bias].shape, 1e300)
         case "words":
             tensors[bias] = np.array(["a", "b", "c", "d"])
         case "more":
@@ -130,6 +132,7 @@ def broken(what: str) -> dict[str, Any]:
         ("shape", r"EmbedUpdates.update.bc3.bias is of shape \(3,\), not \(4,\)"),
         ("oblong", rf"{FNODE} is of shape \(3, 4\), not square"),
         ("nan", "EmbedUpdates.update.bc3.bias does not hold finite"),
+        ("large", "EmbedUpdates.update.bc3.bias does not hold finite"),
         ("words", "EmbedUpdates.update.bc3.bias does not hold finite"),
         ("more", "EmbedUpdates.update.fc9.bias is no tensor of this network"),
     ],
@@ -140,6 +143,17 @@ def test_a_wrong_file_is_named_with_what_is_wrong(what: str, words: str, tmp_pat
         load_published(path)
     assert str(path) in str(error.value)
     assert "docs/paper.md" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "weights.npz"
+    np.savez_compressed(path, **{FNODE: np.random.default_rng(0).normal(size=(64, 64))})
+    content = bytearray(path.read_bytes())
+    content[200:4000] = bytes(byte ^ 0x5A for byte in content[200:4000])
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"not a \.npz file") as error:
+        load_published(path)
     assert "\n" not in str(error.value)
 
 

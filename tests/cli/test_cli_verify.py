@@ -30,7 +30,7 @@ KEYS = [
         "seed",
         "witness",
     ),
-    *("about", "model", "property", "versions"),
+    *("about", "certificate", "model", "property", "versions"),
 ]
 WITNESS = "((X_0 0.5)\n (X_1 -inf)\n (Y_0 1.5))\n"
 

@@ -242,6 +242,22 @@ MUTANTS = (
         ("bounds/test_joint.py",),
     ),
     Mutant(
+        "fresh-beyond-where-defined",
+        "relax/relaxation.py",
+        "    stretch: float | None = None\n",
+        "    stretch: float | None = 2.0\n",
+        "lines of 1/h hold on bounds of one sign alone, which fresh ones need not be",
+        ("bounds/test_joint.py",),
+    ),
+    Mutant(
+        "fresh-beyond-its-charge",
+        "bounds/joint.py",
+        "-stretch * _sizes(",
+        "-1e9 * _sizes(",
+        "rounding is charged for intercepts by the |h| that is known at the root",
+        ("bounds/test_joint.py",),
+    ),
+    Mutant(
         "joint-gradient-cut",
         "bounds/joint.py",
         "            known = self.known._replace(lower=lower, upper=upper)\n",
@@ -397,7 +413,7 @@ MUTANTS = (
     Mutant(
         "merge-takes-nan",
         "bounds/joint.py",
-        "(_latest, _latest) if self.fresh else (torch.fmax, torch.fmin)\n",
+        "(torch.fmax, torch.fmin) if stretch is None else (_latest, _latest)\n",
         "(lambda known, new: new, torch.fmin)\n",
         "a bound computed again is never looser, and never NaN",
         ("bounds/test_joint.py", "bounds/test_rounding_charges.py"),

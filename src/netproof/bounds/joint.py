@@ -46,7 +46,7 @@ class Joint:
     known: Known
     rebound: Mapping[int, Tensor]  # by layer (domain, K): its neurons that are bounded again, U_k where there is none
     deadline: Deadline | None = None  # past which an evaluation gives up, by DeadlineExpired
-    fresh: bool = False  # whether lines rest on the bounds found last, not on the better of these and what is known
+    fresh: bool = False  # whether lines of hinges rest on the bounds found last, not on the best that is known
 
     @classmethod
     def of(
@@ -78,14 +78,17 @@ class Joint:
     def neurons(self, theta: DualPoint) -> tuple[Tensor, Tensor]:
         """Return the bounds (domain, U) of all neurons, those of some evaluated at this point."""
         lower, upper = self.known.lower, self.known.upper
-        higher, lesser = (_latest, _latest) if self.fresh else (torch.fmax, torch.fmin)
-        # A bound that is known already as well, but for its rounding, must not hide the gradient of a fresh one.
-        hidden = 0.0 if self.dual.net.proof or self.fresh else HIDDEN
         for depth, which in self.rebound.items():
+            layer = self.dual.net.layers[depth]
+            stretch = layer.relaxation.stretch if self.fresh else None
             sides = self._neurons(depth, lower, upper, theta)
-            column = self.dual.net.layers[depth].packed
-            lower = _merged(lower, column, which, sides[:, 0], higher, -hidden)
-            upper = _merged(upper, column, which, -sides[:, 1], lesser, hidden)
+            if stretch is not None and self.dual.net.proof:  # no further than rounding is charged for
+                sides = torch.maximum(sides, -stretch * _sizes(self.known, layer.packed, which)[:, None])
+            higher, lesser = (torch.fmax, torch.fmin) if stretch is None else (_latest, _latest)
+            # A bound that is known already as well, but for its rounding, must not hide the gradient of a fresh one.
+            hidden = HIDDEN if stretch is None and not self.dual.net.proof else 0.0
+            lower = _merged(lower, layer.packed, which, sides[:, 0], higher, -hidden)
+            upper = _merged(upper, layer.packed, which, -sides[:, 1], lesser, hidden)
             if self.dual.net.proof:  # what comes after rests on what is kept
                 lower, upper = (side.to(lower.dtype) for side in float32_outward(lower, upper))
         if self.fresh and self.dual.net.proof:
@@ -186,6 +189,12 @@ class Recorded(NamedTuple):
     def select(self, index: Tensor) -> Recorded:
         """Return that of some sub-domains."""
         return self._replace(value=self.value[index], left=index if self.left is None else self.left[index])
+
+
+def _sizes(known: Known, column: slice, which: Tensor) -> Tensor:
+    """Return the largest |h| of a layer's neurons (domain, K), by what is known."""
+    largest = torch.maximum(known.lower[:, column].abs(), known.upper[:, column].abs())
+    return F.pad(largest, (0, 1)).gather(1, which)
 
 
 def _latest(old: Tensor, fresh: Tensor) -> Tensor:

@@ -206,8 +206,8 @@ class _Climbed:
 
 
 def _of_part(neurons: Slopes, moved: Rebound, index: Tensor) -> Slopes:
-    """Return the slopes of the neurons that some sub-domains (n,) bound again."""
-    return {depth: slopes[index] for depth, slopes in neurons.items() if depth in moved}
+    """Return the slopes of the neurons that some sub-domains (n,) bound again, as `some_of` gives them."""
+    return {depth: neurons[depth][index, :, : which.shape[1]] for depth, which in moved.items() if depth in neurons}
 
 
 def _least(climbed: _Climbed) -> float:

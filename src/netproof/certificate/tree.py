@@ -9,22 +9,37 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netproof.certificate.body import Body
 from netproof.certificate.climb import Point, RowsGoal, climb
+from netproof.certificate.leaf_lp import duals
 from netproof.certificate.spool import LEVELS, Hint
 from netproof.core.deadline import Deadline, DeadlineExpired
-from npcheck.bound import Form, Ranges
+from npcheck.bound import Form, Places, Ranges, carry_back
 from npcheck.network import Network
-from npcheck.ranges import Signs, restrict
+from npcheck.ranges import Lines, Signs, restrict
 from npcheck.statement import Array, Region, Rows
-from npcheck.tree import LEAF, MULTIPLIERS, NEURON, WEIGHTS, Batch, Leaf, Packed, bounds_of, most_at_once, packed_signs
+from npcheck.tree import (
+    DUALS,
+    LEAF,
+    MULTIPLIERS,
+    NEURON,
+    WEIGHTS,
+    Batch,
+    Leaf,
+    Packed,
+    bounds_of,
+    most_at_once,
+    packed_signs,
+    ranges_of,
+)
 
 STEPS = 40
+LARGEST = 2.0**14  # multiplier, so that each fits its 16 bits
 
 
 @dataclass(frozen=True)
@@ -155,14 +170,8 @@ class TreeMaker:
     def _keep(self, nodes: list[Node], numbers: list[Numbers]) -> list[Node]:
         """Value nodes with numbers as they will be stored; make leaves of those that hold, return the others."""
         leaves = [self._leaf(node, one) for node, one in zip(nodes, numbers, strict=True)]
-        batch = Batch(False, leaves)
-
-        def form_of(weights: Array, known: Ranges) -> Form:
-            return Form.of_rows(self._rows, weights, self._output, known)
-
-        bounds = bounds_of(self._network, self._packed, batch, self._ranges, form_of)
         left = []
-        for node, leaf, bound in zip(nodes, leaves, bounds, strict=True):
+        for node, leaf, bound in zip(nodes, leaves, self._bounds(leaves), strict=True):
             if bound > 0.0:
                 node.leaf = leaf
                 self.leaves += 1
@@ -170,12 +179,19 @@ class TreeMaker:
                 left.append(node)
         return left
 
+    def _bounds(self, leaves: list[Leaf]) -> Array:
+        def form_of(weights: Array, known: Ranges) -> Form:
+            return Form.of_rows(self._rows, weights, self._output, known)
+
+        return bounds_of(self._network, self._packed, Batch(False, leaves), self._ranges, form_of)
+
     def _leaf(self, node: Node, numbers: Numbers) -> Leaf:
         slopes = np.where(node.signs == 0, numbers.slopes / float(LEVELS), np.nan)
-        with np.errstate(over="ignore"):
-            multipliers = np.minimum(numbers.multipliers, 60000.0).astype(np.float16).astype(np.float64)
-        multipliers = np.where(node.signs != 0, multipliers, 0.0)
-        weights = numbers.weights.astype(np.float32).astype(np.float64)
+        multipliers = np.where(node.signs != 0, numbers.multipliers, 0.0)
+        largest = float(multipliers.max(initial=1.0))  # weights and multipliers may shrink together
+        shrink = 1.0 if largest <= LARGEST else 2.0 ** np.ceil(np.log2(largest / LARGEST))
+        multipliers = (multipliers / shrink).astype(np.float16).astype(np.float64)
+        weights = (numbers.weights / shrink).astype(np.float32).astype(np.float64)
         return Leaf(0, node.signs, self._region.lower, self._region.upper, weights, slopes, multipliers, None)
 
     def _climbed(self, nodes: list[Node]) -> list[Node]:
@@ -191,12 +207,35 @@ class TreeMaker:
             np.stack([one.weights for one in numbers]),
         )
         climbed = climb(self._network, ranges, RowsGoal(self._rows, self._output), signs, start, STEPS, enough=0.0)
-        left = self._keep(nodes, [self._rounded(climbed.point, place) for place in range(len(nodes))])
-        gone = {id(node) for node in left}
+        left = {id(node) for node in self._keep(nodes, [self._rounded(climbed.point, i) for i in range(len(nodes))])}
         for place, node in enumerate(nodes):
-            if id(node) in gone and not any(_left(hint, node) for hint in node.hints):
-                node.split = self._worst(climbed.losses, place, node.signs)
-        return left
+            if id(node) not in left or any(_left(hint, node) is not None for hint in node.hints):
+                continue
+            node.split = self._worst(climbed.losses, place, node.signs)
+            if node.split < 0 and self._by_lp(node):
+                left.remove(id(node))
+        return [node for node in nodes if id(node) in left]
+
+    def _by_lp(self, node: Node) -> bool:
+        """Make a leaf of a node with nothing left to split by its LP's duals; say whether it holds."""
+        leaf = self._leaf(
+            node, Numbers(self._default_slopes(), np.zeros(len(node.signs)), np.ones(len(self._rows.right)))
+        )
+        signs = packed_signs(self._network, self._packed, node.signs[None])
+        ranges = ranges_of(self._network, Batch(False, [leaf]), self._ranges, signs)
+        found = duals(self._network, self._packed, ranges, self._rows, node.signs)
+        if found is None:
+            return False
+        weights = found.weights.astype(np.float32).astype(np.float64)
+        chosen = Chosen(self._network, self._packed, signs, found.multipliers)
+        form = Form.of_rows(self._rows, weights[None], self._output, ranges)
+        carry_back(self._network, form, ranges, chosen)
+        node.leaf = replace(leaf, weights=weights, duals=chosen.values.astype(np.float32).astype(np.float64))
+        if self._bounds([node.leaf])[0] > 0.0:
+            self.leaves += 1
+            return True
+        node.leaf = None
+        return False
 
     def _spread(self, shares: Array, ranges: Ranges) -> dict[int, Array]:
         """Return the slopes of all nodes' neurons (B, n), by rule where they are not packed."""
@@ -240,6 +279,41 @@ class TreeMaker:
         yield from halves
 
 
+class Chosen:
+    """Chooses p by lines and multipliers of packed neurons, on one leaf, and keeps it."""
+
+    def __init__(self, network: Network, packed: Packed, signs: dict[int, Signs], multipliers: Array) -> None:
+        self._packed, self._signs = packed, signs
+        self._multipliers = packed.spread(multipliers[None], network, _nothing)
+        self._p: dict[int, Array] = {}
+
+    def touched(self, node: int) -> NDArray[np.bool_] | bool:
+        """Choose for all packed neurons."""
+        if node not in self._signs:
+            return False
+        mask = np.zeros(self._signs[node].shape[1], dtype=np.bool_)
+        mask[self._packed.neurons[self._packed.nodes.index(node)]] = True
+        return mask
+
+    def __call__(self, node: int, a: Array, low: Array, high: Array, columns: Places) -> Array:
+        """Return p (1, column)."""
+        p = Lines({})(node, a, low, high, columns)
+        if node in self._signs:
+            p = p - self._signs[node][:, columns] * self._multipliers[node][:, columns]
+            self._p[node] = np.zeros(self._signs[node].shape)
+            self._p[node][:, columns] = p
+        return p
+
+    @property
+    def values(self) -> Array:
+        """Return p of the packed neurons (packed,)."""
+        each = [
+            self._p[node][0, places] if node in self._p else np.zeros(len(places))
+            for node, places in zip(self._packed.nodes, self._packed.neurons, strict=True)
+        ]
+        return np.concatenate([np.zeros(0), *each])
+
+
 class Unprovable(Exception):
     """What the search proved cannot be certified: why."""
 
@@ -270,6 +344,12 @@ def write_tree(body: Body, root: Node) -> None:
 def write_leaf(body: Body, leaf: Leaf, path: tuple[int, ...]) -> None:
     """Write what a leaf is bounded with; what is nothing is left out."""
     weights = len(leaf.weights) > 1 or leaf.weights[0] != 1.0
+    if leaf.duals is not None:
+        body.byte(DUALS | (WEIGHTS if weights else 0))
+        if weights:
+            body.numbers("<f4", leaf.weights)
+        body.numbers("<f4", leaf.duals)
+        return
     multipliers = bool(path)
     slopes = bool((leaf.signs == 0).any())
     body.byte((3 if slopes else 0) | (MULTIPLIERS if multipliers else 0) | (WEIGHTS if weights else 0))

@@ -22,11 +22,15 @@ class HingeRelaxation(Relaxation):
     lower line keeps any slope s in [a, 1] there, as in the authors' released code: for h >= 0, g = h >= s·h, and for
     h <= 0, g = a·h >= s·h. A coefficient A > 0 of g then has A·g >= A·s·h = A·h − β·h with β = A(1 − s) on the right,
     and A·g >= A·a·h + β·h with β = A(s − a) on the left: the slope is a multiplier of the split, from 0 to A(1 − a).
+
+    On bounds twice as wide as the largest |h| = m the chord's intercept (1 − a)·|l|·u / (u − l) is (1 − a)·m at most,
+    which is within the 2·max(1, |a|)·m that `rounding` takes it for.
     """
 
     leak: float
     free_splits: bool = False
     kink = 0.0
+    stretch = 2.0
 
     def linear_on(self, h: Interval) -> Tensor:
         return ~self.unstable(h)

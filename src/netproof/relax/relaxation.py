@@ -26,6 +26,9 @@ class Relaxation(ABC):
     arity: int = 1  # the number of operands
     undefined: str | None = None  # why `range` may be infinite: where g is not defined; None: it is everywhere
     kink: float | None = None  # the only point to the left and right of which g is linear; None: there is none
+    # How many times the largest |h| wider bounds may reach, so that lines hold and `rounding` covers them. None: g need
+    # not be defined there, as 1/h is not beyond 0, so lines rest on the best bounds that are known.
+    stretch: float | None = None
 
     @abstractmethod
     def linear_on(self, h: Interval) -> Tensor:

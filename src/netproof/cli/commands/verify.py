@@ -126,7 +126,7 @@ def _work(
     prepare(engine)
     from netproof import api
 
-    recording = None if wanted is None else wanted.recording()
+    recording = {} if wanted is None else {"certificate": wanted.recording()}
 
     question: str | Property = _query_on_one_tensor(spec) or spec if drawn or saver.form != "text" else spec
     asked: Any = model
@@ -141,8 +141,9 @@ def _work(
         network = load_network(file, outputs=engine.outputs)
         question = read = load_property(question) if isinstance(question, str) else question
         asked = model if read.interface is not None else network  # a query of 2.0 binds the file by itself
-    given = {**engine.arguments(), "certificate": recording}
-    verdict = api.verify(asked, question, **given, deadline=job.deadline, progress=job.teller())
+    verdict = api.verify(
+        asked, question, **engine.arguments(), **recording, deadline=job.deadline, progress=job.teller()
+    )
     found = reply(verdict, engine, saver)
     if not drawn or verdict.witness is None:
         return found

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile
+from zlib import error as BrokenStream
 
 import numpy as np
 import torch
@@ -174,12 +175,16 @@ def _full(name: str) -> str:
     return f"ComputeFinalScore.{name}" if name in LAST else f"EmbedUpdates.update.{name}"
 
 
+# RuntimeError: of an archive that is encrypted, or packed in a way that zipfile does not know.
+_UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, BadZipFile, BrokenStream)
+
+
 def load_published(path: Path) -> PublishedNet:
     """Load a network of its own, which the caller may train; UsageError where the file does not hold one."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             tensors = {name: np.asarray(stored[name]) for name in stored.files}
-    except (OSError, EOFError, ValueError, TypeError, KeyError, BadZipFile) as error:
+    except _UNREADABLE as error:
         raise _wrong(path, f"not a .npz file that can be read: {error}") from error
     net = PublishedNet(_width(path, tensors))
     state = {f"{_full(name)}.{part}": value for name, m in net.maps.items() for part, value in m.named_parameters()}
@@ -189,8 +194,8 @@ def load_published(path: Path) -> PublishedNet:
             raise _wrong(path, f"no tensor {name}")
         if found.shape != tuple(parameter.shape):
             raise _wrong(path, f"{name} is of shape {found.shape}, not {tuple(parameter.shape)}")
-        if not (np.issubdtype(found.dtype, np.floating) and np.isfinite(found).all()):
-            raise _wrong(path, f"{name} does not hold finite floating-point numbers")
+        if not np.issubdtype(found.dtype, np.floating) or not (np.abs(found) <= np.finfo(np.float32).max).all():
+            raise _wrong(path, f"{name} does not hold finite float32 numbers")
         # Below the smallest normal number, where weight decay has brought some maps, arithmetic is slow on a CPU.
         found = np.where(np.abs(found) < np.finfo(np.float32).tiny, 0, found)
         with torch.no_grad():

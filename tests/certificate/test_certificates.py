@@ -1,0 +1,191 @@
+"""Certificates from end to end: what a search proves is written, accepted by npcheck, and refused where it is false."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import netproof
+from hunt.plants import PLANTS, planted
+from netproof.certificate.record import Recording
+from netproof.certificate.request import Request
+from netproof.certificate.state import Certificate
+from netproof.core.deadline import DeadlineExpired
+from netproof.core.verdict import Verdict
+from netproof.errors import UsageError
+from netproof.problem.vnnlib.writer import version_1
+from npcheck.check import Checked, check
+from npcheck.errors import Invalid
+from support.asking import knotted, sharpened
+from support.random_graphs import Question
+
+CLOSE = Fraction(1, 128)
+BY_NEURONS = {"method": "beta"}
+BY_BOXES = {"method": "auto"}
+
+
+def files(question: Question, folder: Path) -> tuple[Path, Path]:
+    model, spec = question.network.save(folder / "m.onnx"), folder / "p.vnnlib"
+    spec.write_text(version_1(question.property, question.property.disjuncts[0].box))
+    return model, spec
+
+
+def certified(
+    question: Question, folder: Path, *, attack: bool = True, **engine: Any
+) -> tuple[Verdict, Certificate, Request]:
+    """Search, and write a certificate of what the search says is a proof."""
+    model, spec = files(question, folder)
+    request = Request(folder / "c.npcert", model, spec, folder / "hints", 60.0, check=False, at_once=False)
+    recording = Recording.of(request)
+    verdict = netproof.verify(
+        str(model), str(spec), device="cpu", threads=1, attack=attack, certificate=recording, **engine
+    )
+    return verdict, request.finish(request.subject()), request
+
+
+def checked(request: Request) -> Checked:
+    return check(request.path, request.model, request.spec)
+
+
+@pytest.mark.parametrize("engine", [BY_NEURONS, BY_BOXES], ids=["neurons", "boxes"])
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_proved_is_certified(seed: int, engine: dict[str, str], tmp_path: Path) -> None:
+    question = sharpened(knotted(seed), [CLOSE])
+    verdict, state, request = certified(question, tmp_path, **engine)
+    assert verdict.proved
+    assert (state.written, state.reason) == (True, "")
+    found = checked(request)
+    assert found.targets == len(question.property.disjuncts)
+    assert found.leaves == state.leaves >= 1
+    assert state.bytes == request.path.stat().st_size
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_of_another_statement_it_proves_nothing(seed: int, tmp_path: Path) -> None:
+    """The right-hand sides are moved past the least value by 1e-6: the statement is false by that little."""
+    question = sharpened(knotted(seed), [CLOSE])
+    _, _, request = certified(question, tmp_path, **BY_NEURONS)
+    false = sharpened(question, [Fraction(-1, 1_000_000)])
+    request.spec.write_text(version_1(false.property, false.property.disjuncts[0].box))
+    with pytest.raises(Invalid, match="of another spec"):
+        checked(request)
+    header, body = request.path.read_bytes().split(b"\n", 1)
+    about = json.loads(header) | {"spec": request.subject().spec}
+    request.path.write_bytes(json.dumps(about).encode() + b"\n" + body)
+    with pytest.raises(Invalid, match="is not shown"):
+        checked(request)
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_no_fault_of_the_engine_ends_in_an_accepted_certificate(plant: str, tmp_path: Path) -> None:
+    """Questions that are false by little, under each fault of the hunt; some are answered wrongly."""
+    for seed in range(6):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        question = sharpened(knotted(seed), [-CLOSE])
+        model, spec = files(question, folder)
+        request = Request(folder / "c.npcert", model, spec, folder / "hints", 1.0, check=False, at_once=False)
+        recording = Recording.of(request)
+        with planted(plant):
+            verdict = netproof.verify(str(model), str(spec), device="cpu", threads=1, timeout=20, certificate=recording)
+        if verdict.proved or seed == 0:  # what is not called a proof is not certified anyway
+            assert not request.finish(request.subject()).written
+            assert not request.path.exists()
+
+
+def test_a_search_is_the_same_with_a_certificate(tmp_path: Path) -> None:
+    for seed in range(4):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        question = sharpened(knotted(seed), [CLOSE])
+        verdict, _, request = certified(question, folder, **BY_NEURONS)
+        alone = netproof.verify(str(request.model), str(request.spec), device="cpu", threads=1, **BY_NEURONS)
+        assert (alone.status, alone.stats.domains) == (verdict.status, verdict.stats.domains)
+        assert alone.certificate is None
+
+
+def test_verify_in_python_writes_checks_and_says_so(tmp_path: Path) -> None:
+    model, spec = files(sharpened(knotted(1), [CLOSE]), tmp_path)
+    path = tmp_path / "c.npcert"
+    verdict = netproof.verify(str(model), str(spec), device="cpu", certificate=path)
+    assert verdict.certificate is not None
+    assert verdict.certificate["checked"] is True
+    assert verdict.certificate["path"] == str(path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["c.npcert", "m.onnx", "p.vnnlib"]
+    assert json.loads(json.dumps(verdict.to_dict()))["certificate"] == verdict.certificate
+
+
+def test_a_counterexample_has_none(tmp_path: Path) -> None:
+    model, spec = files(sharpened(knotted(1), [-CLOSE]), tmp_path)
+    verdict = netproof.verify(str(model), str(spec), device="cpu", certificate=tmp_path / "c.npcert")
+    assert verdict.broken
+    assert verdict.certificate is not None
+    assert not verdict.certificate["written"]
+    assert "only a proof has one" in verdict.certificate["reason"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["m.onnx", "p.vnnlib"]
+
+
+def test_a_certificate_is_about_files(tmp_path: Path) -> None:
+    model, spec = files(sharpened(knotted(1), [CLOSE]), tmp_path)
+    with pytest.raises(UsageError, match="about a model and a specification in files"):
+        netproof.verify(netproof.load_network(model), str(spec), certificate=tmp_path / "c.npcert")
+    with pytest.raises(UsageError, match="there is no folder"):
+        netproof.verify(str(model), str(spec), certificate=tmp_path / "nowhere" / "c.npcert")
+
+
+def test_what_cannot_be_certified_is_said_before_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, spec = files(sharpened(knotted(1), [CLOSE]), tmp_path)
+    model.write_bytes(b"no network")
+    monkeypatch.setattr("netproof.api.Run", None)
+    with pytest.raises(UsageError, match=r"no certificate can be written: .*m\.onnx: "):
+        netproof.verify(str(model), str(spec), certificate=tmp_path / "c.npcert")
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("fault", [DeadlineExpired(), OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_what_ends_the_writing_leaves_nothing_behind(
+    fault: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier file of that name stays as it was."""
+    question = sharpened(knotted(1), [CLOSE])
+    _, _, request = certified(question, tmp_path, **BY_NEURONS)
+    before = request.path.read_bytes()
+
+    def fail(*args: Any) -> None:
+        raise fault
+
+    monkeypatch.setattr("netproof.certificate.write.write_tree", fail)
+    monkeypatch.setattr("netproof.certificate.write.write_boxes", fail)
+    if isinstance(fault, KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):
+            request.finish(request.subject())
+    else:
+        state = request.finish(request.subject())
+        assert not state.written
+        assert ("time was up" if isinstance(fault, DeadlineExpired) else "No space left") in state.reason
+    assert request.path.read_bytes() == before
+    assert not list(tmp_path.glob("*.part"))
+    assert not list(tmp_path.glob(".*.part"))
+
+
+def test_hints_are_only_hints(tmp_path: Path) -> None:
+    """Without any, and with those of another question, what is written is accepted all the same."""
+    question = sharpened(knotted(3), [CLOSE])
+    _, _, request = certified(question, tmp_path, **BY_NEURONS)
+    hints = request.spool.read_bytes()
+    request.spool.write_bytes(b"")
+    assert request.finish(request.subject()).written
+    checked(request)
+    other = tmp_path / "other"
+    other.mkdir()
+    moved = sharpened(knotted(3), [2 * CLOSE])
+    model, spec = files(moved, other)
+    elsewhere = replace(request, path=other / "c.npcert", model=model, spec=spec, spool=other / "hints")
+    elsewhere.spool.write_bytes(hints)
+    assert elsewhere.finish(elsewhere.subject()).written
+    checked(elsewhere)
