@@ -126,7 +126,7 @@ def _work(
     prepare(engine)
     from netproof import api
 
-    recording = {} if wanted is None else {"certificate": wanted.recording()}
+    recording: dict[str, Any] = {} if wanted is None else {"certificate": wanted.recording()}
 
     question: str | Property = _query_on_one_tensor(spec) or spec if drawn or saver.form != "text" else spec
     asked: Any = model
