@@ -1,6 +1,7 @@
 """`npcheck CERTIFICATE MODEL.onnx SPEC.vnnlib`: the first line of the answer is `valid` or `invalid`.
 
-Exit codes: 0 valid, 1 invalid, 2 nothing could be checked (a file that cannot be read, or something unknown in it).
+Exit codes: 0 valid, 1 invalid, 2 nothing could be checked (a file that cannot be read, or something unknown in it), 130
+after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,6 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("npcheck: interrupted: nothing was decided", file=sys.stderr)
         return 130
+    except Exception:  # a fault of npcheck, which must not look like one of the certificate
+        traceback.print_exc()
+        print("npcheck: this is a fault of npcheck: nothing was decided", file=sys.stderr)
+        return 2
     print("\n".join(["valid", *_shown(checked)]))
     return 0
 

@@ -85,7 +85,7 @@ def outward(numbers: Sequence[Fraction], *, up: bool) -> Array:
             nearest = float(np.nextafter(nearest, away))
         single = float(np.float32(nearest))
         bounds[place] = max(nearest, single) if up else min(nearest, single)
-    return bounds
+    return bounds + 0.0  # so that −0 is 0, and equal boxes have equal bits
 
 
 def _rows(question: Question, disjunct: Disjunct) -> Rows:

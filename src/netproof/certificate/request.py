@@ -74,8 +74,9 @@ class Request:
             return replace(state, reason=f"npcheck did not end in {self.seconds:g} s")
         if answer.returncode == 0:
             return replace(state, checked=True)
+        self.path.unlink(missing_ok=True)
         said = " ".join((answer.stdout + answer.stderr).split())
-        return replace(state, checked=False, reason=said)
+        return replace(state, written=False, checked=False, reason=f"npcheck does not accept it: {said}")
 
     def clear(self) -> None:
         """Remove the hints."""

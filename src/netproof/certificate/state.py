@@ -28,8 +28,9 @@ class Certificate:
         if not self.written:
             return f"no certificate: {self.reason}"
         size = f"{self.bytes} bytes" if self.bytes < 10_000 else f"{self.bytes / 1000:.0f} kB"
-        seen = {True: "checked: valid", False: f"not accepted: {self.reason}", None: f"not checked{self._why}"}
-        return f"certificate: {self.path}, {self.leaves} leaves, {size}, {seen[self.checked]}"
+        leaves = f"{self.leaves} lea{'f' if self.leaves == 1 else 'ves'}"
+        seen = "checked: valid" if self.checked else f"not checked{self._why}"
+        return f"certificate: {self.path}, {leaves}, {size}, {seen}"
 
     @property
     def _why(self) -> str:
