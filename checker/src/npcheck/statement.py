@@ -56,23 +56,51 @@ class Statement:
 
 def state(question: Question) -> Statement:
     """Return what a specification asks for, as boxes and rows in float64."""
-    boxes: dict[bytes, tuple[Array, Array]] = {}
+    seen: dict[tuple[int, int], _Ends] = {}  # disjuncts without bounds of their own share their ends
+    boxes: dict[bytes, _Ends] = {}
     members: dict[bytes, list[int]] = {}
-    empty = []
+    empty, pinned = [], np.ones(question.inputs, dtype=bool)
     for place, disjunct in enumerate(question.disjuncts):
-        if any(low > high for low, high in zip(disjunct.lower, disjunct.upper, strict=True)):
+        key = id(disjunct.lower), id(disjunct.upper)
+        ends = seen[key] if key in seen else seen.setdefault(key, _Ends.of(disjunct))
+        pinned &= ends.pinned
+        if ends.empty:
             empty.append(place)
             continue
-        lower, upper = outward(disjunct.lower, up=False), outward(disjunct.upper, up=True)
-        key = lower.tobytes() + upper.tobytes()
-        boxes[key] = lower, upper
-        members.setdefault(key, []).append(place)
+        box = ends.lower.tobytes() + ends.upper.tobytes()
+        boxes[box] = ends
+        members.setdefault(box, []).append(place)
     regions = tuple(
-        Region(*boxes[key], tuple(places), tuple(_rows(question, question.disjuncts[at]) for at in places))
-        for key, places in members.items()
+        Region(
+            boxes[box].lower,
+            boxes[box].upper,
+            tuple(places),
+            tuple(_rows(question, question.disjuncts[at]) for at in places),
+        )
+        for box, places in members.items()
     )
-    pinned = [all(d.lower[i] == d.upper[i] for d in question.disjuncts) for i in range(question.inputs)]
-    return Statement(regions, len(question.disjuncts), tuple(empty), sum(pinned))
+    return Statement(regions, len(question.disjuncts), tuple(empty), int(pinned.sum()))
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """The box of a disjunct, in float64."""
+
+    lower: Array
+    upper: Array
+    empty: bool  # a lower end is above the upper one, as the specification has them
+    pinned: NDArray[np.bool_]  # inputs with one value
+
+    @classmethod
+    def of(cls, disjunct: Disjunct) -> _Ends:
+        """Round a disjunct's ends outward."""
+        ends = list(zip(disjunct.lower, disjunct.upper, strict=True))
+        return cls(
+            outward(disjunct.lower, up=False),
+            outward(disjunct.upper, up=True),
+            any(low > high for low, high in ends),
+            np.array([low == high for low, high in ends], dtype=bool),
+        )
 
 
 def outward(numbers: Sequence[Fraction], *, up: bool) -> Array:
