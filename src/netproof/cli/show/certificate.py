@@ -66,6 +66,7 @@ class Wanted:
                 print_err(f"  {state.line}")
             return state.to_dict()
         except KeyboardInterrupt:
+            print_err("  no certificate: interrupted; the verdict stands")
             return self._state(INTERRUPTED)
         finally:
             Path(self.spool).unlink(missing_ok=True)
