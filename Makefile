@@ -30,6 +30,7 @@ demo: $(VENV)/.installed
 
 # One thread a worker: the workers are what fills the cores.
 test: lint
+	cd checker && OMP_NUM_THREADS=1 ../$(BIN)/python -m pytest -q -n $(WORKERS)
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 lint: $(VENV)/.installed-dev

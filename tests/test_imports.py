@@ -24,6 +24,7 @@ ORDER = (
     "programs",
     "branching",
     "search",
+    "certificate",
     "methods",
     "run",
     "api",

@@ -85,26 +85,13 @@ def verify(
         models = [model]
     asked = (models[0], spec, *models[1:])
     engine = options.engine(
-        method=method,
-        device=device,
-        threads=threads,
-        timeout=timeout,
-        settings=settings,
-        seed=seed,
-        attack=attack,
+        method=method, device=device, threads=threads, timeout=timeout, settings=settings, seed=seed, attack=attack
     ).asking(output, memory)
     paths = {"--json": json, "--results-file": results_file, "--witness": witness, "--picture": check_picture(picture)}
     paths["--certificate"] = certificate
     outputs = Outputs(paths, words=STANDARD if networks else {}, folder=serialise_assignments)
-    wanted = None
-    if certificate is not None:
-        if networks or engine.outputs:
-            raise UsageError(
-                "--certificate is about one model and all of its outputs, as VNN-LIB 1.0 speaks of them",
-                remedy="leave out --network and --output",
-            )
-        wanted = Wanted.of(certificate, models[0], spec, certificate_timeout, certificate_check)
     outputs.check(asked)
+    wanted = Wanted.of(certificate, asked, certificate_timeout, certificate_check, plain=not networks and not output)
     saver = Saver(form_of(witness), serialise=serialise_assignments is not None)
     drawn = picture is not None
     work = functools.partial(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from netproof.cli.show.output import print_err
 from netproof.core.cpu import POOLS
 from netproof.core.reasons import INTERRUPTED
+from netproof.errors import UsageError
 
 if TYPE_CHECKING:
     from netproof.certificate.record import Recording
@@ -34,9 +36,16 @@ class Wanted:
     spool: str
 
     @classmethod
-    def of(cls, path: str, model: str, spec: str, seconds: float, check: bool) -> Wanted:
-        """Choose where the search keeps its hints: beside the certificate."""
-        place = Path(path)
+    def of(cls, path: str | None, asked: Sequence[str], seconds: float, check: bool, *, plain: bool) -> Wanted | None:
+        """Take what was asked for, None for nothing, and choose where hints are kept: beside the certificate."""
+        if path is None:
+            return None
+        if not plain:
+            raise UsageError(
+                "--certificate is about one model and all of its outputs, as VNN-LIB 1.0 speaks of them",
+                remedy="leave out --network and --output",
+            )
+        (model, spec, *_), place = asked, Path(path)
         return cls(path, model, spec, seconds, check, str(place.with_name(f".{place.name}.{os.getpid()}.hints")))
 
     def recording(self) -> Recording:
