@@ -155,10 +155,11 @@ def _evaluate(
 ) -> tuple[Array, Point, dict[int, Array]]:
     """Return the bound (B,), its gradient, and by node what each neuron's relaxation may cost (B, n)."""
     coefficients, constant = goal.form(point.weights)
+    top = max(coefficients)
     lines: dict[int, tuple[Array, Array]] = {}
     scale: dict[int, Array] = {}
     losses: dict[int, Array] = {}
-    for node in range(max(coefficients), 0, -1):
+    for node in range(top, 0, -1):
         a = coefficients.pop(node, None)
         if a is None:
             continue
@@ -181,7 +182,7 @@ def _evaluate(
     a = coefficients.get(0, np.zeros((len(constant), network.nodes[0].size)))
     low, high = ranges.lower[0], ranges.upper[0]
     x = np.where(a >= 0.0, low, high)
-    values = _forward(network, x, lines, max(lines, default=0))
+    values = _forward(network, x, lines, top)
     gradient = Point(
         {h: scale[h] * values[h] if h in scale else np.zeros_like(part) for h, part in point.slopes.items()},
         {h: -signs[h] * values[h] if h in scale else np.zeros_like(part) for h, part in point.multipliers.items()},
@@ -205,9 +206,9 @@ def height(low: Array, high: Array) -> Array:
 
 
 def _forward(network: Network, x: Array, lines: dict[int, tuple[Array, Array]], last: int) -> list[Array]:
-    """Return the values of all nodes where each ReLU is its line; ReLUs without one are as they are."""
+    """Return the values of the nodes up to one where each ReLU is its line; ReLUs without one are as they are."""
     values = [x]
-    for place, node in enumerate(network.nodes[1:], 1):
+    for place, node in enumerate(network.nodes[1 : last + 1], 1):
         op = node.op
         if isinstance(op, Relu):
             before = values[node.inputs[0]]
