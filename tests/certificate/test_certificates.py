@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -189,3 +190,30 @@ def test_hints_are_only_hints(tmp_path: Path) -> None:
     elsewhere.spool.write_bytes(hints)
     assert elsewhere.finish(elsewhere.subject()).written
     checked(elsewhere)
+
+
+def test_a_full_disk_takes_hints_and_no_verdict(tmp_path: Path) -> None:
+    """What was written of the hints before is used; half an entry is not."""
+    question = sharpened(knotted(3), [CLOSE])
+    model, spec = files(question, tmp_path)
+    full = Request(tmp_path / "c.npcert", model, spec, Path("/dev/full"), 60.0, check=False, at_once=False)
+    recording = Recording.of(full)
+    assert netproof.verify(str(model), str(spec), device="cpu", certificate=recording, **BY_NEURONS).proved
+    _, _, request = certified(question, tmp_path, **BY_NEURONS)
+    hints = request.spool.read_bytes()
+    for length in (len(hints) - 1, len(hints) // 2, 3):
+        request.spool.write_bytes(hints[:length])
+        assert request.finish(request.subject()).written
+        checked(request)
+
+
+@pytest.mark.parametrize(("code", "stays"), [(0, True), (1, False), (2, True)])
+def test_only_what_npcheck_refuses_goes_away(
+    code: int, stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, _, request = certified(sharpened(knotted(1), [CLOSE]), tmp_path, **BY_NEURONS)
+    answer = subprocess.CompletedProcess([], code, "invalid\nwhy\n" if code == 1 else "", "")
+    monkeypatch.setattr("netproof.certificate.request.subprocess.run", lambda *args, **more: answer)
+    state = replace(request, check=True).finish(request.subject())
+    assert (state.written, state.checked) == (stays, {0: True, 1: False, 2: None}[code])
+    assert request.path.exists() == stays

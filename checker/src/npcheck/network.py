@@ -23,6 +23,7 @@ is |b| unless b is itself a difference of larger numbers. Zeros of W are exact i
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,7 +51,7 @@ class Relu(Op):
     """max(x, 0), entry by entry."""
 
 
-class Affine(Op):
+class Affine(Op, ABC):
     """v = W·w + b, see above. `sizes` are the lengths of the inputs, `size` is that of the result."""
 
     sizes: tuple[int, ...]
@@ -78,17 +79,17 @@ class Affine(Op):
         self.sizes, self.size, self.terms = sizes, size, max(terms, 1)
         self.bias, self.folded, self.spread = bias, folded, spread
 
+    @abstractmethod
     def forward(self, values: Sequence[Array]) -> Array:
         """Return W·w, without b, from one (B, n) for each input: (B, size)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def magnitude(self, values: Sequence[Array]) -> Array:
         """Return |W|·z, from one (B, n) for each input, all of them >= 0: (B, size)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def adjoint(self, coef: Array) -> list[Array]:
         """Return Wᵀ·a from (B, size): one (B, n) for each input, in the order of the inputs."""
-        raise NotImplementedError
 
     @property
     def bias_magnitude(self) -> Array | None:

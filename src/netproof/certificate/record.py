@@ -18,6 +18,7 @@ from netproof.bounds.domains import Domains
 from netproof.bounds.neurons.root import Root
 from netproof.certificate.request import Request
 from netproof.certificate.spool import LEVELS, SpoolWriter
+from netproof.certificate.state import Certificate
 from netproof.certificate.write import Subject
 from netproof.core.verdict import Verdict
 from netproof.model.evaluate import values_of_part
@@ -49,7 +50,8 @@ class Recording:
         self._writer.close()
         if not self._request.at_once:
             return verdict
-        state = self._request.finish(self._subject) if verdict.proved else self._request.nothing(str(verdict.status))
+        nothing = Certificate.without_proof(str(self._request.path), str(verdict.status))
+        state = self._request.finish(self._subject) if verdict.proved else nothing
         return replace(verdict, certificate=state.to_dict())
 
     def close(self) -> None:

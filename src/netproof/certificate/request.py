@@ -13,12 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from netproof.certificate.state import Certificate
+from netproof.certificate.state import SECONDS, Certificate
 from netproof.certificate.write import Progress, Subject, write_certificate
 from netproof.core.deadline import Deadline
 from netproof.errors import UsageError
-
-SECONDS = 300.0  # for the pass and for the check, each
 
 
 @dataclass(frozen=True)
@@ -53,10 +51,6 @@ class Request:
             raise UsageError(f"there is no folder {folder}", file=str(self.path), remedy="make it, or name another")
         return Subject.read(self.model, self.spec)
 
-    def nothing(self, verdict: str) -> Certificate:
-        """Say that there is none for this verdict."""
-        return Certificate(str(self.path), reason=f"the verdict is {verdict}, and only a proof has one")
-
     def finish(self, subject: Subject, progress: Progress = lambda done, count: None) -> Certificate:
         """Write and check the certificate."""
         written = write_certificate(self.path, subject, self.spool, Deadline(self.seconds), progress)
@@ -74,8 +68,10 @@ class Request:
             return replace(state, reason=f"npcheck did not end in {self.seconds:g} s")
         if answer.returncode == 0:
             return replace(state, checked=True)
-        self.path.unlink(missing_ok=True)
         said = " ".join((answer.stdout + answer.stderr).split())
+        if answer.returncode != 1:  # nothing was decided: memory ran out, say
+            return replace(state, reason=said)
+        self.path.unlink(missing_ok=True)
         return replace(state, written=False, checked=False, reason=f"npcheck does not accept it: {said}")
 
     def clear(self) -> None:

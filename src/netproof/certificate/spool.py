@@ -6,6 +6,7 @@ splits, multipliers, slopes in half a byte each, weights); or a disjunct whose h
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from netproof.errors import of_path
 
 LEVELS = 15  # of a slope of four bits
 _HEAD = struct.Struct("<BI")
@@ -37,8 +40,12 @@ class SpoolWriter:
     """Writes entries as the search tells of them."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
+        try:
+            self._file = path.open("wb")
+        except OSError as error:
+            raise of_path(error) from None
         self._roots = 0
+        self._full = False  # whether the disk took no more: then hints are missing, and no verdict
 
     def root(self, names: NDArray[np.int64]) -> int:
         """Write the names of a root's packed neurons; return its number."""
@@ -75,10 +82,16 @@ class SpoolWriter:
 
     def close(self) -> None:
         """Write what is left."""
-        self._file.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
 
     def _put(self, kind: int, data: bytes) -> None:
-        self._file.write(_HEAD.pack(kind, len(data)) + data)
+        if self._full:
+            return
+        try:
+            self._file.write(_HEAD.pack(kind, len(data)) + data)
+        except OSError:
+            self._full = True
 
 
 class Spool:
@@ -90,9 +103,12 @@ class Spool:
         self._places: dict[int, list[int]] = {}  # by disjunct, where its hints are
         if not path.is_file():  # the search told of nothing
             return
+        size = path.stat().st_size
         with path.open("rb") as file:
-            while head := file.read(_HEAD.size):
-                kind, length = _HEAD.unpack(head)
+            while file.tell() + _HEAD.size <= size:
+                kind, length = _HEAD.unpack(file.read(_HEAD.size))
+                if file.tell() + length > size:  # the disk was full
+                    break
                 if kind == _LEAF:
                     (disjunct,) = struct.unpack("<I", file.read(4))
                     self._places.setdefault(disjunct, []).append(file.tell() - 4)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+SECONDS = 300.0  # for the pass and for the check, each
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -17,6 +19,11 @@ class Certificate:
     seconds: float = 0.0  # of writing
     checked: bool | None = None  # None: it was not checked
     reason: str = ""  # why it was not written, or not checked
+
+    @classmethod
+    def without_proof(cls, path: str, verdict: str) -> Certificate:
+        """Say that there is none for this verdict."""
+        return cls(path, reason=f"the verdict is {verdict}, and only a proof has one")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

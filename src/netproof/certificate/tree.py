@@ -145,7 +145,9 @@ class TreeMaker:
             weights = np.full(rows, 1.0 / rows)
             return Numbers(self._default_slopes(), np.zeros(count), weights)
         slopes = np.where(hint.slopes <= LEVELS, hint.slopes, self._default_slopes())
-        return Numbers(slopes, hint.multipliers, hint.weights[:rows])
+        weights = np.zeros(rows)
+        weights[: len(hint.weights)] = hint.weights[:rows]
+        return Numbers(slopes, hint.multipliers, weights)
 
     def _default_slopes(self) -> NDArray[np.uint8]:
         low, high = (

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from netproof.certificate.state import SECONDS
 from netproof.cli import options
 from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.start_time import command_started
@@ -66,7 +67,7 @@ def verify(
         str | None, typer.Option(metavar="FOLDER", help="Write a counterexample's tensors there, as ONNX holds them.")
     ] = None,
     certificate: options.Certificate = None,
-    certificate_timeout: options.CertificateTimeout = 300.0,
+    certificate_timeout: options.CertificateTimeout = SECONDS,
     certificate_check: options.CertificateCheck = True,
     quiet: options.Quiet = False,
 ) -> int:
@@ -241,7 +242,7 @@ def answer(
         if outputs.paths["--json"] is not None:
             outputs.write_again("--json", to_json(document(found, engine, asked, hashes or Hashes(asked))))
     code = outputs.exit_code(ending_code(record, outcome))
-    return code or (0 if wanted is None else certificate_code(state))
+    return code or (0 if wanted is None or record.verdict != "unsat" else certificate_code(state))
 
 
 def certificate_code(state: Mapping[str, Any]) -> int:
@@ -250,7 +251,7 @@ def certificate_code(state: Mapping[str, Any]) -> int:
         return EXIT_INTERRUPTED
     if state["checked"] is False:
         return EXIT_BUG
-    return 0 if state["written"] or "only a proof" in state["reason"] else EXIT_USAGE
+    return 0 if state["written"] else EXIT_USAGE
 
 
 def conclude(outcome: Outcome, engine: options.Engine, display: Display, told: Answer | None = None) -> Answer:

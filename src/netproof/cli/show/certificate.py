@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netproof.certificate.state import Certificate
 from netproof.cli.show.output import print_err
 from netproof.core.cpu import POOLS
 from netproof.core.reasons import INTERRUPTED
@@ -59,14 +60,13 @@ class Wanted:
 
     def unfinished(self, verdict: str) -> dict[str, Any]:
         """Return what is known of the certificate before it is made."""
-        reason = "it was not finished" if verdict == "unsat" else _no_proof(verdict)
-        return self._state(reason)
+        return self._state("it was not finished") if verdict == "unsat" else self._without_proof(verdict)
 
     def finish(self, verdict: str, quiet: bool) -> dict[str, Any]:
         """Write and check the certificate of a proof, and say what became of it; return the same."""
         try:
             if verdict != "unsat":
-                return self._state(_no_proof(verdict))
+                return self._without_proof(verdict)
             for pool in POOLS:  # the matrices are small
                 os.environ.setdefault(pool, "1")
             request = self._request()
@@ -86,9 +86,10 @@ class Wanted:
         path, model, spec, spool = (Path(part) for part in (self.path, self.model, self.spec, self.spool))
         return Request(path, model, spec, spool, self.seconds, self.check, at_once=False)
 
-    def _state(self, reason: str) -> dict[str, Any]:
-        from netproof.certificate.state import Certificate
+    def _without_proof(self, verdict: str) -> dict[str, Any]:
+        return Certificate.without_proof(self.path, verdict).to_dict()
 
+    def _state(self, reason: str) -> dict[str, Any]:
         return Certificate(self.path, reason=reason).to_dict()
 
 
@@ -102,7 +103,3 @@ class _Progress:
         if time.monotonic() - self._said >= EVERY:
             self._said = time.monotonic()
             print_err(f"  certificate: disjunct {done + 1} of {count}")
-
-
-def _no_proof(verdict: str) -> str:
-    return f"the verdict is {verdict}, and only a proof has one"
