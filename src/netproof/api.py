@@ -115,7 +115,7 @@ def verify(
     attack = None if attack is None else arguments.flag(attack, "attack")
     with within(memory), _recorded(certificate, model, spec, outputs, holds) as recording:
         run = Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
-        run.recording = recording
+        run.record(recording)
         network, asked = _question(model, spec, outputs, holds)
         property = _asked(network, as_property(network, asked, label, targets))
         parts = Parts(network, property, numbers_in_rows(run.device))
@@ -234,7 +234,8 @@ class Run:
         self._progress = arguments.callback(progress, "progress")
         self.stats = Stats()
         self.evidence: Evidence | None = None  # once there is a question
-        self.recording: Recording | None = None  # of closed sub-domains, where a certificate is asked for
+        self._recording: Recording | None = None  # of closed sub-domains, where a certificate is asked for
+        self._asked_options = self.options
         self._part = 0, 1  # of the question, which is asked now, and of how many
         self.tell("load")
         look_around()
@@ -323,7 +324,14 @@ class Run:
 
     def recorder(self, problem: Problem) -> Recorder:
         """Return what hears of the sub-domains that a search of a problem closes."""
-        return NOTHING if self.recording is None else self.recording.recorder(problem.disjuncts)
+        return NOTHING if self._recording is None else self._recording.recorder(problem, self._asked_options)
+
+    def record(self, recording: Recording | None) -> None:
+        """Tell a recording of what is closed, and do without bounds that no certificate can state."""
+        if recording is not None:
+            from netproof.certificate.stated import stated
+
+            self._recording, self.options = recording, stated(self.options)
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """Return what a search of one of the problems calls to report its progress."""

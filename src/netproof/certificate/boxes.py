@@ -14,7 +14,7 @@ import numpy as np
 
 from netproof.certificate.body import Body
 from netproof.certificate.climb import height
-from netproof.certificate.tree import Unprovable
+from netproof.certificate.leaves import Unprovable
 from netproof.core.deadline import Deadline, DeadlineExpired
 from npcheck.bound import Form, Places, Ranges, lower_bound
 from npcheck.clip import clipped

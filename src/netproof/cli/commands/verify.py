@@ -114,7 +114,7 @@ def _work(
     prepare(engine)
     from netproof import api
 
-    recording: dict[str, Any] = {} if wanted is None else {"certificate": wanted.recording()}
+    recording: dict[str, Any] = {} if wanted is None else {"certificate": wanted.recording(job)}
 
     question: str | Property = _query_on_one_tensor(spec) or spec if drawn or saver.form != "text" else spec
     asked: Any = model
@@ -212,6 +212,8 @@ def answer(
         nonlocal told
         if "answer" in event:
             told = event["answer"]
+        elif "note" in event:
+            display.say(event["note"])
         else:
             display.update(event)
 

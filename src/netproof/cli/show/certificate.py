@@ -21,6 +21,7 @@ from netproof.errors import UsageError
 if TYPE_CHECKING:
     from netproof.certificate.record import Recording
     from netproof.certificate.request import Request
+    from netproof.workers.worker import Job
 
 EVERY = 2.0  # seconds between two lines of progress
 
@@ -49,14 +50,14 @@ class Wanted:
         (model, spec, *_), place = asked, Path(path)
         return cls(path, model, spec, seconds, check, str(place.with_name(f".{place.name}.{os.getpid()}.hints")))
 
-    def recording(self) -> Recording:
+    def recording(self, job: Job) -> Recording:
         """Begin to keep hints, in the search's process; UsageError where no certificate can be about the question."""
         from netproof.certificate.installed import require_npcheck
 
         require_npcheck()
         from netproof.certificate.record import Recording
 
-        return Recording.of(self._request())
+        return Recording.of(self._request(), lambda line: job.tell({"note": line}))
 
     def unfinished(self, verdict: str) -> dict[str, Any]:
         """Return what is known of the certificate before it is made."""

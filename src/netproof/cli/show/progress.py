@@ -42,6 +42,15 @@ class Display:
         """Return the last progress that arrived: what is known if the worker never answers."""
         return self._latest
 
+    def say(self, note: str) -> None:
+        """Print a line that stays."""
+        if self._quiet:
+            return
+        if self._live is None:
+            print_err(f"  note: {note}")
+        else:
+            self._live.console.print(f"  note: {note}", markup=False, highlight=False)
+
     def tick(self) -> None:
         if self._quiet:
             return
