@@ -1,7 +1,8 @@
 """`npcheck CERTIFICATE MODEL.onnx SPEC.vnnlib`: the first line of the answer is `valid` or `invalid`.
 
-Exit codes: 0 valid, 1 invalid, 2 nothing could be checked (a file that cannot be read, or something unknown in it), 130
-after Ctrl-C.
+With a counterexample in place of the certificate it is `violated` or `not violated`. Exit codes: 0 valid or violated, 1
+invalid or not violated, 2 nothing could be checked (a file that cannot be read, or something unknown in it), 130 after
+Ctrl-C.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from npcheck import __version__
 from npcheck.check import Checked, check
 from npcheck.errors import Invalid, Refused
+from npcheck.witness import is_witness, judge
 
 EVERY = 2.0  # seconds between two lines of progress
 
@@ -38,9 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
     given = _parser().parse_args(arguments)
     try:
-        checked = check(
-            given.certificate, given.model, given.spec, Progress(given.quiet), exact=given.exact, seed=given.seed
-        )
+        return _witness(given) if is_witness(given.certificate) else _certificate(given)
     except Invalid as fault:
         print(f"invalid\n{fault}")
         return 1
@@ -57,8 +57,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         print("npcheck: this is a fault of npcheck: nothing was decided", file=sys.stderr)
         return 2
+
+
+def _certificate(given: argparse.Namespace) -> int:
+    """Check a certificate."""
+    progress = Progress(given.quiet)
+    checked = check(given.certificate, given.model, given.spec, progress, exact=given.exact, seed=given.seed)
     print("\n".join(["valid", *_shown(checked)]))
     return 0
+
+
+def _witness(given: argparse.Namespace) -> int:
+    """Evaluate a counterexample."""
+    judged = judge(given.certificate, given.model, given.spec)
+    answer = "violated" if judged.violated else "not violated"
+    print("\n".join([answer, *judged.lines, f"model {judged.model}", f"spec  {judged.spec}"]))
+    return 0 if judged.violated else 1
 
 
 def _shown(checked: Checked) -> list[str]:
@@ -98,10 +112,12 @@ def _counted(count: int, one: str, many: str = "") -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="npcheck",
-        description="Check a certificate that a neural network satisfies a specification on all of its inputs.",
-        epilog="exit: 0 valid, 1 invalid, 2 nothing could be checked. MODEL and SPEC may be .gz.",
+        description="Check a certificate that a neural network satisfies a specification on all of its inputs, or a "
+        "counterexample, as text, that it does not.",
+        epilog="exit: 0 valid or violated, 1 invalid or not violated, 2 nothing could be checked. MODEL and SPEC may "
+        "be .gz.",
     )
-    parser.add_argument("certificate", type=Path, metavar="CERTIFICATE")
+    parser.add_argument("certificate", type=Path, metavar="CERTIFICATE|WITNESS")
     parser.add_argument("model", type=Path, metavar="MODEL.onnx")
     parser.add_argument("spec", type=Path, metavar="SPEC.vnnlib")
     parser.add_argument(
