@@ -11,11 +11,11 @@ import argparse
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from npcheck import __version__
-from npcheck.check import Checked, check
+from npcheck.check import At, Checked, check
 from npcheck.errors import Invalid, Refused
 from npcheck.witness import is_witness, judge
 
@@ -25,20 +25,30 @@ EVERY = 2.0  # seconds between two lines of progress
 class Progress:
     """Says on stderr where a long check is."""
 
-    def __init__(self, quiet: bool) -> None:
-        self._quiet, self._counts, self._said = quiet, dict[str, int](), time.monotonic()
+    def __init__(self, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._quiet, self._clock, self._leaves = quiet, clock, 0
+        self._began = self._said = clock()
 
-    def __call__(self, what: str, count: int) -> None:
-        """Hear of neurons or leaves that were checked."""
-        self._counts[what] = self._counts.get(what, 0) + count
-        if not self._quiet and time.monotonic() - self._said >= EVERY:
-            self._said = time.monotonic()
-            print(f"{what}: {self._counts[what]} checked", file=sys.stderr, flush=True)
+    def __call__(self, at: At) -> None:
+        """Hear of what was read; say it now and then."""
+        self._leaves += at.leaves
+        now = self._clock()
+        if self._quiet or now - self._said < EVERY:
+            return
+        self._said, seconds = now, now - self._began
+        left = f", about {seconds * (1.0 - at.share) / at.share:.0f} s left" if 0.0 < at.share < 1.0 else ""
+        line = (
+            f"{at.share:.0%} of the certificate, {at.what}, {_counted(self._leaves, 'leaf', 'leaves')}, {seconds:.0f} s"
+        )
+        print(f"npcheck: {line}{left}", file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.exact and given.jobs > 1:
+        parser.error("--exact follows the one process that checks: leave out --jobs")
     try:
         return _witness(given) if is_witness(given.certificate) else _certificate(given)
     except Invalid as fault:
@@ -62,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _certificate(given: argparse.Namespace) -> int:
     """Check a certificate."""
     progress = Progress(given.quiet)
-    checked = check(given.certificate, given.model, given.spec, progress, exact=given.exact, seed=given.seed)
+    options = {"exact": given.exact, "seed": given.seed, "jobs": given.jobs}
+    checked = check(given.certificate, given.model, given.spec, progress, **options)
     print("\n".join(["valid", *_shown(checked)]))
     return 0
 
@@ -98,11 +109,15 @@ def _shown(checked: Checked) -> list[str]:
     return lines
 
 
-def _count(text: str) -> int:
+def _count(text: str, least: int = 0) -> int:
     count = int(text)
-    if count < 0:
+    if count < least:
         raise ValueError
     return count
+
+
+def _some(text: str) -> int:
+    return _count(text, 1)
 
 
 def _counted(count: int, one: str, many: str = "") -> str:
@@ -128,6 +143,9 @@ def _parser() -> argparse.ArgumentParser:
         help="do K leaves and K bounds of neurons, chosen at random, again in exact rational arithmetic",
     )
     parser.add_argument("--seed", type=int, metavar="N", help="choose them as a run did that said this number")
+    parser.add_argument(
+        "--jobs", type=_some, default=1, metavar="N", help="compute bounds in N other processes, if N is more than 1"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     parser.add_argument("--version", action="version", version=f"npcheck {__version__}")
     return parser

@@ -34,8 +34,10 @@ _PAIR = re.compile(r"\(\s*([XY])_(0|[1-9][0-9]{0,8})\s+([^\s()]+)\s*\)")
 
 
 def is_witness(path: Path) -> bool:
-    """Say whether a file begins as a witness does; a certificate does not."""
+    """Say whether a file begins as a witness does; a certificate does not. What can be read only once is none."""
     try:
+        if not path.is_file():
+            return False
         with path.open("rb") as file:
             return _BEGIN.match(file.read(64)) is not None
     except OSError:
