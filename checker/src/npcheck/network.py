@@ -25,8 +25,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +95,13 @@ class Affine(Op, ABC):
     @abstractmethod
     def adjoint(self, coef: Array) -> list[Array]:
         """Return Wᵀ·a from (B, size): one (B, n) for each input, in the order of the inputs."""
+
+    def plus(self, bias: Array) -> Self:
+        """Return the operator with this b, where it has none."""
+        require_tame(bias)
+        other = copy(self)
+        other.bias = bias
+        return other
 
     @property
     def bias_magnitude(self) -> Array | None:
@@ -246,11 +255,22 @@ class Convolution(Affine):
     def adjoint(self, coef: Array) -> list[Array]:
         batch = len(coef)
         padded = np.zeros((batch, self.group, self.ins, *self.windows.padded))
-        rows = coef.reshape(batch, self.group, self.outs, math.prod(self.windows.result))
+        maps = coef.reshape(batch, self.group, self.outs, *self.windows.result)
+        used = maps.any(axis=(0, 1, 2))  # neurons of a deeper layer read a part of the image: there is 0 elsewhere
+        part = _extent(used.any(1)), _extent(used.any(0))
+        rows = maps[(..., *part)]
+        rows = rows.reshape(*rows.shape[:3], math.prod(rows.shape[3:]))
         for i, j in self.windows.positions():
-            pixels = padded[(..., *self.windows.under(i, j))]  # a view: what is added to it is added to the image
+            under = padded[(..., *self.windows.under(i, j))]
+            pixels = under[(..., *part)]  # a view: what is added to it is added to the image
             pixels += np.matmul(self.taps[i, j].transpose(0, 2, 1), rows).reshape(pixels.shape)
         return [self._inner(padded).reshape(batch, self.sizes[0])]
+
+
+def _extent(used: NDArray[np.bool_]) -> slice:
+    """Return the range from the first place that is used to the last."""
+    places = np.flatnonzero(used)
+    return slice(int(places[0]), int(places[-1]) + 1) if len(places) else slice(0, 0)
 
 
 class Scale(Affine):
@@ -368,6 +388,18 @@ class Network:
     def hidden(self) -> tuple[int, ...]:
         """The places of the nodes that ReLUs read, in order."""
         return tuple(sorted({self.nodes[place].inputs[0] for place in self.relus}))
+
+    @cached_property
+    def pixels(self) -> tuple[int, ...]:
+        """How many entries a channel of an image has, by node; 1 where a node is no image."""
+        pixels: list[int] = []
+        for node in self.nodes:
+            if isinstance(node.op, Convolution):
+                pixels.append(math.prod(node.op.windows.result))
+            else:
+                alike = [pixels[i] for i in node.inputs if self.nodes[i].size == node.size]
+                pixels.append(max(alike, default=1))
+        return tuple(pixels)
 
     @cached_property
     def behind(self) -> tuple[int, ...]:

@@ -86,8 +86,9 @@ def _check_node(
     for code, sign in sides:
         for kind in (DEFAULT, SLOPES):
             neurons = (code == kind).nonzero()[0]
-            for begin in range(0, len(neurons), ROWS):  # no more slopes are held than for so many sides
-                some = neurons[begin : begin + ROWS]
+            most = ROWS if kind == SLOPES else max(1, len(neurons))  # no more slopes are held than for so many sides
+            for begin in range(0, len(neurons), most):
+                some = neurons[begin : begin + most]
                 given = _slopes(network, stream, before, len(some)) if kind == SLOPES else {}
                 piece = partial(_bounds_of_neurons, node, some, sign, given)
                 jobs.do(piece, partial(_take, low if sign > 0 else high, some, sign))
