@@ -46,8 +46,11 @@ class Op:
     """What a node computes. `Input` and `Relu` are mere markers, everything else is `Affine`."""
 
 
+@dataclass(frozen=True)
 class Input(Op):
     """The input of the network."""
+
+    double: bool = False  # whether it is of float64, otherwise of float32
 
 
 class Relu(Op):
