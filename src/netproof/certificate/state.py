@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ class Certificate:
     """What became of a certificate."""
 
     path: str
+    model: str = ""  # the files that it is about, once it is written
+    spec: str = ""
     written: bool = False
     leaves: int = 0
     bytes: int = 0
@@ -37,7 +40,10 @@ class Certificate:
         size = f"{self.bytes} bytes" if self.bytes < 10_000 else f"{self.bytes / 1000:.0f} kB"
         leaves = f"{self.leaves} lea{'f' if self.leaves == 1 else 'ves'}"
         seen = "checked: valid" if self.checked else f"not checked{self._why}"
-        return f"certificate: {self.path}, {leaves}, {size}, {seen}"
+        stem = os.path.splitext(self.path)[0]
+        also = [file for file in (self.model, self.spec) if os.path.splitext(file)[0] == stem]
+        names = " with ".join([self.path, *([" and ".join(also)] if also else [])])
+        return f"certificate: {names}, {leaves}, {size}, {seen}"
 
     @property
     def _why(self) -> str:

@@ -109,6 +109,8 @@ _CERTIFICATE = _or_none(
         "what became of a certificate; null where none was asked for",
         {
             "path": _of(_TEXT, "as it was given"),
+            "model": _of(_TEXT, "the file of the network that it is about; empty where it is not written"),
+            "spec": _of(_TEXT, "the file of the question; the same"),
             "written": _of("boolean", "whether the file is there"),
             "leaves": _of(_COUNT, "parts of the set that are shown one by one"),
             "bytes": _of(_COUNT, "of the file"),
