@@ -132,8 +132,7 @@ def robust(
     asked["forms"] = (form_of(witness), *(["picture"] if picture is not None else []))
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
     with wanted_certificate(certificate, certificate_timeout, certificate_check, model=model) as wanted:
-        asked["certificate"] = None if wanted is None else wanted.destination
-        work = functools.partial(_work, engine=engine, **asked)
+        work = functools.partial(_work, engine=engine, certificate=wanted and wanted.destination, **asked)
         with contextlib.closing(run.display):
             outcome = supervise_image(work, question, model, run.event, run.display.tick, started, timeout)
         found = run.answer(outcome)
