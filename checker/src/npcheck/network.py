@@ -25,8 +25,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +92,13 @@ class Affine(Op, ABC):
     @abstractmethod
     def adjoint(self, coef: Array) -> list[Array]:
         """Return Wᵀ·a from (B, size): one (B, n) for each input, in the order of the inputs."""
+
+    def plus(self, bias: Array) -> Self:
+        """Return the operator with this b, where it has none."""
+        require_tame(bias)
+        other = copy(self)
+        other.bias = bias
+        return other
 
     @property
     def bias_magnitude(self) -> Array | None:
