@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from netproof.certificate.record import Recording
 
 COMPARED = 4  # input sets on which a network is compared with onnxruntime
+Record = Callable[[tuple[int, ...]], Recorder]  # makes a recorder of a problem with these disjuncts
 WITH_MODULE = 256  # those of one question on which it is compared with the module that it is made from
 
 
@@ -119,14 +120,16 @@ def verify(
         run = Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
         network, asked = _question(model, spec, outputs, holds)
         property = as_property(network, asked, label, targets)
+        recording = None
         if certificate is not None:
-            run.recording = until_the_end.enter_context(recorded(certificate, model, spec, network, property))
+            recording = until_the_end.enter_context(recorded(certificate, model, spec, network, property))
+            run.record = recording.recorder
         property = _asked(network, property)
         parts = Parts(network, property, numbers_in_rows(run.device))
         run.prepare(network, parts.input_sets(WITH_MODULE), loaded=isinstance(model, Network))
         run.stats.seconds["load"] = run.elapsed()
         verdict = run.decide(network, property, parts, run.info.attacks if attack is None else attack)
-        return verdict if run.recording is None else run.recording.certified(verdict)
+        return verdict if recording is None else recording.certified(verdict)
 
 
 @engine_state()
@@ -240,7 +243,7 @@ class Run:
         self._progress = arguments.callback(progress, "progress")
         self.stats = Stats()
         self.evidence: Evidence | None = None  # once there is a question
-        self.recording: Recording | None = None  # of closed sub-domains, where a certificate is asked for
+        self.record: Record | None = None  # makes what hears of closed sub-domains, where a certificate is asked for
         self._part = 0, 1  # of the question, which is asked now, and of how many
         self.tell("load")
         look_around()
@@ -329,7 +332,7 @@ class Run:
 
     def recorder(self, problem: Problem) -> Recorder:
         """Return what hears of the sub-domains that a search of a problem closes."""
-        return NOTHING if self.recording is None else self.recording.recorder(problem.disjuncts)
+        return NOTHING if self.record is None else self.record(problem.disjuncts)
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """Return what a search of one of the problems calls to report its progress."""

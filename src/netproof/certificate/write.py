@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -62,8 +62,20 @@ class Subject:
             question, of_spec = read(spec, read_question)
             return cls(network, state(question), of_model, of_spec)
         except Refused as reason:
-            remedy = "without a certificate there may be an answer"
-            raise UsageError(f"no certificate can be written: {reason}", remedy=remedy) from None
+            raise _refused(reason) from None
+
+    def about(self, spec: Path) -> Subject:
+        """Return the same with another specification."""
+        try:
+            question, of_spec = read(spec, read_question)
+            return replace(self, statement=state(question), spec=of_spec)
+        except Refused as reason:
+            raise _refused(reason) from None
+
+
+def _refused(reason: Refused) -> UsageError:
+    remedy = "without a certificate there may be an answer"
+    return UsageError(f"no certificate can be written: {reason}", remedy=remedy)
 
 
 def write_certificate(
