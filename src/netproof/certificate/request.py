@@ -50,9 +50,10 @@ class Request:
         unfinished = self.path if self.folder is None else self.folder / UNFINISHED
         written = write_certificate(unfinished, subject, hints or self.spool, Deadline(self.seconds), progress)
         if written.reason:
-            return Certificate(str(self.path), seconds=written.seconds, reason=written.reason)
+            return Certificate(str(self.path), seconds=written.seconds, reason=written.reason, limit=self.seconds)
         model, spec = (str(self._name(file)) for file in (self.model, self.spec))
-        state = Certificate(str(self.path), model, spec, True, written.leaves, written.size, written.seconds)
+        size, seconds = written.size, written.seconds
+        state = Certificate(str(self.path), model, spec, True, written.leaves, size, seconds, limit=self.seconds)
         try:
             state = self._checked(state, unfinished) if self.check else state
         except KeyboardInterrupt:  # it is whole

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
+
+from netproof.core.reasons import INTERRUPTED
 
 SECONDS = 300.0  # for the pass and for the check, each
 
@@ -22,6 +26,7 @@ class Certificate:
     seconds: float = 0.0  # of writing
     checked: bool | None = None  # None: it was not checked
     reason: str = ""  # why it was not written, or not checked
+    limit: float = SECONDS  # of writing
 
     @classmethod
     def without_proof(cls, path: str, verdict: str) -> Certificate:
@@ -31,6 +36,15 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return asdict(self)
+
+    @staticmethod
+    def stands(state: Mapping[str, Any] | None, folder: Path, limit: float) -> bool:
+        """Say whether it need not be made again: it is in the folder, or could not be made in as much time."""
+        if state is None or Path(state["path"]).parent != folder:
+            return False
+        if state["written"]:
+            return Path(state["path"]).is_file()
+        return bool(state["reason"] != INTERRUPTED and state["limit"] >= limit)
 
     @property
     def line(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,10 @@ class Wish:
     room: Path
     seconds: float = SECONDS
     check: bool = True
+
+    def stands(self, state: Mapping[str, Any] | None) -> bool:
+        """Say whether the certificate of a proof need not be made again."""
+        return Certificate.stands(state, self.folder, self.seconds)
 
     @staticmethod
     def folder_at(folder: str | Path) -> Path:
@@ -115,9 +119,10 @@ class Certificates:
         try:
             return self._certified(case, path, progress).to_dict()
         except UsageError as error:
-            return Certificate(str(path), reason=str(error)).to_dict()
+            return Certificate(str(path), reason=str(error), limit=self._wish.seconds).to_dict()
         except OSError as error:
-            return Certificate(str(path), reason=f"it cannot be written: {error.strerror or error}").to_dict()
+            why = f"it cannot be written: {error.strerror or error}"
+            return Certificate(str(path), reason=why, limit=self._wish.seconds).to_dict()
 
     def _certified(self, case: Case, path: Path, progress: Callable[[int, int], None]) -> Certificate:
         from netproof.certificate.destination import beside
@@ -128,7 +133,7 @@ class Certificates:
         spec = Question(case.network, case.asked.written or case.asked).spec_in(wish.room)
         name = beside(path, spec.suffix)
         if not may_replace(name):
-            return Certificate(str(path), reason=f"{name} is there already, and is none of netproof's")
+            raise UsageError("it is there already, and is none of netproof's", file=str(name))
         if self._model != self._model_name:
             self._model = self._model.replace(self._model_name)
         subject = self._subject.about(spec)

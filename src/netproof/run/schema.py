@@ -117,6 +117,7 @@ _CERTIFICATE = _or_none(
             "seconds": _of(_NUMBER, "of writing it, after the verdict"),
             "checked": _or_none(_of("boolean", "whether npcheck accepts it; null where it was not asked")),
             "reason": _of(_TEXT, "why it is not there, or not checked; else empty"),
+            "limit": _of(_NUMBER, "seconds that writing it might take"),
         },
     )
 )
@@ -202,6 +203,7 @@ _IMAGE = _object(
         "read_as": _or_none(_of(_COUNT, "the largest output for the counterexample")),
         "decided_by": _of(_TEXT, "image, attack, root, search or leaf"),
         "reason": _of(_TEXT, "why it is open"),
+        "certificate": _CERTIFICATE,
     },
 )
 _CERTIFIED: Mapping[str, Node] = {
@@ -219,6 +221,17 @@ _CERTIFIED: Mapping[str, Node] = {
     "complete": _of("boolean", "whether every image has an answer"),
     "method": _of(_TEXT, "as `netproof methods` names it"),
     "model": _of(_TEXT, "the network's file"),
+    "certificates": _or_none(
+        _object(
+            "how many proofs have certificates; null where none were asked for",
+            {
+                "folder": _of(_TEXT, "where they are"),
+                "proofs": _of(_COUNT, "images that are proved"),
+                "written": _of(_COUNT, "of these, those that have one"),
+                "accepted": _of(_COUNT, "of these, those that npcheck accepts"),
+            },
+        )
+    ),
 }
 _BOUNDED: Mapping[str, Node] = {
     "schema": _VERSION,
