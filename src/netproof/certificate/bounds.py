@@ -17,9 +17,9 @@ from netproof.certificate.body import Body
 from netproof.certificate.claims import Claim, Known, Wish, claims
 from netproof.certificate.climb import NeuronsGoal, Point, climb
 from netproof.certificate.leaves import places_by_name
-from netproof.certificate.spool import LEVELS, Sides, Spool
+from netproof.certificate.spool import LEVELS, Sides
 from netproof.core.deadline import Deadline, DeadlineExpired
-from npcheck.bound import Ranges
+from npcheck.bound import Places, Ranges
 from npcheck.network import Network
 from npcheck.ranges import ROWS, interval, meet, neuron_bounds, start
 from npcheck.region import DEFAULT, INTERVAL, SLOPES, TREE
@@ -32,7 +32,6 @@ TREE_GAIN = 0.003  # that a tree must gain
 SLACK = 0.002  # that a tree may tell less than the search's
 
 Codes = NDArray[np.uint8]
-Places = NDArray[np.int64]
 
 
 class Rung(IntEnum):
@@ -81,14 +80,14 @@ class NeuronBounds:
             section.write(body)
 
 
-def neuron_bounds_of(network: Network, region: Region, deadline: Deadline, rung: Rung, spool: Spool) -> NeuronBounds:
+def neuron_bounds_of(network: Network, region: Region, deadline: Deadline, rung: Rung, told: Sides) -> NeuronBounds:
     """Bound the neurons of a region as the checker will."""
     ranges = start(network, region.lower[None], region.upper[None])
     packed, sections, begin = Packed((), ()), [], 0
     for node in range(1, len(network.nodes)):
         ranges.lower[node], ranges.upper[node] = interval(network, node, ranges)
         if node in network.hidden:
-            bounder = _Bounder(network, node, begin, ranges, packed, region, deadline, spool)
+            bounder = _Bounder(network, node, begin, ranges, packed, region, deadline, told)
             section = bounder.section(rung)
             packed = Packed((*packed.nodes, node), (*packed.neurons, section.unstable.nonzero()[0]))
             sections.append(section)
@@ -110,11 +109,10 @@ class _Bounder:
         before: Packed,
         region: Region,
         deadline: Deadline,
-        spool: Spool,
+        told: Sides,
     ) -> None:
         self._network, self._node, self._begin, self._ranges, self._before = network, node, begin, ranges, before
-        self._region, self._deadline, self._spool = region, deadline, spool
-        self._sides: Sides = spool.sides(region.targets)
+        self._region, self._deadline, self._told = region, deadline, told
         size = network.nodes[node].size
         codes = np.full(size, INTERVAL, dtype=np.uint8), np.full(size, INTERVAL, dtype=np.uint8)
         self._section = Section(size, codes, ({}, {}), ({}, {}))
@@ -140,17 +138,22 @@ class _Bounder:
         return np.asarray(((low < 0.0) & (high > 0.0))[0].nonzero()[0])
 
     def _by_default(self) -> None:
-        """Bound unstable neurons by a pass back."""
+        """Bound unstable neurons by a pass back: first the side that is nearer to 0, which alone may show the sign."""
         low, high = (side.copy() for side in self._known)
-        neurons, codes = self._unstable(), self._section.codes
-        if not len(neurons):
-            return
-        below = neuron_bounds(self._network, self._ranges, self._node, neurons, 1.0, {})
-        above = -neuron_bounds(self._network, self._ranges, self._node, neurons, -1.0, {})
-        codes[0][neurons[below > low[0, neurons]]] = DEFAULT
-        codes[1][neurons[above < high[0, neurons]]] = DEFAULT
-        low[0, neurons], high[0, neurons] = np.maximum(low[0, neurons], below), np.minimum(high[0, neurons], above)
+        neurons = self._unstable()
+        signs = np.where(-low[0, neurons] < high[0, neurons], 1.0, -1.0)
+        self._bound(neurons, signs, (low, high))
+        left = ((low < 0.0) & (high > 0.0))[0, neurons]
+        self._bound(neurons[left], -signs[left], (low, high))
         meet(self._ranges, self._node, low, high)
+
+    def _bound(self, neurons: Places, signs: Array, sides: tuple[Array, Array]) -> None:
+        """Bound one side of each neuron: from below where the sign is 1, and from above where it is −1."""
+        bounds = neuron_bounds(self._network, self._ranges, self._node, neurons, signs, {})
+        for sign, code, side in zip((1.0, -1.0), self._section.codes, sides, strict=True):
+            better = (signs == sign) & (bounds > sign * side[0, neurons])
+            code[neurons[better]] = DEFAULT
+            side[0, neurons[better]] = sign * bounds[better]
 
     def _by_slopes(self) -> None:
         """Give slopes of their own to the sides of unstable neurons that gain by them."""
@@ -172,14 +175,14 @@ class _Bounder:
     def _shares(self, unstable: Places, sign: float) -> tuple[Places, Array]:
         """Return which unstable neurons have slopes for one side, and these (neuron, packed before)."""
         names = unstable + self._begin
-        tried = np.array([name in self._sides.tried for name in names.tolist()], dtype=bool)
-        given = [name for name in names[tried].tolist() if (name, sign < 0) in self._sides.sloped]
+        tried = np.array([name in self._told.tried for name in names.tolist()], dtype=bool)
+        given = [name for name in names[tried].tolist() if (name, sign < 0) in self._told.sloped]
         by_name = places_by_name(self._network, self._before)
         shares = np.full((len(given), self._before.count), np.nan)
         for row, name in enumerate(given):
-            whose, levels = self._spool.of_side(self._sides, (name, sign < 0))
-            at = by_name[whose]
-            shares[row, at[at >= 0]] = levels[at >= 0] / float(LEVELS)
+            hint = self._told.sloped[name, sign < 0].read()
+            at = by_name[hint.names]
+            shares[row, at[at >= 0]] = hint.levels[at >= 0] / float(LEVELS)
         low, high = (
             np.concatenate([side[h][0, at] for h, at in zip(self._before.nodes, self._before.neurons, strict=True)])
             for side in (self._ranges.lower, self._ranges.upper)
@@ -230,9 +233,9 @@ class _Bounder:
         """Ask for what the search knew: of a neuron whose sign it knew this alone, else all that trees told."""
         for neuron in self._unstable().tolist():
             sides = [(neuron + self._begin, above) for above in (False, True)]
-            told = [self._sides.least(side) for side in sides]
+            told = [self._told.least(side) for side in sides]
             slack = SLACK * (high[neuron] - low[neuron])
             for side, least in zip(sides, told, strict=True):
-                if least >= 0.0 if max(told) >= 0.0 else side in self._sides.branched:
+                if least >= 0.0 if max(told) >= 0.0 else side in self._told.branched:
                     wanted = 0.0 if least >= 0.0 else least - slack
-                    yield Wish(neuron, side[1], wanted, self._spool.of_tree(self._sides, side))
+                    yield Wish(neuron, side[1], wanted, self._told.leaves(side))

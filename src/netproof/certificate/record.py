@@ -6,7 +6,6 @@ file's order. Each root of the search packs other neurons; their names are kept 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,13 +20,10 @@ from netproof.bounds.record import Sides
 from netproof.certificate.request import Request
 from netproof.certificate.spool import LEVELS, Closed, Levels, SpoolWriter
 from netproof.certificate.state import Certificate
-from netproof.certificate.stated import left_out
 from netproof.certificate.write import Subject
 from netproof.core.verdict import Verdict
-from netproof.methods.registry import Options
 from netproof.model.evaluate import values_of_part
 from netproof.numerics import generator
-from netproof.problem.problem import Problem
 from npcheck.network import Network
 
 POINTS = 3  # of the input set, at which values of neurons are compared to find each in the file
@@ -35,29 +31,26 @@ ALIKE = 1e-6  # of its size, by which a neuron's values may differ
 UNKNOWN = -2
 
 
-Say = Callable[[str], None]
-
-
 class Recording:
     """Makes the recorder of each problem of a question, all of which keep their hints in one file."""
 
-    def __init__(self, request: Request, subject: Subject, writer: SpoolWriter, say: Say) -> None:
-        self._request, self._subject, self._writer, self._say = request, subject, writer, say
-        self._said: set[str] = set()
+    def __init__(self, request: Request, subject: Subject, writer: SpoolWriter) -> None:
+        self._request, self._subject, self._writer = request, subject, writer
 
     @classmethod
-    def of(cls, request: Request, say: Say = lambda line: None) -> Recording:
-        """Begin; UsageError where no certificate can be about the question. say: what is told before a search."""
+    def of(cls, request: Request) -> Recording:
+        """Begin; UsageError where no certificate can be about the question."""
         subject = request.subject()
-        return cls(request, subject, SpoolWriter(request.spool), say)
+        return cls(request, subject, SpoolWriter(request.spool))
 
-    def recorder(self, problem: Problem, options: Options) -> Record:
-        """Return the recorder of a problem's search; say what it does without, of the options that were asked for."""
-        for name in left_out(options, problem):
-            if name not in self._said:
-                self._said.add(name)
-                self._say(f"with a certificate the search does without {name}")
-        return Record(self._subject.network, self._writer, problem.disjuncts)
+    def recorder(self, disjuncts: tuple[int, ...]) -> Record:
+        """Return the recorder of a problem with these disjuncts, by target."""
+        return Record(self._subject.network, self._writer, disjuncts)
+
+    def part(self, disjunct: int) -> Recording:
+        """Return what keeps hints of one disjunct, of which a search is made alone; what was kept of it is void."""
+        self._writer.forget(disjunct)
+        return _Part(self._request, self._subject, self._writer, disjunct)
 
     def certified(self, verdict: Verdict) -> Verdict:
         """Return a verdict with what became of its certificate."""
@@ -73,6 +66,23 @@ class Recording:
         self._writer.close()
         if self._request.at_once:
             self._request.clear()
+
+
+class _Part(Recording):
+    """The recording of a search that is about one disjunct of the question; who makes these searches ends it."""
+
+    def __init__(self, request: Request, subject: Subject, writer: SpoolWriter, disjunct: int) -> None:
+        super().__init__(request, subject, writer)
+        self._disjunct = disjunct
+
+    def recorder(self, disjuncts: tuple[int, ...]) -> Record:
+        return super().recorder((self._disjunct,) * len(disjuncts))
+
+    def certified(self, verdict: Verdict) -> Verdict:
+        return verdict
+
+    def close(self) -> None:
+        """Leave the hints to who began them."""
 
 
 class Record:
@@ -97,7 +107,7 @@ class Record:
         levels = _levels(slopes[torch.from_numpy(told).to(slopes.device)][:, known])
         above, values = (part.cpu().numpy()[told] for part in (sides.above, bounds))
         tried = np.unique(names[names >= 0])
-        self._spool.slopes((_set_of(sides), number), tried, (names[told], above), values, levels)
+        self._spool.slopes((self._disjuncts[0], number), tried, (names[told], above), values, levels)
 
     def branched(self, sides: Sides, bounds: Tensor, leaves: Domains) -> None:
         """Hear of neurons that branch and bound was done on."""
@@ -109,7 +119,7 @@ class Record:
             own.setdefault(side, []).append(leaf)
         for side, tree in own.items():
             if names[side] >= 0:
-                self._spool.tree((_set_of(sides), number), (names[side], above[side]), values[side], tree)
+                self._spool.tree((self._disjuncts[0], number), (names[side], above[side]), values[side], tree)
 
     def restarted(self, targets: Tensor) -> None:
         """Hear of targets that are searched from the start again."""
@@ -157,12 +167,6 @@ class Record:
         number = self._spool.root(whole[known])
         self._packings.append((root, layers, number, known))
         return number, torch.from_numpy(known).to(root.device)
-
-
-def _set_of(sides: Sides) -> int:
-    """Return the disjunct on whose set sides were bounded, or the first of several."""
-    disjunct: int = sides.root.problem.disjuncts[0]
-    return disjunct
 
 
 def _levels(slopes: Tensor) -> Levels:

@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,15 +136,83 @@ class SpoolWriter:
 
 @dataclass
 class Sides:
-    """What is known of the bounds of neurons on one set: where the best of each side is in the file."""
+    """What was told of bounds of neurons on one set: the best of each side, and where it is."""
 
     tried: set[int] = field(default_factory=set)  # neurons that were given slopes of their own
-    sloped: dict[Side, tuple[float, int, int, int]] = field(default_factory=dict)  # bound, root, place, bytes
-    branched: dict[Side, tuple[float, int, int]] = field(default_factory=dict)  # bound, root, place
+    sloped: dict[Side, Sloped] = field(default_factory=dict)
+    branched: dict[Side, Branched] = field(default_factory=dict)
 
     def least(self, side: Side) -> float:
         """Return the best bound of a side that was told, −inf where there is none."""
-        return max(known.get(side, (-np.inf,))[0] for known in (self.sloped, self.branched))
+        return max(told.bound if (told := known.get(side)) else -np.inf for known in (self.sloped, self.branched))
+
+    def leaves(self, side: Side) -> list[Hint]:
+        """Return what the best bound of a side that was told rests on."""
+        sloped, branched = self.sloped.get(side), self.branched.get(side)
+        if branched is not None and (sloped is None or branched.bound >= sloped.bound):
+            return branched.read()
+        return [] if sloped is None else [sloped.read()]
+
+    def take_in(self, other: Sides) -> None:
+        """Take what is better of another set that is the same."""
+        self.tried |= other.tried
+        for side, sloped in other.sloped.items():
+            if side not in self.sloped or sloped.bound > self.sloped[side].bound:
+                self.sloped[side] = sloped
+        for side, branched in other.branched.items():
+            if side not in self.branched or branched.bound > self.branched[side].bound:
+                self.branched[side] = branched
+
+
+@dataclass(frozen=True)
+class Sloped:
+    """A bound by slopes of its own."""
+
+    bound: float
+    path: Path
+    place: int
+    names: Names
+
+    def read(self) -> Hint:
+        """Return it as the one leaf that it is."""
+        with self.path.open("rb") as file:
+            file.seek(self.place)
+            levels = _wholes(file.read(-(-len(self.names) // 2)), len(self.names))
+        nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int8), np.zeros(0, dtype=np.float32)
+        return Hint(*nothing, np.ones(1, dtype=np.float32), self.names, levels)
+
+
+@dataclass(frozen=True)
+class Branched:
+    """A bound by a tree."""
+
+    bound: float
+    path: Path
+    place: int
+    names: Names
+
+    def read(self) -> list[Hint]:
+        """Return the leaves."""
+        with self.path.open("rb") as file:
+            data = _entry(file, self.place)
+        leaves, at = [], _TREE.size
+        for _ in range(_TREE.unpack_from(data)[-1]):
+            leaf, at = _parsed(data, at, self.names)
+            leaves.append(leaf)
+        return leaves
+
+
+class Hints(Protocol):
+    """What a search has told."""
+
+    def count(self, disjunct: int) -> int:
+        """Return how many sub-domains of a disjunct were closed."""
+
+    def hints(self, disjunct: int, which: Sequence[int]) -> Iterator[Hint]:
+        """Read some of a disjunct's closed sub-domains, by their places among them."""
+
+    def sides(self, disjuncts: Sequence[int]) -> Sides:
+        """Return what was told of bounds of neurons on the set of these disjuncts."""
 
 
 class Spool:
@@ -177,51 +245,33 @@ class Spool:
             self._closed.setdefault(disjunct, array("q")).append(begin - _HEAD.size)
         elif kind == _VOID:
             self._closed.pop(disjunct, None)
-        elif kind == _SLOPED:
-            self._note_slopes(file, self._sides.setdefault(disjunct, Sides()))
         else:
-            _, root, name, above, bound, _ = _TREE.unpack(file.read(_TREE.size))
-            branched = self._sides.setdefault(disjunct, Sides()).branched
-            if bound > branched.get((name, above), (-np.inf,))[0]:
-                branched[name, above] = bound, root, begin - _HEAD.size
+            told = self._sloped(file) if kind == _SLOPED else self._branched(file, begin - _HEAD.size)
+            self._sides.setdefault(disjunct, Sides()).take_in(told)
 
-    def _note_slopes(self, file: BinaryIO, of: Sides) -> None:
+    def _sloped(self, file: BinaryIO) -> Sides:
         _, root, tried, sides = _SLOPES.unpack(file.read(_SLOPES.size))
-        of.tried.update(np.frombuffer(file.read(4 * tried), dtype="<i4").tolist())
-        names = np.frombuffer(file.read(4 * sides), dtype="<i4").tolist()
+        told, names = Sides(), self._roots[root]
+        told.tried.update(np.frombuffer(file.read(4 * tried), dtype="<i4").tolist())
+        neurons = np.frombuffer(file.read(4 * sides), dtype="<i4").tolist()
         above = np.frombuffer(file.read(sides), dtype="<u1").astype(bool).tolist()
         bounds = np.frombuffer(file.read(4 * sides), dtype="<f4").tolist()
-        each, begin = -(-len(self._roots[root]) // 2), file.tell()
-        for row, (side, bound) in enumerate(zip(zip(names, above, strict=True), bounds, strict=True)):
-            if bound > of.sloped.get(side, (-np.inf,))[0]:
-                of.sloped[side] = bound, root, begin + row * each, each
+        place = file.tell()
+        for side, bound in zip(zip(neurons, above, strict=True), bounds, strict=True):
+            told.sloped[side] = Sloped(bound, self._path, place, names)
+            place += -(-len(names) // 2)
+        return told
+
+    def _branched(self, file: BinaryIO, place: int) -> Sides:
+        _, root, name, above, bound, _ = _TREE.unpack(file.read(_TREE.size))
+        return Sides(branched={(name, above): Branched(bound, self._path, place, self._roots[root])})
 
     def sides(self, disjuncts: Sequence[int]) -> Sides:
-        """Return what is known of the bounds of neurons on the set of these disjuncts."""
-        known = [self._sides[disjunct] for disjunct in disjuncts if disjunct in self._sides]
-        return known[0] if known else Sides()
-
-    def of_side(self, sides: Sides, side: Side) -> tuple[Names, Levels]:
-        """Return the slopes of a side: names, levels."""
-        _, root, place, length = sides.sloped[side]
-        with self._path.open("rb") as file:
-            file.seek(place)
-            return self._roots[root], _wholes(file.read(length), len(self._roots[root]))
-
-    def of_tree(self, sides: Sides, side: Side) -> list[Hint]:
-        """Return the leaves of a side's bound: the tree's, or the whole set with slopes where these told more."""
-        if sides.least(side) > sides.branched.get(side, (-np.inf,))[0]:
-            names, levels = self.of_side(sides, side)
-            nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int8), np.zeros(0, dtype=np.float32)
-            return [Hint(*nothing, np.ones(1, dtype=np.float32), names, levels)]
-        _, root, place = sides.branched[side]
-        with self._path.open("rb") as file:
-            data = _entry(file, place)
-        leaves, at = [], _TREE.size
-        for _ in range(_TREE.unpack_from(data)[-1]):
-            leaf, at = self._parsed(data, at, root)
-            leaves.append(leaf)
-        return leaves
+        """Return what was told of bounds of neurons on the set of these disjuncts."""
+        whole = Sides()
+        for disjunct in disjuncts:
+            whole.take_in(self._sides.get(disjunct, Sides()))
+        return whole
 
     def count(self, disjunct: int) -> int:
         """Return how many sub-domains of a disjunct were closed."""
@@ -236,22 +286,22 @@ class Spool:
             for number in which:
                 data = _entry(file, places[number])
                 _, root, rows = _CLOSED.unpack_from(data)
-                leaf, _ = self._parsed(data, _CLOSED.size + 4 * rows, root)
+                leaf, _ = _parsed(data, _CLOSED.size + 4 * rows, self._roots[root])
                 weights = np.frombuffer(data, dtype="<f4", count=rows, offset=_CLOSED.size)
                 yield Hint(leaf.splits, leaf.signs, leaf.multipliers, weights, leaf.names, leaf.levels)
 
-    def _parsed(self, data: bytes, at: int, root: int) -> tuple[Hint, int]:
-        """Return a leaf that begins at a byte, and where the next one does."""
-        names = self._roots[root]
-        (splits,) = _SPLITS.unpack_from(data, at)
-        at += _SPLITS.size
-        parts = []
-        for kind, size in (("<i4", 4), ("<i1", 1), ("<f4", 4)):
-            parts.append(np.frombuffer(data, dtype=kind, count=splits, offset=at))
-            at += size * splits
-        end = at + -(-len(names) // 2)
-        one = np.ones(1, dtype=np.float32)
-        return Hint(names[parts[0]], parts[1], parts[2], one, names, _wholes(data[at:end], len(names))), end
+
+def _parsed(data: bytes, at: int, names: Names) -> tuple[Hint, int]:
+    """Return a leaf that begins at a byte, and where the next one does."""
+    (splits,) = _SPLITS.unpack_from(data, at)
+    at += _SPLITS.size
+    parts = []
+    for kind, size in (("<i4", 4), ("<i1", 1), ("<f4", 4)):
+        parts.append(np.frombuffer(data, dtype=kind, count=splits, offset=at))
+        at += size * splits
+    end = at + -(-len(names) // 2)
+    one = np.ones(1, dtype=np.float32)
+    return Hint(names[parts[0]], parts[1], parts[2], one, names, _wholes(data[at:end], len(names))), end
 
 
 def _entry(file: BinaryIO, place: int) -> bytes:

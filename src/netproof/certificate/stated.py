@@ -18,12 +18,12 @@ def stated(options: Options) -> Options:
 
 
 def left_out(options: Options, problem: Problem) -> list[str]:
-    """Name what these options would have allowed a search of the problem, and a certificate does not."""
+    """Name the options that a search of the problem might have used, and does without for a certificate."""
     graph, named = problem.graph, []
     if options.get("planes") and options.get("tighter_roots") != 0 and graph.nonlinear:
         first = relaxation_of(graph.nodes[graph.nonlinear[0]].op)
         if isinstance(first, HingeRelaxation) and first.leak >= 0 and problem.input_set.p is None:
-            named.append("planes above the first layer (planes)")
+            named.append("planes")
     if options.get("envelope") and can_be_enveloped(graph):
-        named.append("the enveloped network (envelope)")
+        named.append("envelope")
     return named

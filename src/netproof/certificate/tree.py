@@ -12,7 +12,7 @@ import numpy as np
 
 from netproof.certificate.body import Body
 from netproof.certificate.leaves import TOO_MANY, Part, Prover, TooWeak, Unprovable, write_part
-from netproof.certificate.spool import Spool
+from netproof.certificate.spool import Hints
 from netproof.certificate.trie import NONE, Trie
 from npcheck.tree import NEURON
 
@@ -23,7 +23,7 @@ SAMPLE = 256  # sub-domains of a disjunct that are tried as they are
 class TreeMaker:
     """Makes and writes the tree of one disjunct."""
 
-    def __init__(self, prover: Prover, spool: Spool, disjunct: int) -> None:
+    def __init__(self, prover: Prover, spool: Hints, disjunct: int) -> None:
         self._prover, self._spool, self._disjunct = prover, spool, disjunct
         self._count = spool.count(disjunct)
         self.leaves = 0

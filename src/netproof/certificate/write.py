@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from netproof.certificate.body import Body
 from netproof.certificate.bounds import NeuronBounds, Rung, neuron_bounds_of
 from netproof.certificate.boxes import BoxTreeMaker, write_boxes
 from netproof.certificate.leaves import OfRows, Prover, TooWeak, Unprovable
-from netproof.certificate.spool import Spool
+from netproof.certificate.spool import Hints, Spool
 from netproof.certificate.tree import TreeMaker
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.errors import UsageError
@@ -63,12 +63,24 @@ class Subject:
             question, of_spec = read(spec, read_question)
             return cls(network, state(question), of_model, of_spec)
         except Refused as reason:
-            remedy = "without a certificate there may be an answer"
-            raise UsageError(f"no certificate can be written: {reason}", remedy=remedy) from None
+            raise _refused(reason) from None
+
+    def about(self, spec: Path) -> Subject:
+        """Return the same with another specification."""
+        try:
+            question, of_spec = read(spec, read_question)
+            return replace(self, statement=state(question), spec=of_spec)
+        except Refused as reason:
+            raise _refused(reason) from None
+
+
+def _refused(reason: Refused) -> UsageError:
+    remedy = "without a certificate there may be an answer"
+    return UsageError(f"no certificate can be written: {reason}", remedy=remedy)
 
 
 def write_certificate(
-    path: Path, subject: Subject, spool: Path, deadline: Deadline, progress: Progress = lambda done, count: None
+    path: Path, subject: Subject, spool: Path | Hints, deadline: Deadline, progress: Progress = lambda done, count: None
 ) -> Written:
     """Write the certificate of a proved question: under another name first, so that there is never half a one."""
     began, leaves = time.monotonic(), 0
@@ -79,7 +91,7 @@ def write_certificate(
         "spec": subject.spec,
     }
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    hints, reason = Spool(spool), ""
+    hints, reason = Spool(spool) if isinstance(spool, Path) else spool, ""
     try:
         with partial.open("wb") as file, np.errstate(all="ignore"):
             body = Body(file, header)
@@ -103,13 +115,14 @@ def write_certificate(
 
 
 def _write_region(
-    body: Body, subject: Subject, region: Region, spool: Spool, deadline: Deadline, progress: Progress
+    body: Body, subject: Subject, region: Region, spool: Hints, deadline: Deadline, progress: Progress
 ) -> int:
     """Write all that is said of a region, on the lowest rung that is enough; return the leaves of its trees."""
-    top = Rung.BRANCHED if spool.sides(region.targets).branched else Rung.SLOPED
+    told = spool.sides(region.targets)
+    top = Rung.BRANCHED if told.branched else Rung.SLOPED
     place = body.place()
     for rung in Rung:
-        bounds = neuron_bounds_of(subject.network, region, deadline, rung, spool)
+        bounds = neuron_bounds_of(subject.network, region, deadline, rung, told)
         writer = _RegionWriter(body, subject, region, bounds, spool, deadline)
         if rung < top and writer.few_hold():
             continue
@@ -125,7 +138,7 @@ class _RegionWriter:
     """Writes the trees of a region's disjuncts."""
 
     def __init__(
-        self, body: Body, subject: Subject, region: Region, bounds: NeuronBounds, spool: Spool, deadline: Deadline
+        self, body: Body, subject: Subject, region: Region, bounds: NeuronBounds, spool: Hints, deadline: Deadline
     ) -> None:
         self._body, self._subject, self._region, self._bounds = body, subject, region, bounds
         self._spool, self._deadline = spool, deadline

@@ -261,7 +261,7 @@ def build_root(
     members = []
     for i, part in enumerate([] if problem.own is None else problem.apart()):
         member = build_root(
-            part, device, schedule, deadline, earlier[i : i + 1], deepen, slopes=slopes, recorder=recorder
+            part, device, schedule, deadline, earlier[i : i + 1], deepen, slopes=slopes
         )  # nothing is split yet
         if member is None:
             return None
