@@ -52,7 +52,10 @@ class Recorder(Protocol):
         """Hear of bounds (n,) of sides on the whole set by their own slopes (n, U'), −inf where others are better."""
 
     def branched(self, sides: Sides, bounds: Tensor, leaves: Domains) -> None:
-        """Hear of bounds (n,) of sides on the whole set, each the least on all leaves of that target."""
+        """Hear of bounds (n,) of sides on the whole set, each the least on all leaves of that target.
+
+        What one has by its parent's θ is told of as that parent. So some may be parts of others, or told of twice.
+        """
 
     def restarted(self, targets: Tensor) -> None:
         """Hear of targets (n,) whose sets are searched from the start again: what was closed of them counts no more."""

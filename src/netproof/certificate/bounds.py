@@ -30,6 +30,7 @@ STEPS = 20
 GAIN = 0.002  # share of a neuron's width that slopes of its own must gain to be stored
 TREE_GAIN = 0.003  # that a tree must gain
 SLACK = 0.002  # that a tree may tell less than the search's
+TREE_SLACK = 0.01  # that slopes may tell less before a tree is made for a side that the search had none for
 
 Codes = NDArray[np.uint8]
 
@@ -230,12 +231,12 @@ class _Bounder:
         meet(self._ranges, self._node, low, high)
 
     def _wishes(self, low: Array, high: Array) -> Iterator[Wish]:
-        """Ask for what the search knew: of a neuron whose sign it knew this alone, else all that trees told."""
+        """Ask for what the search knew and slopes do not tell: of a neuron whose sign it knew, for this alone."""
         for neuron in self._unstable().tolist():
             sides = [(neuron + self._begin, above) for above in (False, True)]
             told = [self._told.least(side) for side in sides]
-            slack = SLACK * (high[neuron] - low[neuron])
-            for side, least in zip(sides, told, strict=True):
-                if least >= 0.0 if max(told) >= 0.0 else side in self._told.branched:
-                    wanted = 0.0 if least >= 0.0 else least - slack
-                    yield Wish(neuron, side[1], wanted, self._told.leaves(side))
+            width = high[neuron] - low[neuron]
+            for side, least, now in zip(sides, told, (low[neuron], -high[neuron]), strict=True):
+                slack = width * (SLACK if side in self._told.branched else TREE_SLACK)
+                if least >= 0.0 if max(told) >= 0.0 else least - slack > now:
+                    yield Wish(neuron, side[1], 0.0 if least >= 0.0 else least - slack, self._told.leaves(side))

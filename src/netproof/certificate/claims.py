@@ -148,9 +148,13 @@ class _Trees:
         for number, hint in enumerate(hints):
             trie.add(number, self._prover.path_of(hint))
         order: list[int | Part] = []
-        for _, split, number, path in trie.parts():
+        for place, split, number, path in trie.parts():
+            if number == NONE and split != NONE:
+                order.append(split)
+                continue
+            trie.close(place)  # its parts are shown with it
             numbers = None if number == NONE else self._prover.of_hint(hints[number])
-            order.append(self._prover.part(path, numbers, goal) if split == NONE else split)
+            order.append(self._prover.part(path, numbers, goal))
         return order
 
     def raise_to_wishes(self) -> None:

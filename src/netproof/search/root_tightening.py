@@ -98,8 +98,8 @@ class NeuronSearch:
             rest = torch.ones(len(leaves), dtype=torch.bool, device=part.device)
             rest[picked] = False
             if shown is not None:
-                above = split_on(part, shown.select(picked), chosen[:, :1])
-                shown = concatenate([shown.select(rest), _shown(children, above)])
+                above = picked.repeat_interleave(1 + (chosen[:, 0] >= 0).long())  # of each child
+                shown = concatenate([shown.select(rest), _shown(children, shown.select(above))])
             leaves = concatenate([leaves.select(rest), children])
             now = torch.full_like(least, torch.inf).scatter_reduce(0, leaves.target, leaves.bound, "amin")
             now = least.maximum(now)
@@ -137,10 +137,9 @@ class NeuronSearch:
 
 
 def _shown(domains: Domains, above: Domains) -> Domains:
-    """Return sub-domains with the θ that their bounds rest on: their own, or that above where its bound is better."""
-    own = domains.evaluated[:, :1] != 0
-    slopes, multipliers = domains.slopes.where(own, above.slopes), domains.multipliers.where(own, above.multipliers)
-    return replace(domains, slopes=slopes, multipliers=multipliers)
+    """Return what the bounds of sub-domains rest on: they themselves, or what is above where its bound is better."""
+    own, names = domains.evaluated[:, :1] != 0, ("splits", "lower", "upper", "slopes", "multipliers")
+    return replace(domains, **{name: getattr(domains, name).where(own, getattr(above, name)) for name in names})
 
 
 def _worst(leaves: Domains, wanted: Tensor, settled: Tensor, width: int) -> Tensor:
