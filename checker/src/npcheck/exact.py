@@ -30,10 +30,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npcheck.ball import Ball
 from npcheck.bound import Form, Ranges
 from npcheck.errors import Invalid
 from npcheck.network import Affine, Convolution, Linear, Network, Relu, Scale, Sum, Take
-from npcheck.statement import Array
+from npcheck.statement import Array, root_above
 from npcheck.vnnlib_file import Question, Row
 
 Integers = NDArray[np.object_]
@@ -153,6 +154,7 @@ class Pass:
     seeds: dict[int, dict[int, Fraction]]  # by node, by entry: the form, exactly
     lower: list[Array]  # by node (n,), as far as the form reaches
     upper: list[Array]
+    ball: Ball | None = None
     coefficients: dict[int, Array] = field(default_factory=dict)  # by node (n,): A
     p: dict[int, Array] = field(default_factory=dict)  # by ReLU (n,)
     bound: float = -np.inf
@@ -259,14 +261,23 @@ def _lemma(a: Array, p: Array, low: Array, high: Array) -> Fraction | None:
 
 
 def _over_the_box(given: Pass, exact: Dyadic | None) -> Fraction:
-    """Return the least value of what is left, a form of the inputs."""
+    """Return the least value of what is left, a form of the inputs; with a ball, by a division as in `ball`."""
     factors = dict(given.seeds.get(0, {}))
     if exact is not None:
         for i in (exact.numbers != 0).nonzero()[0].tolist():
             factors[i] = factors.get(i, Fraction(0)) + exact.fraction(i)
+    ball, bound = given.ball, Fraction(0)
+    if ball is not None:
+        a = np.zeros((1, len(given.lower[0])))
+        a[0, list(factors)] = [float(factor) for factor in factors.values()]
+        u = [Fraction(part) for part in ball.divided(a, given.lower[0][None], given.upper[0][None])[0][0].tolist()]
+        for i, part, c in zip(ball.inputs.tolist(), u, ball.centre.tolist(), strict=True):
+            factors[i] = factors.get(i, Fraction(0)) - part
+            bound += part * Fraction(c)
+        bound -= Fraction(ball.radius) * root_above(sum((part * part for part in u), Fraction(0)))
     least = _least(factors, given.lower[0], given.upper[0])
     assert least is not None  # boxes have ends
-    return least
+    return bound + least
 
 
 # --- a sample of them ---
@@ -353,7 +364,7 @@ class Sample:
         row = place
         last = max(seeds)
         lower, upper = ([_of_part(part, row) for part in side[: last + 1]] for side in (ranges.lower, ranges.upper))
-        return Pass(name, constant, seeds, lower, upper)
+        return Pass(name, constant, seeds, lower, upper, ranges.ball)
 
     def _neuron(self, form: Form, place: int) -> dict[int, dict[int, Fraction]]:
         return {

@@ -61,7 +61,7 @@ def read_bounds(
     network: Network, region: Region, stream: Stream, jobs: Jobs, watch: Watch | None = None
 ) -> tuple[Ranges, Packed]:
     """Read and check the bounds of a region's neurons."""
-    ranges = start(network, region.lower[None], region.upper[None], watch)
+    ranges = start(network, region.lower[None], region.upper[None], watch, region.ball)
     packed = Packed((), ())
     for node in range(1, len(network.nodes)):
         ranges.lower[node], ranges.upper[node] = interval(network, node, ranges)

@@ -200,7 +200,7 @@ class TreeMaker:
         """Climb from the hints; return what does not hold even so, each with the neuron that is worth splitting."""
         numbers = [self._hinted(node) for node in nodes]
         signs = packed_signs(self._network, self._packed, np.stack([node.signs for node in nodes]))
-        ranges = Ranges(list(self._ranges.lower), list(self._ranges.upper))
+        ranges = Ranges(list(self._ranges.lower), list(self._ranges.upper), ball=self._ranges.ball)
         for h, part in signs.items():
             restrict(ranges, h, part)
         start = Point(
