@@ -99,7 +99,6 @@ def test_an_operator_without_a_certificate_is_named_before_the_search(tmp_path: 
     [
         ((*FILES, "--certificate", "nowhere/c.npcert"), "there is no directory nowhere"),
         ((*FILES, "--certificate", "m.onnx"), "--certificate would overwrite m.onnx"),
-        (("p.vnnlib", "--network", "f=m.onnx", "--certificate", "c.npcert"), "leave out --network and --output"),
     ],
 )
 def test_what_cannot_be_asked_for_is_one_line(arguments: tuple[str, ...], said: str, folder: Path) -> None:
