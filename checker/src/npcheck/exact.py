@@ -198,6 +198,7 @@ class Exact:
                 constant += (chosen * dyadic(op.bias)).total()
             for w, part in zip(inputs, transposed(op, self._weights_of(node, op), chosen), strict=True):
                 _add(left, w, part)
+        assert left.keys() <= {0}, "a node of the form was not replaced"
         return constant + _over_the_box(given, left.get(0))
 
     def _weights_of(self, node: int, op: Affine) -> Dyadic:
@@ -353,18 +354,12 @@ class Sample:
             progress("exact arithmetic", 0)
 
     def _pass(self, form: Form, ranges: Ranges, place: int) -> Pass:
-        seeds = self._neuron(form, place) if form.weights is None else {}
-        constant, name = Fraction(0), ""
         if form.weights is None:
-            name = self._neuron_name(seeds)
-        else:
-            rows = self._question.disjuncts[self._target].rows
-            constant, seeds = _sum_of(rows, form.weights[place], len(self._network.nodes) - 1)
-            name = f"disjunct {self._target}: leaf {self.leaves.met - 1 - self._before}"
-        row = place
-        last = max(seeds)
-        lower, upper = ([_of_part(part, row) for part in side[: last + 1]] for side in (ranges.lower, ranges.upper))
-        return Pass(name, constant, seeds, lower, upper, ranges.ball)
+            seeds = self._neuron(form, place)
+            return _pass(self._neuron_name(seeds), Fraction(0), seeds, ranges, place)
+        rows = self._question.disjuncts[self._target].rows
+        name = f"disjunct {self._target}: leaf {self.leaves.met - 1 - self._before}"
+        return pass_of_rows(name, rows, form.weights[place], len(self._network.nodes) - 1, ranges, place)
 
     def _neuron(self, form: Form, place: int) -> dict[int, dict[int, Fraction]]:
         return {
@@ -376,6 +371,17 @@ class Sample:
         node = max(seeds)
         ((neuron, sign),) = seeds[node].items()
         return f"neuron {neuron} of {self._network.nodes[node].name} from {'below' if sign > 0 else 'above'}"
+
+
+def pass_of_rows(name: str, rows: tuple[Row, ...], weights: Array, output: int, ranges: Ranges, place: int) -> Pass:
+    """Return what a pass of a weighted sum of rows starts from, on one of the parts of the ranges."""
+    return _pass(name, *_sum_of(rows, weights, output), ranges, place)
+
+
+def _pass(name: str, constant: Fraction, seeds: dict[int, dict[int, Fraction]], ranges: Ranges, place: int) -> Pass:
+    end = max(seeds) + 1
+    lower, upper = ([_of_part(part, place) for part in side[:end]] for side in (ranges.lower, ranges.upper))
+    return Pass(name, constant, seeds, lower, upper, ranges.ball)
 
 
 def _of_part(side: Array, row: int) -> Array:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from npcheck import vnnlib_file
 from npcheck.ball import Ball
 from npcheck.errors import Refused
-from npcheck.vnnlib_file import Disjunct, Question
+from npcheck.vnnlib_file import Disjunct, Question, Row
 
 Array = NDArray[np.float64]
 LARGEST = 2.0**100  # numbers of a specification beyond this are refused: sums of products must not overflow
@@ -36,6 +36,7 @@ class Rows:
     outputs: Array  # (row, m)
     inputs: Array | None  # (row, n); None: no row speaks of the inputs
     right: Array  # (row,)
+    exact: tuple[Row, ...] = ()  # as the specification has them
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def _rows(question: Question, disjunct: Disjunct) -> Rows:
             outputs[place, index] = _float(factor)
         for index, factor in row.inputs.items():
             inputs[place, index] = _float(factor)
-    return Rows(outputs, inputs if inputs.any() else None, right.reshape(count))
+    return Rows(outputs, inputs if inputs.any() else None, right.reshape(count), disjunct.rows)
 
 
 def _float(exact: Fraction) -> float:
