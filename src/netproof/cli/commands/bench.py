@@ -18,7 +18,7 @@ import typer
 
 from netproof.certificate.installed import require_npcheck
 from netproof.certificate.room import Room
-from netproof.certificate.state import SECONDS
+from netproof.certificate.state import SECONDS, Certificate
 from netproof.certificate.wish import Wish
 from netproof.cli import options
 from netproof.cli.commands.report import Rivals, check_rivals, write_all, write_results
@@ -189,7 +189,8 @@ def _campaign(jobs: list[Job], store: Store, workers: int, methods: list[str], s
             if instance.truth is None and instance.told_by:
                 view.note(f"{instance}: what is known is {instance.told_by}")
         results = run(jobs, store, workers=workers, on_event=view.on_event, stop=stop, rerun=rerun)
-    if len(results) < len(jobs):
+    states = [result.certificate for result in results if result.certificate is not None]
+    if len(results) < len(jobs) or any(map(Certificate.was_interrupted, states)):
         return _interrupted(store, len(results), len(jobs))
     if view.kept and not shown.quiet:
         print_err(f"netproof: {view.kept} of {len(jobs)} were there already (--rerun runs them again)")
