@@ -1,4 +1,4 @@
-"""What ends a command with a certificate under way: Ctrl-C, kill -9, a full disk. The verdict stays, and no half of a file."""
+"""What ends a command with a certificate under way: Ctrl-C, kill -9, a full disk. The verdict stays, and no torn file."""
 
 from __future__ import annotations
 
