@@ -1,4 +1,4 @@
-"""What ends a command with a certificate under way: Ctrl-C, kill -9, a full disk. The verdict stays, and no torn file."""
+"""Ctrl-C, kill -9 or a full disk while a certificate is on its way: the verdict stays, and no torn file does."""
 
 from __future__ import annotations
 
