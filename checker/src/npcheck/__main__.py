@@ -17,6 +17,7 @@ from npcheck import __version__
 from npcheck.check import Checked, check
 from npcheck.errors import Invalid, Refused
 
+OPERATORS = ("relu", "exp", "log", "order", "product", "quotient", "root", "sigmoid", "softplus")
 EVERY = 2.0  # seconds between two lines of progress
 
 
@@ -39,7 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
         checked = check(
-            given.certificate, given.model, given.spec, Progress(given.quiet), exact=given.exact, seed=given.seed
+            given.certificate,
+            given.model,
+            given.spec,
+            Progress(given.quiet),
+            exact=given.exact,
+            seed=given.seed,
+            only=given.only,
         )
     except Invalid as fault:
         print(f"invalid\n{fault}")
@@ -70,6 +77,10 @@ def _shown(checked: Checked) -> list[str]:
         f"model {checked.model}",
         f"spec  {checked.spec}",
     ]
+    if checked.operators:
+        lines.append(f"beyond ReLUs and affine operators it rests on: {', '.join(checked.operators)}")
+    if checked.maps:
+        lines.append(f"asked before what the network ends with, which keeps the order of its entries: {', '.join(checked.maps)}")
     if checked.exact is not None:
         lines.append(
             f"{_counted(checked.exact[0], 'leaf', 'leaves')} and {_counted(checked.exact[1], 'bound')} of neurons, "
@@ -89,6 +100,13 @@ def _count(text: str) -> int:
     if count < 0:
         raise ValueError
     return count
+
+
+def _only(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if not set(names) <= set(OPERATORS):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of {', '.join(OPERATORS)}")
+    return names
 
 
 def _counted(count: int, one: str, many: str = "") -> str:
@@ -112,6 +130,12 @@ def _parser() -> argparse.ArgumentParser:
         help="do K leaves and K bounds of neurons, chosen at random, again in exact rational arithmetic",
     )
     parser.add_argument("--seed", type=int, metavar="N", help="choose them as a run did that said this number")
+    parser.add_argument(
+        "--only",
+        type=_only,
+        metavar="NAMES",
+        help=f"refuse a network with other operators beyond affine ones than these: {','.join(OPERATORS)}",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     parser.add_argument("--version", action="version", version=f"npcheck {__version__}")
     return parser

@@ -7,7 +7,8 @@
 Proof. a·relu(h) − p·h is linear in h on [l, 0] and on [0, u], so its least value on [l, u] is at l, at u or at 0,
 and at 0 it is 0. ∎
 
-Nothing else is known of a ReLU here. A slope, a multiplier of a split, a dual point of an LP or a ray only choose p;
+Nothing else is known of a ReLU here. Other nonlinear operators lie between two planes, which `smooth` and `product`
+show; a coefficient picks one of them by its sign. A slope, a multiplier of a split, a dual point of an LP or a ray only choose p;
 whatever a certificate says of p, the bound holds. A split only moves l or u to 0.
 
 **The pass.** F(x) = Σ_v ⟨A_v, v(x)⟩ + c is carried from the output to the input, one node v of the network at a time.
@@ -40,7 +41,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from npcheck.network import Affine, Network, Relu
+from npcheck.network import Affine, Network, Nonlinear, Plane, Planes, Relu
 from npcheck.statement import Array, Rows
 
 Places = NDArray[np.int64]
@@ -66,6 +67,9 @@ class Trace(Protocol):
 
     def replaced(self, node: int, coefficients: Array, p: Array | None) -> None:
         """Hear of a node's coefficients A (B, n) when the node is replaced, and of p (B, n) where it is a ReLU."""
+
+    def bent(self, node: int, p: list[Array], plane: Plane) -> None:
+        """Hear of p (B, n) by operand, and of the planes that were taken, where it is another nonlinear operator."""
 
     def found(self, bounds: Array) -> None:
         """Hear of the forms' bounds (B,)."""
@@ -93,10 +97,11 @@ class Ranges:
     rows: Places | None = None
     watch: Watch | None = None
     _sums: dict[int, Array] = field(default_factory=dict)
+    _planes: dict[int, Planes] = field(default_factory=dict)
 
     def on(self, rows: Places) -> Ranges:
         """Return the same for forms on these sub-domains (B,)."""
-        return Ranges(self.lower, self.upper, rows, self.watch, self._sums)
+        return Ranges(self.lower, self.upper, rows, self.watch, self._sums, self._planes)
 
     @property
     def known(self) -> int:
@@ -120,6 +125,14 @@ class Ranges:
             total = op.magnitude([np.broadcast_to(part, (most, part.shape[1])) for part in sizes])
             self._sums[node] = (total if op.bias_magnitude is None else total + op.bias_magnitude) + UNDERFLOW
         return self._sums[node]
+
+    def planes(self, network: Network, node: int) -> Planes:
+        """Return the planes of a nonlinear operator, computed once: they hold on ranges that get tighter later."""
+        if node not in self._planes:
+            op, inputs = network.nodes[node].op, network.nodes[node].inputs
+            assert isinstance(op, Nonlinear)
+            self._planes[node] = op.planes([self.lower[w] for w in inputs], [self.upper[w] for w in inputs])
+        return self._planes[node]
 
     def of_forms(self, part: NDArray[Known], columns: Places | slice = slice(None)) -> NDArray[Known]:
         """Return what is known (D, n) for each form, of some entries."""
@@ -208,6 +221,8 @@ def carry_back(
         if isinstance(op, Relu):
             p, nowhere = _through_relu(inputs[0], coefficient, form, ranges, slopes, rate)
             empty |= nowhere
+        elif isinstance(op, Nonlinear):
+            empty |= _through_planes(network, node, coefficient, form, ranges, rate, trace)
         else:
             assert isinstance(op, Affine)
             _through_affine(network, node, coefficient, form, ranges, rate)
@@ -256,6 +271,36 @@ def _through_relu(
     whole[:, columns] = p
     form.add(before, whole, ranges, rate)
     return whole, empty
+
+
+def _through_planes(
+    network: Network, node: int, coefficient: Array, form: Form, ranges: Ranges, rate: float, trace: Trace | None
+) -> NDArray[np.bool_]:
+    """Replace z = g(h, …) by one of its planes Σ s·h + c: the lower one where a >= 0, else the upper one.
+
+    p = fl(a·s) is off by u·|p|, so ⟨p, h⟩ by u·⟨|p|, Z_h⟩; each a·c is rounded, and added up. Charge
+    g (Σ ⟨|p|, Z_h⟩ + Σ|a·c| + |c|). Return where an operand has no value at all (B,).
+    """
+    planes, inputs = ranges.planes(network, node), network.nodes[node].inputs
+    upward = coefficient >= 0.0
+
+    def facing(below: Array, above: Array) -> Array:
+        return np.where(upward, ranges.of_forms(below), ranges.of_forms(above))
+
+    slopes = [facing(*pair) for pair in zip(planes.below.slopes, planes.above.slopes, strict=True)]
+    plane = Plane(tuple(slopes), facing(planes.below.constant, planes.above.constant))
+    k = np.where(coefficient == 0.0, 0.0, coefficient * plane.constant)
+    p = [coefficient * slope for slope in slopes]
+    form.constant = form.constant + k.sum(1)
+    form.error += rate * (np.abs(k).sum(1) + np.abs(form.constant))
+    empty = np.zeros(len(coefficient), dtype=bool)
+    for w, part in zip(inputs, p, strict=True):
+        form.error += rate * ranges.dot(np.abs(part), ranges.magnitude(w))
+        form.add(w, part, ranges, rate)
+        empty |= ranges.of_forms(_crossed(ranges.lower[w], ranges.upper[w]))[:, 0]
+    if trace is not None:
+        trace.bent(node, p, plane)
+    return empty
 
 
 def _crossed(low: Array, high: Array) -> NDArray[np.bool_]:

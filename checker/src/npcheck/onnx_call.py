@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npcheck.errors import Refused
-from npcheck.network import Array, Index, Node, Op, Relu, Sum, Take, require_tame
+from npcheck.network import Array, Index, Node, Op, OrderMap, Relu, Sum, Take, require_tame
 from npcheck.onnx_messages import Attribute, Constant, FileNode
 
 MOST_ENTRIES = 1 << 24  # of one value, or of one constant that is computed
@@ -36,6 +36,7 @@ class Builder:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
+        self.maps: dict[int, OrderMap] = {}  # by node
         self._left = MOST_COMPUTED
 
     def spend(self, shape: Sequence[int]) -> None:
