@@ -80,7 +80,7 @@ def _shown(checked: Checked) -> list[str]:
     if checked.operators:
         lines.append(f"beyond ReLUs and affine operators it rests on: {', '.join(checked.operators)}")
     if checked.maps:
-        lines.append(f"asked before what the network ends with, which keeps the order of its entries: {', '.join(checked.maps)}")
+        lines.append(f"asked before the last maps of the network: {', '.join(checked.maps)}")
     if checked.exact is not None:
         lines.append(
             f"{_counted(checked.exact[0], 'leaf', 'leaves')} and {_counted(checked.exact[1], 'bound')} of neurons, "

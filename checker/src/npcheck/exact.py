@@ -16,8 +16,9 @@ The last is what a charge pays for: a rounding error times the largest value tha
 right, the exact value is never below the one in float64, and when it is below, a charge was too small, or a step was
 done wrongly: the check ends with `Invalid`. The value in float64 was above what was to be shown: so is the exact one.
 
-What this does not do again: intervals and planes (both are taken as they are), how the tree covers the box, and numbers that
-were folded in float64 when the file was read (`folded` in `network`): the exact value is about the folded numbers.
+What this does not do again: intervals and planes (both are taken as they are), how the tree covers the box, and
+numbers that were folded in float64 when the file was read (`folded` in `network`): the exact value is about the folded
+numbers.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ class Pass:
     upper: list[Array]
     coefficients: dict[int, Array] = field(default_factory=dict)  # by node (n,): A
     p: dict[int, Array] = field(default_factory=dict)  # by ReLU (n,)
-    planes: dict[int, tuple[list[Array], Plane]] = field(default_factory=dict)  # by other nonlinear node: p, and s and c
+    planes: dict[int, tuple[list[Array], Plane]] = field(default_factory=dict)  # by other node: p, s and c
     bound: float = -np.inf
 
 
@@ -384,7 +385,7 @@ class Sample:
             rows = self._question.disjuncts[self._target].rows
             constant, seeds = _sum_of(rows, form.weights[place], len(self._network.nodes) - 1)
             name = f"disjunct {self._target}: leaf {self.leaves.met - 1 - self._before}"
-        row = place if ranges.rows is None else int(ranges.rows[place])
+        row = place
         last = max(seeds)
         lower, upper = ([_of_part(part, row) for part in side[: last + 1]] for side in (ranges.lower, ranges.upper))
         return Pass(name, constant, seeds, lower, upper)

@@ -9,9 +9,9 @@
          coefficient is off by u, and Horner's 28 operations by γ_28 Σ |r|^k / k!: together 30·u·e^0.35 at most.
     2^n  scales exactly: the sum is between 0.7 and 1.5, so nothing underflows or overflows.
 
-Since e^r > 0.7, all of this is below (u + 2^-61/0.7 + 30·u·e^0.35/0.7) < 64·u of e^x. The charge is twice as much, 2^-46
-of what was computed, which pays for the rounding of the last product too. Beyond ±700 only e^x > 0 and its growth are
-used.
+Since e^r > 0.7, all of this is below (u + 2^-61/0.7 + 30·u·e^0.35/0.7) < 64·u of e^x. The charge is twice as much,
+2^-46 of what was computed, which pays for the rounding of the last product too. Beyond ±700 only e^x > 0 and its growth
+are used.
 
 **log y** is not computed but tried: t is whatever numpy says, and t − η counts as a lower bound if e^(t − η) <= y by
 the bounds above, t + η as an upper one if e^(t + η) >= y; otherwise there is none.

@@ -1,13 +1,13 @@
 """Rows asked before the last map of a network, where that says the same.
 
-**Order.** With y = softmax(z), y_i = e^(z_i) / Σ e^(z_j), so y_i − y_j <= 0 says no more and no less than z_i − z_j <= 0,
-for i and j of one vector. The same is true of any function that increases strictly and is defined everywhere, applied
-to each entry: a sigmoid, say. log softmax is z_i − L with one L for the vector, so that rows whose coefficients add up
-to 0 over each vector stay as they are.
+**Order.** With y = softmax(z), y_i = e^(z_i) / Σ e^(z_j). So y_i − y_j <= 0 says no more and no less than
+z_i − z_j <= 0, for i and j of one vector. The same is true of any function that increases strictly and is defined
+everywhere, applied to each entry: a sigmoid, say. A log softmax is z_i − L with one L for the vector, so a row whose
+coefficients add up to 0 over each vector stays as it is.
 
-**Numbers.** If g increases strictly and g(t) >= v, then g(z) <= v implies z <= t; if g(t) <= v, then g(z) >= v implies
-z >= t. So c·y_i <= d becomes c·z_i <= c·t, with a float t for which bounds of g(t) show this. A row for which no such t is
-found becomes 0 <= 0, which any point fulfils: that asks for more.
+**Numbers.** If g increases strictly and g(t) >= v, then g(z) <= v implies z <= t. If g(t) <= v, then g(z) >= v implies
+z >= t. So c·y_i <= d becomes c·z_i <= c·t, with a float t for which bounds of g(t) show this. A row for which no such t
+is found becomes 0 <= 0, which any point fulfils: that asks for more.
 
 What only picks, scales or shifts entries on the way is taken into the rows: y = f·z + b with numbers of the file, in
 fractions. All maps that can be left out one after the other are; where a row does not fit, the map stays a part of the

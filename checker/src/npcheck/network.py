@@ -25,8 +25,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,13 +60,32 @@ class Plane:
     slopes: tuple[Array, ...]  # by operand (D, n)
     constant: Array  # (D, n)
 
+    def at(self, place: int) -> Plane:
+        """Return that of one sub-domain."""
+        return Plane(tuple(_one(slope, place) for slope in self.slopes), _one(self.constant, place))
+
 
 @dataclass(frozen=True)
 class Planes:
-    """What an operator lies between."""
+    """What an operator lies between, on each of some sub-domains."""
 
     below: Plane
     above: Plane
+
+    def at(self, place: int) -> Planes:
+        """Return those of one sub-domain."""
+        return Planes(self.below.at(place), self.above.at(place))
+
+    def facing(self, a: Array) -> Plane:
+        """Return the planes below a·g(h) where they are multiplied with coefficients a (B, n)."""
+        upward = a >= 0.0
+        pairs = zip(self.below.slopes, self.above.slopes, strict=True)
+        slopes = tuple(np.where(upward, low, high) for low, high in pairs)
+        return Plane(slopes, np.where(upward, self.below.constant, self.above.constant))
+
+
+def _one(side: Array, place: int) -> Array:
+    return side if len(side) == 1 else side[place : place + 1]
 
 
 class Nonlinear(Op, ABC):
@@ -126,6 +147,13 @@ class Affine(Op, ABC):
     @abstractmethod
     def adjoint(self, coef: Array) -> list[Array]:
         """Return Wᵀ·a from (B, size): one (B, n) for each input, in the order of the inputs."""
+
+    def plus(self, bias: Array) -> Self:
+        """Return the operator with this b, where it has none."""
+        require_tame(bias)
+        other = copy(self)
+        other.bias = bias
+        return other
 
     @property
     def bias_magnitude(self) -> Array | None:

@@ -1,7 +1,8 @@
 """From the bytes of an ONNX file to a network of affine nodes, ReLUs and other nonlinear operators.
 
-Every node of the file is translated by one function of onnx_operators.py or onnx_smooth.py, in the order of the file, and what has no
-such function is refused. Nodes that the output does not depend on are left out of the network in the end, ReLUs too.
+Every node of the file is translated by one function of onnx_operators.py or onnx_smooth.py, in the order of the file,
+and what has no such function is refused. Nodes that the output does not depend on are left out of the network in the
+end, ReLUs too.
 """
 
 from __future__ import annotations
@@ -80,4 +81,3 @@ def _check_output(output: Variable, declared: Declared) -> None:
     fits = len(declared.shape) == len(output.shape)
     if not fits or any(axis not in (None, n) for axis, n in zip(declared.shape, output.shape, strict=True)):
         raise Refused(f"output {declared.name!r}: it has the shape {output.shape}, but is declared {declared.shape}")
-

@@ -1,12 +1,12 @@
 """What the operators of ONNX that are neither affine nor made of ReLUs become, as in onnx_operators.py.
 
-    Tanh        2·σ(2·x) − 1
-    Softmax     1 / (1 + Σ e^(x_j − x_i)), the sum over all other entries j of the vector that i is in
-    LogSoftmax  −log(1 + Σ e^(x_j − x_i))
-    Elu         relu(x) + α·e^(−relu(−x)) − α
-    HardSigmoid relu(t) − relu(t − 1) of t = α·x + β
-    HardSwish   x times that, of t = x/6 + 1/2
-    Pow         x·x, where the exponent is 2; x where it is 1; the root where it is 1/2
+Tanh        2·σ(2·x) − 1
+Softmax     1 / (1 + Σ e^(x_j − x_i)), the sum over all other entries j of the vector that i is in
+LogSoftmax  −log(1 + Σ e^(x_j − x_i))
+Elu         relu(x) + α·e^(−relu(−x)) − α
+HardSigmoid relu(t) − relu(t − 1) of t = α·x + β
+HardSwish   x times that, of t = x/6 + 1/2
+Pow         x·x, where the exponent is 2; x where it is 1; the root where it is 1/2
 """
 
 from __future__ import annotations

@@ -45,10 +45,10 @@ class Product(Nonlinear):
 
     def planes(self, lows: Sequence[Array], highs: Sequence[Array]) -> Planes:
         boxed = np.isfinite(lows[0]) & np.isfinite(lows[1]) & np.isfinite(highs[0]) & np.isfinite(highs[1])
-        (l, m), (u, v) = ([np.where(boxed, side, 0.0) for side in sides] for sides in (lows, highs))
-        s, t = 0.5 * m + 0.5 * v, 0.5 * l + 0.5 * u
-        corners = [x * y - s * x - t * y for x in (l, u) for y in (m, v)]
-        widest, tallest = np.maximum(np.abs(l), np.abs(u)), np.maximum(np.abs(m), np.abs(v))
+        (left, bottom), (right, top) = ([np.where(boxed, side, 0.0) for side in sides] for sides in (lows, highs))
+        s, t = 0.5 * bottom + 0.5 * top, 0.5 * left + 0.5 * right
+        corners = [x * y - s * x - t * y for x in (left, right) for y in (bottom, top)]
+        widest, tallest = np.maximum(np.abs(left), np.abs(right)), np.maximum(np.abs(bottom), np.abs(top))
         away = 8.0 * UNIT * (widest * tallest + np.abs(s) * widest + np.abs(t) * tallest) + UNDERFLOW
         least = np.nextafter(np.minimum.reduce(corners) - away, -np.inf)
         most = np.nextafter(np.maximum.reduce(corners) + away, np.inf)

@@ -1,33 +1,32 @@
 """Operators that are neither affine nor a ReLU: each lies between two planes, and that is all that a pass back uses.
 
-**The lemma.** Let z = g(h), entry by entry, where h is one number or several, and let s, c and t, d be numbers with
+**The lemma.** Let z = g(h), entry by entry, where h is one number or several, and let s, c, t, d be numbers such that
 
-    s·h + c <= g(h) <= t·h + d    for all h of the node's ranges.
+    s·h + c <= g(h) <= t·h + d    wherever the bounds of h's nodes hold.
 
-Then a·g(h) >= a·(s·h + c) where a >= 0, and a·g(h) >= a·(t·h + d) where a <= 0. An operator may take any slopes s and t,
-and has to give a c that is not above the least value of g(h) − s·h, and a d that is not below the largest of g(h) − t·h.
+Then a·g(h) >= a·(s·h + c) where a >= 0, and a·g(h) >= a·(t·h + d) where a <= 0. An operator may take any slopes s and
+t. Its c must not be above the least value of g(h) − s·h, its d not below the largest value of g(h) − t·h.
 
-**Curves.** Let g(h) of one number be convex up to a bend m and concave behind it, l <= h <= u, and s any slope. Put
-f(h) = g(h) − s·h, which bends as g does.
+**Curves.** Let g be a function of one number, convex up to a bend m and concave behind it. Let l <= h <= u, and let s
+be any slope. Then f(h) = g(h) − s·h is convex where g is, and concave where g is.
 
-    Where f is concave, from m to u, it is nowhere below the smaller of its values at the ends.
-    Where f is convex, from l to m, it is nowhere below its tangent at any point t of that part, so nowhere below the
-    smaller of this line's values at the ends.
+    Where f is concave, from m to u, no value is below the smaller one of those at the ends.
+    Where f is convex, from l to m, no value is below the tangent at any point of that part, and so none is below the
+    smaller one of the tangent's values at the ends.
 
-So c is the least of these four numbers; either part may be missing. No minimum has to be found: t only decides how good
-c is. What is above g is −(what is below −g), and h → −g(−h) is convex up to −m, so there is one routine for both.
+c is the least of these four numbers; one of the parts may be missing. No minimum has to be found: the point only
+decides how good c is. What is above g is −(what is below −g), and h → −g(−h) is convex up to −m: one routine does both.
 
-Curves say what is known of g and g' at a float: bounds, in which all roundings are (`at`). The tangent at t is
-g(t) + g'(t)·(h − t); h − t is <= 0 at the left end, where the largest g'(t) counts, and >= 0 at the right end, where the
-least does.
+A curve gives bounds of g and of g' at a float, which pay for all of their roundings (`at`). The tangent at t is
+g(t) + g'(t)·(h − t). At the left end h − t <= 0, and the largest g'(t) counts; at the right end the least does.
 
-Charge: each of these numbers is a sum of three terms with at most three roundings in each, and two sums: it is off by
-less than 8·u·Σ|terms|. Twice as much is taken away, and 2^-700 for underflow.
+Charge: each of the four numbers is a sum of three terms, with three roundings in a term at most, and two of the sums.
+So it is off by less than 8·u·Σ|terms|. Twice as much is taken away, and 2^-700 for underflow.
 
-**Slopes.** Any are sound. These are good: where g is concave on all of [l, u], the chord; where it is convex, the tangent
-in the middle, which cuts off the least area; where it is both, the line through (u, g(u)) that touches the convex part, at
-the t where g(u) − g(t) = g'(t)·(u − t), but the tangent in the middle if that lies before t, and the chord where there is
-no such t on [l, m].
+**Slopes.** All are sound, and these are good. Where g is concave on all of [l, u]: the chord. Where it is convex: the
+tangent in the middle, which cuts off the least area. Where it is both: the line through (u, g(u)) that touches the
+convex part, at a t with g(u) − g(t) = g'(t)·(u − t); but the tangent in the middle if that lies before t, and the chord
+where no such t is in [l, m].
 """
 
 from __future__ import annotations
@@ -121,15 +120,17 @@ def _line_below(at: At, low: Array, high: Array, bend: Array) -> Pair:
     """Return s and c with s·h + c <= g(h) for low <= h <= high, where g is convex up to a bend and then concave."""
     convex, concave = low < bend, high > bend
     ends = at(low), at(high)
-    slope, touch = _slopes(at, low, high, bend, ends)
     inner = np.clip(bend, low, high)  # where the convex part ends, and the concave part begins
+    slope, touch = _slopes(at, low, high, bend, ends)
+    touch = np.clip(touch, low, inner)
     tangent = at(touch)
+    level = np.zeros_like(low)
     terms = [
-        (concave, at(inner).value[0], 0.0, inner),
-        (concave, ends[1].value[0], 0.0, high),
+        (concave, at(inner).value[0], level, inner),
+        (concave, ends[1].value[0], level, high),
         (convex, tangent.value[0], tangent.slope[1] * (low - touch), low),
         (convex, tangent.value[0], tangent.slope[0] * (inner - touch), inner),
-        (~convex & ~concave, ends[0].value[0], 0.0, low),  # low = high = bend
+        (~convex & ~concave, ends[0].value[0], level, low),  # low = high = bend
     ]
     least = np.full(slope.shape, np.inf)
     for counts, value, rise, point in terms:

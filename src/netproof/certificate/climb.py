@@ -2,7 +2,8 @@
 
 The bound of a form is the least value of a Lagrangian over the box. Where x attains it, the values that the network
 has there when every ReLU is replaced by its line are the gradient: of a slope a⁺·h, of a multiplier ∓h, of a weight
-its row. One pass back gives a, one pass forward gives h. Planes of other operators stay as they are. What is found is only tried: the checker's routine values it.
+its row. One pass back gives a, one pass forward gives h. Planes of other operators stay as they are. What is found is
+only tried: the checker's routine values it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npcheck.bound import Ranges
-from npcheck.network import Affine, Network, Nonlinear, Plane, Planes, Relu
+from npcheck.network import Affine, Network, Nonlinear, Plane, Relu
 from npcheck.ranges import Signs
 from npcheck.statement import Array, Rows
 
@@ -173,7 +174,7 @@ def _evaluate(
             p = a * slope
             parts = [p - signs[h] * point.multipliers[h] if h in signs else p]
         elif isinstance(op, Nonlinear):
-            lines[node] = facing(ranges.planes(network, node), a)
+            lines[node] = ranges.planes(network, node).facing(a)
             constant = constant + np.where(a == 0.0, 0.0, a * lines[node].constant).sum(1)
             parts = [a * slope for slope in lines[node].slopes]
         else:
@@ -193,13 +194,6 @@ def _evaluate(
         goal.of_weights(values),
     )
     return constant + (a * x).sum(1), gradient, losses
-
-
-def facing(planes: Planes, a: Array) -> Plane:
-    """Return the planes that coefficients a (B, n) pick."""
-    pairs = zip(planes.below.slopes, planes.above.slopes, strict=True)
-    slopes = tuple(np.where(a >= 0.0, low, high) for low, high in pairs)
-    return Plane(slopes, np.where(a >= 0.0, planes.below.constant, planes.above.constant))
 
 
 def _line(a: Array, low: Array, high: Array, share: Array) -> tuple[Array, Array]:
