@@ -202,6 +202,13 @@ class Call:
             return Variable(x.place, index.shape)
         return self.emit(Take(flat, tuple(i.size for i in inputs), bias=bias), inputs, index.shape)
 
+    def lifted(self, constant: Constant) -> Variable:
+        """Return a constant of floats as a node, which does not depend on the input."""
+        floats = as_floats(constant)
+        nothing = np.full(floats.size, -1, dtype=np.int64)
+        source = Variable(0, (self.builder.nodes[0].size,))
+        return self.emit(Take(nothing, (source.size,), bias=floats.reshape(-1)), [source], floats.shape)
+
     def view(self, x: Value, function: Callable[[Constant], Constant]) -> Value:
         """Apply what only moves, picks or repeats entries: to a constant, or to the places of a value's entries."""
         if not isinstance(x, Variable):

@@ -266,7 +266,7 @@ def _matmul(call: Call) -> Value:
     if isinstance(a, Variable) and isinstance(b, Variable):
         return _matrices(call, a, b)
     if not isinstance(a, Variable) and not isinstance(b, Variable):
-        raise Refused("a product of two constant matrices is not supported: fold it in the file")
+        a = call.lifted(a)  # its entries may not be floats: so they are bounded, as those of a value are
     if not a.shape or not b.shape:
         raise Refused("a product with a single number is not one of matrices")
     # As in numpy, a vector is a row on the left and a column on the right, and that axis is dropped in the end.
