@@ -28,7 +28,7 @@ rounding of E itself: its sums have positive terms, and are off by a factor belo
 infinite or NaN, and then nothing is proved.
 
 **Underflow.** A number that underflows is off by 2^-1022 at most. Three things may be multiplied with it after that: a
-value v_i(x), a weight λ, and, in a sum of magnitudes |W| Z + |b| or a distance of lines, a coefficient. No value is
+value v_i(x), a weight λ, and, in a sum of magnitudes |W| Z + |b| or in what lines drop, a coefficient. No value is
 beyond 2^150, since bounds beyond that are taken as infinite, and no λ beyond 2^128, a float32: there are less than 2^40
 such errors of 2^-744 each, which 2^-700 pays for in the end. And 2^-700 is added to each sum of magnitudes, and to what
 a ReLU's lines are charged for.

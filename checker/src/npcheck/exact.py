@@ -374,7 +374,7 @@ class Sample:
             value = exact.bound(kept)
             if kept.bound > value:  # exact between floats and fractions
                 raise Invalid(f"{kept.place}: the bound {kept.bound!r} is above its exact value, {float(value)!r}")
-            progress("exact", 1)
+            progress("exact arithmetic", 0)
 
     def _pass(self, form: Form, ranges: Ranges, place: int) -> Pass:
         seeds = self._neuron(form, place) if form.weights is None else {}

@@ -16,6 +16,7 @@ from npcheck.statement import Array
 
 Signs = NDArray[np.int8]
 ROWS = 256  # forms carried back at once: more need memory and are no faster
+NEIGHBOURS = 32  # the same, of an image: they read a small part of it
 NOWHERE = np.zeros(0, dtype=np.int64)
 
 
@@ -87,8 +88,10 @@ def neuron_bounds(
     shares: the slopes of each of these neurons' bounds, as in `Lines`.
     """
     bounds = np.empty(len(neurons))
-    for begin in range(0, len(neurons), ROWS):
-        some = slice(begin, begin + ROWS)
+    order = np.argsort(neurons % network.pixels[node], kind="stable")  # neighbours read the same part of an image
+    most = ROWS if network.pixels[node] == 1 else NEIGHBOURS
+    for begin in range(0, len(neurons), most):
+        some = order[begin : begin + most]
         sign = signs if isinstance(signs, float) else signs[some]
         form = Form.of_neurons(node, network.nodes[node].size, neurons[some], sign)
         lines = Lines({key: part[some] for key, part in shares.items()})
