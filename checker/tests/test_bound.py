@@ -31,11 +31,14 @@ class Given:
     def __init__(self, p: dict[int, np.ndarray]) -> None:
         self._p = p
 
-    def touched(self, node: int) -> bool:
-        return True
+    def shares(self, node: int) -> None:
+        pass
 
-    def __call__(self, node: int, a: np.ndarray, low: np.ndarray, high: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(self._p[node][columns], a.shape)
+    def columns(self, node: int) -> np.ndarray:
+        return np.arange(len(self._p[node]))
+
+    def choose(self, node: int, p: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(self._p[node][columns], p.shape)
 
 
 def one_relu(a: float, p: float, low: float, high: float) -> float:
@@ -89,7 +92,7 @@ def test_an_empty_part_has_any_bound() -> None:
     for wild in (np.nan, np.inf, -np.inf):
         with np.errstate(all="ignore"):
             form = Form(np.zeros(1), np.zeros(1), {1: np.array([[wild]])})
-            assert lower_bound(network, form, ranges.on(np.zeros(1, dtype=np.int64)), Lines({})) == -np.inf
+            assert lower_bound(network, form, ranges.part(0), Lines({})) == -np.inf
 
 
 # --- random networks ---

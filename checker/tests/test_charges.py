@@ -30,15 +30,17 @@ from npcheck.statement import Rows
 NO_WEIGHTS = ("total = op.magnitude(", "total = 0.0 * op.magnitude(")
 NO_BIAS = ("(total if op.bias_magnitude is None else total + op.bias_magnitude) + UNDERFLOW", "total + UNDERFLOW")
 AFFINE_C = ("ranges.sums(network, node)) + np.abs(form.constant))", "ranges.sums(network, node)))")
-RELU_A = ("np.abs(a) * right + np.abs(p)", "np.abs(p)")
-RELU_P = (" + np.abs(p) * np.maximum(np.abs(low), np.abs(high))", "")
-RELU_C = ("(sizes.sum(1) + np.abs(form.constant))", "sizes.sum(1)")
-BOX_A = ("ranges.dot(np.abs(a), ranges.magnitude(0)) + np.abs", "np.abs")
+RELU_A = ("np.abs(a) * right + np.abs(chosen)", "np.abs(chosen)")
+RELU_P = (" + np.abs(chosen) * np.maximum(np.abs(low), np.abs(high))", "")
+RELU_C = ("(sizes + np.abs(form.constant))", "sizes")
+RELU_LINES = ("dot(above - below, lines.reach)", "dot(0.0 * below, lines.reach)")
+RELU_UNDERFLOW = ("high + np.maximum(-low, high) + UNDERFLOW", "high + np.maximum(-low, high)")
+BOX_A = ("dot(np.abs(a), ranges.magnitude(0)) + np.abs", "np.abs")
 BOX_C = (" + np.abs(form.constant))\n    value", ")\n    value")
-READERS = ("self.error += rate * ranges.dot(np.abs(total), ranges.magnitude(node))", "pass")
-ROWS_C = ("ranges.dot(weights @ np.abs(rows.outputs), ranges.magnitude(output)) + weights", "weights")
+READERS = ("self.error += rate * dot(np.abs(total), ranges.magnitude(node))", "pass")
+ROWS_C = ("dot(weights @ np.abs(rows.outputs), ranges.magnitude(output)) + weights", "weights")
 ROWS_D = (" + weights @ np.abs(rows.right)", "")
-ROWS_INPUTS = ("form.error += rate * ranges.dot(weights @ np.abs(rows.inputs), ranges.magnitude(0))", "pass")
+ROWS_INPUTS = ("form.error += rate * dot(weights @ np.abs(rows.inputs), ranges.magnitude(0))", "pass")
 DOWN = ("np.nextafter(form.constant - 2.0 * form.error - UNDERFLOW, -np.inf)", "form.constant - 2.0 * form.error")
 UNDERFLOW_ONCE = ("2.0 * form.error - UNDERFLOW", "2.0 * form.error")
 UNDERFLOW_SUMS = ("op.bias_magnitude) + UNDERFLOW", "op.bias_magnitude)")
@@ -103,16 +105,19 @@ def cancelling(rng: np.random.Generator, weights: np.ndarray, scale: float = 1.0
 
 
 class Chosen:
-    """Any p at all, for every neuron."""
+    """Any p at all, for some neurons: p itself, or what is added to p by lines."""
 
-    def __init__(self, p: np.ndarray | None = None, share: float = 0.0) -> None:
-        self._p, self._share = p, share
+    def __init__(self, p: np.ndarray | None = None, more: float = 0.0, count: int = 1) -> None:
+        self._p, self._more, self._count = p, more, count if p is None else len(p)
 
-    def touched(self, node: int) -> bool:
-        return True
+    def shares(self, node: int) -> None:
+        pass
 
-    def __call__(self, node: int, a: Any, low: Any, high: Any, columns: Any) -> np.ndarray:
-        return a + self._share if self._p is None else np.broadcast_to(self._p[columns], a.shape)
+    def columns(self, node: int) -> np.ndarray:
+        return np.arange(self._count)
+
+    def choose(self, node: int, p: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return p + self._more if self._p is None else np.broadcast_to(self._p[columns], p.shape)
 
 
 def above(changes: Sequence[tuple[str, str]], make: Any) -> int:
@@ -261,6 +266,47 @@ def test_relu_p() -> None:
     needed(make, RELU_P)
 
 
+def test_relu_lines() -> None:
+    """Chords take Σ |a|·drop from a constant that it cancels: what the lemma says of p = fl(a·c) is below."""
+
+    def make(module: Any) -> Any:
+        rng = np.random.default_rng(16)
+        count, size = 200, 4
+        network = chain(1, Linear(np.zeros((size, 1)), bias=np.zeros(size)), Relu())
+        ranges = ranges_of(module, network, floats(0.0), floats(0.0))
+        low, high = -1 - rng.random(size), 1 + rng.random(size)
+        ranges.lower[1], ranges.upper[1] = low[None], high[None]
+        bounds, exact = [], []
+        for _ in range(count):
+            a = -1 - rng.random(size)
+            p = a * (high / (high - low))
+            k = [
+                min(-Fraction(q) * Fraction(left), (Fraction(b) - Fraction(q)) * Fraction(right))
+                for b, q, left, right in zip(a.tolist(), p.tolist(), low.tolist(), high.tolist(), strict=True)
+            ]
+            start = floats(float(-sum(k)))
+            form = module.Form(start.copy(), np.zeros(1), {2: a[None]})
+            bounds.append(module.lower_bound(network, form, ranges, npcheck.ranges.Lines({}))[0])
+            exact.append(Fraction(float(start[0])) + sum(k))
+        return np.array(bounds), exact
+
+    needed(make, RELU_LINES)
+
+
+def test_relu_underflow() -> None:
+    """How far a chord is above a ReLU underflows where its coefficient is large."""
+
+    def make(module: Any) -> Any:
+        least, a = 2.0**-1074, -(2.0**700)
+        network = chain(1, Relu())
+        ranges = ranges_of(module, network, floats(-least), floats(least))
+        form = module.Form(np.zeros(1), np.zeros(1), {1: floats(a)[None]})
+        bounds = module.lower_bound(network, form, ranges, npcheck.ranges.Lines({}))
+        return bounds, [Fraction(a) * Fraction(least)]
+
+    needed(make, RELU_UNDERFLOW)
+
+
 def test_relu_constant() -> None:
     """c = 1, and 1500 ReLUs one behind the other that take 0.9 of half its last place away: c stays 1."""
 
@@ -270,7 +316,7 @@ def test_relu_constant() -> None:
         ranges = ranges_of(module, network, floats(0.0), floats(1.0))
         a = -(2.0**-20)
         form = module.Form(np.ones(1), np.zeros(1), {count: floats(a)[None]})
-        bounds = module.lower_bound(network, form, ranges, Chosen(share=lost))
+        bounds = module.lower_bound(network, form, ranges, Chosen(more=lost))
         return bounds, [1 + Fraction(a)]  # F = 1 + a·x
 
     needed(make, RELU_C)

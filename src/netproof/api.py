@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -56,9 +56,11 @@ from netproof.search.attack import places
 from netproof.search.method import Work
 
 if TYPE_CHECKING:
+    from netproof.certificate.destination import Destination
     from netproof.certificate.record import Recording
 
 COMPARED = 4  # input sets on which a network is compared with onnxruntime
+Record = Callable[[tuple[int, ...]], Recorder]  # makes a recorder of a problem with these disjuncts
 WITH_MODULE = 256  # those of one question on which it is compared with the module that it is made from
 
 
@@ -97,7 +99,7 @@ def verify(
     progress: Callable[[Progress], None] | None = None,
     deadline: Deadline | None = None,
     memory: str | int | Mapping[str, Any] | None = None,
-    certificate: str | Path | Recording | None = None,
+    certificate: str | Path | Destination | Recording | None = None,
 ) -> Verdict:
     """Decide whether the network satisfies the property on the whole input set.
 
@@ -109,15 +111,20 @@ def verify(
     attack: whether to look for counterexamples first; None: yes, but not with lirpa and the rivals.
     `deadline` (or `timeout` in seconds) ends the run; `deadline.cancel()` from another thread does so at once.
     memory: bytes that the run may take, as "8G", or by place as "gpu=16G,host=8G"; None: what is free.
-    certificate: where to write a certificate of a proof, for `npcheck`; model and spec are then paths. What became of
-    it is in the verdict's `certificate`.
+    certificate: where to write a certificate of a proof, for `npcheck`. It is about the paths that model and spec are;
+    where they are none, what was searched is written beside it. What became of it is in the verdict's `certificate`.
     """
     attack = None if attack is None else arguments.flag(attack, "attack")
-    with within(memory), _recorded(certificate, model, spec, outputs, holds) as recording:
+    with ExitStack() as until_the_end:
+        until_the_end.enter_context(within(memory))
         run = Run(method, options, device, threads, seed, _limit(timeout, deadline), progress)
-        run.recording = recording
         network, asked = _question(model, spec, outputs, holds)
-        property = _asked(network, as_property(network, asked, label, targets))
+        property = as_property(network, asked, label, targets)
+        recording = None
+        if certificate is not None:
+            recording = until_the_end.enter_context(recorded(certificate, model, spec, network, property))
+            run.record = recording.recorder
+        property = _asked(network, property)
         parts = Parts(network, property, numbers_in_rows(run.device))
         run.prepare(network, parts.input_sets(WITH_MODULE), loaded=isinstance(model, Network))
         run.stats.seconds["load"] = run.elapsed()
@@ -177,27 +184,29 @@ def bounds(
 
 
 @contextmanager
-def _recorded(
-    certificate: Any, model: Any, spec: Any, outputs: Sequence[str] | None, holds: Condition | None
-) -> Iterator[Recording | None]:
-    """Keep what the search tells for a certificate; refuse before it what no certificate can be about."""
-    if certificate is None:
-        yield None
-        return
+def recorded(certificate: Any, model: Any, spec: Any, network: AnyNetwork, property: Property) -> Iterator[Recording]:
+    """Keep what the search tells for a certificate; refuse before it what no certificate can be about.
+
+    certificate: a path, or who has asked for it; model, spec: as they were given; network, property: as they were read.
+    """
+    from netproof.certificate.destination import Destination
     from netproof.certificate.installed import require_npcheck
 
     require_npcheck()
     from netproof.certificate.record import Recording
-    from netproof.certificate.request import Request
+    from netproof.certificate.room import Room
 
-    if isinstance(certificate, Recording):  # who has it writes the certificate
-        recording = certificate
-    else:
-        recording = Recording.of(Request.of(certificate, model, spec, plain=outputs is None and holds is None))
-    try:
-        yield recording
-    finally:
-        recording.close()
+    with ExitStack() as until_the_end:
+        if isinstance(certificate, str | Path):
+            room = until_the_end.enter_context(closing(Room.beside(Path(certificate))))
+            certificate = Destination(Path(certificate), room.path)
+        if isinstance(certificate, Destination):
+            certificate = certificate.begin(model, spec, network, property)
+        if not isinstance(certificate, Recording):
+            raise UsageError(
+                f"certificate cannot be {arguments.shown(certificate)}", remedy="give the name of a file for it"
+            )
+        yield until_the_end.enter_context(closing(certificate))
 
 
 @contextmanager
@@ -234,7 +243,7 @@ class Run:
         self._progress = arguments.callback(progress, "progress")
         self.stats = Stats()
         self.evidence: Evidence | None = None  # once there is a question
-        self.recording: Recording | None = None  # of closed sub-domains, where a certificate is asked for
+        self.record: Record | None = None  # makes what hears of closed sub-domains, where a certificate is asked for
         self._part = 0, 1  # of the question, which is asked now, and of how many
         self.tell("load")
         look_around()
@@ -323,7 +332,7 @@ class Run:
 
     def recorder(self, problem: Problem) -> Recorder:
         """Return what hears of the sub-domains that a search of a problem closes."""
-        return NOTHING if self.recording is None else self.recording.recorder(problem.disjuncts)
+        return NOTHING if self.record is None else self.record(problem.disjuncts)
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """Return what a search of one of the problems calls to report its progress."""

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 import netproof
@@ -131,20 +132,17 @@ def test_a_counterexample_has_none(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["m.onnx", "p.vnnlib"]
 
 
-def test_a_certificate_is_about_files(tmp_path: Path) -> None:
-    model, spec = files(sharpened(knotted(1), [CLOSE]), tmp_path)
-    with pytest.raises(UsageError, match="about a model and a specification in files"):
-        netproof.verify(netproof.load_network(model), str(spec), certificate=tmp_path / "c.npcert")
-    with pytest.raises(UsageError, match="there is no folder"):
-        netproof.verify(str(model), str(spec), certificate=tmp_path / "nowhere" / "c.npcert")
-
-
 def test_what_cannot_be_certified_is_said_before_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, spec = files(sharpened(knotted(1), [CLOSE]), tmp_path)
-    model.write_bytes(b"no network")
-    monkeypatch.setattr("netproof.api.Run", None)
-    with pytest.raises(UsageError, match=r"no certificate can be written: .*m\.onnx: "):
+    changed = onnx.load_model(model)
+    changed.graph.node.append(onnx.helper.make_node("Sin", [changed.graph.output[0].name], ["wave"]))
+    changed.graph.output[0].name = "wave"
+    onnx.save_model(changed, model)
+    monkeypatch.setattr("netproof.api.Run.decide", None)
+    with pytest.raises(UsageError, match=r"no certificate can be written: .*m\.onnx: node .*Sin"):
         netproof.verify(str(model), str(spec), certificate=tmp_path / "c.npcert")
+    with pytest.raises(UsageError, match="there is no folder"):
+        netproof.verify(str(model), str(spec), certificate=tmp_path / "nowhere" / "c.npcert")
     assert not list(tmp_path.glob(".*"))
 
 

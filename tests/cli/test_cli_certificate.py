@@ -56,7 +56,7 @@ def test_stdout_as_json_has_the_certificate(tmp_path: Path) -> None:
     assert (state["written"], state["checked"]) == (True, None)
 
 
-def test_a_counterexample_has_none(tmp_path: Path) -> None:
+def test_a_counterexample_is_its_own(tmp_path: Path) -> None:
     asked(tmp_path, Fraction(-1, 4))
     done = netproof("verify", *FILES, "--certificate", "c.npcert", "--json", "j.json", cwd=tmp_path)
     assert done.returncode == 0
@@ -65,6 +65,9 @@ def test_a_counterexample_has_none(tmp_path: Path) -> None:
     assert not state["written"]
     assert "only a proof has one" in state["reason"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["j.json", *FILES]
+    (tmp_path / "w.txt").write_text(done.stdout)
+    judged = netproof("check", "w.txt", *FILES, cwd=tmp_path)
+    assert (judged.returncode, judged.stdout.split("\n")[0]) == (0, "violated")
 
 
 def test_no_time_for_it_takes_no_verdict(tmp_path: Path) -> None:
@@ -96,7 +99,6 @@ def test_an_operator_without_a_certificate_is_named_before_the_search(tmp_path: 
     [
         ((*FILES, "--certificate", "nowhere/c.npcert"), "there is no directory nowhere"),
         ((*FILES, "--certificate", "m.onnx"), "--certificate would overwrite m.onnx"),
-        (("p.vnnlib", "--network", "f=m.onnx", "--certificate", "c.npcert"), "leave out --network and --output"),
     ],
 )
 def test_what_cannot_be_asked_for_is_one_line(arguments: tuple[str, ...], said: str, folder: Path) -> None:

@@ -1,7 +1,8 @@
 """`npcheck CERTIFICATE MODEL.onnx SPEC.vnnlib`: the first line of the answer is `valid` or `invalid`.
 
-Exit codes: 0 valid, 1 invalid, 2 nothing could be checked (a file that cannot be read, or something unknown in it), 130
-after Ctrl-C.
+With a counterexample in place of the certificate it is `violated` or `not violated`. Exit codes: 0 valid or violated, 1
+invalid or not violated, 2 nothing could be checked (a file that cannot be read, or something unknown in it), 130 after
+Ctrl-C.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import argparse
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from npcheck import __version__
-from npcheck.check import Checked, check
+from npcheck.check import At, Checked, check
 from npcheck.errors import Invalid, Refused
+from npcheck.witness import is_witness, judge
 
 EVERY = 2.0  # seconds between two lines of progress
 
@@ -23,24 +25,32 @@ EVERY = 2.0  # seconds between two lines of progress
 class Progress:
     """Says on stderr where a long check is."""
 
-    def __init__(self, quiet: bool) -> None:
-        self._quiet, self._counts, self._said = quiet, dict[str, int](), time.monotonic()
+    def __init__(self, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._quiet, self._clock, self._leaves = quiet, clock, 0
+        self._began = self._said = clock()
 
-    def __call__(self, what: str, count: int) -> None:
-        """Hear of neurons or leaves that were checked."""
-        self._counts[what] = self._counts.get(what, 0) + count
-        if not self._quiet and time.monotonic() - self._said >= EVERY:
-            self._said = time.monotonic()
-            print(f"{what}: {self._counts[what]} checked", file=sys.stderr, flush=True)
+    def __call__(self, at: At) -> None:
+        """Hear of what was read; say it now and then."""
+        self._leaves += at.leaves
+        now = self._clock()
+        if self._quiet or now - self._said < EVERY:
+            return
+        self._said, seconds = now, now - self._began
+        left = f", about {seconds * (1.0 - at.share) / at.share:.0f} s left" if 0.0 < at.share < 1.0 else ""
+        line = (
+            f"{at.share:.0%} of the certificate, {at.what}, {_counted(self._leaves, 'leaf', 'leaves')}, {seconds:.0f} s"
+        )
+        print(f"npcheck: {line}{left}", file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.exact and given.jobs > 1:
+        parser.error("--exact follows the one process that checks: leave out --jobs")
     try:
-        checked = check(
-            given.certificate, given.model, given.spec, Progress(given.quiet), exact=given.exact, seed=given.seed
-        )
+        return _witness(given) if is_witness(given.certificate) else _certificate(given)
     except Invalid as fault:
         print(f"invalid\n{fault}")
         return 1
@@ -57,8 +67,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         print("npcheck: this is a fault of npcheck: nothing was decided", file=sys.stderr)
         return 2
+
+
+def _certificate(given: argparse.Namespace) -> int:
+    """Check a certificate."""
+    progress = Progress(given.quiet)
+    options = {"exact": given.exact, "seed": given.seed, "jobs": given.jobs}
+    checked = check(given.certificate, given.model, given.spec, progress, **options)
     print("\n".join(["valid", *_shown(checked)]))
     return 0
+
+
+def _witness(given: argparse.Namespace) -> int:
+    """Evaluate a counterexample."""
+    judged = judge(given.certificate, given.model, given.spec)
+    answer = "violated" if judged.violated else "not violated"
+    print("\n".join([answer, *judged.lines, f"model {judged.model}", f"spec  {judged.spec}"]))
+    return 0 if judged.violated else 1
 
 
 def _shown(checked: Checked) -> list[str]:
@@ -84,11 +109,15 @@ def _shown(checked: Checked) -> list[str]:
     return lines
 
 
-def _count(text: str) -> int:
+def _count(text: str, least: int = 0) -> int:
     count = int(text)
-    if count < 0:
+    if count < least:
         raise ValueError
     return count
+
+
+def _some(text: str) -> int:
+    return _count(text, 1)
 
 
 def _counted(count: int, one: str, many: str = "") -> str:
@@ -98,10 +127,12 @@ def _counted(count: int, one: str, many: str = "") -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="npcheck",
-        description="Check a certificate that a neural network satisfies a specification on all of its inputs.",
-        epilog="exit: 0 valid, 1 invalid, 2 nothing could be checked. MODEL and SPEC may be .gz.",
+        description="Check a certificate that a neural network satisfies a specification on all of its inputs, or a "
+        "counterexample, as text, that it does not.",
+        epilog="exit: 0 valid or violated, 1 invalid or not violated, 2 nothing could be checked. MODEL and SPEC may "
+        "be .gz.",
     )
-    parser.add_argument("certificate", type=Path, metavar="CERTIFICATE")
+    parser.add_argument("certificate", type=Path, metavar="CERTIFICATE|WITNESS")
     parser.add_argument("model", type=Path, metavar="MODEL.onnx")
     parser.add_argument("spec", type=Path, metavar="SPEC.vnnlib")
     parser.add_argument(
@@ -112,6 +143,9 @@ def _parser() -> argparse.ArgumentParser:
         help="do K leaves and K bounds of neurons, chosen at random, again in exact rational arithmetic",
     )
     parser.add_argument("--seed", type=int, metavar="N", help="choose them as a run did that said this number")
+    parser.add_argument(
+        "--jobs", type=_some, default=1, metavar="N", help="compute bounds in N other processes, if N is more than 1"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     parser.add_argument("--version", action="version", version=f"npcheck {__version__}")
     return parser

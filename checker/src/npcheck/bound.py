@@ -27,9 +27,11 @@ rounding of E itself: its sums have positive terms, and are off by a factor belo
 infinite or NaN, and then nothing is proved.
 
 **Underflow.** A number that underflows is off by 2^-1022 at most. Three things may be multiplied with it after that: a
-value v_i(x), a weight λ, and, where it is in a sum of magnitudes |W| Z + |b|, a coefficient. No value is beyond 2^150,
+value v_i(x), a weight λ, and, in a sum of magnitudes |W| Z + |b| or in what lines drop, a coefficient. No value is
+beyond 2^150,
 since bounds beyond that are taken as infinite, and no λ beyond 2^128, a float32: there are less than 2^40 such errors
-of 2^-744 each, which 2^-700 pays for in the end. And 2^-700 is added to each sum of magnitudes.
+of 2^-744 each, which 2^-700 pays for in the end. And 2^-700 is added to each sum of magnitudes, and to what a ReLU's
+lines are charged for.
 """
 
 from __future__ import annotations
@@ -54,11 +56,14 @@ LARGEST = 2.0**150  # bounds beyond it are as good as none
 class Slopes(Protocol):
     """Chooses p. Nothing that it does can make a bound wrong."""
 
-    def touched(self, node: int) -> NDArray[np.bool_] | bool:
-        """Say which entries of a node h that a ReLU reads (n,) it chooses p for although h has one sign there."""
+    def shares(self, node: int) -> Array | None:
+        """Return the slopes (B, n) of the lower lines of the ReLUs that read a node; NaN, or None, for the default."""
 
-    def __call__(self, node: int, a: Array, low: Array, high: Array, columns: Places) -> Array:
-        """Return p (B, column) for some entries, from coefficients a of relu(h) and bounds of h there."""
+    def columns(self, node: int) -> Places:
+        """Return the entries of a node that `choose` is asked about, whatever their sign."""
+
+    def choose(self, node: int, p: Array, columns: Places) -> Array:
+        """Return p (B, column) for these entries, from p by lines."""
 
 
 class Trace(Protocol):
@@ -81,22 +86,68 @@ class Watch(Protocol):
         """Hear that sums of rows are of this disjunct from here on."""
 
 
+@dataclass(frozen=True)
+class Triangles:
+    """The lines about relu(h) on each of some sub-domains: (D, n) each.
+
+    Where l < 0 < u the line above is the chord through (l, 0) and (u, u), and lines below go through 0. Elsewhere
+    relu(h) is linear, and both are relu(h) itself.
+    """
+
+    unstable: NDArray[np.bool_]  # l < 0 < u
+    chord: Array  # its slope, in [0, 1]
+    share: Array  # the slope of the line below that is taken by default: 1 where u >= −l, else 0
+    drop: Array  # how far the chord is above relu(h) at most, or the other way round; 0 where it is linear
+    reach: Array  # relu(u) + max(|l|, |u|) + 2^-700; 0 where it is linear
+    crossed: NDArray[np.bool_]  # (D, 1): somewhere l > u
+
+    @classmethod
+    def of(cls, low: Array, high: Array) -> Triangles:
+        """Compute them from bounds of h."""
+        unstable = (low < 0.0) & (high > 0.0)
+        active = (low >= 0.0).astype(np.float64)
+        chord = np.where(unstable, high, 0.0) / np.where(unstable, high - low, 1.0)
+        drop = np.maximum(chord * -low, (1.0 - chord) * high)
+        return cls(
+            unstable,
+            np.where(unstable, chord, active),
+            np.where(unstable, high >= -low, active),
+            np.where(unstable, drop, 0.0),
+            np.where(unstable, high + np.maximum(-low, high) + UNDERFLOW, 0.0),
+            crossed(low, high),
+        )
+
+    def at(self, place: int) -> Triangles:
+        """Return those of one sub-domain."""
+        some = slice(place, place + 1)
+        if len(self.unstable) == 1:
+            return self
+        lines = (self.chord[some], self.share[some], self.drop[some], self.reach[some])
+        return Triangles(self.unstable[some], *lines, self.crossed[some])
+
+
 @dataclass
 class Ranges:
     """What is known of every node's values on each of some sub-domains: (D, n) each, or (1, n) where all share it.
 
-    A form is bounded on one of them: `rows` says on which, (B,); without it the first form on the first, and so on.
+    Where there is one, all forms are bounded on it; else the first form on the first, and so on.
     """
 
     lower: list[Array]  # by node
     upper: list[Array]
-    rows: Places | None = None
     watch: Watch | None = None
+    whole: Ranges | None = None  # where these are one sub-domain of others: those, and which it is
+    place: int = 0
     _sums: dict[int, Array] = field(default_factory=dict)
+    _triangles: dict[int, Triangles] = field(default_factory=dict)
 
-    def on(self, rows: Places) -> Ranges:
-        """Return the same for forms on these sub-domains (B,)."""
-        return Ranges(self.lower, self.upper, rows, self.watch, self._sums)
+    def part(self, place: int) -> Ranges:
+        """Return what is known of one sub-domain."""
+
+        def of(side: list[Array]) -> list[Array]:
+            return [known if len(known) == 1 else known[place : place + 1] for known in side]
+
+        return Ranges(of(self.lower), of(self.upper), self.watch, self, place)
 
     @property
     def known(self) -> int:
@@ -112,6 +163,9 @@ class Ranges:
 
         With 2^-700 on top, so that no underflow in it is lost when a large coefficient multiplies it.
         """
+        if self.whole is not None:
+            sums = self.whole.sums(network, node)
+            return sums if len(sums) == 1 else sums[self.place : self.place + 1]
         if node not in self._sums:
             op = network.nodes[node].op
             assert isinstance(op, Affine)
@@ -121,14 +175,23 @@ class Ranges:
             self._sums[node] = (total if op.bias_magnitude is None else total + op.bias_magnitude) + UNDERFLOW
         return self._sums[node]
 
-    def of_forms(self, part: NDArray[Known], columns: Places | slice = slice(None)) -> NDArray[Known]:
-        """Return what is known (D, n) for each form, of some entries."""
-        part = part[:, columns]
-        return part if self.rows is None or len(part) == 1 else part[self.rows]
+    def triangles(self, node: int) -> Triangles:
+        """Return the lines about the ReLUs that read a node, computed once: they stay true when ranges get tighter."""
+        if self.whole is not None:
+            return self.whole.triangles(node).at(self.place)
+        if node not in self._triangles:
+            self._triangles[node] = Triangles.of(self.lower[node], self.upper[node])
+        return self._triangles[node]
 
-    def dot(self, a: Array, sizes: Array) -> Array:
-        """Return (B,): the sum of coefficients a (B, n) times sizes (D, n) of each form's sub-domain."""
-        return np.asarray(a @ sizes[0] if len(sizes) == 1 else np.einsum("ij,ij->i", a, self.of_forms(sizes)))
+
+def dot(a: Array, sizes: Array) -> Array:
+    """Return (B,): the sum of coefficients a (B, n) times sizes (D, n) of each form's sub-domain."""
+    return np.asarray(a @ sizes[0] if len(sizes) == 1 else np.einsum("ij,ij->i", a, sizes))
+
+
+def crossed(low: Array, high: Array) -> NDArray[np.bool_]:
+    """Say on which sub-domains some l > u, (D, 1)."""
+    return np.asarray((low > high).any(1, keepdims=True), dtype=np.bool_)
 
 
 def charge_rate(network: Network) -> float:
@@ -153,16 +216,16 @@ class Form:
         (R + 2)·u of the sum of magnitudes, of which twice as much and more is charged.
         """
         rate = 8.0 * (len(rows.right) + 2) * UNIT
-        error = ranges.dot(weights @ np.abs(rows.outputs), ranges.magnitude(output)) + weights @ np.abs(rows.right)
+        error = dot(weights @ np.abs(rows.outputs), ranges.magnitude(output)) + weights @ np.abs(rows.right)
         form = cls(-(weights @ rows.right), rate * error, {output: weights @ rows.outputs}, weights)
         if rows.inputs is not None:
-            form.error += rate * ranges.dot(weights @ np.abs(rows.inputs), ranges.magnitude(0))
+            form.error += rate * dot(weights @ np.abs(rows.inputs), ranges.magnitude(0))
             form.add(0, weights @ rows.inputs, ranges, rate)  # the output may be the input itself
         return form
 
     @classmethod
-    def of_neurons(cls, node: int, size: int, neurons: NDArray[np.int64], sign: float) -> Form:
-        """Return the forms h_i, or −h_i where sign is −1, of neurons of one node: exact."""
+    def of_neurons(cls, node: int, size: int, neurons: NDArray[np.int64], sign: float | Array) -> Form:
+        """Return the forms h_i, or −h_i where the sign is −1, of neurons of one node: exact."""
         seed = np.zeros((len(neurons), size))
         seed[np.arange(len(neurons)), neurons] = sign
         return cls(np.zeros(len(neurons)), np.zeros(len(neurons)), {node: seed})
@@ -175,7 +238,7 @@ class Form:
             return
         total = before + more
         self.coefficients[node] = total
-        self.error += rate * ranges.dot(np.abs(total), ranges.magnitude(node))
+        self.error += rate * dot(np.abs(total), ranges.magnitude(node))
 
 
 def lower_bound(network: Network, form: Form, ranges: Ranges, slopes: Slopes) -> Array:
@@ -186,7 +249,7 @@ def lower_bound(network: Network, form: Form, ranges: Ranges, slopes: Slopes) ->
     """
     trace = None if ranges.watch is None else ranges.watch.begin(form, ranges)
     empty = carry_back(network, form, ranges, slopes, trace)
-    empty |= ranges.of_forms(_crossed(ranges.lower[0], ranges.upper[0]))[:, 0]
+    empty |= crossed(ranges.lower[0], ranges.upper[0])[:, 0]
     bounds = np.where(empty, np.inf, _over_the_box(form, ranges, charge_rate(network)))
     if trace is not None:
         trace.found(bounds)
@@ -226,7 +289,7 @@ def _through_affine(network: Network, node: int, coefficient: Array, form: Form,
     assert isinstance(op, Affine)
     if op.bias is not None:
         form.constant = form.constant + coefficient @ op.bias
-    form.error += rate * (ranges.dot(np.abs(coefficient), ranges.sums(network, node)) + np.abs(form.constant))
+    form.error += rate * (dot(np.abs(coefficient), ranges.sums(network, node)) + np.abs(form.constant))
     for w, part in zip(network.nodes[node].inputs, op.adjoint(coefficient), strict=True):
         form.add(w, part, ranges, rate)
 
@@ -236,31 +299,36 @@ def _through_relu(
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Replace z = relu(h) by the lemma; return p (B, n), and where h has no value at all (B,).
 
-    Where h has one sign on all sub-domains, p = a to the right of 0 and p = 0 to the left: then k is 0, without any
-    rounding. The other entries of k have three roundings each and are added up: charge
-    g (Σ |a|·relu(u) + |p|·max(|l|, |u|) + |c|), since relu(l) <= relu(u), and |l| and |u| are within the second term.
+    *By lines.* Where h has one sign, p = a to the right of 0 and p = 0 to the left: then k is 0, without any rounding.
+    Elsewhere l < 0 < u, and k = min( −p·l, (a − p)·u, 0 ). Where a >= 0, p = fl(a·s) with a share 0 <= s <= 1, so
+    0 <= p <= a and k is 0 again. Where a < 0, p = fl(a·c) with the chord's slope 0 <= c <= 1, and
+    k >= −|a|·max( c·|l|, (1 − c)·u ) up to a few roundings of |a|·max(|l|, u): c is one number, whatever it is. So the
+    sum of k is a sum of products ⟨min(a, 0), drop⟩. Charge g (Σ |a|·(relu(u) + max(|l|, |u|) + 2^-700) + |c|).
+
+    *Chosen.* Elsewhere p is any number, and k has three roundings. Charge g (Σ |a|·relu(u) + |p|·max(|l|, |u|)), since
+    relu(l) <= relu(u), and |l| and |u| are within the second term.
     """
-    low, high = ranges.lower[before], ranges.upper[before]
-    both = np.asarray(((low < 0.0) & (high > 0.0)).any(0), dtype=np.bool_)
-    (columns,) = np.nonzero(both | slopes.touched(before))
-    whole = np.where(ranges.of_forms(low >= 0.0), coefficient, 0.0)
-    empty = ranges.of_forms(_crossed(low, high))[:, 0]
-    a, low, high = coefficient[:, columns], ranges.of_forms(low, columns), ranges.of_forms(high, columns)
-    p = slopes(before, a, low, high, columns)
-    right = np.maximum(high, 0.0)
-    k = np.minimum(a * np.maximum(low, 0.0) - p * low, a * right - p * high)
-    k = np.where((low < 0.0) & (high > 0.0), np.minimum(k, 0.0), k)
-    form.constant = form.constant + k.sum(1)
-    sizes = np.abs(a) * right + np.abs(p) * np.maximum(np.abs(low), np.abs(high))
-    form.error += rate * (sizes.sum(1) + np.abs(form.constant))
-    whole[:, columns] = p
-    form.add(before, whole, ranges, rate)
-    return whole, empty
-
-
-def _crossed(low: Array, high: Array) -> NDArray[np.bool_]:
-    """Say on which sub-domains some l > u, (D, 1)."""
-    return np.asarray((low > high).any(1, keepdims=True), dtype=np.bool_)
+    lines, share = ranges.triangles(before), slopes.shares(before)
+    if share is not None:
+        share = np.where(lines.unstable & ~np.isnan(share), np.clip(share, 0.0, 1.0), lines.share)
+    below = np.minimum(coefficient, 0.0)
+    above = coefficient - below  # one of them is 0, and the other is a
+    p = above * (lines.share if share is None else share) + below * lines.chord
+    sizes = dot(above - below, lines.reach)
+    columns = slopes.columns(before)
+    if len(columns):
+        below[:, columns] = 0.0
+        a, low, high = coefficient[:, columns], ranges.lower[before][:, columns], ranges.upper[before][:, columns]
+        chosen = p[:, columns] = slopes.choose(before, p[:, columns], columns)
+        right = np.maximum(high, 0.0)
+        k = np.minimum(a * np.maximum(low, 0.0) - chosen * low, a * right - chosen * high)
+        k = np.where((low < 0.0) & (high > 0.0), np.minimum(k, 0.0), k)
+        form.constant = form.constant + k.sum(1)
+        sizes += (np.abs(a) * right + np.abs(chosen) * np.maximum(np.abs(low), np.abs(high))).sum(1)
+    form.constant = form.constant + dot(below, lines.drop)
+    form.error += rate * (sizes + np.abs(form.constant))
+    form.add(before, p, ranges, rate)
+    return p, lines.crossed[:, 0]
 
 
 def _over_the_box(form: Form, ranges: Ranges, rate: float) -> Array:
@@ -271,8 +339,7 @@ def _over_the_box(form: Form, ranges: Ranges, rate: float) -> Array:
     """
     a = form.coefficients.get(0)
     if a is not None:
-        low, high = ranges.of_forms(ranges.lower[0]), ranges.of_forms(ranges.upper[0])
-        form.constant = form.constant + np.minimum(a * low, a * high).sum(1)
-        form.error += rate * (ranges.dot(np.abs(a), ranges.magnitude(0)) + np.abs(form.constant))
+        form.constant = form.constant + np.minimum(a * ranges.lower[0], a * ranges.upper[0]).sum(1)
+        form.error += rate * (dot(np.abs(a), ranges.magnitude(0)) + np.abs(form.constant))
     value = np.nextafter(form.constant - 2.0 * form.error - UNDERFLOW, -np.inf)
     return np.where(np.abs(value) <= LARGEST, value, -np.inf)

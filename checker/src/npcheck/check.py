@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -12,11 +14,13 @@ import numpy as np
 from npcheck.errors import Invalid, Refused
 from npcheck.exact import Sample
 from npcheck.files import read
+from npcheck.network import Network
 from npcheck.onnx_file import read_network
-from npcheck.region import Progress, check_region
+from npcheck.region import check_region
 from npcheck.statement import state
 from npcheck.stream import Stream, read_header
 from npcheck.vnnlib_file import read_question
+from npcheck.work import Here, Jobs, Told
 
 
 @dataclass(frozen=True)
@@ -33,19 +37,35 @@ class Checked:
     seed: int = 0  # what they were chosen by
 
 
+@dataclass(frozen=True)
+class At:
+    """Where a check is."""
+
+    what: str  # a disjunct, a node or a neuron
+    leaves: int  # more that hold, since the last time
+    share: float  # of the certificate that was read
+
+
+Progress = Callable[[At], None]
+
+
 def check(
     certificate: Path,
     model: Path,
     spec: Path,
-    progress: Progress = lambda what, count: None,
+    progress: Progress = lambda at: None,
     *,
     exact: int = 0,
     seed: int | None = None,
+    jobs: int = 1,
 ) -> Checked:
     """Check a certificate of `unsat`; Invalid where it does not hold, Refused where that cannot be said.
 
     exact: how many leaves, and how many neurons' bounds, are done again in exact arithmetic. seed: they are chosen by.
+    jobs: how many other processes compute bounds, if more than one.
     """
+    if jobs > 1 and exact:
+        raise Refused("exact arithmetic follows the one process that checks: leave out the number of jobs")
     network, of_model = read(model, read_network)
     question, of_spec = read(spec, read_question)
     with _opened(certificate) as file:
@@ -58,17 +78,37 @@ def check(
         _fit(network.nodes[0].size, question.inputs, "inputs")
         _fit(network.nodes[-1].size, question.outputs, "outputs")
         statement, stream = state(question), Stream(file)
+        size = os.fstat(file.fileno()).st_size - file.tell() if file.seekable() else 0
         seed = random.SystemRandom().getrandbits(32) if seed is None else seed
         sample = Sample(network, question, exact, seed) if exact > 0 else None
-        with np.errstate(all="ignore"):  # what is not a number proves nothing: see `bound`
-            leaves = sum(check_region(network, region, stream, progress, sample) for region in statement.regions)
+
+        def tell(what: str, leaves: int) -> None:
+            progress(At(what, leaves, min(stream.read_of_file / size, 1.0) if size > 0 else 0.0))
+
+        with (
+            _jobs(network, tell, jobs) as workers,
+            np.errstate(all="ignore"),
+        ):  # what is not a number proves nothing: see `bound`
+            try:
+                leaves = sum(check_region(network, region, stream, workers, sample) for region in statement.regions)
+            except Invalid:  # perhaps of what was read, before all that comes earlier was checked
+                workers.wait()
+                raise
         stream.end()
     again = None
     if sample is not None:
-        sample.check(progress)
+        sample.check(tell)
         again = len(sample.leaves.kept), len(sample.neurons.kept)
     counts = statement.targets, len(statement.empty), statement.pinned, leaves
     return Checked(of_model, of_spec, *counts, again, seed)
+
+
+def _jobs(network: Network, tell: Told, count: int) -> Jobs:
+    if count == 1:
+        return Here(network, tell)
+    from npcheck.jobs import Pool  # what it imports takes a while
+
+    return Pool(network, tell, count)
 
 
 def _opened(certificate: Path) -> BinaryIO:

@@ -339,7 +339,7 @@ class Sample:
             value = exact.bound(kept)
             if kept.bound > value:  # exact between floats and fractions
                 raise Invalid(f"{kept.place}: the bound {kept.bound!r} is above its exact value, {float(value)!r}")
-            progress("exact", 1)
+            progress("exact arithmetic", 0)
 
     def _pass(self, form: Form, ranges: Ranges, place: int) -> Pass:
         seeds = self._neuron(form, place) if form.weights is None else {}
@@ -350,7 +350,7 @@ class Sample:
             rows = self._question.disjuncts[self._target].rows
             constant, seeds = _sum_of(rows, form.weights[place], len(self._network.nodes) - 1)
             name = f"disjunct {self._target}: leaf {self.leaves.met - 1 - self._before}"
-        row = place if ranges.rows is None else int(ranges.rows[place])
+        row = place
         last = max(seeds)
         lower, upper = ([_of_part(part, row) for part in side[: last + 1]] for side in (ranges.lower, ranges.upper))
         return Pass(name, constant, seeds, lower, upper)

@@ -25,8 +25,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +38,7 @@ from npcheck.errors import Refused
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
+SPARSE = 32  # entries of a row, of which one at most is other than 0, where a matrix is multiplied entry by entry
 LARGEST = 2.0**100  # weights beyond it are refused, so that no product of the checker can overflow unnoticed
 
 
@@ -43,8 +46,11 @@ class Op:
     """What a node computes. `Input` and `Relu` are mere markers, everything else is `Affine`."""
 
 
+@dataclass(frozen=True)
 class Input(Op):
     """The input of the network."""
+
+    double: bool = False  # whether it is of float64, otherwise of float32
 
 
 class Relu(Op):
@@ -91,6 +97,13 @@ class Affine(Op, ABC):
     def adjoint(self, coef: Array) -> list[Array]:
         """Return Wᵀ·a from (B, size): one (B, n) for each input, in the order of the inputs."""
 
+    def plus(self, bias: Array) -> Self:
+        """Return the operator with this b, where it has none."""
+        require_tame(bias)
+        other = copy(self)
+        other.bias = bias
+        return other
+
     @property
     def bias_magnitude(self) -> Array | None:
         """Return what errors of the bias are measured by: `spread`, or else |b|."""
@@ -117,24 +130,53 @@ class Linear(Affine):
         self._set((copies * columns,), copies * rows, max(rows, columns), bias, folded)
 
     @cached_property
-    def _absolute(self) -> Array:
-        absolute: Array = np.abs(self.weight)
-        return absolute
+    def _rows(self) -> Matrix:
+        return Matrix(self.weight)
 
-    def _times(self, values: Array, matrix: Array) -> Array:
-        """Multiply each copy's vector with the transpose of a matrix."""
-        vectors = values.reshape(len(values) * self.copies, matrix.shape[1])
-        products: Array = np.matmul(vectors, matrix.T)
-        return products.reshape(len(values), self.copies * matrix.shape[0])
+    @cached_property
+    def _columns(self) -> Matrix:
+        return Matrix(self.weight.T)
+
+    @cached_property
+    def _absolute(self) -> Matrix:
+        return Matrix(np.abs(self.weight))
+
+    def _times(self, values: Array, matrix: Matrix) -> Array:
+        """Multiply a matrix with each copy's vector."""
+        rows, columns = matrix.shape
+        products = matrix.times(values.reshape(len(values) * self.copies, columns))
+        return products.reshape(len(values), self.copies * rows)
 
     def forward(self, values: Sequence[Array]) -> Array:
-        return self._times(values[0], self.weight)
+        return self._times(values[0], self._rows)
 
     def magnitude(self, values: Sequence[Array]) -> Array:
         return self._times(values[0], self._absolute)
 
     def adjoint(self, coef: Array) -> list[Array]:
-        return [self._times(coef, self.weight.T)]
+        return [self._times(coef, self._columns)]
+
+
+class Matrix:
+    """A matrix (m, n), by its entries other than 0 where no row has many of them."""
+
+    def __init__(self, dense: Array) -> None:
+        self.shape = dense.shape
+        self._dense = dense.T
+        most = int(np.count_nonzero(dense, axis=1).max(initial=0))
+        self._places: Index | None = None
+        if most * SPARSE <= dense.shape[1]:
+            order = np.argsort(dense == 0.0, axis=1, kind="stable")[:, :most]  # each row's entries other than 0 first
+            self._places, self._entries = order.T, np.take_along_axis(dense, order, 1).T
+
+    def times(self, vectors: Array) -> Array:
+        """Return the products with vectors (B, n)."""
+        if self._places is None:
+            return np.asarray(np.matmul(vectors, self._dense))
+        products = np.zeros((len(vectors), self.shape[0]))
+        for places, entries in zip(self._places, self._entries, strict=True):
+            products += np.take(vectors, places, axis=1) * entries
+        return products
 
 
 @dataclass(frozen=True)
@@ -243,11 +285,22 @@ class Convolution(Affine):
     def adjoint(self, coef: Array) -> list[Array]:
         batch = len(coef)
         padded = np.zeros((batch, self.group, self.ins, *self.windows.padded))
-        rows = coef.reshape(batch, self.group, self.outs, math.prod(self.windows.result))
+        maps = coef.reshape(batch, self.group, self.outs, *self.windows.result)
+        # Neurons of a deeper layer read a part of the image: there is 0 elsewhere.
+        part = _extent(np.any(maps, axis=(0, 1, 2, 4))), _extent(np.any(maps, axis=(0, 1, 2, 3)))
+        rows = maps[(..., *part)]
+        rows = rows.reshape(*rows.shape[:3], math.prod(rows.shape[3:]))
         for i, j in self.windows.positions():
-            pixels = padded[(..., *self.windows.under(i, j))]  # a view: what is added to it is added to the image
+            under = padded[(..., *self.windows.under(i, j))]
+            pixels = under[(..., *part)]  # a view: what is added to it is added to the image
             pixels += np.matmul(self.taps[i, j].transpose(0, 2, 1), rows).reshape(pixels.shape)
         return [self._inner(padded).reshape(batch, self.sizes[0])]
+
+
+def _extent(used: NDArray[np.bool_]) -> slice:
+    """Return the range from the first place that is used to the last."""
+    places = np.flatnonzero(used)
+    return slice(int(places[0]), int(places[-1]) + 1) if len(places) else slice(0, 0)
 
 
 class Scale(Affine):
@@ -365,6 +418,18 @@ class Network:
     def hidden(self) -> tuple[int, ...]:
         """The places of the nodes that ReLUs read, in order."""
         return tuple(sorted({self.nodes[place].inputs[0] for place in self.relus}))
+
+    @cached_property
+    def pixels(self) -> tuple[int, ...]:
+        """How many entries a channel of an image has, by node; 1 where a node is no image."""
+        pixels: list[int] = []
+        for node in self.nodes:
+            if isinstance(node.op, Convolution):
+                pixels.append(math.prod(node.op.windows.result))
+            else:
+                alike = [pixels[i] for i in node.inputs if self.nodes[i].size == node.size]
+                pixels.append(max(alike, default=1))
+        return tuple(pixels)
 
     @cached_property
     def behind(self) -> tuple[int, ...]:

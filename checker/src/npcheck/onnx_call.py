@@ -179,6 +179,11 @@ class Call:
         """Add a node to the network."""
         return self.builder.add(op, inputs, shape, self.node.where)
 
+    def again(self, node: Node, op: Op, shape: tuple[int, ...]) -> Variable:
+        """Add a node that reads what another does."""
+        read = [Variable(place, (self.builder.nodes[place].size,)) for place in node.inputs]
+        return self.emit(op, read, shape)
+
     def relu(self, x: Variable) -> Variable:
         return self.emit(Relu(), [x], x.shape)
 

@@ -27,7 +27,8 @@ def read_network(data: bytes) -> Network:
         raise Refused(f"it has {len(inputs)} inputs and {len(graph.outputs)} outputs, not one of each: {names}")
     builder = Builder()
     known: dict[str, Value] = dict(graph.constants)
-    known[inputs[0].name] = builder.add(Input(), [], _input_shape(inputs[0]), f"input {inputs[0].name!r}")
+    shape, name = _input_shape(inputs[0]), f"input {inputs[0].name!r}"
+    known[inputs[0].name] = builder.add(Input(inputs[0].type == DOUBLE), [], shape, name)
     for node in graph.nodes:
         try:
             _translate(node, graph.opset, known, builder)

@@ -95,10 +95,13 @@ def axes_of(axes: Sequence[int], rank: int) -> tuple[int, ...]:
 
 
 def shifted(call: Call, x: Variable, constant: Array) -> Variable:
-    """Return x + constant, of x's shape; adding zeros makes no node."""
+    """Return x + constant, of x's shape: zeros make no node, and a matrix or a convolution without b takes it as b."""
     bias = flat(call, constant, x.shape)
     if not bias.any():
         return x
+    made = call.builder.nodes[x.place]
+    if isinstance(made.op, Linear | Convolution) and made.op.bias is None:
+        return call.again(made, made.op.plus(bias), x.shape)
     return call.emit(Scale(np.ones(x.size), bias=bias), [x], x.shape)
 
 

@@ -16,6 +16,8 @@ from npcheck.statement import Array
 
 Signs = NDArray[np.int8]
 ROWS = 256  # forms carried back at once: more need memory and are no faster
+NEIGHBOURS = 32  # the same, of an image: they read a small part of it
+NOWHERE = np.zeros(0, dtype=np.int64)
 
 
 def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]:
@@ -56,40 +58,36 @@ def start(network: Network, lower: Array, upper: Array, watch: Watch | None = No
 
 @dataclass(frozen=True)
 class Lines:
-    """p by lines: one through 0 below a ReLU whose input may have both signs, the chord above it.
+    """p by lines alone."""
 
-    The lower line's slope is 1 where u >= −l, else 0, unless `shares` has another: by node (B, n), NaN for none. Where
-    a split or the bounds leave one sign the ReLU is linear.
-    """
+    slopes: dict[int, Array]  # of lower lines, by node (B, n), NaN for the default
 
-    shares: dict[int, Array]
+    def shares(self, node: int) -> Array | None:
+        """Return the slopes of a node's lower lines."""
+        return self.slopes.get(node)
 
-    def touched(self, node: int) -> bool:
-        """Choose nothing where h has one sign."""
-        return False
+    def columns(self, node: int) -> Places:
+        """Choose nothing else."""
+        return NOWHERE
 
-    def __call__(self, node: int, a: Array, low: Array, high: Array, columns: Places) -> Array:
-        """Return p (B, column)."""
-        share = np.where(high >= -low, 1.0, 0.0)
-        if node in self.shares:
-            given = self.shares[node][:, columns]
-            share = np.where(np.isnan(given), share, given)
-        unstable = (low < 0.0) & (high > 0.0)
-        chord = np.where(unstable, high, 0.0) / np.where(unstable, high - low, 1.0)
-        through = np.where(a >= 0.0, share, chord)
-        return np.where(unstable, a * through, np.where(low >= 0.0, a, 0.0))
+    def choose(self, node: int, p: Array, columns: Places) -> Array:
+        """Take the lines."""
+        return p
 
 
 def neuron_bounds(
-    network: Network, ranges: Ranges, node: int, neurons: NDArray[np.int64], sign: float, shares: dict[int, Array]
+    network: Network, ranges: Ranges, node: int, neurons: Places, signs: float | Array, shares: dict[int, Array]
 ) -> Array:
-    """Return lower bounds of h_i, or of −h_i where sign is −1, of neurons of one node on the one part of the ranges.
+    """Return lower bounds of h_i, or of −h_i where the sign is −1, of neurons of one node on ranges of one part.
 
     shares: the slopes of each of these neurons' bounds, as in `Lines`.
     """
     bounds = np.empty(len(neurons))
-    for begin in range(0, len(neurons), ROWS):
-        some = slice(begin, begin + ROWS)
+    order = np.argsort(neurons % network.pixels[node], kind="stable")  # neighbours read the same part of an image
+    most = ROWS if network.pixels[node] == 1 else NEIGHBOURS
+    for begin in range(0, len(neurons), most):
+        some = order[begin : begin + most]
+        sign = signs if isinstance(signs, float) else signs[some]
         form = Form.of_neurons(node, network.nodes[node].size, neurons[some], sign)
         lines = Lines({key: part[some] for key, part in shares.items()})
         bounds[some] = lower_bound(network, form, ranges, lines)
@@ -129,13 +127,12 @@ def restrict(ranges: Ranges, node: int, signs: Signs | None) -> None:
 
 
 def _tighten(network: Network, ranges: Ranges, node: int) -> None:
-    """Bound by a pass back what intervals leave unstable, on every sub-domain of the batch at once."""
+    """Bound by a pass back what intervals leave unstable, on one sub-domain of the batch after the other."""
     low, high = ranges.lower[node], ranges.upper[node]
-    batch, neurons = ((low < 0.0) & (high > 0.0)).nonzero()
-    lines = Lines({})
-    for begin in range(0, len(batch), ROWS):
-        at, some = batch[begin : begin + ROWS], neurons[begin : begin + ROWS]
-        own = ranges.on(at)
-        for sign, side, better in ((1.0, low, np.maximum), (-1.0, high, np.minimum)):
-            form = Form.of_neurons(node, network.nodes[node].size, some, sign)
-            side[at, some] = better(side[at, some], sign * lower_bound(network, form, own, lines))
+    for place, unstable in enumerate((low < 0.0) & (high > 0.0)):
+        (neurons,) = unstable.nonzero()
+        part, signs = ranges.part(place), np.repeat((1.0, -1.0), len(neurons))
+        bounds = neuron_bounds(network, part, node, np.tile(neurons, 2), signs, {})
+        below, above = np.split(bounds, 2)
+        low[place, neurons] = np.maximum(low[place, neurons], below)
+        high[place, neurons] = np.minimum(high[place, neurons], -above)

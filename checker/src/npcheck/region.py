@@ -17,7 +17,7 @@ Whatever slopes say is sound; a claim is shown on each leaf of its tree before a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,26 +27,20 @@ from npcheck.clip import clipped
 from npcheck.errors import Invalid
 from npcheck.network import Network
 from npcheck.ranges import ROWS, by_default, interval, meet, neuron_bounds, start
-from npcheck.statement import Array, Region
+from npcheck.statement import Array, Region, Rows
 from npcheck.stream import Stream
-from npcheck.tree import FormOf, Packed, Part, Walk, bounds_of, most_at_once, packed_signs
+from npcheck.tree import Batch, FormOf, Packed, Part, Walk, bounds_of, most_at_once, packed_signs
+from npcheck.work import Jobs
 
 INTERVAL, DEFAULT, SLOPES, TREE = range(4)
 
-Progress = Callable[[str, int], None]  # of what, and how many leaves or neurons were checked
 
-
-def check_region(
-    network: Network, region: Region, stream: Stream, progress: Progress, watch: Watch | None = None
-) -> int:
+def check_region(network: Network, region: Region, stream: Stream, jobs: Jobs, watch: Watch | None = None) -> int:
     """Check all that is said of a region; return the number of leaves of its disjuncts' trees."""
-    ranges, packed = read_bounds(network, region, stream, progress, watch)
-    output, leaves = len(network.nodes) - 1, 0
+    ranges, packed = read_bounds(network, region, stream, jobs, watch)
+    jobs.know(ranges)
+    leaves = 0
     for target, rows in zip(region.targets, region.rows, strict=True):
-
-        def form_of(weights: Array, known: Ranges, rows=rows) -> Form:  # type: ignore[no-untyped-def]
-            return Form.of_rows(rows, weights, output, known)
-
         if watch is not None:
             watch.disjunct(target)
 
@@ -56,14 +50,15 @@ def check_region(
             lower, upper = clipped(network, rows, again)
             return lower[0], upper[0]
 
-        name = f"disjunct {target}"
+        form_of = partial(_of_rows, rows, len(network.nodes) - 1)
         walk = Walk(stream, packed, len(rows.right), (region.lower, region.upper), most_at_once(network), clip)
-        leaves += _check_tree(network, walk, packed, ranges, (name, form_of, 0.0), progress)
+        leaves += _check_tree(walk, packed, (f"disjunct {target}", form_of, 0.0), jobs)
+    jobs.wait()
     return leaves
 
 
 def read_bounds(
-    network: Network, region: Region, stream: Stream, progress: Progress, watch: Watch | None = None
+    network: Network, region: Region, stream: Stream, jobs: Jobs, watch: Watch | None = None
 ) -> tuple[Ranges, Packed]:
     """Read and check the bounds of a region's neurons."""
     ranges = start(network, region.lower[None], region.upper[None], watch)
@@ -71,12 +66,12 @@ def read_bounds(
     for node in range(1, len(network.nodes)):
         ranges.lower[node], ranges.upper[node] = interval(network, node, ranges)
         if node in network.hidden:
-            packed = _check_node(network, node, region, ranges, packed, stream, progress)
+            packed = _check_node(network, node, region, ranges, packed, stream, jobs)
     return ranges, packed
 
 
 def _check_node(
-    network: Network, node: int, region: Region, ranges: Ranges, before: Packed, stream: Stream, progress: Progress
+    network: Network, node: int, region: Region, ranges: Ranges, before: Packed, stream: Stream, jobs: Jobs
 ) -> Packed:
     """Bound the neurons of a node as the certificate says; return the packed neurons with its own."""
     size = network.nodes[node].size
@@ -86,20 +81,23 @@ def _check_node(
     if any((code > TREE).any() for code, _ in sides):
         raise Invalid(f"a code of a neuron of node {network.nodes[node].name} is not known")
     low, high = ranges.lower[node].copy(), ranges.upper[node].copy()
+    jobs.know(ranges)
     claims = [stream.numbers("<f4", int((code == TREE).sum())) for code, _ in sides]
     for code, sign in sides:
         for kind in (DEFAULT, SLOPES):
             neurons = (code == kind).nonzero()[0]
-            for begin in range(0, len(neurons), ROWS):  # no more slopes are held than for so many sides
-                some = neurons[begin : begin + ROWS]
+            most = ROWS if kind == SLOPES else max(1, len(neurons))  # no more slopes are held than for so many sides
+            for begin in range(0, len(neurons), most):
+                some = neurons[begin : begin + most]
                 given = _slopes(network, stream, before, len(some)) if kind == SLOPES else {}
-                bounds = neuron_bounds(network, ranges, node, some, sign, given)
-                _take(low if sign > 0 else high, some, sign, bounds)
-                progress(network.nodes[node].name, len(some))
+                piece = partial(_bounds_of_neurons, node, some, sign, given)
+                jobs.do(piece, partial(_take, low if sign > 0 else high, some, sign))
+                jobs.tell(network.nodes[node].name, 0)
     for (code, sign), claim in zip(sides, claims, strict=True):
         for neuron, least in zip((code == TREE).nonzero()[0].tolist(), claim.tolist(), strict=True):
-            _check_claim(network, node, neuron, sign, least, region, ranges, before, stream, progress)
+            _check_claim(network, node, neuron, sign, least, region, before, stream, jobs)
             _take(low if sign > 0 else high, np.array([neuron]), sign, np.array([least]))
+    jobs.wait()
     meet(ranges, node, low, high)
     return Packed((*before.nodes, node), (*before.neurons, own))
 
@@ -116,6 +114,12 @@ def _slopes(network: Network, stream: Stream, before: Packed, sides: int) -> dic
     return before.spread(values, network, lambda node: np.full((1, 1), np.nan))
 
 
+def _bounds_of_neurons(
+    node: int, neurons: NDArray[np.int64], sign: float, slopes: dict[int, Array], network: Network, known: Ranges
+) -> Array:
+    return neuron_bounds(network, known, node, neurons, sign, slopes)
+
+
 def _check_claim(
     network: Network,
     node: int,
@@ -123,37 +127,42 @@ def _check_claim(
     sign: float,
     least: float,
     region: Region,
-    ranges: Ranges,
     before: Packed,
     stream: Stream,
-    progress: Progress,
+    jobs: Jobs,
 ) -> None:
     """Check the tree that shows h >= least, or −h >= least, of one neuron."""
-
-    def form_of(weights: Array, known: Ranges) -> Form:
-        return Form.of_neurons(node, network.nodes[node].size, np.full(len(weights), neuron), sign)
-
+    form_of = partial(_of_neuron, node, network.nodes[node].size, neuron, sign)
     name = f"neuron {neuron} of node {network.nodes[node].name} from {'below' if sign > 0 else 'above'}"
     walk = Walk(stream, before, 1, (region.lower, region.upper), most_at_once(network))
-    _check_tree(network, walk, before, ranges, (name, form_of, least), progress)
+    _check_tree(walk, before, (name, form_of, least), jobs)
 
 
-def _check_tree(
-    network: Network,
-    walk: Walk,
-    packed: Packed,
-    ranges: Ranges,
-    goal: tuple[str, FormOf, float],
-    progress: Progress,
-) -> int:
+def _check_tree(walk: Walk, packed: Packed, goal: tuple[str, FormOf, float], jobs: Jobs) -> int:
     """Check that the form is above a number on every leaf; return how many there are."""
     name, form_of, least = goal
     for batch in walk.batches():
-        bounds = bounds_of(network, packed, batch, ranges, form_of)
-        enough = bounds > least
-        if not enough.all():
-            place = int(np.argmin(enough))
-            number = batch.leaves[place].number
-            raise Invalid(f"{name}: leaf {number} is not shown: {bounds[place]:.6g} is not above {least:g}")
-        progress(name, len(batch.leaves))
+        piece = partial(_bounds_of_leaves, packed, batch, form_of)
+        jobs.do(piece, partial(_demand, jobs, name, batch.leaves[0].number, least))
     return walk.leaves
+
+
+def _demand(jobs: Jobs, name: str, first: int, least: float, bounds: Array) -> None:
+    """Demand that bounds of leaves with these numbers are above a number."""
+    enough = bounds > least
+    if not enough.all():
+        place = int(np.argmin(enough))
+        raise Invalid(f"{name}: leaf {first + place} is not shown: {bounds[place]:.6g} is not above {least:g}")
+    jobs.tell(name, len(bounds))
+
+
+def _bounds_of_leaves(packed: Packed, batch: Batch, form_of: FormOf, network: Network, known: Ranges) -> Array:
+    return bounds_of(network, packed, batch, known, form_of)
+
+
+def _of_rows(rows: Rows, output: int, weights: Array, known: Ranges) -> Form:
+    return Form.of_rows(rows, weights, output, known)
+
+
+def _of_neuron(node: int, size: int, neuron: int, sign: float, weights: Array, known: Ranges) -> Form:
+    return Form.of_neurons(node, size, np.full(len(weights), neuron), sign)

@@ -50,6 +50,7 @@ class Stream:
         self._chunk = b""
         self._at = 0
         self._before = 0  # bytes of the body before this chunk
+        self._packed = self._read = 0  # bytes of the file: of this chunk, and of all chunks so far
 
     @property
     def position(self) -> int:
@@ -58,8 +59,9 @@ class Stream:
 
     @property
     def read_of_file(self) -> int:
-        """Return how many bytes of the file were read."""
-        return self._file.tell()
+        """Return about how many bytes of the file's chunks were read: of this one as many as its share."""
+        unread = len(self._chunk) - self._at
+        return self._read - (self._packed * unread // len(self._chunk) if unread else 0)
 
     def take(self, count: int) -> bytes:
         """Return the next bytes."""
@@ -131,5 +133,6 @@ class Stream:
         if len(chunk) != raw or not unpacker.eof or unpacker.unused_data:
             raise Invalid(f"a chunk after byte {self.position} of the body does not have the {raw} bytes that it says")
         self._before += len(self._chunk)
-        self._chunk, self._at = chunk, 0
+        self._chunk, self._at, self._packed = chunk, 0, 8 + length
+        self._read += 8 + length
         return True

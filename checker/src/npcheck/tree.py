@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from npcheck.bound import Form, Places, Ranges, lower_bound
 from npcheck.errors import Invalid
 from npcheck.network import Network
-from npcheck.ranges import Lines, Signs, by_default, restrict
+from npcheck.ranges import NOWHERE, Signs, by_default, restrict
 from npcheck.statement import Array
 from npcheck.stream import Stream
 
@@ -287,27 +287,29 @@ class _Given:
         multipliers: Array,
     ) -> None:
         self._signs = signs
-        self._lines = Lines(packed.spread(slopes, network, lambda node: np.full((1, 1), np.nan)))
+        self._slopes = packed.spread(slopes, network, lambda node: np.full((1, 1), np.nan))
         self._multipliers = packed.spread(multipliers, network, lambda node: np.zeros((1, 1)))
         nothing = np.full(packed.count, np.nan)
         duals = np.stack([nothing if leaf.duals is None else leaf.duals for leaf in leaves])
         given = any(leaf.duals is not None for leaf in leaves)
         self._duals = packed.spread(duals, network, lambda node: np.full((1, 1), np.nan)) if given else {}
 
-    def touched(self, node: int) -> NDArray[np.bool_] | bool:
-        """Choose p where there is a split, or a dual."""
-        if node not in self._signs:
-            return False
-        touched: NDArray[np.bool_] = (self._signs[node] != 0).any(0)
-        if node in self._duals:
-            touched |= ~np.isnan(self._duals[node]).all(0)
-        return touched
+    def shares(self, node: int) -> Array | None:
+        """Return the slopes of packed neurons."""
+        return self._slopes.get(node)
 
-    def __call__(self, node: int, a: Array, low: Array, high: Array, columns: Places) -> Array:
+    def columns(self, node: int) -> Places:
+        """Return where there is a split, or a dual."""
+        if node not in self._signs:
+            return NOWHERE
+        chosen = (self._signs[node] != 0).any(0)
+        if node in self._duals:
+            chosen |= ~np.isnan(self._duals[node]).all(0)
+        return np.flatnonzero(chosen)
+
+    def choose(self, node: int, p: Array, columns: Places) -> Array:
         """Return p (B, column)."""
-        p = self._lines(node, a, low, high, columns)
-        if node in self._signs:
-            p = p - self._signs[node][:, columns] * self._multipliers[node][:, columns]
+        p = p - self._signs[node][:, columns] * self._multipliers[node][:, columns]
         if node not in self._duals:
             return p
         duals = self._duals[node][:, columns]

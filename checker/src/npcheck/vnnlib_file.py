@@ -10,7 +10,7 @@ parts, where those of the last part change fastest; and the assertions together 
 file. In a disjunct, inequalities on one single input are put together to a box. All others are rows, in the order in
 which they are written.
 
-All numbers are exact fractions. A strict bound of the box is taken as one that is not: the box is then larger than
+All numbers are exact fractions. A proof takes a strict bound of the box as one that is not: the box is then larger than
 what is asked for, by points of its border, and so a proof about it is a proof. The parentheses are read with a stack of
 our own, so no depth of theirs is too much for the interpreter.
 """
@@ -57,6 +57,7 @@ class Disjunct:
 
     lower: tuple[Fraction, ...]
     upper: tuple[Fraction, ...]
+    open: tuple[frozenset[int], frozenset[int]]  # inputs whose lower, and whose upper bound is strict
     rows: tuple[Row, ...]
 
     @property
@@ -81,6 +82,13 @@ class Bound:
     input: int
     value: Fraction
     upper: bool
+    strict: bool
+
+    def tighter(self, other: Bound) -> bool:
+        """Say whether fewer numbers are within it than within another one of the same side."""
+        if self.value == other.value:
+            return self.strict
+        return (self.value < other.value) is self.upper
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,7 @@ def read_question(text: str | bytes) -> Question:
 
 
 @lru_cache(maxsize=1 << 16)
-def _number(token: str) -> Fraction | None:
+def number(token: str) -> Fraction | None:
     """Read a decimal number exactly; None if it is not one, or is too long."""
     match = _NUMBER.fullmatch(token)
     if match is None or len(token) > MOST_DIGITS or abs(int(match.group(1) or "0")) > MOST_EXPONENT:
@@ -183,7 +191,7 @@ class _Reader:
         elif token in self.declared:
             frame.parts.append(Sum({token: Fraction(1)}, Fraction(0)))
         else:
-            value = _number(token)
+            value = number(token)
             if value is None:
                 what = "is not declared" if _NAME.fullmatch(token) else "is not known, or is a number out of range"
                 raise self._refused(at, f"{token[:40]!r} {what}")
@@ -276,18 +284,18 @@ class _Reader:
         sums = self._sums(frame)
         if len(sums) != 2:
             raise self._refused(frame.at, f"{frame.head!r} has {len(sums)} operands, not 2")
-        signs = (1, -1) if frame.head in ("<=", "<") else (-1, 1)
+        signs, strict = (1, -1) if frame.head in ("<=", "<") else (-1, 1), frame.head in ("<", ">")
         difference = self._combined(frame, sums, signs)
         right = -difference.constant
         if len(difference.terms) == 1:
             (name, factor), *_ = difference.terms.items()
             if name[0] == "X":
-                bound = Bound(self.declared[name], self._bounded(frame, right / factor), upper=factor > 0)
+                bound = Bound(self.declared[name], self._bounded(frame, right / factor), factor > 0, strict)
                 return Formula(((bound,),))
         places = sorted((name[0], self.declared[name], factor) for name, factor in difference.terms.items())
         outputs = {place: factor for kind, place, factor in places if kind == "Y"}
         inputs = {place: factor for kind, place, factor in places if kind == "X"}
-        return Formula(((Row(outputs, inputs, right, frame.head in ("<", ">")),),))
+        return Formula(((Row(outputs, inputs, right, strict),),))
 
     def _or(self, frame: Frame) -> Formula:
         """Return the alternatives of all parts, one after the other."""
@@ -372,9 +380,9 @@ class _Reader:
         return Question(inputs, outputs, tuple(disjuncts))
 
 
-_Side = tuple[Fraction | None, ...]
+_Side = tuple[Bound | None, ...]
 _Box = tuple[_Side, _Side]  # as far as it is known
-_Sides = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
+_Sides = tuple[tuple[Fraction, ...], tuple[Fraction, ...], tuple[frozenset[int], frozenset[int]]]
 
 _MEANINGS: dict[str, Callable[[_Reader, Frame], Sum | Formula]] = {
     "+": _Reader._plus,
@@ -398,9 +406,10 @@ def _narrowed(box: _Box, bounds: Sequence[Bound]) -> _Box:
     """Return a box that meets bounds, too."""
     lower, upper = list(box[0]), list(box[1])
     for bound in bounds:
-        side, choose = (upper, min) if bound.upper else (lower, max)
+        side = upper if bound.upper else lower
         old = side[bound.input]
-        side[bound.input] = bound.value if old is None else choose(old, bound.value)
+        if old is None or bound.tighter(old):
+            side[bound.input] = bound
     return tuple(lower), tuple(upper)
 
 
@@ -409,5 +418,6 @@ def _complete(box: _Box) -> _Sides:
     for side, name in zip(box, ("lower", "upper"), strict=True):
         if None in side:
             raise Refused(f"X_{side.index(None)} has no {name} bound in one of the disjuncts: give every input both")
-    lower, upper = (tuple(value for value in side if value is not None) for side in box)
-    return lower, upper
+    lower, upper = ([bound for bound in side if bound is not None] for side in box)
+    opened = [frozenset(bound.input for bound in side if bound.strict) for side in (lower, upper)]
+    return tuple(bound.value for bound in lower), tuple(bound.value for bound in upper), (opened[0], opened[1])

@@ -11,7 +11,7 @@ from netproof.certificate.body import Body
 from netproof.certificate.climb import NeuronsGoal, Point, climb
 from netproof.certificate.spool import LEVELS
 from netproof.core.deadline import Deadline, DeadlineExpired
-from npcheck.bound import Ranges
+from npcheck.bound import Places, Ranges
 from npcheck.network import Network
 from npcheck.ranges import ROWS, interval, meet, neuron_bounds, start
 from npcheck.region import DEFAULT, INTERVAL, SLOPES
@@ -71,19 +71,35 @@ def neuron_bounds_of(network: Network, region: Region, deadline: Deadline, *, cl
 
 
 def _by_default(network: Network, node: int, ranges: Ranges, before: Packed) -> Section:
-    """Bound unstable neurons by a pass back."""
+    """Bound unstable neurons by a pass back: first the side that is nearer to 0, which alone may show the sign."""
     size, nothing = network.nodes[node].size, np.zeros((0, before.count))
     codes = np.full(size, INTERVAL, dtype=np.uint8), np.full(size, INTERVAL, dtype=np.uint8)
     low, high = ranges.lower[node].copy(), ranges.upper[node].copy()
     neurons = ((low < 0.0) & (high > 0.0))[0].nonzero()[0]
     if node in network.behind and len(neurons):
-        below = neuron_bounds(network, ranges, node, neurons, 1.0, {})
-        above = -neuron_bounds(network, ranges, node, neurons, -1.0, {})
-        codes[0][neurons[below > low[0, neurons]]] = DEFAULT
-        codes[1][neurons[above < high[0, neurons]]] = DEFAULT
-        low[0, neurons], high[0, neurons] = np.maximum(low[0, neurons], below), np.minimum(high[0, neurons], above)
+        signs = np.where(-low[0, neurons] < high[0, neurons], 1.0, -1.0)
+        _bound(network, node, ranges, neurons, signs, codes, (low, high))
+        unstable = ((low < 0.0) & (high > 0.0))[0, neurons]
+        _bound(network, node, ranges, neurons[unstable], -signs[unstable], codes, (low, high))
         meet(ranges, node, low, high)
     return Section(size, codes, (nothing, nothing))
+
+
+def _bound(
+    network: Network,
+    node: int,
+    ranges: Ranges,
+    neurons: Places,
+    signs: Array,
+    codes: tuple[Codes, Codes],
+    sides: tuple[Array, Array],
+) -> None:
+    """Bound one side of each neuron: from below where the sign is 1, and from above where it is −1."""
+    bounds = neuron_bounds(network, ranges, node, neurons, signs, {})
+    for sign, code, side in zip((1.0, -1.0), codes, sides, strict=True):
+        better = (signs == sign) & (bounds > sign * side[0, neurons])
+        code[neurons[better]] = DEFAULT
+        side[0, neurons[better]] = sign * bounds[better]
 
 
 def _climb(network: Network, node: int, ranges: Ranges, before: Packed, section: Section, deadline: Deadline) -> None:

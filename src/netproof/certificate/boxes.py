@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from netproof.certificate.body import Body
-from netproof.certificate.climb import height
 from netproof.certificate.tree import Unprovable
 from netproof.core.deadline import Deadline, DeadlineExpired
 from npcheck.bound import Form, Places, Ranges, lower_bound
@@ -124,7 +123,7 @@ class BoxTreeMaker:
         lower, upper = clipped(self._network, self._rows, ranges)
         cut = (lower > ranges.lower[0] + WORTH * width) | (upper < ranges.upper[0] - WORTH * width)
         blame = _blame(self._network, ranges, self._rows, chosen[at])
-        worth = blame * width + LINEAR * np.abs(forms.slopes[at]).mean(1) * width
+        worth = blame + LINEAR * np.abs(forms.slopes[at]).mean(1) * width
         following = []
         for place, part in enumerate(parts):
             if part.clips < CLIPS and cut[place].any():
@@ -168,19 +167,26 @@ def _some(ranges: Ranges, at: Places) -> Ranges:
 
 
 def _blame(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> Array:
-    """Return (B, n): what each unit of an input's width costs the bound by the neurons that it makes unstable."""
+    """Return (B, n): what an input's width costs the bound by the neurons that it makes unstable.
+
+    What a neuron costs is divided among the inputs by how far each moves it, when every ReLU is its chord.
+    """
+    width = ranges.upper[0] - ranges.lower[0]
+    varying = np.flatnonzero((width > 0.0).any(0))
     costs = _costs(network, ranges, rows, weights)
-    blame = np.zeros((len(weights), network.nodes[0].size))
-    for node, cost in costs.items():
-        batch, neurons = (cost > 0.0).nonzero()
-        if len(batch) == 0:
-            continue
-        form = Form.of_neurons(node, network.nodes[node].size, neurons, 1.0)
-        lower_bound(network, form, ranges.on(batch), Lines({}))
-        slopes = np.abs(form.coefficients.get(0, np.zeros((len(batch), blame.shape[1]))))
-        wide = slopes * (ranges.upper[0] - ranges.lower[0])[batch]
-        share = slopes / np.maximum(wide.sum(1, keepdims=True), 1e-300)
-        np.add.at(blame, batch, cost[batch, neurons][:, None] * share)
+    moves = [np.zeros((len(width), len(varying), network.nodes[0].size))]  # (B, varying, n) of each node
+    moves[0][:, np.arange(len(varying)), varying] = width[:, varying]
+    blame = np.zeros_like(width)
+    for place, node in enumerate(network.nodes[: max(costs, default=0) + 1]):
+        if isinstance(node.op, Relu):
+            moves.append(moves[node.inputs[0]] * ranges.triangles(node.inputs[0]).chord[:, None])
+        elif isinstance(node.op, Affine):
+            values = [moves[w].reshape(-1, network.nodes[w].size) for w in node.inputs]
+            moves.append(node.op.forward(values).reshape(len(width), len(varying), node.size))
+        if place in costs:
+            size = np.abs(moves[place])
+            share = costs[place] / np.maximum(size.sum(1), 1e-300)
+            blame[:, varying] += np.einsum("bvn,bn->bv", size, share)
     return blame
 
 
@@ -188,7 +194,6 @@ def _costs(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> dict
     """Return by node that a ReLU reads (B, n): what its relaxation may cost the bound of the rows."""
     coefficients = {len(network.nodes) - 1: weights @ rows.outputs}
     costs = {}
-    lines, every = Lines({}), np.arange(max(node.size for node in network.nodes))
     for node in range(len(network.nodes) - 1, 0, -1):
         a = coefficients.pop(node, None)
         if a is None:
@@ -196,10 +201,10 @@ def _costs(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> dict
         op, inputs = network.nodes[node].op, network.nodes[node].inputs
         if isinstance(op, Relu):
             (h,) = inputs
-            low, high = ranges.lower[h], ranges.upper[h]
-            widest = np.where((low < 0.0) & (high > 0.0), np.minimum(-low, high), 0.0)
-            costs[h] = np.where(a < 0.0, -a * height(low, high), a * widest)
-            parts = [lines(h, a, low, high, every[: a.shape[1]])]
+            low, high, lines = ranges.lower[h], ranges.upper[h], ranges.triangles(h)
+            widest = np.where(lines.unstable, np.minimum(-low, high), 0.0)
+            costs[h] = np.where(a < 0.0, -a * lines.drop, a * widest)
+            parts = [np.where(a < 0.0, a * lines.chord, a * lines.share)]
         else:
             assert isinstance(op, Affine)
             parts = op.adjoint(a)

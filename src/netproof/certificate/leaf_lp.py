@@ -51,7 +51,7 @@ def duals(network: Network, packed: Packed, ranges: Ranges, rows: Rows, signs: S
 
 def _linear(network: Network, form: Form, ranges: Ranges) -> tuple[Array, Array]:
     """Return forms as linear functions of the input: slopes (B, n), constants (B,)."""
-    carry_back(network, form, ranges.on(np.zeros(len(form.constant), dtype=np.int64)), Lines({}))
+    carry_back(network, form, ranges, Lines({}))
     nothing = np.zeros((len(form.constant), network.nodes[0].size))
     return form.coefficients.get(0, nothing), form.constant
 

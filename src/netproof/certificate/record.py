@@ -45,6 +45,11 @@ class Recording:
         """Return the recorder of a problem with these disjuncts, by target."""
         return Record(self._subject.network, self._writer, disjuncts)
 
+    def part(self, disjunct: int) -> Recording:
+        """Return what keeps hints of one disjunct, of which a search is made alone; what was kept of it is void."""
+        self._writer.forget(disjunct)
+        return _Part(self._request, self._subject, self._writer, disjunct)
+
     def certified(self, verdict: Verdict) -> Verdict:
         """Return a verdict with what became of its certificate."""
         self._writer.close()
@@ -59,6 +64,23 @@ class Recording:
         self._writer.close()
         if self._request.at_once:
             self._request.clear()
+
+
+class _Part(Recording):
+    """The recording of a search that is about one disjunct of the question; who makes these searches ends it."""
+
+    def __init__(self, request: Request, subject: Subject, writer: SpoolWriter, disjunct: int) -> None:
+        super().__init__(request, subject, writer)
+        self._disjunct = disjunct
+
+    def recorder(self, disjuncts: tuple[int, ...]) -> Record:
+        return super().recorder((self._disjunct,) * len(disjuncts))
+
+    def certified(self, verdict: Verdict) -> Verdict:
+        return verdict
+
+    def close(self) -> None:
+        """Leave the hints to who began them."""
 
 
 class Record:

@@ -1,22 +1,26 @@
 """A certificate that was asked for, and what became of it.
 
-The search only keeps hints in a file beside the certificate. The pass that makes the certificate comes after the
+The search only keeps hints in a file. The pass that makes the certificate comes after the
 verdict, in this process or in another one, with a time limit of its own; then `npcheck` checks it in a new process.
 """
 
 from __future__ import annotations
 
-import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from netproof.certificate.destination import UNFINISHED, beside
+from netproof.certificate.spool import Hints
 from netproof.certificate.state import SECONDS, Certificate
 from netproof.certificate.write import Progress, Subject, write_certificate
 from netproof.core.deadline import Deadline
+from netproof.core.reasons import INTERRUPTED
 from netproof.errors import UsageError
+
+EXIT_INTERRUPTED = 130  # of npcheck
 
 
 @dataclass(frozen=True)
@@ -30,19 +34,7 @@ class Request:
     seconds: float = SECONDS
     check: bool = True
     at_once: bool = True  # whether it is written by the process that searched, before that answers
-
-    @classmethod
-    def of(cls, path: Any, model: Any, spec: Any, *, plain: bool) -> Request:
-        """Take what Python was given; a certificate is about files."""
-        if not plain or not isinstance(model, str | Path) or not isinstance(spec, str | Path):
-            raise UsageError(
-                "a certificate is about a model and a specification in files",
-                remedy="give the paths of an .onnx and a .vnnlib file",
-            )
-        if not isinstance(path, str | Path):
-            raise UsageError(f"certificate: {path!r} is no path", remedy="give the name of a file")
-        path = Path(path)
-        return cls(path, Path(model), Path(spec), path.with_name(f".{path.name}.{os.getpid()}.hints"))
+    folder: Path | None = None  # for what is not finished; None: that of the certificate
 
     def subject(self) -> Subject:
         """Read the files as the checker will; UsageError where it cannot."""
@@ -51,17 +43,26 @@ class Request:
             raise UsageError(f"there is no folder {folder}", file=str(self.path), remedy="make it, or name another")
         return Subject.read(self.model, self.spec)
 
-    def finish(self, subject: Subject, progress: Progress = lambda done, count: None) -> Certificate:
-        """Write and check the certificate."""
-        written = write_certificate(self.path, subject, self.spool, Deadline(self.seconds), progress)
-        state = Certificate(
-            str(self.path), not written.reason, written.leaves, written.size, written.seconds, reason=written.reason
-        )
-        return self._checked(state) if state.written and self.check else state
+    def finish(
+        self, subject: Subject, progress: Progress = lambda done, count: None, hints: Hints | None = None
+    ) -> Certificate:
+        """Write the certificate, check it, and give it its name, with the files of its question beside it."""
+        unfinished = self.path if self.folder is None else self.folder / UNFINISHED
+        written = write_certificate(unfinished, subject, hints or self.spool, Deadline(self.seconds), progress)
+        if written.reason:
+            return Certificate(str(self.path), seconds=written.seconds, reason=written.reason, limit=self.seconds)
+        model, spec = (str(self._name(file)) for file in (self.model, self.spec))
+        size, seconds = written.size, written.seconds
+        state = Certificate(str(self.path), model, spec, True, written.leaves, size, seconds, limit=self.seconds)
+        try:
+            state = self._checked(state, unfinished) if self.check else state
+        except KeyboardInterrupt:  # it is whole
+            state = replace(state, reason=INTERRUPTED)
+        return self._named(state, unfinished) if state.written else state
 
-    def _checked(self, state: Certificate) -> Certificate:
+    def _checked(self, state: Certificate, unfinished: Path) -> Certificate:
         """Ask npcheck, in a process of its own; one that it refuses does not stay."""
-        command = [sys.executable, "-m", "npcheck", "--quiet", str(self.path), str(self.model), str(self.spec)]
+        command = [sys.executable, "-m", "npcheck", "--quiet", str(unfinished), str(self.model), str(self.spec)]
         try:
             answer = subprocess.run(command, capture_output=True, text=True, timeout=self.seconds, check=False)
         except subprocess.TimeoutExpired:
@@ -69,10 +70,31 @@ class Request:
         if answer.returncode == 0:
             return replace(state, checked=True)
         said = " ".join((answer.stdout + answer.stderr).split())
+        if answer.returncode in (EXIT_INTERRUPTED, -signal.SIGINT):
+            return replace(state, reason=INTERRUPTED)
         if answer.returncode != 1:  # nothing was decided: memory ran out, say
             return replace(state, reason=said)
-        self.path.unlink(missing_ok=True)
-        return replace(state, written=False, checked=False, reason=f"npcheck does not accept it: {said}")
+        unfinished.unlink(missing_ok=True)
+        why = f"npcheck does not accept it: {said}"
+        return replace(state, model="", spec="", written=False, checked=False, reason=why)
+
+    def _named(self, state: Certificate, unfinished: Path) -> Certificate:
+        """Put the files of the question beside the certificate, those that were written of it, and then itself."""
+        try:
+            for file in (self.model, self.spec):
+                if file != self._name(file):
+                    file.replace(self._name(file))
+            unfinished.replace(self.path)
+        except OSError as error:
+            unfinished.unlink(missing_ok=True)
+            return replace(
+                state, model="", spec="", written=False, reason=f"it cannot be written: {error.strerror or error}"
+            )
+        return state
+
+    def _name(self, file: Path) -> Path:
+        """Return where a file of the question is in the end."""
+        return beside(self.path, file.suffix) if file.parent == self.folder else file
 
     def clear(self) -> None:
         """Remove the hints."""

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,13 @@ class Hint:
     weights: NDArray[np.float32]  # (row,)
     names: NDArray[np.int64]  # of all neurons that have a slope
     levels: NDArray[np.uint8]  # of their slopes, of LEVELS
+
+
+class Hints(Protocol):
+    """What a search has told."""
+
+    def hints(self, disjunct: int) -> Sequence[Hint]:
+        """Return the hints of a disjunct."""
 
 
 class SpoolWriter:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
+
+from netproof.core.reasons import INTERRUPTED
 
 SECONDS = 300.0  # for the pass and for the check, each
 
@@ -13,12 +18,15 @@ class Certificate:
     """What became of a certificate."""
 
     path: str
+    model: str = ""  # the files that it is about, once it is written
+    spec: str = ""
     written: bool = False
     leaves: int = 0
     bytes: int = 0
     seconds: float = 0.0  # of writing
     checked: bool | None = None  # None: it was not checked
     reason: str = ""  # why it was not written, or not checked
+    limit: float = SECONDS  # of writing
 
     @classmethod
     def without_proof(cls, path: str, verdict: str) -> Certificate:
@@ -29,6 +37,15 @@ class Certificate:
         """Return plain values."""
         return asdict(self)
 
+    @staticmethod
+    def stands(state: Mapping[str, Any] | None, folder: Path, limit: float) -> bool:
+        """Say whether it need not be made again: it is in the folder, or could not be made in as much time."""
+        if state is None or Path(state["path"]).parent != folder:
+            return False
+        if state["written"]:
+            return Path(state["path"]).is_file()
+        return bool(state["reason"] != INTERRUPTED and state["limit"] >= limit)
+
     @property
     def line(self) -> str:
         """Say it in one line for people."""
@@ -37,7 +54,10 @@ class Certificate:
         size = f"{self.bytes} bytes" if self.bytes < 10_000 else f"{self.bytes / 1000:.0f} kB"
         leaves = f"{self.leaves} lea{'f' if self.leaves == 1 else 'ves'}"
         seen = "checked: valid" if self.checked else f"not checked{self._why}"
-        return f"certificate: {self.path}, {leaves}, {size}, {seen}"
+        stem = os.path.splitext(self.path)[0]
+        also = [file for file in (self.model, self.spec) if os.path.splitext(file)[0] == stem]
+        names = " with ".join([self.path, *([" and ".join(also)] if also else [])])
+        return f"certificate: {names}, {leaves}, {size}, {seen}"
 
     @property
     def _why(self) -> str:

@@ -21,7 +21,7 @@ from netproof.certificate.spool import LEVELS, Hint
 from netproof.core.deadline import Deadline, DeadlineExpired
 from npcheck.bound import Form, Places, Ranges, carry_back
 from npcheck.network import Network
-from npcheck.ranges import Lines, Signs, restrict
+from npcheck.ranges import NOWHERE, Signs, restrict
 from npcheck.statement import Array, Region, Rows
 from npcheck.tree import (
     DUALS,
@@ -289,21 +289,18 @@ class Chosen:
         self._multipliers = packed.spread(multipliers[None], network, _nothing)
         self._p: dict[int, Array] = {}
 
-    def touched(self, node: int) -> NDArray[np.bool_] | bool:
-        """Choose for all packed neurons."""
-        if node not in self._signs:
-            return False
-        mask = np.zeros(self._signs[node].shape[1], dtype=np.bool_)
-        mask[self._packed.neurons[self._packed.nodes.index(node)]] = True
-        return mask
+    def shares(self, node: int) -> None:
+        """Take the default."""
 
-    def __call__(self, node: int, a: Array, low: Array, high: Array, columns: Places) -> Array:
+    def columns(self, node: int) -> Places:
+        """Choose for all packed neurons."""
+        return self._packed.neurons[self._packed.nodes.index(node)] if node in self._signs else NOWHERE
+
+    def choose(self, node: int, p: Array, columns: Places) -> Array:
         """Return p (1, column)."""
-        p = Lines({})(node, a, low, high, columns)
-        if node in self._signs:
-            p = p - self._signs[node][:, columns] * self._multipliers[node][:, columns]
-            self._p[node] = np.zeros(self._signs[node].shape)
-            self._p[node][:, columns] = p
+        p = p - self._signs[node][:, columns] * self._multipliers[node][:, columns]
+        self._p[node] = np.zeros(self._signs[node].shape)
+        self._p[node][:, columns] = p
         return p
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from netproof._version import __version__
 from netproof.certificate.body import Body
 from netproof.certificate.bounds import NeuronBounds, neuron_bounds_of
 from netproof.certificate.boxes import BoxTreeMaker, write_boxes
-from netproof.certificate.spool import Spool
+from netproof.certificate.spool import Hints, Spool
 from netproof.certificate.tree import TreeMaker, Unprovable, write_tree
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.errors import UsageError
@@ -62,12 +62,24 @@ class Subject:
             question, of_spec = read(spec, read_question)
             return cls(network, state(question), of_model, of_spec)
         except Refused as reason:
-            remedy = "without a certificate there may be an answer"
-            raise UsageError(f"no certificate can be written: {reason}", remedy=remedy) from None
+            raise _refused(reason) from None
+
+    def about(self, spec: Path) -> Subject:
+        """Return the same with another specification."""
+        try:
+            question, of_spec = read(spec, read_question)
+            return replace(self, statement=state(question), spec=of_spec)
+        except Refused as reason:
+            raise _refused(reason) from None
+
+
+def _refused(reason: Refused) -> UsageError:
+    remedy = "without a certificate there may be an answer"
+    return UsageError(f"no certificate can be written: {reason}", remedy=remedy)
 
 
 def write_certificate(
-    path: Path, subject: Subject, spool: Path, deadline: Deadline, progress: Progress = lambda done, count: None
+    path: Path, subject: Subject, spool: Path | Hints, deadline: Deadline, progress: Progress = lambda done, count: None
 ) -> Written:
     """Write the certificate of a proved question: under another name first, so that there is never half a one."""
     began, leaves = time.monotonic(), 0
@@ -78,7 +90,7 @@ def write_certificate(
         "spec": subject.spec,
     }
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    hints, reason = Spool(spool), ""
+    hints, reason = Spool(spool) if isinstance(spool, Path) else spool, ""
     try:
         with partial.open("wb") as file, np.errstate(all="ignore"):
             body = Body(file, header)
@@ -102,7 +114,7 @@ def write_certificate(
 
 
 def _write_region(
-    body: Body, subject: Subject, region: Region, spool: Spool, deadline: Deadline, progress: Progress
+    body: Body, subject: Subject, region: Region, spool: Hints, deadline: Deadline, progress: Progress
 ) -> int:
     """Write all that is said of a region; return the leaves of its trees."""
     network = subject.network
@@ -125,7 +137,7 @@ def _write_region(
     return leaves
 
 
-def _few_hold(subject: Subject, region: Region, bounds: NeuronBounds, spool: Spool, deadline: Deadline) -> bool:
+def _few_hold(subject: Subject, region: Region, bounds: NeuronBounds, spool: Hints, deadline: Deadline) -> bool:
     """Say whether many of the search's sub-domains do not hold on these bounds: the search had better ones."""
     shares = []
     for target, rows in zip(region.targets, region.rows, strict=True):

@@ -137,6 +137,15 @@ Certificate = Annotated[
         rich_help_panel=OUTPUTS,
     ),
 ]
+Certificates = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="After each proof, write a certificate of it there, which npcheck can check alone.",
+        rich_help_panel=OUTPUTS,
+        callback=not_empty,
+    ),
+]
 CertificateTimeout = Annotated[
     float,
     typer.Option(

@@ -115,6 +115,11 @@ def open_case(network: Network, item: Item, share: Callable[[Problem], Problem],
     return case
 
 
+def question_of(network: Network, item: Item) -> Property:
+    """Return what is asked about an image, as it is written."""
+    return classification(item.load()[1], item.label, network.graph.output.size)
+
+
 def check_labels(network: Network, items: Sequence[Item]) -> None:
     """Raise UsageError for a label that is not an output of the network, or where it has but one."""
     outputs = int(np.prod(network.output_shape))

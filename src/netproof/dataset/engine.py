@@ -20,7 +20,8 @@ from netproof.core.deadline import Deadline
 from netproof.core.machine.allowance import allowance, said_plainly
 from netproof.core.verdict import Stats
 from netproof.dataset.attack import FIRST, FULL, Effort, attack_all
-from netproof.dataset.cases import Case, check_labels, open_case
+from netproof.dataset.cases import Case, check_labels, open_case, question_of
+from netproof.dataset.certificates import Certificates, Wish
 from netproof.dataset.images import Item
 from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.dataset.together import bound_all, can_join, search_together
@@ -45,7 +46,7 @@ Bounded = tuple[list[Case], Problem, Boxes]  # the cases of a joined problem, an
 class CertifyProgress:
     """What a progress callback is told: how far a data set is, again and again."""
 
-    phase: str  # "read", "attack", "bound" or "search"
+    phase: str  # "read", "attack", "bound", "search" or "certificate"
     done: int  # images with an answer
     images: int
     seconds: float
@@ -67,7 +68,20 @@ class Limits:
 class Certifier:
     """One network, one radius, many images; `run` gives their answers as they come."""
 
-    def __init__(self, run: Run, network: Network, limits: Limits, *, loaded: bool, attack: bool | None = None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        network: Network,
+        limits: Limits,
+        *,
+        loaded: bool,
+        attack: bool | None = None,
+        wish: Wish | None = None,
+    ) -> None:
+        """Take what all images share. wish: where certificates of those that are proved go."""
+        self._wish = wish
+        self._certificates: Certificates | None = None
+        self._proved: list[tuple[Case, ImageResult]] = []  # of the chunk, without a certificate so far
         self._run, self._network, self._limits = run, network, limits
         self._compared = loaded
         self._attack = run.info.attacks if attack is None else attack
@@ -76,9 +90,14 @@ class Certifier:
         self._done = self._images = 0
 
     def run(self, items: Sequence[Item]) -> Iterator[ImageResult]:
-        """Yield the answers, in the order in which they are found; it ends early where the deadline is cancelled."""
+        """Yield the answers, in the order in which they are found; it ends early where the deadline is cancelled.
+
+        Where certificates are asked for, a proof comes again with what became of its own.
+        """
         check_labels(self._network, items)
         self._images = len(items)
+        if self._wish is not None and items:
+            self._certificates = Certificates(self._wish, self._network, question_of(self._network, items[0]))
         kind = self._run.device.type
         rows = int(np.prod(self._network.output_shape)) ** 2  # numbers in those of an image: a label against all others
         step = max(1, min(CHUNK[kind], ENTRIES[kind] // self._network.graph.entries, self._numbers // rows))
@@ -86,7 +105,7 @@ class Certifier:
             for start in range(0, len(items), step):
                 allowance().renew()
                 for result in self._chunk(items[start : start + step]):
-                    self._done += 1
+                    self._done += result.certificate is None
                     yield result
                 if self._cancelled():
                     return
@@ -114,6 +133,8 @@ class Certifier:
             self._compared = True
         if not cases:
             return
+        if self._certificates is not None:
+            self._certificates.begin(cases)
         large = [case for case in cases if len(case.parts) > 1]
         cases = [case for case in cases if len(case.parts) == 1]
         yield from self._attacked(cases, FIRST)
@@ -121,6 +142,7 @@ class Certifier:
         yield from self._attacked(cases, FULL)
         if left is not None:
             yield from self._searched(cases, *left)
+        yield from self._certified()
         for case in (*cases, *large):
             if self._cancelled():
                 return
@@ -128,7 +150,8 @@ class Certifier:
             result = case.result(self._run)
             if self._cancelled() and result.status == ImageStatus.OPEN:
                 return  # it was not given its time, so there is nothing to say of it
-            yield result
+            yield from self._told(case, result)
+            yield from self._certified()
             self._tell("search")
 
     def _attacked(self, cases: list[Case], effort: Effort) -> Iterator[ImageResult]:
@@ -162,7 +185,8 @@ class Certifier:
         work = Work(run.device, run.threads, self._limits.of(len(cases), SHARED), Stats())
         still_open = torch.tensor([not case.evidence.is_settled for case in every])
         boxes = boxes.select(still_open[joined.boxes.home[boxes.target]].nonzero()[:, 0])
-        for _ in search_together(every, joined, boxes, method, work):
+        record = None if self._certificates is None else self._certificates.together
+        for _ in search_together(every, joined, boxes, method, work, record):
             yield from self._settled(cases)
             self._tell("search")
 
@@ -174,7 +198,21 @@ class Certifier:
         for case in settled:
             began = time.monotonic()
             result = case.result(self._run)
-            yield replace(result, seconds=result.seconds + time.monotonic() - began)
+            yield from self._told(case, replace(result, seconds=result.seconds + time.monotonic() - began))
+
+    def _told(self, case: Case, result: ImageResult) -> Iterator[ImageResult]:
+        """Yield an answer; a proof waits for its certificate from then on."""
+        if self._certificates is not None and result.status == ImageStatus.PROVED:
+            self._proved.append((case, result))
+        yield result
+
+    def _certified(self) -> Iterator[ImageResult]:
+        """Write the certificates of what is proved so far, and yield these answers again; no image's time runs."""
+        while self._proved and self._certificates is not None and not self._cancelled():
+            case, result = self._proved.pop(0)
+            self._tell("certificate")
+            state = self._certificates.certified(case, lambda done, count: self._tell("certificate"))
+            yield replace(result, certificate=state)
 
     def _alone(self, case: Case) -> None:
         """Search what is open of one image, as `verify` does."""
@@ -187,6 +225,7 @@ class Certifier:
         allowance().renew()
         setting = copy.copy(self._run)
         setting.deadline, setting.stats, setting.evidence = self._limits.part(left), case.stats, case.evidence
+        setting.record = None if self._certificates is None else self._certificates.alone(case)
         gather = Gather(setting, case.evidence, self._network, case.asked)
         if len(case.parts) == 1:
             gather.run([case.problem.select(torch.tensor(case.open_targets))], self._attack, attacked=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -38,6 +38,7 @@ class ImageResult:
     witness: Witness | None = None
     decided_by: str = ""  # "image", "attack", "root", "search" or "leaf"
     reason: str = ""  # why it is open
+    certificate: Mapping[str, Any] | None = None  # of a proof, what became of its certificate, where one was asked for
 
     def __repr__(self) -> str:
         read = "" if self.read_as is None else f", read as {self.read_as}"

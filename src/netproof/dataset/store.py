@@ -18,21 +18,23 @@ from typing import Any
 
 from netproof.core.about import About
 from netproof.core.files import well_formed
+from netproof.dataset.certificates import Wish
 from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.errors import UsageError
 
 NAME = "certify.sqlite"
 COUNTEREXAMPLES = "counterexamples"  # the folder beside it, of the arrays that break images
-SCHEMA = 2  # PRAGMA user_version
+SCHEMA = 3  # PRAGMA user_version
 APPLICATION = 0x6E706372  # "npcr": tells our files from other SQLite ones
 WAIT = 30.0  # seconds for another writer's lock
 COLUMNS = ("image", "name", "label", "predicted", "status", "seconds", "margin", "read_as", "decided_by", "reason")
+OF_CERTIFICATES = ("certificate", "leaves", "bytes", "checked", "why_no_certificate")  # more of them, for a table
 _CREATE = """
 CREATE TABLE question (key TEXT NOT NULL, words TEXT NOT NULL);
 CREATE TABLE about (place INTEGER PRIMARY KEY, network TEXT NOT NULL);
 CREATE TABLE images (image INTEGER PRIMARY KEY, name TEXT NOT NULL, label INTEGER NOT NULL, predicted INTEGER NOT NULL,
   status TEXT NOT NULL, seconds REAL NOT NULL, margin REAL, read_as INTEGER, decided_by TEXT NOT NULL,
-  reason TEXT NOT NULL, given REAL, picture BLOB);
+  reason TEXT NOT NULL, given REAL, picture BLOB, certificate TEXT);
 """
 
 
@@ -51,6 +53,16 @@ class Kept:
         one = self.result
         cells = (one.label, one.predicted, str(one.status), one.seconds, one.margin, one.read_as, one.decided_by)
         return (one.index, well_formed(self.name), *cells, one.reason)
+
+    @property
+    def of_certificate(self) -> tuple[object, ...]:
+        """Return what became of its certificate, in the order of OF_CERTIFICATES."""
+        state = self.result.certificate
+        if state is None:
+            return (None,) * len(OF_CERTIFICATES)
+        if not state["written"]:
+            return (None, None, None, state["checked"], state["reason"])
+        return (well_formed(state["path"]), state["leaves"], state["bytes"], state["checked"], state["reason"])
 
 
 class Store:
@@ -116,8 +128,10 @@ class Store:
     def add(self, kept: Kept) -> None:
         """Keep an answer, in place of an earlier one; it is on the disk when this returns."""
         with self._usable():
-            marks = ", ".join("?" * (len(COLUMNS) + 2))
-            self._connection.execute(f"REPLACE INTO images VALUES ({marks})", (*kept.row, kept.given, kept.picture))
+            marks = ", ".join("?" * (len(COLUMNS) + 3))
+            state = None if kept.result.certificate is None else json.dumps(kept.result.certificate)
+            row = (*kept.row, kept.given, kept.picture, state)
+            self._connection.execute(f"REPLACE INTO images VALUES ({marks})", row)
 
     def answers(self) -> dict[int, Kept]:
         """Return all answers, by image."""
@@ -139,9 +153,11 @@ class Store:
 
 def _kept(*row: Any) -> Kept:
     """Read a row; ValueError where it is damaged."""
-    index, name, label, predicted, status, seconds, margin, read_as, decided_by, reason, given, picture = row
+    index, name, label, predicted, status, seconds, margin, read_as, decided_by, reason, given, picture, state = row
     kind = ImageStatus(status)
-    result = ImageResult(index, label, predicted, kind, seconds, margin, read_as, decided_by=decided_by, reason=reason)
+    certificate = None if state is None else json.loads(state)
+    more = {"decided_by": decided_by, "reason": reason, "certificate": certificate}
+    result = ImageResult(index, label, predicted, kind, seconds, margin, read_as, **more)
     return Kept(result, name, given, picture or b"")
 
 
@@ -150,7 +166,12 @@ def counterexample(index: int) -> str:
     return f"{COUNTEREXAMPLES}/{index:05d}.npy"
 
 
-def stands(kept: Kept, timeout: float | None) -> bool:
-    """Say whether an answer need not be looked for again: it is decided, or had as much time as there is now."""
+def stands(kept: Kept, timeout: float | None, wish: Wish | None = None) -> bool:
+    """Say whether an answer need not be looked for again: it is decided, or had as much time as there is now.
+
+    A proof needs its certificate too, where one is asked for.
+    """
+    if kept.result.status == ImageStatus.PROVED and wish is not None:
+        return wish.stands(kept.result.certificate)
     given = math.inf if kept.given is None else kept.given
     return kept.result.status != ImageStatus.OPEN or given >= (math.inf if timeout is None else timeout)

@@ -6,7 +6,7 @@ Only boxes are bounded together, and nothing rests on it: an image that this doe
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -18,6 +18,7 @@ from torch import Tensor
 from netproof.bounds.boxes.bounder import BoxBounder, BoxBounds
 from netproof.bounds.domains import Domains
 from netproof.bounds.linear.memory import attempted, with_less
+from netproof.bounds.record import NOTHING, Recorder
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.core.verdict import Stats
 from netproof.dataset.attack import Offers
@@ -35,6 +36,7 @@ from netproof.search.method import Method, Work
 # it is searched alone, where its own neurons are fewer, and does not keep the others waiting.
 BUDGET = {"cpu": 1024, "cuda": 8192}
 FREE = {"cpu": 1024, "cuda": 4096}  # neurons up to which a larger root costs little more than a small one
+Record = Callable[[Sequence[tuple[Case, int]]], Recorder]
 GONE = -1e30  # the threshold of an image that is broken: nothing of it need be proved
 
 
@@ -141,12 +143,12 @@ class DecideEach(Decide):
 
 
 def search_together(
-    cases: Sequence[Case], joined: Problem, boxes: Boxes, method: Method, work: Work
+    cases: Sequence[Case], joined: Problem, boxes: Boxes, method: Method, work: Work, record: Record | None = None
 ) -> Iterator[list[Case]]:
     """Search the open targets of images that leave much the same neurons open, one group after the other.
 
     cases: of the joined problem; boxes: its open targets. What is decided goes into the evidence; yields the cases of
-    each group.
+    each group. record: makes what hears of sub-domains, from the case and the disjunct of each target.
     """
     home = joined.boxes.home
     first = torch.tensor([len(case.problem.disjuncts) for case in cases]).cumsum(0)
@@ -159,7 +161,10 @@ def search_together(
         start = torch.cat([first.new_zeros(1), first])[home[targets]]
         offers, part = Offers(some), joined.select(targets)
         goal = DecideEach(part, offers, image, targets - start)
-        _search(part, method, goal, replace(work, stats=Stats()))
+        its_own = zip(image.tolist(), (targets - start).tolist(), strict=True)
+        named = [(some[place], some[place].problem.disjuncts[target]) for place, target in its_own]
+        recorder = NOTHING if record is None else record(named)
+        _search(part, method, goal, replace(work, stats=Stats(), recorder=recorder))
         offers.tell()
         share = (time.monotonic() - began) / len(some)
         for case in some:

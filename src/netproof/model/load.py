@@ -171,6 +171,8 @@ def check_module(network: AnyNetwork, points: Tensor) -> None:
 def from_file(file: OnnxFile, outputs: Sequence[str] | None = None) -> Network:
     """Make the network of a parsed file, not yet compared with onnxruntime."""
     reading = read_graph(file, outputs)
+    held = {tensor.name for tensor in file.model.graph.initializer}
+    ends = [value.name for value in (*file.model.graph.input, *file.model.graph.output) if value.name not in held]
     return Network(
         graph=reading.graph,
         trace=reading.trace,
@@ -183,6 +185,7 @@ def from_file(file: OnnxFile, outputs: Sequence[str] | None = None) -> Network:
         notes=reading.notes,
         input_dtype=reading.input_dtype,
         model=reading.model,
+        is_one_file=not file.external and ends == [info.name for info in (*reading.inputs[:1], *reading.outputs[:1])],
         external=file.external,
     )
 

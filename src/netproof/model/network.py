@@ -61,6 +61,7 @@ class Network:
     notes: tuple[str, ...]  # what the user should know about how the file was read
     input_dtype: str  # "float32", "float16" or "float64"
     model: bytes  # serialised ONNX, unpacked, all weights inside, without inputs that play no part
+    is_one_file: bool = False  # whether its file alone says all of it, with its only input and its only output
     external: tuple[ExternalFile, ...] = ()  # the files beside it that its weights were drawn from
     reference: Runner | None = None  # of a torch module: the module itself
     module: ModuleIdentity | None = None  # of a torch module: which one it was when it was read

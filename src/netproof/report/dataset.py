@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from netproof.dataset.result import FAILURES, Certification, percent
+from netproof.dataset.result import FAILURES, Certification, ImageResult, percent
 from netproof.dataset.store import COLUMNS, COUNTEREXAMPLES, Kept, counterexample
 from netproof.report.explorer import Column, Pictures, number_column, plain_table, text_column
 from netproof.report.files import write_csv, write_text
@@ -133,9 +133,18 @@ def _columns(shown: Sequence[Kept]) -> list[Column]:
         number_column("margin", "margin", [r.margin for r in results], level=3),
         text_column("decided", "decided by", [r.decided_by for r in results], level=3),
         text_column("reason", "reason", [r.reason for r in results], level=3),
+        text_column("certificate", "certificate", [_certificate(r) for r in results], level=3),
         text_column("name_words", "", [f"image {one.name}" for one in shown], hidden=True),
         text_column("label_words", "", [f"label {r.label}" for r in results], hidden=True),
     ]
+
+
+def _certificate(result: ImageResult) -> str:
+    state = result.certificate
+    if state is None:
+        return ""
+    seen = {None: "not checked", True: "valid", False: "invalid"}[state["checked"]]
+    return f"{state['leaves']} leaves, {seen}" if state["written"] else f"none: {state['reason']}"
 
 
 def _plain(shown: Sequence[Kept]) -> Table:

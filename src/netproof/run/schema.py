@@ -109,12 +109,15 @@ _CERTIFICATE = _or_none(
         "what became of a certificate; null where none was asked for",
         {
             "path": _of(_TEXT, "as it was given"),
+            "model": _of(_TEXT, "the file of the network that it is about; empty where it is not written"),
+            "spec": _of(_TEXT, "the file of the question; the same"),
             "written": _of("boolean", "whether the file is there"),
             "leaves": _of(_COUNT, "parts of the set that are shown one by one"),
             "bytes": _of(_COUNT, "of the file"),
             "seconds": _of(_NUMBER, "of writing it, after the verdict"),
             "checked": _or_none(_of("boolean", "whether npcheck accepts it; null where it was not asked")),
             "reason": _of(_TEXT, "why it is not there, or not checked; else empty"),
+            "limit": _of(_NUMBER, "seconds that writing it might take"),
         },
     )
 )
@@ -200,6 +203,7 @@ _IMAGE = _object(
         "read_as": _or_none(_of(_COUNT, "the largest output for the counterexample")),
         "decided_by": _of(_TEXT, "image, attack, root, search or leaf"),
         "reason": _of(_TEXT, "why it is open"),
+        "certificate": _CERTIFICATE,
     },
 )
 _CERTIFIED: Mapping[str, Node] = {
@@ -217,6 +221,17 @@ _CERTIFIED: Mapping[str, Node] = {
     "complete": _of("boolean", "whether every image has an answer"),
     "method": _of(_TEXT, "as `netproof methods` names it"),
     "model": _of(_TEXT, "the network's file"),
+    "certificates": _or_none(
+        _object(
+            "how many proofs have certificates; null where none were asked for",
+            {
+                "folder": _of(_TEXT, "where they are"),
+                "proofs": _of(_COUNT, "images that are proved"),
+                "written": _of(_COUNT, "of these, those that have one"),
+                "accepted": _of(_COUNT, "of these, those that npcheck accepts"),
+            },
+        )
+    ),
 }
 _BOUNDED: Mapping[str, Node] = {
     "schema": _VERSION,

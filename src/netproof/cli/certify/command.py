@@ -14,10 +14,13 @@ from typing import Annotated, Any
 
 import typer
 
+from netproof.certificate.room import Room
+from netproof.certificate.state import SECONDS as CERTIFICATE_SECONDS
 from netproof.cli import options
+from netproof.cli.certify.places import Places
 from netproof.cli.certify.source import Source, find_source
 from netproof.cli.commands.verify import prepare
-from netproof.cli.exits import EXIT_BELOW, EXIT_BUG, EXIT_INTERRUPTED
+from netproof.cli.exits import EXIT_BELOW, EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.command_line import command_line
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
@@ -40,8 +43,9 @@ from netproof.core.files import sha256
 from netproof.core.machine.describe import describe, in_words
 from netproof.core.machine.versions import build, versions
 from netproof.core.reasons import CONTRADICTION
+from netproof.dataset.certificates import Wish
 from netproof.dataset.result import Certification, ImageStatus, percent
-from netproof.dataset.store import COLUMNS, COUNTEREXAMPLES, NAME, Kept, Store, stands
+from netproof.dataset.store import COLUMNS, COUNTEREXAMPLES, NAME, OF_CERTIFICATES, Kept, Store, stands
 from netproof.errors import UsageError
 from netproof.run.schema import VERSION
 from netproof.workers.worker import Job
@@ -73,7 +77,14 @@ Only = Annotated[
     str | None,
     typer.Option(metavar="N,N", help="Only the images of these numbers, counted from 0.", show_default=False),
 ]
-OTHERS = ("--out", "--json", "--at-least", "--first", "--only")  # what a question about one image is asked without
+OTHERS = (
+    "--out",
+    "--json",
+    "--at-least",
+    "--first",
+    "--only",
+    "--certificates",
+)  # what a question about one image is asked without
 
 
 def certify(
@@ -98,6 +109,9 @@ def certify(
     attack: options.Attack = None,
     seed: options.Seed = 0,
     json: options.Json = None,
+    certificates: options.Certificates = None,
+    certificate_timeout: options.CertificateTimeout = CERTIFICATE_SECONDS,
+    certificate_check: options.CertificateCheck = True,
     quiet: options.Quiet = False,
 ) -> int:
     """Measure how many images of a data set are read right, withstand an attack, and are proved to keep their label.
@@ -118,19 +132,18 @@ def certify(
     _refuse_inside(out, source)
     plain = source.files is not None and question.mean is None and question.std is None and not question.is_array
     run = _Run(engine, Display(started=started, timeout=None, quiet=quiet), out, hint=plain)
-    run.take_up(model, source, question, quiet=quiet)
-    work = functools.partial(
-        _work, model=model, source=source, question=question, engine=engine, skip=frozenset(run.kept), out=out
-    )
-    with contextlib.closing(run.display), contextlib.closing(run):
+    with contextlib.ExitStack() as until_the_end:
+        if certificates is not None:
+            room = Room.within(Wish.folder_at(certificates))
+            run.wish = Wish(room.path.parent, room.path, certificate_timeout, certificate_check)
+            until_the_end.enter_context(contextlib.closing(room))
+        run.take_up(model, source, question, quiet=quiet)
+        places = Places(out, run.wish, frozenset(run.kept))
+        work = functools.partial(_work, model=model, source=source, question=question, engine=engine, places=places)
+        for part in (run.display, run):
+            until_the_end.enter_context(contextlib.closing(part))
         outcome = supervise(work, started=started, on_event=run.event, on_tick=run.display.tick)
-    found = Certification(
-        tuple(kept.result for _, kept in sorted(run.kept.items())),
-        str(question.eps),
-        norm,
-        time.monotonic() - started,
-        run.about,
-    )
+    found = run.found(str(question.eps), norm, time.monotonic() - started)
     run.deliver(found, outputs, model, quiet=quiet)
     return outputs.exit_code(run.code(found, outcome, wanted, quiet=quiet))
 
@@ -191,6 +204,7 @@ class _Run:
     gpu: str | None = None  # its name, where one was used
     about: About | None = None  # the network, once it is read
     hint: bool = False  # whether pictures are taken without any preprocessing
+    wish: Wish | None = None  # for certificates
     _store: Store | None = None
 
     def take_up(self, model: str, source: Source, question: Question, *, quiet: bool) -> None:
@@ -202,7 +216,7 @@ class _Run:
             store.belong_to(_key(model, source, question, self.engine), words)
             answers, self.about = store.answers(), store.about()
         asked = [kept for index, kept in answers.items() if source.wants(index)]
-        self.kept = {kept.result.index: kept for kept in asked if stands(kept, self.engine.timeout)}
+        self.kept = {kept.result.index: kept for kept in asked if stands(kept, self.engine.timeout, self.wish)}
         if self.kept and not quiet:
             print_err(f"netproof: {len(self.kept)} answers are kept in {self.out} and stand")
 
@@ -220,6 +234,12 @@ class _Run:
                 self._store = self._store or Store(Path(self.out, NAME))
                 self._store.note(self.about)
 
+    def found(self, eps: str, norm: str, seconds: float) -> Certification:
+        """Return the answers so far."""
+        return Certification(
+            tuple(kept.result for _, kept in sorted(self.kept.items())), eps, norm, seconds, self.about
+        )
+
     def close(self) -> None:
         if self._store is not None:
             self._store.close()
@@ -234,15 +254,30 @@ class _Run:
             "complete": self.complete,
             "method": self.engine.method,
             "model": model,
+            "certificates": self.certificates(found),
         }
         lines = text_table(("status", "images", "share"), _rows(found), 1) + f"{found.line()}\n"
         if not quiet:
             self._list(found)
+            self._list_certificates(found)
             if self.hint and 2 * found.counts["misread"] > len(found):
                 print_err(
                     f"netproof: warning: {found.counts['misread']} of {len(found)} images are misread; {NORMALISED}"
                 )
         outputs.deliver({"--json": to_json(counted) if outputs.paths["--json"] else None}, lines)
+
+    def certificates(self, found: Certification) -> dict[str, Any] | None:
+        """Count the certificates of proofs; None where none were asked for."""
+        if self.wish is None:
+            return None
+        proofs = [image for image in found if image.status == ImageStatus.PROVED]
+        states = [image.certificate for image in proofs if image.certificate is not None]
+        return {
+            "folder": str(self.wish.folder),
+            "proofs": len(proofs),
+            "written": sum(state["written"] for state in states),
+            "accepted": sum(state["checked"] is True for state in states),
+        }
 
     @property
     def complete(self) -> bool:
@@ -252,8 +287,9 @@ class _Run:
         from netproof.report.dataset import write_page
         from netproof.report.files import write_csv
 
-        rows = [kept.row for _, kept in sorted(self.kept.items())]
-        write_csv(folder / "results.csv", [COLUMNS, *(["" if cell is None else cell for cell in row] for row in rows)])
+        rows = [(*kept.row, *kept.of_certificate) for _, kept in sorted(self.kept.items())]
+        header = (*COLUMNS, *OF_CERTIFICATES)
+        write_csv(folder / "results.csv", [header, *(["" if cell is None else cell for cell in row] for row in rows)])
         title = f"netproof certify: {Path(model).name}"
         again = f"{command_line(without=OTHERS)} --only"
         page = write_page(found, self.kept, folder / "index.html", title=title, facts=self._facts(), again=again)
@@ -283,6 +319,29 @@ class _Run:
                 f"  … and {len(failed) - SHOWN} more without a proof" + ("" if self.out else " (see --out, --json)")
             )
 
+    def _list_certificates(self, found: Certification) -> None:
+        """Say how many proofs have a certificate, and why others have none."""
+        counted = self.certificates(found)
+        if counted is None:
+            return
+        said = "{accepted} of {proofs} proofs have a certificate that npcheck accepts, in {folder}".format(**counted)
+        if self.wish is not None and not self.wish.check:
+            said = "{written} of {proofs} proofs have a certificate, not checked, in {folder}".format(**counted)
+        print_err(f"netproof: {said}")
+        states = [(image, image.certificate) for image in found if image.status == ImageStatus.PROVED]
+        missing = [(image, state) for image, state in states if state is None or state["reason"]]
+        for image, state in missing[:SHOWN]:
+            print_err(f"  {self.kept[image.index].name}: {'it was not finished' if state is None else state['reason']}")
+        if len(missing) > SHOWN:
+            print_err(f"  … and {len(missing) - SHOWN} more")
+
+    def _of_certificates(self, found: Certification) -> int:
+        """Return the exit code for certificates that are not there, or that npcheck does not accept."""
+        counted = self.certificates(found)
+        if any(image.certificate is not None and image.certificate["checked"] is False for image in found):
+            return EXIT_BUG
+        return 0 if counted is None or counted["written"] == counted["proofs"] else EXIT_USAGE
+
     def code(self, found: Certification, outcome: Outcome, wanted: Fraction | None, *, quiet: bool) -> int:
         """Return the exit code, and say why it is not 0."""
         if outcome.ending == Ending.INTERRUPTED:
@@ -299,7 +358,7 @@ class _Run:
             if not quiet:
                 print_err(f"netproof: certified {percent(found.certified)}, below the {percent(float(wanted))} wanted")
             return EXIT_BELOW
-        return 0
+        return self._of_certificates(found)
 
 
 def _key(model: str, source: Source, question: Question, engine: options.Engine) -> str:

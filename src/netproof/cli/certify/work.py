@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import io
 import zipfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from netproof.api import Run
+from netproof.cli.certify.places import Places
 from netproof.cli.certify.source import Source
 from netproof.cli.options import Engine
 from netproof.cli.robust.image import Centre, read_centre, region
@@ -44,10 +45,9 @@ def certify_all(
     source: Source,
     question: Question,
     engine: Engine,
-    skip: Collection[int],
-    out: str | None = None,
+    places: Places,
 ) -> None:
-    """Send how many images there are, then every answer that is not in `skip`; counterexamples go to `out` as files."""
+    """Send how many images there are, then every answer that is not there already; some of it goes to files."""
     network = load_network(model, outputs=engine.outputs)
     items, draw = _read(source, question, network)
     source.check(len(items))
@@ -58,12 +58,13 @@ def certify_all(
     def tell(progress: CertifyProgress) -> None:
         job.tell({"progress": dataclasses.asdict(progress)})
 
-    certifier = Certifier(run, network, Limits(engine.timeout, job.part, tell), loaded=True, attack=engine.attack)
-    for result in certifier.run([item for index, item in asked.items() if index not in skip]):
+    limits = Limits(engine.timeout, job.part, tell)
+    certifier = Certifier(run, network, limits, loaded=True, attack=engine.attack, wish=places.wish)
+    for result in certifier.run([item for index, item in asked.items() if index not in places.answered]):
         name = str(result.index) if source.files is None else source.files[result.index][0]
         picture = draw(asked[result.index], result) if result.status in FAILURES else b""
-        if out is not None and result.status == ImageStatus.BROKEN and result.witness is not None:
-            _keep(result.witness.given, Path(out), result.index)
+        if places.out is not None and result.status == ImageStatus.BROKEN and result.witness is not None:
+            _keep(result.witness.given, Path(places.out), result.index)
         job.tell(Kept(dataclasses.replace(result, witness=None), name, engine.timeout, picture))
 
 

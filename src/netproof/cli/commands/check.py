@@ -1,4 +1,4 @@
-"""`netproof check CERTIFICATE MODEL SPEC`: what `npcheck` says of a certificate, in a process of its own."""
+"""`netproof check CERTIFICATE|WITNESS MODEL SPEC`: what `npcheck` says, in a process of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="CERTIFICATE MODEL.onnx SPEC.vnnlib",
+            metavar="CERTIFICATE|WITNESS MODEL.onnx SPEC.vnnlib",
             help="And the options of npcheck; see npcheck --help.",
             show_default=False,
         ),
@@ -23,7 +23,8 @@ def check(
 ) -> int:
     """Check a certificate with npcheck, which trusts nothing of netproof: line 1 is valid or invalid.
 
-    Exit 0 where it is valid, 1 where it is not, 2 where nothing could be checked.
+    With a counterexample as text, line 1 is violated or not violated: by the real-valued network, at this point.
+    Exit 0 where it is valid or violated, 1 where it is not, 2 where nothing could be checked.
     """
     from netproof.certificate.installed import require_npcheck
 

@@ -17,24 +17,23 @@ import typer
 
 from netproof.certificate.state import SECONDS
 from netproof.cli import options
-from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.start_time import command_started
 from netproof.cli.process.supervisor import Ending, Outcome, supervise
 from netproof.cli.show.answer import Answer, deliver, document, ending_code, looked_at, reply
-from netproof.cli.show.certificate import Wanted
-from netproof.cli.show.output import STDOUT, Hashes, Outputs, print_err, to_json
+from netproof.cli.show.certificate import Wanted, tell_with, wanted_certificate
+from netproof.cli.show.output import Hashes, Outputs, print_err
 from netproof.cli.show.progress import Display
 from netproof.cli.show.seen import Viewer, check_picture
 from netproof.cli.show.summary import summary
 from netproof.cli.show.witness_file import Saver, form_of, image_layout
 from netproof.core.cpu import POOLS
-from netproof.core.reasons import INTERRUPTED
 from netproof.core.shown.seen import MIDDLE
 from netproof.errors import UsageError
 from netproof.run.record import Record, known_so_far
 from netproof.workers.worker import Job
 
 if TYPE_CHECKING:
+    from netproof.certificate.destination import Destination
     from netproof.core.verdict import Witness
     from netproof.model.network import Network
     from netproof.problem.property import Property
@@ -92,13 +91,13 @@ def verify(
     paths["--certificate"] = certificate
     outputs = Outputs(paths, words=STANDARD if networks else {}, folder=serialise_assignments)
     outputs.check(asked)
-    wanted = Wanted.of(certificate, asked, certificate_timeout, certificate_check, plain=not networks and not output)
     saver = Saver(form_of(witness), serialise=serialise_assignments is not None)
     drawn = picture is not None
-    work = functools.partial(
-        _work, model=networks or models[0], spec=spec, engine=engine, saver=saver, drawn=drawn, wanted=wanted
-    )
-    return answer(work, engine, outputs, asked=asked, started=started, quiet=quiet, wanted=wanted)
+    only = None if networks else models[0]
+    with wanted_certificate(certificate, certificate_timeout, certificate_check, model=only, spec=spec) as wanted:
+        work = functools.partial(_work, model=networks or models[0], spec=spec, engine=engine, saver=saver, drawn=drawn)
+        work = work if wanted is None else functools.partial(work, certificate=wanted.destination)
+        return answer(work, engine, outputs, asked=asked, started=started, quiet=quiet, wanted=wanted)
 
 
 def _work(
@@ -109,12 +108,10 @@ def _work(
     engine: options.Engine,
     saver: Saver,
     drawn: bool,
-    wanted: Wanted | None,
+    certificate: Destination | None = None,
 ) -> Answer:
     prepare(engine)
     from netproof import api
-
-    recording: dict[str, Any] = {} if wanted is None else {"certificate": wanted.recording()}
 
     question: str | Property = _query_on_one_tensor(spec) or spec if drawn or saver.form != "text" else spec
     asked: Any = model
@@ -129,8 +126,9 @@ def _work(
         network = load_network(file, outputs=engine.outputs)
         question = read = load_property(question) if isinstance(question, str) else question
         asked = model if read.interface is not None else network  # a query of 2.0 binds the file by itself
+    recorded: dict[str, Any] = {} if certificate is None else {"certificate": certificate}
     verdict = api.verify(
-        asked, question, **engine.arguments(), **recording, deadline=job.deadline, progress=job.teller()
+        asked, question, **engine.arguments(), **recorded, deadline=job.deadline, progress=job.teller()
     )
     found = reply(verdict, engine, saver)
     if not drawn or verdict.witness is None:
@@ -225,33 +223,22 @@ def answer(
         outcome = supervise(work, started=started, timeout=engine.timeout, on_event=hear, on_tick=tick)
     found = conclude(outcome, engine, display, told)
     found.record.lasted(time.monotonic() - started)
-    last = wanted is not None and outputs.paths["--json"] != STDOUT  # stdout as JSON has to wait for the certificate
-    if wanted is not None:
-        state = wanted.unfinished(found.record.verdict) if last else wanted.finish(found.record.verdict, quiet)
-        found = dataclasses.replace(found, record=found.record.but(certificate=state))
-    record = found.record
-    saved = deliver(found, f"{record.verdict}\n{record.text}", engine, outputs, asked, hashes)
-    if not quiet:
-        about: dict[str, Any] = {"method": engine.method, "device": found.device, "saved": saved, "seen": found.seen}
-        print_err(summary(record, **about, on_terminal=sys.stdout.isatty()))
-        if found.note:
-            print_err(f"  note: {found.note}")
-    if wanted is not None and last:
-        state = wanted.finish(record.verdict, quiet)
-        found = dataclasses.replace(found, record=record.but(certificate=state))
-        if outputs.paths["--json"] is not None:
-            outputs.write_again("--json", to_json(document(found, engine, asked, hashes or Hashes(asked))))
-    code = outputs.exit_code(ending_code(record, outcome))
-    return code or (0 if wanted is None or record.verdict != "unsat" else certificate_code(state))
 
+    def tell(found: Answer) -> None:
+        record = found.record
+        saved = deliver(found, f"{record.verdict}\n{record.text}", engine, outputs, asked, hashes)
+        if not quiet:
+            about: dict[str, Any] = {"method": engine.method, "device": found.device}
+            about |= {"saved": saved, "seen": found.seen, "on_terminal": sys.stdout.isatty()}
+            print_err(summary(record, **about))
+            if found.note:
+                print_err(f"  note: {found.note}")
 
-def certificate_code(state: Mapping[str, Any]) -> int:
-    """Return the exit code of a proof whose certificate is not there, or that npcheck does not accept."""
-    if state["reason"] == INTERRUPTED:
-        return EXIT_INTERRUPTED
-    if state["checked"] is False:
-        return EXIT_BUG
-    return 0 if state["written"] else EXIT_USAGE
+    def document_of(found: Answer) -> Mapping[str, Any]:
+        return document(found, engine, asked, hashes or Hashes(asked))
+
+    last = tell_with(wanted, found, outputs, tell, document_of, quiet=quiet)
+    return outputs.exit_code(ending_code(found.record, outcome)) or last
 
 
 def conclude(outcome: Outcome, engine: options.Engine, display: Display, told: Answer | None = None) -> Answer:

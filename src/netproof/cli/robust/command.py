@@ -7,13 +7,14 @@ import functools
 import itertools
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated, Any
 
 import typer
 
+from netproof.certificate.state import SECONDS
 from netproof.cli import options
 from netproof.cli.commands.verify import prepare
 from netproof.cli.process.start_time import command_started
@@ -29,10 +30,11 @@ from netproof.cli.robust.preprocess import (
     Std,
     read_preprocessing,
 )
-from netproof.cli.robust.question import PICTURES, Question, Row, shown_radius
-from netproof.cli.show.answer import Answer, deliver, ending_code
+from netproof.cli.robust.question import PICTURES, Question, Row, part_of, shown_radius
+from netproof.cli.show.answer import Answer, deliver, document, ending_code
+from netproof.cli.show.certificate import Wanted, tell_with, wanted_certificate
 from netproof.cli.show.layout import Column, fitting_table
-from netproof.cli.show.output import Outputs, print_err
+from netproof.cli.show.output import Hashes, Outputs, print_err
 from netproof.cli.show.progress import Display
 from netproof.cli.show.seen import check_picture
 from netproof.cli.show.summary import SHORT, summary
@@ -104,35 +106,39 @@ def robust(
     json: options.Json = None,
     witness: options.WitnessFile = None,
     picture: options.PictureFile = None,
+    certificate: options.Certificate = None,
+    certificate_timeout: options.CertificateTimeout = SECONDS,
+    certificate_check: options.CertificateCheck = True,
     quiet: options.Quiet = False,
 ) -> int:
     """Prove that every image within a radius keeps its label, target by target, up to the first that is broken.
 
     Line 1 of stdout is the verdict at --eps. With --largest it is that at the largest radius that was certified, and
-    lines 2 and 3 are this radius and the smallest that was broken.
+    lines 2 and 3 are this radius and the smallest that was broken. A certificate is about this radius and all targets.
     """
     started = command_started()
     model = options.model_file(model)
     pixels = read_preprocessing(preprocess, mean, std, resize=resize)
     question = read_question(image, eps, norm, clip, pixels)
     _check(question, label, largest=largest, every=every_target)
-    close = _share(within, largest=largest)
+    asked: dict[str, Any] = {"model": model, "question": question, "label": label, "targets": read_targets(targets)}
+    asked |= {"every": every_target, "within": _share(within, largest=largest)}
     engine = options.engine(
         method=method, device=device, threads=threads, timeout=timeout, settings=settings, seed=seed, attack=attack
     ).asking(output, memory)
-    outputs = Outputs({"--json": json, "--witness": witness, "--picture": check_picture(picture)})
+    paths = {"--json": json, "--witness": witness, "--picture": check_picture(picture), "--certificate": certificate}
+    outputs = Outputs(paths)
     outputs.check((model, question.image, *pixels.files))
-    forms = (form_of(witness), *(["picture"] if picture is not None else []))
-    asked: dict[str, Any] = {"model": model, "question": question, "label": label, "forms": forms}
-    asked["targets"] = read_targets(targets)
-    work = functools.partial(_work, within=close, every=every_target, engine=engine, **asked)
+    asked["forms"] = (form_of(witness), *(["picture"] if picture is not None else []))
     run = _Run(engine, question, label, Display(started=started, timeout=timeout, quiet=quiet), largest)
-    with contextlib.closing(run.display):
-        outcome = supervise_image(work, question, model, run.event, run.display.tick, started, timeout)
-    found = run.answer(outcome)
-    found.record.lasted(time.monotonic() - started)
-    run.deliver(found, outputs, model, quiet=quiet)
-    return outputs.exit_code(ending_code(found.record, outcome))
+    with wanted_certificate(certificate, certificate_timeout, certificate_check, model=model) as wanted:
+        work = functools.partial(_work, engine=engine, certificate=wanted and wanted.destination, **asked)
+        with contextlib.closing(run.display):
+            outcome = supervise_image(work, question, model, run.event, run.display.tick, started, timeout)
+        found = run.answer(outcome)
+        found.record.lasted(time.monotonic() - started)
+        last = run.deliver(found, outputs, model, wanted, quiet=quiet)
+    return outputs.exit_code(ending_code(found.record, outcome)) or last
 
 
 def _check(question: Question, label: int | None, *, largest: bool, every: bool) -> None:
@@ -311,12 +317,24 @@ class _Run:
         broken = self.broken
         return f"{record.verdict}\n" + (broken.record.text if broken and record.verdict == "sat" else "")
 
-    def deliver(self, found: Answer, outputs: Outputs, model: str, *, quiet: bool) -> None:
-        """Write the files, then stdout, then the table and a summary for people."""
+    def deliver(self, found: Answer, outputs: Outputs, model: str, wanted: Wanted | None, *, quiet: bool) -> int:
+        """Write the files, then stdout, then the table and a summary for people, and then the certificate.
+
+        Return the exit code for the latter.
+        """
         asked, lines = (model, self.question.image), self.machine_lines(found.record)
-        saved = deliver(found, lines, self.engine, outputs, asked, robustness=self.rows_json())
-        if not quiet:
-            self.show(found, saved)
+
+        def tell(found: Answer) -> None:
+            saved = deliver(found, lines, self.engine, outputs, asked, robustness=self.rows_json())
+            if not quiet:
+                self.show(found, saved)
+
+        def document_of(found: Answer) -> Mapping[str, Any]:
+            return {**document(found, self.engine, asked, Hashes(asked)), "robustness": self.rows_json()}
+
+        proved = self.radii()["certified"] if self.largest else self.question.eps
+        part = "" if proved is None else part_of(proved)
+        return tell_with(wanted, found, outputs, tell, document_of, quiet=quiet, part=part)
 
     def show(self, found: Answer, saved: Sequence[str]) -> None:
         for note in self.notes:

@@ -47,3 +47,8 @@ def shown_radius(eps: int | Fraction | None) -> str:
         return "none"
     text = f"{float(eps):.10g}"
     return text if Fraction(text) == eps else str(eps)
+
+
+def part_of(eps: Fraction) -> str:
+    """Name the folder of what a certificate for a radius is made of."""
+    return f"{eps.numerator}-{eps.denominator}"

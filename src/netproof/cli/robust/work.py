@@ -9,14 +9,16 @@ import dataclasses
 import functools
 import math
 import os
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof.cli.options import Engine
 from netproof.cli.robust.image import Centre, read_centre, region
-from netproof.cli.robust.question import Question, Row, shown_radius
+from netproof.cli.robust.question import Question, Row, part_of, shown_radius
 from netproof.cli.show.answer import looked_at, reply
 from netproof.cli.show.seen import Viewer
 from netproof.cli.show.witness_file import Saver, image_layout
@@ -27,6 +29,8 @@ from netproof.workers.worker import Job
 if TYPE_CHECKING:
     import numpy as np
 
+    from netproof.certificate.destination import Destination
+    from netproof.certificate.record import Recording
     from netproof.core.verdict import Verdict
     from netproof.model.network import Network
 
@@ -43,6 +47,9 @@ class Asker:
     engine: Engine
     saver: Saver
     viewer: Viewer
+    certificate: Destination | None = None
+    recording: Recording | None = None  # for a certificate about several targets, each of which is searched alone
+    places: Mapping[int, int] = dataclasses.field(default_factory=dict)  # of these targets in the question
 
     @property
     def outputs(self) -> int:
@@ -64,10 +71,44 @@ class Asker:
             self.network,
             asked,
             **self.engine.arguments(),
+            **self._recorded(key, eps),
             deadline=self.job.part(seconds),
             progress=self.job.teller(title=f"target {key}" if isinstance(key, int) else f"eps {float(key):.4g}"),
         )
         return self._row(key, eps, verdict, time.monotonic() - began)
+
+    def begin(self, targets: Sequence[int]) -> None:
+        """Keep hints for a certificate about all targets; UsageError where none can be about them."""
+        from netproof.problem.specs import classification
+
+        if self.certificate is not None:
+            asked = classification(region(self.question, self.centre), self.label, self.outputs, list(targets))
+            destination = dataclasses.replace(self.certificate, folder=self._part(self.question.eps))
+            self.recording = destination.begin(self.network, None, self.network, asked)
+            self.places = {target: place for place, target in enumerate(targets)}
+
+    def end(self) -> None:
+        """Write what is left of the hints."""
+        if self.recording is not None:
+            self.recording.close()
+            self.recording = None
+
+    def _recorded(self, key: int | Fraction, eps: Fraction) -> dict[str, Any]:
+        """Return what lets `verify` keep hints: for its part of the certificate, or for one about this radius."""
+        if self.recording is not None and isinstance(key, int):
+            return {"certificate": self.recording.part(self.places[key])}
+        if self.certificate is None:
+            return {}
+        return {"certificate": dataclasses.replace(self.certificate, folder=self._part(eps))}
+
+    def _part(self, eps: Fraction) -> Path:
+        assert self.certificate is not None
+        return self.certificate.folder / part_of(eps)
+
+    def drop(self, eps: Fraction | None) -> None:
+        """Remove what was kept for a certificate about a radius."""
+        if self.certificate is not None and eps is not None:
+            shutil.rmtree(self._part(eps), ignore_errors=True)
 
     def _row(self, key: int | Fraction, eps: Fraction, verdict: Verdict, seconds: float) -> Row:
         """Make the row of an answer; a counterexample is told before it is looked at, which may take long or fail."""
@@ -168,12 +209,21 @@ def rivals(asker: Asker, targets: Sequence[int] | None) -> list[int]:
     return list(dict.fromkeys(targets))
 
 
-def each_target(job: Job, *, every: bool = False, **asked: Any) -> None:
+def each_target(job: Job, *, every: bool = False, certificate: Destination | None = None, **asked: Any) -> None:
     """Ask about every target by itself, up to the first that is broken; after an attack on all of them at once.
 
     The time is divided evenly; what is left goes to the undecided. every: go on where one is broken, and ask about all.
     """
     asker, open_targets, _ = open_question(job, **asked)
+    asker.certificate = certificate
+    asker.begin(open_targets)
+    try:
+        _each_target(job, asker, open_targets, every=every)
+    finally:
+        asker.end()
+
+
+def _each_target(job: Job, asker: Asker, open_targets: Sequence[int], *, every: bool) -> None:
     limited = asker.engine.timeout is not None
     if not every and asker.engine.attack is not False:  # a target that is hard to prove does not hide one that breaks
         share = job.deadline.remaining() / (len(open_targets) + 1) if limited else None
@@ -196,9 +246,13 @@ def each_target(job: Job, *, every: bool = False, **asked: Any) -> None:
             break
 
 
-def largest(job: Job, *, within: Fraction, **asked: Any) -> None:
+def largest(job: Job, *, within: Fraction, certificate: Destination | None = None, **asked: Any) -> None:
     """Close in on the largest radius: broken from above by attacks, certified from below by proofs."""
     asker, others, predicted = open_question(job, **asked)
+    asker.certificate = certificate
+    asker.begin(others)  # what cannot be certified is said before the search
+    asker.end()
+    asker.drop(asker.question.eps)
     if predicted in others and _broken_at_once(asker, others):
         return
     limited = asker.engine.timeout is not None
@@ -211,6 +265,7 @@ class _Radii:
 
     asker: Asker
     targets: Sequence[int]
+    proved: Fraction | None = None
 
     def attack(self, eps: Fraction, seconds: float | None) -> bool:
         if self.asker.engine.attack is False:  # --no-attack
@@ -223,6 +278,11 @@ class _Radii:
     def prove(self, eps: Fraction, seconds: float | None) -> str:
         row = self.asker.ask(eps, eps, self.targets, seconds)
         self.asker.job.tell(row)
+        if row.record.verdict == "unsat":
+            self.asker.drop(self.proved)
+            self.proved = eps
+        else:
+            self.asker.drop(eps)
         return row.record.verdict
 
 

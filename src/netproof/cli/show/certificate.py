@@ -5,22 +5,25 @@ No numpy here before there is a proof: what starts the search must be light.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
+from netproof.certificate.destination import Destination
+from netproof.certificate.room import Room
 from netproof.certificate.state import Certificate
-from netproof.cli.show.output import print_err
+from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
+from netproof.cli.process.supervisor import stop_signals
+from netproof.cli.show.answer import Answer
+from netproof.cli.show.output import STDOUT, Outputs, print_err, to_json
 from netproof.core.cpu import POOLS
 from netproof.core.reasons import INTERRUPTED
-from netproof.errors import UsageError
-
-if TYPE_CHECKING:
-    from netproof.certificate.record import Recording
-    from netproof.certificate.request import Request
 
 EVERY = 2.0  # seconds between two lines of progress
 
@@ -29,68 +32,104 @@ EVERY = 2.0  # seconds between two lines of progress
 class Wanted:
     """A certificate that a command was asked for."""
 
-    path: str
-    model: str
-    spec: str
-    seconds: float
-    check: bool
-    spool: str
-
-    @classmethod
-    def of(cls, path: str | None, asked: Sequence[str], seconds: float, check: bool, *, plain: bool) -> Wanted | None:
-        """Take what was asked for, None for nothing, and choose where hints are kept: beside the certificate."""
-        if path is None:
-            return None
-        if not plain:
-            raise UsageError(
-                "--certificate is about one model and all of its outputs, as VNN-LIB 1.0 speaks of them",
-                remedy="leave out --network and --output",
-            )
-        (model, spec, *_), place = asked, Path(path)
-        return cls(path, model, spec, seconds, check, str(place.with_name(f".{place.name}.{os.getpid()}.hints")))
-
-    def recording(self) -> Recording:
-        """Begin to keep hints, in the search's process; UsageError where no certificate can be about the question."""
-        from netproof.certificate.installed import require_npcheck
-
-        require_npcheck()
-        from netproof.certificate.record import Recording
-
-        return Recording.of(self._request())
+    destination: Destination
+    room: Room
 
     def unfinished(self, verdict: str) -> dict[str, Any]:
         """Return what is known of the certificate before it is made."""
         return self._state("it was not finished") if verdict == "unsat" else self._without_proof(verdict)
 
-    def finish(self, verdict: str, quiet: bool) -> dict[str, Any]:
-        """Write and check the certificate of a proof, and say what became of it; return the same."""
+    def finish(self, verdict: str, quiet: bool, part: str = "") -> dict[str, Any]:
+        """Write and check the certificate of a proof, and say what became of it; return the same.
+
+        part: what the search's process called the folder of this proof, where it had several.
+        """
+        if verdict != "unsat":
+            return self._without_proof(verdict)
+        for pool in POOLS:  # the matrices are small
+            os.environ.setdefault(pool, "1")
         try:
-            if verdict != "unsat":
-                return self._without_proof(verdict)
-            for pool in POOLS:  # the matrices are small
-                os.environ.setdefault(pool, "1")
-            request = self._request()
-            state = request.finish(request.subject(), _Progress(quiet))
-            if not quiet:
-                print_err(f"  {state.line}")
-            return state.to_dict()
+            with ended_by_signals():
+                request = replace(self.destination, folder=self.room.path / part).request()
+                state = request.finish(request.subject(), _Progress(quiet))
         except KeyboardInterrupt:
-            print_err("  no certificate: interrupted; the verdict stands")
-            return self._state(INTERRUPTED)
-        finally:
-            Path(self.spool).unlink(missing_ok=True)
-
-    def _request(self) -> Request:
-        from netproof.certificate.request import Request
-
-        path, model, spec, spool = (Path(part) for part in (self.path, self.model, self.spec, self.spool))
-        return Request(path, model, spec, spool, self.seconds, self.check, at_once=False)
+            state = Certificate(str(self.destination.path), reason=INTERRUPTED)
+        if state.reason == INTERRUPTED:
+            print_err(f"  {state.line}; the verdict stands")
+        elif not quiet:
+            print_err(f"  {state.line}")
+        return state.to_dict()
 
     def _without_proof(self, verdict: str) -> dict[str, Any]:
-        return Certificate.without_proof(self.path, verdict).to_dict()
+        return Certificate.without_proof(str(self.destination.path), verdict).to_dict()
 
     def _state(self, reason: str) -> dict[str, Any]:
-        return Certificate(self.path, reason=reason).to_dict()
+        return Certificate(str(self.destination.path), reason=reason).to_dict()
+
+
+@contextlib.contextmanager
+def wanted_certificate(
+    path: str | None, seconds: float, check: bool, *, model: str | None, spec: str | None = None
+) -> Iterator[Wanted | None]:
+    """Take what a command was asked for, if anything, and the files of its question; in the end tidy up."""
+    if path is None:
+        yield None
+        return
+    with contextlib.closing(Room.beside(Path(path))) as room:
+        files = [None if file is None else Path(file) for file in (model, spec)]
+        yield Wanted(Destination(Path(path), room.path, seconds, check, False, *files), room)
+
+
+def tell_with(
+    wanted: Wanted | None,
+    found: Answer,
+    outputs: Outputs,
+    tell: Callable[[Answer], None],
+    document: Callable[[Answer], Mapping[str, Any]],
+    *,
+    quiet: bool,
+    part: str = "",
+) -> int:
+    """Tell an answer, and make its certificate, which may take long, after that; return the exit code for the latter.
+
+    Where stdout is the JSON, it has to wait for the certificate; another file of JSON is written again.
+    """
+    if wanted is None:
+        tell(found)
+        return 0
+    verdict, later = found.record.verdict, outputs.paths["--json"] != STDOUT
+    state = wanted.unfinished(verdict) if later else wanted.finish(verdict, quiet, part)
+    tell(replace(found, record=found.record.but(certificate=state)))
+    if later:
+        state = wanted.finish(verdict, quiet, part)
+        if outputs.paths["--json"] is not None:
+            again = replace(found, record=found.record.but(certificate=state))
+            outputs.write_again("--json", to_json(document(again)))
+    return certificate_code(state) if verdict == "unsat" else 0
+
+
+def certificate_code(state: Mapping[str, Any]) -> int:
+    """Return the exit code of a proof whose certificate is not there, or that npcheck does not accept."""
+    if state["reason"] == INTERRUPTED:
+        return EXIT_INTERRUPTED
+    if state["checked"] is False:
+        return EXIT_BUG
+    return 0 if state["written"] else EXIT_USAGE
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt: while a search is under way it does not."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in stop_signals()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Progress:
