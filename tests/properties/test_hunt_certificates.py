@@ -58,7 +58,8 @@ def claims_are_believed(patch: Patch) -> None:
         try:
             return real(*args)
         except Invalid:
-            if args[4][0].startswith("disjunct"):
+            name, *_ = next(argument for argument in args if isinstance(argument, tuple))
+            if name.startswith("disjunct"):
                 raise
             return 0
 

@@ -33,6 +33,7 @@ from npcheck.region import check_region, read_bounds
 from npcheck.statement import Region as Box
 from npcheck.statement import Statement
 from npcheck.stream import Stream
+from npcheck.work import Here
 
 Holds = Callable[[Body], bool]
 TRIES = 14
@@ -195,8 +196,12 @@ def _known(network: Network, statement: Statement, body: Body, at: int, node: in
     region = statement.regions[at]
     stream = Stream(io.BytesIO(_chunks(written([replace(body[at], trees=[])]))))
     with np.errstate(all="ignore"):
-        ranges, _ = read_bounds(network, region, stream, lambda what, count: None)
+        ranges, _ = read_bounds(network, region, stream, Here(network, _unheard))
     return ranges.lower[node][0], ranges.upper[node][0]
+
+
+def _unheard(what: str, leaves: int) -> None:
+    pass
 
 
 def _chunks(raw: bytes) -> bytes:
@@ -209,7 +214,7 @@ def _duals(rng: np.random.Generator, body: Body, network: Network, statement: St
     heard = _Heard(network)
     with np.errstate(all="ignore"):
         stream = Stream(io.BytesIO(_chunks(written([body[at]]))))
-        check_region(network, statement.regions[at], stream, lambda what, count: None, heard)
+        check_region(network, statement.regions[at], stream, Here(network, _unheard), heard)
     leaves = [part for tree in body[at].trees for part in trees_of(tree) if isinstance(part, Leaf)]
     chosen = [p for trace in heard.traces for p in trace.of_leaves()]
     if len(chosen) != len(leaves):
