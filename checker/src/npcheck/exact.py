@@ -8,6 +8,7 @@ coefficients A_v of the nodes on the way. Each step is an inequality that holds 
 
     v = W·w + b     ⟨A, v⟩ = ⟨Wᵀ A, w⟩ + ⟨A, b⟩, exactly
     z = relu(h)     a·z >= p·h + k by the lemma, exactly
+    z = g(h, …)     a·z >= Σ a·s·h + a·c by the plane that was taken: the plane itself is taken as it is
     at a node       with coefficients A' by these steps, and A of the pass in float64:
                     ⟨A', v⟩ >= ⟨A, v⟩ + Σ min(δ_i l_i, δ_i u_i), δ = A' − A
 
@@ -15,8 +16,9 @@ The last is what a charge pays for: a rounding error times the largest value tha
 right, the exact value is never below the one in float64, and when it is below, a charge was too small, or a step was
 done wrongly: the check ends with `Invalid`. The value in float64 was above what was to be shown: so is the exact one.
 
-What this does not do again: intervals (the ranges are taken as they are), how the tree covers the box, and numbers that
-were folded in float64 when the file was read (`folded` in `network`): the exact value is about the folded numbers.
+What this does not do again: intervals and planes (both are taken as they are), how the tree covers the box, and
+numbers that were folded in float64 when the file was read (`folded` in `network`): the exact value is about the folded
+numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from numpy.typing import NDArray
 from npcheck.ball import Ball
 from npcheck.bound import Form, Ranges
 from npcheck.errors import Invalid
-from npcheck.network import Affine, Convolution, Linear, Network, Relu, Scale, Sum, Take
+from npcheck.network import Affine, Convolution, Linear, Network, Nonlinear, Plane, Relu, Scale, Sum, Take
 from npcheck.statement import Array, root_above
 from npcheck.vnnlib_file import Question, Row
 
@@ -157,6 +159,7 @@ class Pass:
     ball: Ball | None = None
     coefficients: dict[int, Array] = field(default_factory=dict)  # by node (n,): A
     p: dict[int, Array] = field(default_factory=dict)  # by ReLU (n,)
+    planes: dict[int, tuple[list[Array], Plane]] = field(default_factory=dict)  # by other node: p, s and c
     bound: float = -np.inf
 
 
@@ -172,7 +175,8 @@ class Exact:
         nodes = self._network.nodes
         if (given.lower[0] > given.upper[0]).any():
             return np.inf
-        if any((given.lower[h] > given.upper[h]).any() for (h,) in (nodes[relu].inputs for relu in given.p)):
+        passed = {h for node in (*given.p, *given.planes) for h in nodes[node].inputs}
+        if any((given.lower[h] > given.upper[h]).any() for h in passed):
             return np.inf
         constant = given.constant
         left: dict[int, Dyadic] = {}
@@ -192,6 +196,14 @@ class Exact:
                     return -np.inf
                 constant += k
                 _add(left, h, dyadic(given.p[node]))
+                continue
+            if isinstance(op, Nonlinear):
+                k = _between_planes(given, node, inputs)
+                if k is None:
+                    return -np.inf
+                constant += k
+                for h, p in zip(inputs, given.planes[node][0], strict=True):
+                    _add(left, h, dyadic(p))
                 continue
             assert isinstance(op, Affine)
             if op.bias is not None:
@@ -261,6 +273,23 @@ def _lemma(a: Array, p: Array, low: Array, high: Array) -> Fraction | None:
     return k.total()
 
 
+def _between_planes(given: Pass, node: int, operands: tuple[int, ...]) -> Fraction | None:
+    """Return Σ a·c + Σ min((a·s − p)·h) of a node, by the plane Σ s·h + c that was taken; None where there was none."""
+    a, (chosen, plane) = given.coefficients[node], given.planes[node]
+    (places,) = a.nonzero()
+    if not np.isfinite(plane.constant[places]).all():
+        return None
+    total = (dyadic(a[places]) * dyadic(plane.constant[places])).total()
+    for h, p, slope in zip(operands, chosen, plane.slopes, strict=True):
+        rest = dyadic(a) * dyadic(slope) - dyadic(p)
+        factors = {i: rest.fraction(i) for i in rest.numbers.nonzero()[0].tolist()}
+        lost = _least(factors, given.lower[h], given.upper[h])
+        if lost is None:
+            return None
+        total += lost
+    return total
+
+
 def _over_the_box(given: Pass, exact: Dyadic | None) -> Fraction:
     """Return the least value of what is left, a form of the inputs; with a ball, by a division as in `ball`."""
     factors = dict(given.seeds.get(0, {}))
@@ -314,6 +343,12 @@ class Followed:
             kept.coefficients[node] = coefficients[place].copy()
             if p is not None:
                 kept.p[node] = p[place].copy()
+
+    def bent(self, node: int, p: list[Array], plane: Plane) -> None:
+        """Keep the plane that was taken, and what came of it."""
+        for place, kept in self._passes.items():
+            slopes = tuple(slope[place].copy() for slope in plane.slopes)
+            kept.planes[node] = [part[place].copy() for part in p], Plane(slopes, plane.constant[place].copy())
 
     def found(self, bounds: Array) -> None:
         """Keep the value in float64."""

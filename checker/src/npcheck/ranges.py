@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from npcheck.ball import Ball
 from npcheck.bound import LARGEST, UNDERFLOW, Form, Places, Ranges, Watch, charge_rate, lower_bound
-from npcheck.network import Affine, Network, Relu
+from npcheck.network import Affine, Network, Nonlinear, Relu
 from npcheck.statement import Array
 
 Signs = NDArray[np.int8]
@@ -34,6 +34,8 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
     if isinstance(op, Relu):
         (before,) = inputs
         return np.maximum(ranges.lower[before], 0.0), np.maximum(ranges.upper[before], 0.0)
+    if isinstance(op, Nonlinear):
+        return _tame(*op.interval([ranges.lower[w] for w in inputs], [ranges.upper[w] for w in inputs]))
     assert isinstance(op, Affine)
     rate = charge_rate(network)
     mids, rads = [], []
@@ -48,7 +50,10 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
         centre = centre + op.bias
         sizes = sizes + op.bias_magnitude
     away = spread + (rate * sizes + UNDERFLOW)
-    low, high = np.nextafter(centre - away, -np.inf), np.nextafter(centre + away, np.inf)
+    return _tame(np.nextafter(centre - away, -np.inf), np.nextafter(centre + away, np.inf))
+
+
+def _tame(low: Array, high: Array) -> tuple[Array, Array]:
     return np.where(np.abs(low) <= LARGEST, low, -np.inf), np.where(np.abs(high) <= LARGEST, high, np.inf)
 
 
@@ -104,9 +109,9 @@ def meet(ranges: Ranges, node: int, low: Array, high: Array) -> None:
 
 
 def by_default(network: Network, lower: Array, upper: Array, signs: dict[int, Signs], inherited: Ranges) -> Ranges:
-    """Return ranges of boxes (B, n) with splits, by one pass for each neuron that intervals leave unstable.
+    """Return ranges of boxes (B, n) with splits, by one pass for each neuron that intervals leave doubtful.
 
-    signs: by node that a ReLU reads (B, n), +1 where a split took it as >= 0, −1 where as <= 0. inherited: what holds
+    signs: by hidden node (B, n), +1 where a split took it as >= 0, −1 where as <= 0. inherited: what holds
     on all of these sub-domains already. It may end at some node: so does what is returned.
     """
     ranges = start(network, lower, upper, inherited.watch, inherited.ball)
@@ -130,10 +135,10 @@ def restrict(ranges: Ranges, node: int, signs: Signs | None) -> None:
 
 
 def _tighten(network: Network, ranges: Ranges, node: int) -> None:
-    """Bound by a pass back what intervals leave unstable, on one sub-domain of the batch after the other."""
+    """Bound by a pass back what intervals leave doubtful, on one sub-domain of the batch after the other."""
     low, high = ranges.lower[node], ranges.upper[node]
-    for place, unstable in enumerate((low < 0.0) & (high > 0.0)):
-        (neurons,) = unstable.nonzero()
+    for place, doubtful in enumerate(network.doubtful(node, low, high)):
+        (neurons,) = doubtful.nonzero()
         part, signs = ranges.part(place), np.repeat((1.0, -1.0), len(neurons))
         bounds = neuron_bounds(network, part, node, np.tile(neurons, 2), signs, {})
         below, above = np.split(bounds, 2)

@@ -4,6 +4,9 @@
     (assert (<= (+ (* 2.0 Y_0) -1e-3) Y_1))                        <=, >=, <, > of sums and products with constants
     (assert (or (and (>= X_0 0) (<= Y_0 1)) (<= Y_0 Y_1)))         and, or
     (assert (<= (+ (* X_0 X_0) (* X_1 X_1)) (+ X_0 0.75)))         balls: equal multiples of squares of inputs
+    (assert (= Y_0 (/ Y_1 3)))                                     = is <= and >=; / by constants
+    (declare-fun X_1 () Real)                                      the same as declare-const
+    (set-logic QF_LRA) (check-sat)                                 say nothing; nothing is asserted after check-sat
 
 The assertions describe a violation. They are brought to a disjunction of conjunctions, the disjuncts, in this order:
 an `or` has the alternatives of its parts one after the other; an `and` has every combination of alternatives of its
@@ -45,6 +48,9 @@ _TOKEN = re.compile(r"[ \t\r\n]+|;[^\r\n]*|[()]|[^ \t\r\n();]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?")
 _NAME = re.compile(r"[XY]_(0|[1-9][0-9]{0,8})")
 _LINE = re.compile(r"\r\n|\r|\n")
+_DECLARING = ("declare-const", "declare-fun")
+_SILENT = ("set-logic", "set-info", "set-option")  # what they say changes nothing in what is asked
+_LAST = ("check-sat", "get-model", "exit")  # nothing is asserted after one of them
 _NEWER = ("vnnlib-version", "declare-network", "declare-input", "declare-output", "declare-hidden")
 
 
@@ -172,6 +178,7 @@ class _Reader:
         self.text = text
         self.declared: dict[str, int] = {}
         self.formulas: list[Formula] = []
+        self.last = ""  # the command after which nothing is asserted
         self.work = 0
         self._words: dict[str, Sum] = {}
 
@@ -193,7 +200,9 @@ class _Reader:
                 self._take(open_frames[-1], len(open_frames), at, token)
             else:
                 frame = open_frames.pop()
-                if open_frames:
+                if open_frames and open_frames[-1].head == "declare-fun" and not frame.head and not frame.parts:
+                    open_frames[-1].parts.append("()")
+                elif open_frames:
                     self._put(open_frames[-1], frame, self._meaning(frame))
                 else:
                     self._command(frame)
@@ -224,7 +233,7 @@ class _Reader:
                 raise self._refused(frame.at, "an expression begins with another one")
             frame.head = token
             self._check_head(depth, at, token)
-        elif frame.head == "declare-const":
+        elif frame.head in (*_DECLARING, *_SILENT):
             frame.parts.append(token)
         else:
             if token not in self._words:
@@ -249,7 +258,8 @@ class _Reader:
         """Refuse what is neither a command, outside, nor an operator, within."""
         if head in _NEWER:
             raise self._refused(at, f"{head!r} is of VNN-LIB 2.0, only 1.0 is supported")
-        if head not in (("declare-const", "assert") if depth == 1 else tuple(_MEANINGS)):
+        commands = ("assert", *_DECLARING, *_SILENT, *_LAST)
+        if head not in (commands if depth == 1 else tuple(_MEANINGS)):
             what = "a command" if depth == 1 else "an operator"
             raise self._refused(at, f"{head[:40]!r} is not {what} that is known here")
 
@@ -257,8 +267,8 @@ class _Reader:
         """Put what a frame means into the one around it."""
         if not outer.head:
             raise self._refused(outer.at, "an expression begins with another one")
-        if outer.head == "declare-const":
-            raise self._refused(inner.at, "a declaration has a name and Real, nothing else")
+        if outer.head in (*_DECLARING, *_SILENT, *_LAST):
+            raise self._refused(inner.at, f"{outer.head!r} has words, nothing else")
         outer.parts.append(value)
 
     # --- expressions ---
@@ -326,6 +336,34 @@ class _Reader:
         self._spend(frame, len(others[0].terms))
         terms = {name: self._bounded(frame, factor * value) for name, value in others[0].terms.items() if factor}
         return Sum(terms, self._bounded(frame, factor * others[0].constant))
+
+    def _quotient(self, frame: Frame) -> Sum:
+        """Divide a sum by constants."""
+        first, *divisors = self._sums(frame)
+        if not divisors or any(part.terms or not part.constant for part in divisors):
+            raise self._refused(frame.at, "a quotient is of a sum and constants that are not 0")
+        factor = Fraction(1)
+        for part in divisors:
+            factor = self._bounded(frame, factor / part.constant)
+        self._spend(frame, len(first.terms))
+        terms = {name: self._bounded(frame, factor * value) for name, value in first.terms.items()}
+        return Sum(terms, self._bounded(frame, factor * first.constant))
+
+    def _comparison(self, frame: Frame) -> Formula:
+        """Read an inequality; (<= a b c) is (<= a b) and (<= b c), and = is <= and >=."""
+        heads = ("<=", ">=") if frame.head == "=" else (frame.head,)
+        pairs = list(itertools.pairwise(frame.parts))
+        if len(pairs) < 2 and len(heads) == 1:
+            return self._inequality(frame)
+        if not pairs:
+            raise self._refused(frame.at, f"{frame.head!r} has 1 operand, not 2")
+        return self._and(
+            Frame(
+                frame.at,
+                "and",
+                [self._inequality(Frame(frame.at, head, list(pair))) for pair in pairs for head in heads],
+            )
+        )
 
     def _inequality(self, frame: Frame) -> Formula:
         """Bring an inequality to the form: variables <= constant. On one input alone, it is a bound."""
@@ -401,14 +439,25 @@ class _Reader:
 
     def _command(self, frame: Frame) -> None:
         """Declare a variable, or assert a formula."""
+        if frame.head in _LAST:
+            if frame.parts:
+                raise self._refused(frame.at, f"{frame.head!r} has no operands")
+            self.last = frame.head
+            return
+        if frame.head in _SILENT:
+            return
+        if self.last:
+            raise self._refused(frame.at, f"{frame.head!r} stands after {self.last!r}")
         if frame.head == "assert":
             formulas = self._formulas(frame)
             if len(formulas) != 1:
                 raise self._refused(frame.at, f"an assertion has {len(formulas)} formulas, not one")
             self.formulas.append(formulas[0])
             return
-        if frame.head != "declare-const":
+        if frame.head not in _DECLARING:
             raise self._refused(frame.at, "a command is empty")
+        if frame.head == "declare-fun" and frame.parts[1:2] == ["()"]:
+            del frame.parts[1]
         name = str(frame.parts[0]) if frame.parts else ""
         if len(frame.parts) != 2 or frame.parts[1] != "Real" or not _NAME.fullmatch(name):
             raise self._refused(frame.at, "a declaration is of X_0, X_1, ... or Y_0, Y_1, ..., and of type Real")
@@ -468,10 +517,12 @@ _MEANINGS: dict[str, Callable[[_Reader, Frame], Sum | Formula]] = {
     "+": _Reader._plus,
     "-": _Reader._minus,
     "*": _Reader._product,
-    "<=": _Reader._inequality,
-    ">=": _Reader._inequality,
-    "<": _Reader._inequality,
-    ">": _Reader._inequality,
+    "/": _Reader._quotient,
+    "<=": _Reader._comparison,
+    ">=": _Reader._comparison,
+    "<": _Reader._comparison,
+    ">": _Reader._comparison,
+    "=": _Reader._comparison,
     "and": _Reader._and,
     "or": _Reader._or,
 }
