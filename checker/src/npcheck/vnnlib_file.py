@@ -3,6 +3,7 @@
     (declare-const X_0 Real)  (declare-const Y_0 Real)             inputs and outputs, numbered from 0
     (assert (<= (+ (* 2.0 Y_0) -1e-3) Y_1))                        <=, >=, <, > of sums and products with constants
     (assert (or (and (>= X_0 0) (<= Y_0 1)) (<= Y_0 Y_1)))         and, or
+    (assert (<= (+ (* X_0 X_0) (* X_1 X_1)) (+ X_0 0.75)))         balls: equal multiples of squares of inputs
     (assert (= Y_0 (/ Y_1 3)))                                     = is <= and >=; / by constants
     (declare-fun X_1 () Real)                                      the same as declare-const
     (set-logic QF_LRA) (check-sat)                                 say nothing; nothing is asserted after check-sat
@@ -58,13 +59,29 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Ball:
+    """Σ (X_i − centre_i)² <= square over some inputs, or < where it is strict; empty where the square is below 0."""
+
+    inputs: tuple[int, ...]  # ascending
+    centre: tuple[Fraction, ...]
+    square: Fraction  # of the radius
+    strict: bool
+
+    def contains(self, point: Sequence[Fraction]) -> bool:
+        """Say whether a point (n,) is in it."""
+        distance = sum(((point[i] - c) ** 2 for i, c in zip(self.inputs, self.centre, strict=True)), Fraction(0))
+        return distance < self.square or (distance == self.square and not self.strict)
+
+
+@dataclass(frozen=True)
 class Disjunct:
-    """A violation: an input in the box for which all rows hold."""
+    """A violation: an input in the box, and in the ball if there is one, for which all rows hold."""
 
     lower: tuple[Fraction, ...]
     upper: tuple[Fraction, ...]
     open: tuple[frozenset[int], frozenset[int]]  # inputs whose lower, and whose upper bound is strict
     rows: tuple[Row, ...]
+    ball: Ball | None = None
 
     @property
     def empty(self) -> bool:
@@ -99,7 +116,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Sum:
-    """A constant and multiples of variables, by name."""
+    """A constant and multiples of variables, by name; the square of X_3 has the name ²X_3."""
 
     terms: dict[str, Fraction]
     constant: Fraction
@@ -109,7 +126,7 @@ class Sum:
 class Formula:
     """Alternatives, each a conjunction of inequalities."""
 
-    alternatives: tuple[tuple[Bound | Row, ...], ...]
+    alternatives: tuple[tuple[Bound | Row | Ball, ...], ...]
 
 
 @dataclass
@@ -274,7 +291,7 @@ class _Reader:
         return self._combined(frame, sums, [first] + [-1] * (len(sums) - 1))
 
     def _product(self, frame: Frame) -> Sum:
-        """Multiply constants with at most one sum that has variables."""
+        """Multiply constants with a sum that has variables, or with two of the same input alone."""
         factor, others = Fraction(1), []
         for part in self._sums(frame):
             if part.terms:
@@ -284,7 +301,7 @@ class _Reader:
         if not others:
             return Sum({}, factor)
         if len(others) > 1:
-            raise self._refused(frame.at, "a product of variables is not supported")
+            others = [self._square(frame, others)]
         self._spend(frame, len(others[0].terms))
         terms = {name: self._bounded(frame, factor * value) for name, value in others[0].terms.items() if factor}
         return Sum(terms, self._bounded(frame, factor * others[0].constant))
@@ -325,6 +342,8 @@ class _Reader:
         signs, strict = (1, -1) if frame.head in ("<=", "<") else (-1, 1), frame.head in ("<", ">")
         difference = self._combined(frame, sums, signs)
         right = -difference.constant
+        if any(name[0] == "²" for name in difference.terms):
+            return Formula(((self._ball(frame, difference, strict),),))
         if len(difference.terms) == 1:
             (name, factor), *_ = difference.terms.items()
             if name[0] == "X":
@@ -334,6 +353,32 @@ class _Reader:
         outputs = {place: factor for kind, place, factor in places if kind == "Y"}
         inputs = {place: factor for kind, place, factor in places if kind == "X"}
         return Formula(((Row(outputs, inputs, right, strict),),))
+
+    def _square(self, frame: Frame, factors: list[Sum]) -> Sum:
+        """Return (f·x + g)·(h·x + k) of one input x."""
+        names = {name for part in factors for name in part.terms}
+        (name, *others) = names
+        if others or name[0] != "X" or len(factors) > 2:
+            raise self._refused(frame.at, "a product of variables is not supported, but the square of an input")
+        (f, g), (h, k) = ((part.terms[name], part.constant) for part in factors)
+        terms = {f"²{name}": self._bounded(frame, f * h), name: self._bounded(frame, f * k + g * h)}
+        return Sum({key: value for key, value in terms.items() if value}, self._bounded(frame, g * k))
+
+    def _ball(self, frame: Frame, difference: Sum, strict: bool) -> Ball:
+        """Bring s·Σ x² + Σ b·x + d <= 0, with s > 0, to the form Σ (x − c)² <= Σ c² − d / s, with c = −b / 2s."""
+        squares = {self.declared[name[1:]]: value for name, value in difference.terms.items() if name[0] == "²"}
+        linear = {self.declared[name]: value for name, value in difference.terms.items() if name[0] == "X"}
+        (scale, *others) = set(squares.values())
+        if len(squares) + len(linear) != len(difference.terms) or not linear.keys() <= squares.keys() or others:
+            raise self._refused(frame.at, "squares of inputs are only supported where they say a ball")
+        if scale < 0:
+            raise self._refused(frame.at, "the inequality says the outside of a ball, which is not supported")
+        inputs = tuple(sorted(squares))
+        centre = tuple(self._bounded(frame, linear.get(i, Fraction(0)) / (-2 * scale)) for i in inputs)
+        square = -difference.constant / scale
+        for c in centre:
+            square = self._bounded(frame, square + c * c)
+        return Ball(inputs, centre, square, strict)
 
     def _or(self, frame: Frame) -> Formula:
         """Return the alternatives of all parts, one after the other."""
@@ -412,7 +457,7 @@ class _Reader:
                 parts.append(formula)
             else:
                 common.extend(atom for atom in only if isinstance(atom, Bound))
-                parts.append(Formula((tuple(atom for atom in only if isinstance(atom, Row)),)))
+                parts.append(Formula((tuple(atom for atom in only if not isinstance(atom, Bound)),)))
         everything = Frame(0, "and", [part for part in parts if _length(part)] or [Formula(((),))])
         alternatives = self._and(everything).alternatives
         box = _narrowed(((None,) * inputs, (None,) * inputs), common)
@@ -425,7 +470,11 @@ class _Reader:
                 sides = _complete(_narrowed(box, bounds))
             else:
                 sides = shared = shared or _complete(box)
-            disjuncts.append(Disjunct(*sides, tuple(atom for atom in atoms if isinstance(atom, Row))))
+            balls = [atom for atom in atoms if isinstance(atom, Ball)]
+            if len(balls) > 1:
+                raise Refused("one of the disjuncts has several balls, which is not supported")
+            rows = tuple(atom for atom in atoms if isinstance(atom, Row))
+            disjuncts.append(Disjunct(*sides, rows, balls[0] if balls else None))
         return Question(inputs, outputs, tuple(disjuncts))
 
 
