@@ -19,6 +19,7 @@ from npcheck.check import At, Checked, check
 from npcheck.errors import Invalid, Refused
 from npcheck.witness import is_witness, judge
 
+OPERATORS = ("relu", "exp", "log", "order", "product", "quotient", "root", "sigmoid", "softplus")
 EVERY = 2.0  # seconds between two lines of progress
 
 
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _certificate(given: argparse.Namespace) -> int:
     """Check a certificate."""
     progress = Progress(given.quiet)
-    options = {"exact": given.exact, "seed": given.seed, "jobs": given.jobs}
+    options = {"exact": given.exact, "seed": given.seed, "jobs": given.jobs, "only": given.only}
     checked = check(given.certificate, given.model, given.spec, progress, **options)
     print("\n".join(["valid", *_shown(checked)]))
     return 0
@@ -80,6 +81,8 @@ def _certificate(given: argparse.Namespace) -> int:
 
 def _witness(given: argparse.Namespace) -> int:
     """Evaluate a counterexample."""
+    if given.only is not None:
+        raise Refused("--only is about the operators that a proof rests on, and this is a counterexample")
     judged = judge(given.certificate, given.model, given.spec)
     answer = "violated" if judged.violated else "not violated"
     print("\n".join([answer, *judged.lines, f"model {judged.model}", f"spec  {judged.spec}"]))
@@ -95,6 +98,10 @@ def _shown(checked: Checked) -> list[str]:
         f"model {checked.model}",
         f"spec  {checked.spec}",
     ]
+    if checked.operators:
+        lines.append(f"beyond ReLUs and affine operators it rests on: {', '.join(checked.operators)}")
+    if checked.maps:
+        lines.append(f"asked before the last maps of the network: {', '.join(checked.maps)}")
     if checked.exact is not None:
         lines.append(
             f"{_counted(checked.exact[0], 'leaf', 'leaves')} and {_counted(checked.exact[1], 'bound')} of neurons, "
@@ -114,6 +121,13 @@ def _count(text: str, least: int = 0) -> int:
     if count < least:
         raise ValueError
     return count
+
+
+def _only(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if not set(names) <= set(OPERATORS):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of {', '.join(OPERATORS)}")
+    return names
 
 
 def _some(text: str) -> int:
@@ -143,6 +157,12 @@ def _parser() -> argparse.ArgumentParser:
         help="do K leaves and K bounds of neurons, chosen at random, again in exact rational arithmetic",
     )
     parser.add_argument("--seed", type=int, metavar="N", help="choose them as a run did that said this number")
+    parser.add_argument(
+        "--only",
+        type=_only,
+        metavar="NAMES",
+        help=f"refuse a network with other operators beyond affine ones than these: {','.join(OPERATORS)}",
+    )
     parser.add_argument(
         "--jobs", type=_some, default=1, metavar="N", help="compute bounds in N other processes, if N is more than 1"
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npcheck.errors import Refused
-from npcheck.network import Array, Index, Node, Op, Relu, Sum, Take, require_tame
+from npcheck.network import Array, Index, Node, Op, OrderMap, Relu, Sum, Take, require_tame
 from npcheck.onnx_messages import Attribute, Constant, FileNode
 
 MOST_ENTRIES = 1 << 24  # of one value, or of one constant that is computed
@@ -36,6 +36,7 @@ class Builder:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
+        self.maps: dict[int, OrderMap] = {}  # by node
         self._left = MOST_COMPUTED
 
     def spend(self, shape: Sequence[int]) -> None:
@@ -200,6 +201,13 @@ class Call:
         if len(inputs) == 1 and bias is None and len(flat) == x.size and np.array_equal(flat, np.arange(x.size)):
             return Variable(x.place, index.shape)
         return self.emit(Take(flat, tuple(i.size for i in inputs), bias=bias), inputs, index.shape)
+
+    def lifted(self, constant: Constant) -> Variable:
+        """Return a constant of floats as a node, which does not depend on the input."""
+        floats = as_floats(constant)
+        nothing = np.full(floats.size, -1, dtype=np.int64)
+        source = Variable(0, (self.builder.nodes[0].size,))
+        return self.emit(Take(nothing, (source.size,), bias=floats.reshape(-1)), [source], floats.shape)
 
     def view(self, x: Value, function: Callable[[Constant], Constant]) -> Value:
         """Apply what only moves, picks or repeats entries: to a constant, or to the places of a value's entries."""

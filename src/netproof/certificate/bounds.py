@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class Section:
     size: int
     codes: tuple[Codes, Codes]  # from below and from above
     slopes: tuple[Array, Array]  # of the sides of code SLOPES (side, packed before), in [0, 1]
-    unstable: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    unstable: NDArray[np.bool_]  # neurons that may be split
 
 
 @dataclass
@@ -54,7 +54,7 @@ class NeuronBounds:
 
 def neuron_bounds_of(network: Network, region: Region, deadline: Deadline, *, climbed: bool) -> NeuronBounds:
     """Bound the neurons of a region as the checker will; climbed: with slopes of their own where that gains."""
-    ranges = start(network, region.lower[None], region.upper[None])
+    ranges = start(network, region.lower[None], region.upper[None], ball=region.ball)
     packed, sections = Packed((), ()), []
     for node in range(1, len(network.nodes)):
         ranges.lower[node], ranges.upper[node] = interval(network, node, ranges)
@@ -62,7 +62,8 @@ def neuron_bounds_of(network: Network, region: Region, deadline: Deadline, *, cl
             section = _by_default(network, node, ranges, packed)
             if climbed and packed.count:
                 _climb(network, node, ranges, packed, section, deadline)
-            section.unstable = ((ranges.lower[node] < 0.0) & (ranges.upper[node] > 0.0))[0]
+            if node in network.hinged:
+                section.unstable = ((ranges.lower[node] < 0.0) & (ranges.upper[node] > 0.0))[0]
             packed = Packed((*packed.nodes, node), (*packed.neurons, section.unstable.nonzero()[0]))
             sections.append(section)
         if deadline.expired:
@@ -71,18 +72,18 @@ def neuron_bounds_of(network: Network, region: Region, deadline: Deadline, *, cl
 
 
 def _by_default(network: Network, node: int, ranges: Ranges, before: Packed) -> Section:
-    """Bound unstable neurons by a pass back: first the side that is nearer to 0, which alone may show the sign."""
+    """Bound doubtful neurons by a pass back: first the side that is nearer to 0, which alone may show the sign."""
     size, nothing = network.nodes[node].size, np.zeros((0, before.count))
     codes = np.full(size, INTERVAL, dtype=np.uint8), np.full(size, INTERVAL, dtype=np.uint8)
     low, high = ranges.lower[node].copy(), ranges.upper[node].copy()
-    neurons = ((low < 0.0) & (high > 0.0))[0].nonzero()[0]
-    if node in network.behind and len(neurons):
+    neurons = network.doubtful(node, low, high)[0].nonzero()[0]
+    if (node in network.behind or ranges.ball is not None) and len(neurons):
         signs = np.where(-low[0, neurons] < high[0, neurons], 1.0, -1.0)
         _bound(network, node, ranges, neurons, signs, codes, (low, high))
-        unstable = ((low < 0.0) & (high > 0.0))[0, neurons]
-        _bound(network, node, ranges, neurons[unstable], -signs[unstable], codes, (low, high))
+        doubtful = network.doubtful(node, low, high)[0, neurons]
+        _bound(network, node, ranges, neurons[doubtful], -signs[doubtful], codes, (low, high))
         meet(ranges, node, low, high)
-    return Section(size, codes, (nothing, nothing))
+    return Section(size, codes, (nothing, nothing), np.zeros(size, dtype=np.bool_))
 
 
 def _bound(
@@ -103,9 +104,9 @@ def _bound(
 
 
 def _climb(network: Network, node: int, ranges: Ranges, before: Packed, section: Section, deadline: Deadline) -> None:
-    """Give slopes of their own to the sides of unstable neurons that gain by them."""
+    """Give slopes of their own to the sides of doubtful neurons that gain by them."""
     low, high = ranges.lower[node].copy(), ranges.upper[node].copy()
-    neurons = ((low < 0.0) & (high > 0.0))[0].nonzero()[0]
+    neurons = network.doubtful(node, low, high)[0].nonzero()[0]
     if len(neurons) == 0:
         return
     slopes = []

@@ -23,12 +23,15 @@ from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.errors import UsageError
 from npcheck.errors import Refused
 from npcheck.files import read
+from npcheck.last import before_last_map
 from npcheck.network import Network
 from npcheck.onnx_file import read_network
 from npcheck.statement import Region, Statement, state
 from npcheck.vnnlib_file import read_question
 
 INPUTS = 100  # that vary, at most, for a proof over boxes
+NARROW = 1e-6  # share of the widest input, below which one is as good as pinned: its ends were only rounded
+FEW = 16  # inputs that vary, of a network whose operators are not all ReLUs, where splits of neurons may not be enough
 SAMPLE = 256  # hints of a disjunct that are tried on default bounds
 MOST_HOLD = 0.9  # share of these that must hold, or neurons get slopes of their own
 
@@ -60,6 +63,7 @@ class Subject:
         try:
             network, of_model = read(model, read_network)
             question, of_spec = read(spec, read_question)
+            network, question, _ = before_last_map(network, question)
             return cls(network, state(question), of_model, of_spec)
         except Refused as reason:
             raise _refused(reason) from None
@@ -125,8 +129,10 @@ def _write_region(
     leaves = 0
     for target, rows in zip(region.targets, region.rows, strict=True):
         progress(target, subject.statement.targets)
-        hints = spool.hints(target)
-        if hints or np.count_nonzero(region.upper > region.lower) > INPUTS:
+        hints, widths = spool.hints(target), region.upper - region.lower
+        varying = np.count_nonzero(widths > NARROW * widths.max())
+        by_boxes = varying <= (FEW if network.nonlinear else 0 if hints else INPUTS)
+        if not by_boxes:
             maker = TreeMaker(network, bounds.packed, bounds.ranges, region, rows, deadline)
             write_tree(body, maker.make(hints))
             leaves += maker.leaves
