@@ -79,7 +79,7 @@ def test_no_time_for_it_takes_no_verdict(tmp_path: Path) -> None:
 
 
 def test_an_operator_without_a_certificate_is_named_before_the_search(tmp_path: Path) -> None:
-    node = helper.make_node("Sigmoid", ["x"], ["y"])
+    node = helper.make_node("Sin", ["x"], ["y"])
     sides = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1]) for name in "xy"]
     model = helper.make_model(
         helper.make_graph([node], "g", sides[:1], sides[1:]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
@@ -91,7 +91,7 @@ def test_an_operator_without_a_certificate_is_named_before_the_search(tmp_path: 
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert "no certificate can be written: m.onnx: " in line
-    assert "Sigmoid" in line
+    assert "Sin" in line
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from npcheck.ball import Ball
 from npcheck.network import Affine, Network, Nonlinear, Plane, Planes, Relu
 from npcheck.statement import Array, Rows
 
@@ -139,6 +140,7 @@ class Ranges:
     lower: list[Array]  # by node
     upper: list[Array]
     watch: Watch | None = None
+    ball: Ball | None = None  # that cuts the box of the input
     whole: Ranges | None = None  # where these are one sub-domain of others: those, and which it is
     place: int = 0
     _sums: dict[int, Array] = field(default_factory=dict)
@@ -151,7 +153,7 @@ class Ranges:
         def of(side: list[Array]) -> list[Array]:
             return [known if len(known) == 1 else known[place : place + 1] for known in side]
 
-        return Ranges(of(self.lower), of(self.upper), self.watch, self, place)
+        return Ranges(of(self.lower), of(self.upper), self.watch, self.ball, self, place)
 
     @property
     def known(self) -> int:
@@ -373,11 +375,16 @@ def _through_planes(
 def _over_the_box(form: Form, ranges: Ranges, rate: float) -> Array:
     """Take the least value on the box of the input: Σ min(A_i l_i, A_i u_i). Charge g (⟨|A|, Z_0⟩ + |c|).
 
-    What is left is c − 2E − 2^-700, rounded down: the subtractions are off by 2u of what they give and of what they
-    take away, which is in the charge for c and in the doubling of E; one more step down keeps it below.
+    Where there is a ball, `ball` has both. What is left is c − 2E − 2^-700, rounded down: the subtractions are off by
+    2u of what they give and of what they take away, which is in the charge for c and in the doubling of E; one more
+    step down keeps it below.
     """
     a = form.coefficients.get(0)
-    if a is not None:
+    if a is not None and ranges.ball is not None:
+        value, sizes = ranges.ball.least(a, ranges.lower[0], ranges.upper[0])
+        form.constant = form.constant + value
+        form.error += rate * (np.abs(form.constant) + sizes)
+    elif a is not None:
         form.constant = form.constant + np.minimum(a * ranges.lower[0], a * ranges.upper[0]).sum(1)
         form.error += rate * (dot(np.abs(a), ranges.magnitude(0)) + np.abs(form.constant))
     value = np.nextafter(form.constant - 2.0 * form.error - UNDERFLOW, -np.inf)

@@ -32,10 +32,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npcheck.ball import Ball
 from npcheck.bound import Form, Ranges
 from npcheck.errors import Invalid
 from npcheck.network import Affine, Convolution, Linear, Network, Nonlinear, Plane, Relu, Scale, Sum, Take
-from npcheck.statement import Array
+from npcheck.statement import Array, root_above
 from npcheck.vnnlib_file import Question, Row
 
 Integers = NDArray[np.object_]
@@ -155,6 +156,7 @@ class Pass:
     seeds: dict[int, dict[int, Fraction]]  # by node, by entry: the form, exactly
     lower: list[Array]  # by node (n,), as far as the form reaches
     upper: list[Array]
+    ball: Ball | None = None
     coefficients: dict[int, Array] = field(default_factory=dict)  # by node (n,): A
     p: dict[int, Array] = field(default_factory=dict)  # by ReLU (n,)
     planes: dict[int, tuple[list[Array], Plane]] = field(default_factory=dict)  # by other node: p, s and c
@@ -208,6 +210,7 @@ class Exact:
                 constant += (chosen * dyadic(op.bias)).total()
             for w, part in zip(inputs, transposed(op, self._weights_of(node, op), chosen), strict=True):
                 _add(left, w, part)
+        assert left.keys() <= {0}, "a node of the form was not replaced"
         return constant + _over_the_box(given, left.get(0))
 
     def _weights_of(self, node: int, op: Affine) -> Dyadic:
@@ -288,14 +291,23 @@ def _between_planes(given: Pass, node: int, operands: tuple[int, ...]) -> Fracti
 
 
 def _over_the_box(given: Pass, exact: Dyadic | None) -> Fraction:
-    """Return the least value of what is left, a form of the inputs."""
+    """Return the least value of what is left, a form of the inputs; with a ball, by a division as in `ball`."""
     factors = dict(given.seeds.get(0, {}))
     if exact is not None:
         for i in (exact.numbers != 0).nonzero()[0].tolist():
             factors[i] = factors.get(i, Fraction(0)) + exact.fraction(i)
+    ball, bound = given.ball, Fraction(0)
+    if ball is not None:
+        a = np.zeros((1, len(given.lower[0])))
+        a[0, list(factors)] = [float(factor) for factor in factors.values()]
+        u = [Fraction(part) for part in ball.divided(a, given.lower[0][None], given.upper[0][None])[0][0].tolist()]
+        for i, part, c in zip(ball.inputs.tolist(), u, ball.centre.tolist(), strict=True):
+            factors[i] = factors.get(i, Fraction(0)) - part
+            bound += part * Fraction(c)
+        bound -= Fraction(ball.radius) * root_above(sum((part * part for part in u), Fraction(0)))
     least = _least(factors, given.lower[0], given.upper[0])
     assert least is not None  # boxes have ends
-    return least
+    return bound + least
 
 
 # --- a sample of them ---
@@ -377,18 +389,12 @@ class Sample:
             progress("exact arithmetic", 0)
 
     def _pass(self, form: Form, ranges: Ranges, place: int) -> Pass:
-        seeds = self._neuron(form, place) if form.weights is None else {}
-        constant, name = Fraction(0), ""
         if form.weights is None:
-            name = self._neuron_name(seeds)
-        else:
-            rows = self._question.disjuncts[self._target].rows
-            constant, seeds = _sum_of(rows, form.weights[place], len(self._network.nodes) - 1)
-            name = f"disjunct {self._target}: leaf {self.leaves.met - 1 - self._before}"
-        row = place
-        last = max(seeds)
-        lower, upper = ([_of_part(part, row) for part in side[: last + 1]] for side in (ranges.lower, ranges.upper))
-        return Pass(name, constant, seeds, lower, upper)
+            seeds = self._neuron(form, place)
+            return _pass(self._neuron_name(seeds), Fraction(0), seeds, ranges, place)
+        rows = self._question.disjuncts[self._target].rows
+        name = f"disjunct {self._target}: leaf {self.leaves.met - 1 - self._before}"
+        return pass_of_rows(name, rows, form.weights[place], len(self._network.nodes) - 1, ranges, place)
 
     def _neuron(self, form: Form, place: int) -> dict[int, dict[int, Fraction]]:
         return {
@@ -400,6 +406,17 @@ class Sample:
         node = max(seeds)
         ((neuron, sign),) = seeds[node].items()
         return f"neuron {neuron} of {self._network.nodes[node].name} from {'below' if sign > 0 else 'above'}"
+
+
+def pass_of_rows(name: str, rows: tuple[Row, ...], weights: Array, output: int, ranges: Ranges, place: int) -> Pass:
+    """Return what a pass of a weighted sum of rows starts from, on one of the parts of the ranges."""
+    return _pass(name, *_sum_of(rows, weights, output), ranges, place)
+
+
+def _pass(name: str, constant: Fraction, seeds: dict[int, dict[int, Fraction]], ranges: Ranges, place: int) -> Pass:
+    end = max(seeds) + 1
+    lower, upper = ([_of_part(part, place) for part in side[:end]] for side in (ranges.lower, ranges.upper))
+    return Pass(name, constant, seeds, lower, upper, ranges.ball)
 
 
 def _of_part(side: Array, row: int) -> Array:

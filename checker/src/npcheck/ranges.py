@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from npcheck.ball import Ball
 from npcheck.bound import LARGEST, UNDERFLOW, Form, Places, Ranges, Watch, charge_rate, lower_bound
 from npcheck.network import Affine, Network, Nonlinear, Relu
 from npcheck.statement import Array
@@ -55,10 +56,10 @@ def _tame(low: Array, high: Array) -> tuple[Array, Array]:
     return np.where(np.abs(low) <= LARGEST, low, -np.inf), np.where(np.abs(high) <= LARGEST, high, np.inf)
 
 
-def start(network: Network, lower: Array, upper: Array, watch: Watch | None = None) -> Ranges:
+def start(network: Network, lower: Array, upper: Array, watch: Watch | None = None, ball: Ball | None = None) -> Ranges:
     """Return the ranges of boxes (B, n) of the input, before anything is known of the nodes behind it."""
     nothing = [np.zeros((1, 0))] * (len(network.nodes) - 1)
-    return Ranges([lower, *nothing], [upper, *nothing], watch=watch)
+    return Ranges([lower, *nothing], [upper, *nothing], watch, ball)
 
 
 @dataclass(frozen=True)
@@ -111,14 +112,14 @@ def by_default(network: Network, lower: Array, upper: Array, signs: dict[int, Si
     signs: by hidden node (B, n), +1 where a split took it as >= 0, −1 where as <= 0. inherited: what holds
     on all of these sub-domains already. It may end at some node: so does what is returned.
     """
-    ranges = start(network, lower, upper, inherited.watch)
+    ranges = start(network, lower, upper, inherited.watch, inherited.ball)
     for node in range(1, inherited.known):
         low, high = interval(network, node, ranges)
         ranges.lower[node], ranges.upper[node] = low, high
         meet(ranges, node, inherited.lower[node], inherited.upper[node])
         if node in network.hidden:
             restrict(ranges, node, signs.get(node))
-            if node in network.behind:
+            if node in network.behind or ranges.ball is not None:
                 _tighten(network, ranges, node)
     return ranges
 

@@ -268,7 +268,7 @@ def ranges_of(network: Network, batch: Batch, known: Ranges, signs: dict[int, Si
     lower, upper = (np.stack([getattr(leaf, side) for leaf in batch.leaves]) for side in ("lower", "upper"))
     if batch.again:
         return by_default(network, lower, upper, signs, known)
-    ranges = Ranges([lower, *known.lower[1:]], [upper, *known.upper[1:]], watch=known.watch)
+    ranges = Ranges([lower, *known.lower[1:]], [upper, *known.upper[1:]], known.watch, known.ball)
     for node, part in signs.items():
         restrict(ranges, node, part)
     return ranges

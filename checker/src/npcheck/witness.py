@@ -182,7 +182,7 @@ def _float(value: Fraction, kind: type[np.floating]) -> float:
 
 @dataclass(frozen=True)
 class _Spot:
-    """Where a point is with respect to a disjunct's box."""
+    """Where a point is with respect to a disjunct's set."""
 
     outside: str  # how it is outside; empty: it is in it
     exact: list[Fraction]  # the inputs as rows see them
@@ -195,11 +195,11 @@ class _Places:
     def __init__(self, point: Array, kind: type[np.floating]) -> None:
         self._kind = kind
         self._exact = [Fraction(value) for value in point.tolist()]
-        self._seen: dict[tuple[int, int], _Spot] = {}
+        self._seen: dict[tuple[int, int, int], _Spot] = {}
 
     def of(self, disjunct: Disjunct) -> _Spot:
         """Say where the point is."""
-        key = id(disjunct.lower), id(disjunct.upper)
+        key = id(disjunct.lower), id(disjunct.upper), id(disjunct.ball)
         if key not in self._seen:
             self._seen[key] = self._of(disjunct)
         return self._seen[key]
@@ -213,6 +213,8 @@ class _Places:
                 return _Spot(f"X_{i} is {float(x)!r}, {_side(x, low, 'below')} {_text(low)}", exact, pinned)
             if x > high or (x == high and i in disjunct.open[1]):
                 return _Spot(f"X_{i} is {float(x)!r}, {_side(x, high, 'above')} {_text(high)}", exact, pinned)
+        if disjunct.ball is not None and not disjunct.ball.contains(exact):
+            return _Spot("it is not in the ball", exact, pinned)
         return _Spot("", exact, pinned)
 
 

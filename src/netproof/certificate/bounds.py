@@ -54,7 +54,7 @@ class NeuronBounds:
 
 def neuron_bounds_of(network: Network, region: Region, deadline: Deadline, *, climbed: bool) -> NeuronBounds:
     """Bound the neurons of a region as the checker will; climbed: with slopes of their own where that gains."""
-    ranges = start(network, region.lower[None], region.upper[None])
+    ranges = start(network, region.lower[None], region.upper[None], ball=region.ball)
     packed, sections = Packed((), ()), []
     for node in range(1, len(network.nodes)):
         ranges.lower[node], ranges.upper[node] = interval(network, node, ranges)
@@ -77,7 +77,7 @@ def _by_default(network: Network, node: int, ranges: Ranges, before: Packed) -> 
     codes = np.full(size, INTERVAL, dtype=np.uint8), np.full(size, INTERVAL, dtype=np.uint8)
     low, high = ranges.lower[node].copy(), ranges.upper[node].copy()
     neurons = network.doubtful(node, low, high)[0].nonzero()[0]
-    if node in network.behind and len(neurons):
+    if (node in network.behind or ranges.ball is not None) and len(neurons):
         signs = np.where(-low[0, neurons] < high[0, neurons], 1.0, -1.0)
         _bound(network, node, ranges, neurons, signs, codes, (low, high))
         doubtful = network.doubtful(node, low, high)[0, neurons]

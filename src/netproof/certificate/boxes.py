@@ -164,7 +164,7 @@ def _some(ranges: Ranges, at: Places) -> Ranges:
     def of(side: Array) -> Array:
         return side if len(side) == 1 else side[at]
 
-    return Ranges([of(side) for side in ranges.lower], [of(side) for side in ranges.upper])
+    return Ranges([of(side) for side in ranges.lower], [of(side) for side in ranges.upper], ball=ranges.ball)
 
 
 def _blame(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> Array:

@@ -186,7 +186,7 @@ def _evaluate(
             coefficients[w] = coefficients[w] + part if w in coefficients else part
     a = coefficients.get(0, np.zeros((len(constant), network.nodes[0].size)))
     low, high = ranges.lower[0], ranges.upper[0]
-    x = np.where(a >= 0.0, low, high)
+    x = np.where(a >= 0.0, low, high) if ranges.ball is None else ranges.ball.furthest(a, low, high)
     values = _forward(network, x, lines, top)
     gradient = Point(
         {h: scale[h] * values[h] if h in scale else np.zeros_like(part) for h, part in point.slopes.items()},

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from netproof.bounds.domains import Domains
 from netproof.bounds.neurons.root import Root
+from netproof.bounds.record import NOTHING, Recorder
 from netproof.certificate.request import Request
 from netproof.certificate.spool import LEVELS, SpoolWriter
 from netproof.certificate.state import Certificate
@@ -41,7 +42,7 @@ class Recording:
         subject = request.subject()
         return cls(request, subject, SpoolWriter(request.spool))
 
-    def recorder(self, disjuncts: tuple[int, ...]) -> Record:
+    def recorder(self, disjuncts: tuple[int, ...]) -> Recorder:
         """Return the recorder of a problem with these disjuncts, by target."""
         return Record(self._subject.network, self._writer, disjuncts)
 
@@ -73,7 +74,7 @@ class _Part(Recording):
         super().__init__(request, subject, writer)
         self._disjunct = disjunct
 
-    def recorder(self, disjuncts: tuple[int, ...]) -> Record:
+    def recorder(self, disjuncts: tuple[int, ...]) -> Recorder:
         return super().recorder((self._disjunct,) * len(disjuncts))
 
     def certified(self, verdict: Verdict) -> Verdict:
@@ -81,6 +82,22 @@ class _Part(Recording):
 
     def close(self) -> None:
         """Leave the hints to who began them."""
+
+
+class NoRecording(Recording):
+    """Stands for the recording of a question that no certificate can be about, and that is searched all the same."""
+
+    def __init__(self, why: Certificate) -> None:
+        self._why = why
+
+    def recorder(self, disjuncts: tuple[int, ...]) -> Recorder:
+        return NOTHING
+
+    def certified(self, verdict: Verdict) -> Verdict:
+        return replace(verdict, certificate=self._why.to_dict())
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
 
 class Record:

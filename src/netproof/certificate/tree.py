@@ -23,6 +23,7 @@ from npcheck.bound import Form, Places, Ranges, carry_back
 from npcheck.network import Network
 from npcheck.ranges import NOWHERE, Signs, restrict
 from npcheck.statement import Array, Region, Rows
+from npcheck.ties import is_tie
 from npcheck.tree import (
     DUALS,
     LEAF,
@@ -40,6 +41,7 @@ from npcheck.tree import (
 
 STEPS = 40
 LARGEST = 2.0**14  # multiplier, so that each fits its 16 bits
+NEAR = 1e-9  # below 0, where a strict row may hold by a tie
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,12 @@ class TreeMaker:
         def form_of(weights: Array, known: Ranges) -> Form:
             return Form.of_rows(self._rows, weights, self._output, known)
 
-        return bounds_of(self._network, self._packed, Batch(False, leaves), self._ranges, form_of)
+        bounds = bounds_of(self._network, self._packed, Batch(False, leaves), self._ranges, form_of)
+        for place in ((bounds <= 0.0) & (bounds > -NEAR)).nonzero()[0].tolist():
+            one = Batch(False, [leaves[place]])
+            if is_tie(self._network, self._packed, one, self._ranges, self._rows, form_of):
+                bounds[place] = np.inf
+        return bounds
 
     def _leaf(self, node: Node, numbers: Numbers) -> Leaf:
         slopes = np.where(node.signs == 0, numbers.slopes / float(LEVELS), np.nan)
@@ -200,7 +207,7 @@ class TreeMaker:
         """Climb from the hints; return what does not hold even so, each with the neuron that is worth splitting."""
         numbers = [self._hinted(node) for node in nodes]
         signs = packed_signs(self._network, self._packed, np.stack([node.signs for node in nodes]))
-        ranges = Ranges(list(self._ranges.lower), list(self._ranges.upper))
+        ranges = Ranges(list(self._ranges.lower), list(self._ranges.upper), ball=self._ranges.ball)
         for h, part in signs.items():
             restrict(ranges, h, part)
         start = Point(
