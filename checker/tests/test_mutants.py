@@ -82,7 +82,7 @@ def smooth() -> tuple[bytes, str, bytes]:
         helper.make_node("Add", ["p", "e"], ["z"]),
         helper.make_node("MatMul", ["z", "v"], ["y"]),
     ]
-    text = spec([-1, -1], [1, 1], 1, "(<= Y_0 0.3)")
+    text = spec([-1, -1], [1, 1], 1, "(<= Y_0 0.1)")
     sections = bounds(2, [], [0x11, 0x11]) + bounds(2, []) + bounds(2, [], [0x11, 0x11])
     tree = (
         split(0, 0.0) + split(1, 0.0) + (bytes((AGAIN,)) + leaf()) * 2 + split(1, 0.0) + (bytes((AGAIN,)) + leaf()) * 2
