@@ -78,6 +78,7 @@ class Progress:
     remaining: float | None = None
     problem: int = 0
     problems: int = 0
+    note: str = ""  # what people should know before the search goes on
 
 
 @engine_state()
@@ -126,6 +127,7 @@ def verify(
             recording = until_the_end.enter_context(recorded(certificate, model, spec, network, property))
             run.record = recording.recorder
             run.leave_out(run.elapsed() - before)
+            run.be_certifiable()
         property = _asked(network, property)
         parts = Parts(network, property, numbers_in_rows(run.device))
         run.prepare(network, parts.input_sets(WITH_MODULE), loaded=isinstance(model, Network))
@@ -240,6 +242,7 @@ class Run:
         self._began = time.monotonic()
         self.info = method_info(arguments.word(method, "method", "auto"))
         self.options: Options = self.info.options(options)
+        self._wanted: Options = {}  # what they were, where a certificate changes them
         self.deadline = deadline
         self.seed = arguments.whole(seed, "seed", 0, 2**63 - 1)
         self._progress = arguments.callback(progress, "progress")
@@ -338,7 +341,20 @@ class Run:
 
     def recorder(self, problem: Problem) -> Recorder:
         """Return what hears of the sub-domains that a search of a problem closes."""
-        return NOTHING if self.record is None else self.record(problem.disjuncts)
+        if self.record is None:
+            return NOTHING
+        from netproof.certificate.stated import left_out
+
+        for name in left_out(self._wanted, problem):
+            self._wanted = {**self._wanted, name: None}  # said once
+            self.tell("root", note=f"with a certificate the search does without {name}: certificates cannot state it")
+        return self.record(problem.disjuncts)
+
+    def be_certifiable(self) -> None:
+        """Do without bounds that no certificate can state."""
+        from netproof.certificate.stated import stated
+
+        self._wanted, self.options = self.options, stated(self.options)
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """Return what a search of one of the problems calls to report its progress."""
@@ -349,7 +365,13 @@ class Run:
         return report
 
     def tell(
-        self, phase: str, lower: float = float("nan"), frontier: int = 0, problem: int = 0, problems: int = 0
+        self,
+        phase: str,
+        lower: float = float("nan"),
+        frontier: int = 0,
+        problem: int = 0,
+        problems: int = 0,
+        note: str = "",
     ) -> None:
         if self._progress is None:
             return
@@ -371,6 +393,7 @@ class Run:
                 remaining if np.isfinite(remaining) else None,
                 problem,
                 problems,
+                note,
             )
         )
 
