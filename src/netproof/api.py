@@ -242,13 +242,14 @@ class Run:
         self._began = time.monotonic()
         self.info = method_info(arguments.word(method, "method", "auto"))
         self.options: Options = self.info.options(options)
-        self._wanted: Options = {}  # what they were, where a certificate changes them
+        self.first: Options | None = None  # of a search before that with the others; None: there is none
         self.deadline = deadline
         self.seed = arguments.whole(seed, "seed", 0, 2**63 - 1)
         self._progress = arguments.callback(progress, "progress")
         self.stats = Stats()
         self.evidence: Evidence | None = None  # once there is a question
         self.record: Record | None = None  # makes what hears of closed sub-domains, where a certificate is asked for
+        self._told: set[str] = set()
         self._part = 0, 1  # of the question, which is asked now, and of how many
         self.tell("load")
         look_around()
@@ -341,20 +342,25 @@ class Run:
 
     def recorder(self, problem: Problem) -> Recorder:
         """Return what hears of the sub-domains that a search of a problem closes."""
-        if self.record is None:
-            return NOTHING
-        from netproof.certificate.stated import left_out
-
-        for name in left_out(self._wanted, problem):
-            self._wanted = {**self._wanted, name: None}  # said once
-            self.tell("root", note=f"with a certificate the search does without {name}: certificates cannot state it")
-        return self.record(problem.disjuncts)
+        return NOTHING if self.record is None else self.record(problem.disjuncts)
 
     def be_certifiable(self) -> None:
-        """Do without bounds that no certificate can state."""
+        """Do without bounds that no certificate can state, as long as there is time."""
         from netproof.certificate.stated import stated
 
-        self._wanted, self.options = self.options, stated(self.options)
+        self.first = stated(self.options)
+
+    def is_left_out(self, problem: Problem) -> bool:
+        """Say whether the first search of a problem does without what the other may use; if so, tell of it once."""
+        if self.first is None:
+            return False
+        from netproof.certificate.stated import left_out
+
+        names = " and ".join(left_out(self.options, problem))
+        if names and names not in self._told:
+            self._told.add(names)
+            self.tell("root", note=f"certificates cannot state {names}: the search does without at first")
+        return bool(names)
 
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """Return what a search of one of the problems calls to report its progress."""

@@ -1,4 +1,4 @@
-"""Bounds that a certificate cannot state: a search does without them where one is asked for."""
+"""Bounds that a certificate cannot state: where one is asked for, a search does without them as long as it can."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def stated(options: Options) -> Options:
 
 
 def left_out(options: Options, problem: Problem) -> list[str]:
-    """Name the options that a search of the problem might have used, and does without for a certificate."""
+    """Name what a search of the problem with these options might use that no certificate can state."""
     graph, named = problem.graph, []
     if options.get("planes") and options.get("tighter_roots") != 0 and graph.nonlinear:
         first = relaxation_of(graph.nodes[graph.nonlinear[0]].op)
         if isinstance(first, HingeRelaxation) and first.leak >= 0 and problem.input_set.p is None:
-            named.append("planes")
+            named.append("planes above the first layer")
     if options.get("envelope") and can_be_enveloped(graph):
-        named.append("envelope")
+        named.append("enveloped networks")
     return named
