@@ -44,7 +44,8 @@ docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	@echo "open build/site/index.html; its search needs a server: python3 -m http.server --directory build/site"
 
-# Exact answers against every method. Other arguments through HUNT, such as HUNT="--seed 5", HUNT="--first 100000" or HUNT="--modules".
+# Exact answers against every method. Other arguments through HUNT, such as HUNT="--seed 5", HUNT="--first 100000",
+# HUNT="--modules" or HUNT="--certificates".
 hunt: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONPATH=tests \
 	  $(BIN)/python -m hunt --seconds $(SECONDS) --workers $(WORKERS) $(HUNT)

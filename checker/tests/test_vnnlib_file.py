@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import os
 import random
 import time
 from contextlib import suppress
 from fractions import Fraction
+from operator import eq, ge, gt, le, lt
 from pathlib import Path
 
 import pytest
@@ -54,12 +56,26 @@ def row(outputs: dict[int, int], right: int, strict: bool = False, inputs: dict[
         ("(<= (- Y_0 Y_0) 4)", row({}, 4)),
         ("(<= (* 0 Y_0) -1)", row({}, -1)),
         ("(<= (+ X_0 Y_0) X_0)", row({0: 1}, 0)),
+        ("(<= (/ (* 6 Y_0) 2 3) (/ -4 0.5))", row({0: 1}, -8)),
     ],
 )
 def test_rows(formula: str, expected: Row) -> None:
     (disjunct,) = read(f"(assert {formula})").disjuncts
     assert disjunct.rows == (expected,)
     assert (disjunct.lower, disjunct.upper, disjunct.empty) == ((0,), (1,), False)
+
+
+def test_commands_that_say_nothing_and_another_way_to_declare() -> None:
+    text = "(set-logic QF_LRA) (set-info :status unsat) (declare-fun X_0 () Real) (declare-fun Y_0 Real)\n"
+    question = read_question(text + BOX + "(assert (<= Y_0 0)) (check-sat) (get-model) (exit)")
+    assert (question.inputs, question.outputs, question.disjuncts[0].rows) == (1, 1, (row({0: 1}, 0),))
+
+
+def test_equations_and_chains() -> None:
+    (disjunct,) = read("(assert (= (* 2 X_0) 0.5)) (assert (= Y_0 3)) (assert (< -1 Y_1 Y_0))").disjuncts
+    assert (disjunct.lower, disjunct.upper) == ((Fraction(1, 4),), (Fraction(1, 4),))
+    rows = [row({0: 1}, 3), row({0: -1}, -3), row({1: -1}, 1, strict=True), row({0: -1, 1: 1}, 0, strict=True)]
+    assert disjunct.rows == tuple(rows)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +165,21 @@ def test_bytes_are_read_as_utf8() -> None:
     [
         ("(vnnlib-version <2.0>)", "'vnnlib-version' is of VNN-LIB 2.0"),
         ("(declare-network f)", "'declare-network' is of VNN-LIB 2.0"),
-        ("(check-sat)", "'check-sat' is not a command"),
-        ("(assert (= Y_0 1))", "'=' is not an operator"),
+        ("(check-sat 1)", "'check-sat' has no operands"),
+        ("(check-sat) (assert (<= Y_0 1))", "'assert' stands after 'check-sat'"),
+        ("(exit) (declare-const Y_2 Real)", "'declare-const' stands after 'exit'"),
+        ("(set-logic (QF_LRA))", "is not an operator"),
+        ("(set-logic ())", "has no operands"),
+        ("(echo 1)", "'echo' is not a command"),
+        ("(assert (= Y_0))", "has 1 operand"),
+        ("(assert (<= Y_0))", "has 1 operand"),
+        ("(assert (/ Y_0 2))", "is not true or false"),
+        ("(assert (<= (/ Y_0) 1))", "a quotient is of a sum and constants"),
+        ("(assert (<= (/ 1 Y_0) 1))", "a quotient is of a sum and constants"),
+        ("(assert (<= (/ Y_0 (- 1 1)) 1))", "constants that are not 0"),
+        ("(declare-fun Y_2 (Real) Real)", "operator|words"),
+        ("(declare-fun Y_2 Real ())", "type Real"),
+        ("(declare-const Y_2 () Real)", "has no operands"),
         ("(assert (<= Y_0 1)", "never closed"),
         ("(assert (<= Y_0 1)))", "stands outside"),
         ("Y_0", "stands outside"),
@@ -160,7 +189,6 @@ def test_bytes_are_read_as_utf8() -> None:
         ("(assert ((<= Y_0 1)))", "begins with another one"),
         ("(assert (() Y_0))", "begins with another one|has no operands|is not"),
         ("(assert (<= Y_0 1) (<= Y_0 1))", "has 2 formulas"),
-        ("(assert (<= Y_0 1 2))", "has 3 operands"),
         ("(assert (<= Y_0 (<= Y_0 1)))", "is not a number or a variable"),
         ("(assert (and Y_0))", "is not true or false"),
         ("(assert Y_0)", "is not true or false"),
@@ -230,19 +258,22 @@ Tree = str | int | list["Tree"]
 
 def terms(depth: int, shuffle: random.Random) -> Tree:
     """Return a random expression for a number; products have one variable at most."""
-    choice = shuffle.randrange(6 if depth else 2)
+    choice = shuffle.randrange(7 if depth else 2)
     if choice == 0:
         return shuffle.choice(["X_0", "X_1", "Y_0", "Y_1"])
     if choice == 1:
         return shuffle.randint(-2, 2)
     if choice == 2:
         return ["*", shuffle.randint(-2, 2), terms(depth - 1, shuffle)]
+    if choice == 3:
+        return ["/", terms(depth - 1, shuffle), shuffle.choice([-2, 1, 3])]
     return [shuffle.choice("+-"), *(terms(depth - 1, shuffle) for _ in range(shuffle.randint(1, 3)))]
 
 
 def formula(depth: int, shuffle: random.Random) -> Tree:
     if depth == 0 or shuffle.random() < 0.2:
-        return [shuffle.choice(["<=", ">=", "<", ">"]), terms(2, shuffle), terms(1, shuffle)]
+        sides = [terms(1, shuffle) for _ in range(shuffle.choice([1, 1, 2]))]
+        return [shuffle.choice(["<=", ">=", "<", ">", "="]), terms(2, shuffle), *sides]
     return [shuffle.choice(["and", "or"]), *(formula(depth - 1, shuffle) for _ in range(shuffle.randint(1, 3)))]
 
 
@@ -250,7 +281,7 @@ def written(tree: Tree) -> str:
     return f"({' '.join(map(written, tree))})" if isinstance(tree, list) else str(tree)
 
 
-def truth(tree: Tree, point: dict[str, int]) -> int:
+def truth(tree: Tree, point: dict[str, int]) -> Fraction | int:
     """Work out an expression at a point."""
     if not isinstance(tree, list):
         return point[tree] if isinstance(tree, str) else tree
@@ -262,15 +293,15 @@ def truth(tree: Tree, point: dict[str, int]) -> int:
             return first - sum(others) if others else -first
         case "*":
             return first * others[0]
+        case "/":
+            return Fraction(first) / others[0]
         case "and":
             return min(first, *others, 1)
         case "or":
             return max(first, *others, 0)
         case relation:
-            (second,) = others
-            return int(
-                {"<=": first <= second, ">=": first >= second, "<": first < second, ">": first > second}[relation]
-            )
+            compare = {"<=": le, ">=": ge, "<": lt, ">": gt, "=": eq}[relation]
+            return int(all(compare(left, right) for left, right in itertools.pairwise([first, *others])))
 
 
 def holds(row: Row, point: dict[str, int]) -> bool:

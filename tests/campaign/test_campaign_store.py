@@ -85,10 +85,10 @@ FORM_1 = {
 }
 
 
-FORM_6 = {
+FORM_7 = {
     **FORM_1,
     "INTEGER": "id threads split cut_in_lp peak_host_memory read_as was",
-    "TEXT": "truth memory machine command input_shape refused original about",
+    "TEXT": "truth memory machine command input_shape refused original about certificate",
     "REAL": "timeout lower_bound upper_bound changed",
 }
 
@@ -104,9 +104,9 @@ def by_name(form: dict[str, str]) -> dict[str, str]:
 
 def test_the_columns_of_this_form(tmp_path: Path) -> None:
     """Another column is another form: stores that people have must stay readable."""
-    assert SCHEMA == 6
+    assert SCHEMA == 7
     Store(tmp_path / "results.sqlite").close()
-    assert columns_of(tmp_path / "results.sqlite") == by_name(FORM_6)
+    assert columns_of(tmp_path / "results.sqlite") == by_name(FORM_7)
 
 
 # --- what version 0.1.0 left ---
@@ -123,7 +123,7 @@ def test_a_store_of_form_1_is_opened_and_keeps_its_rows(tmp_path: Path) -> None:
         new = dataclasses.replace(a_result("r.vnnlib"), split=3, cut_in_lp=True)
         store.add(new)
         assert store.results()[-1] == new
-    assert columns_of(path) == by_name(FORM_6)
+    assert columns_of(path) == by_name(FORM_7)
     with Store(path, create=False) as again:
         assert len(again.results()) == 3
         with Store(path, create=False) as beside:
@@ -135,7 +135,7 @@ def test_two_that_open_an_old_store_at_once_bring_it_up_once(tmp_path: Path) -> 
     path = old_store(tmp_path / "results.sqlite", a_result())
     first = Store(path)
     first._bring_up()
-    assert columns_of(path) == by_name(FORM_6)
+    assert columns_of(path) == by_name(FORM_7)
     assert len(first.results()) == 1
     first.close()
 

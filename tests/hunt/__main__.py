@@ -22,6 +22,8 @@ def main() -> int:
         stop=args.stop,
         shrink=args.shrink,
         modules=args.modules,
+        certificates=args.certificates,
+        plants=args.plants,
     )
     if args.seed is not None:
         tally = run_seed(plan, args.seed)
@@ -29,7 +31,8 @@ def main() -> int:
         print(f"seeds from {args.first} on, {args.workers} workers; --seed N repeats one of them", flush=True)
         tally = run_workers(plan)
     print(tally.table())
-    return 1 if tally.faults else 0
+    never = plan.certificates and args.seed is None and not tally.plants and tally.certificates.missing
+    return 1 if tally.faults or never else 0
 
 
 def _arguments() -> argparse.Namespace:
@@ -39,6 +42,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="only the question of this seed")
     parser.add_argument("--modules", action="store_true", help="torch modules only, with seeds of their own")
+    parser.add_argument("--certificates", action="store_true", help="mutants of certificates only")
+    parser.add_argument("--plants", action="store_true", help="of certificates: searches with each plant in turn")
     parser.add_argument("--timeout", type=float, default=3.0, help="seconds a run may take")
     parser.add_argument("--out", type=Path, default=Path("hunt-out"), help="where failing cases are saved")
     parser.add_argument("--plant", choices=sorted(PLANTS), help="a fault put into netproof, to see it found")

@@ -23,7 +23,7 @@ def branches(rng: np.random.Generator) -> Made:
     grow = Grower(rng, k, sets.hull([reach(box, k)]), 1, len(k))
     place = grow.flat(grow.enter(rng.normal(size=8)))
     for _ in range(int(rng.integers(1, 3))):
-        place = _block(grow, place if rng.random() < 0.5 else grow.bend(place))
+        place = block(grow, place if rng.random() < 0.5 else grow.bend(place))
     grow.linear(place, int(rng.integers(1, 4)), centred=False)
     oracle = Oracle(grow.finish(), k)
 
@@ -33,7 +33,7 @@ def branches(rng: np.random.Generator) -> Made:
     return Question(oracle.network, k, asked(rng, oracle, [box], margins)), oracle
 
 
-def _block(grow: Grower, place: int) -> int:
+def block(grow: Grower, place: int) -> int:
     """Add a linear branch to one that bends, in either order; sometimes it is a bend of their sum that goes on."""
     rng = grow.rng
     linear = _linear(grow, place)

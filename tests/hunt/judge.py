@@ -151,17 +151,17 @@ def _witness(asked: Asked, verdict: netproof.Verdict) -> str:
     if not np.array_equal(replayed, witness.output):
         return f"onnxruntime answers {replayed.tolist()}, not {witness.output.tolist()}"
     x, y = ([Fraction(float(v)) for v in side.reshape(-1)] for side in (witness.input, replayed))
-    hit = [d for d in asked.question.disjuncts if inside(d.inputs, x, bool(witness.note)) and _all_hold(d, y)]
+    hit = [d for d in asked.question.disjuncts if inside(d.inputs, x, bool(witness.note)) and _all_hold(d, x, y)]
     if not hit:
         return f"no disjunct holds at {witness.input.tolist()} -> {replayed.tolist()}"
     real = asked.oracle.outputs(x)
-    if verdict.arithmetic == "real" and not any(_all_hold(d, real) for d in hit):
+    if verdict.arithmetic == "real" and not any(_all_hold(d, x, real) for d in hit):
         return f"real arithmetic gives {[float(v) for v in real]} at {witness.input.tolist()}"
     return ""
 
 
-def _all_hold(disjunct: Disjunct, y: Sequence[Fraction]) -> bool:
-    return all(row.holds(y) for row in disjunct.rows)
+def _all_hold(disjunct: Disjunct, x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
+    return all(row.holds(x, y) for row in disjunct.rows)
 
 
 def inside(inputs: InputSet, x: Sequence[Fraction], pinned: bool) -> bool:

@@ -145,7 +145,7 @@ class Places:
         return max(row.coefs[0] * place - row.rhs for row in self._rows)
 
     def _violates(self, place: int) -> bool:
-        return all(row.holds([Fraction(place)]) for row in self._rows)
+        return all(row.holds([], [Fraction(place)]) for row in self._rows)
 
     def judge(self, run: Run) -> Finding:
         verdict = netproof.verify(

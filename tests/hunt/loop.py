@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hunt.certificates.campaign import Counts
 from hunt.generate import Case, make
 from hunt.judge import DEFINITE, Asked, Finding, Run, judge
 from hunt.runs import runs_of
@@ -22,6 +23,8 @@ class Tally:
     families: Counter[tuple[str, bool, bool]] = field(default_factory=Counter)  # (family, near, definite)
     faults: Counter[str] = field(default_factory=Counter)
     seeds: int = 0
+    certificates: Counts = field(default_factory=Counts)
+    plants: Counter[tuple[str, str]] = field(default_factory=Counter)  # (plant, what came of a search with it)
 
     def add(self, family: str, run: Run, finding: Finding) -> None:
         self.statuses[run.method, finding.status, finding.near] += 1
@@ -35,6 +38,8 @@ class Tally:
         self.families += other.families
         self.faults += other.faults
         self.seeds += other.seeds
+        self.certificates.merge(other.certificates)
+        self.plants += other.plants
 
     @property
     def runs(self) -> int:
@@ -46,6 +51,12 @@ class Tally:
         return sum(n for key, n in away.items() if key[2]), sum(away.values())
 
     def table(self) -> str:
+        lines = self._searches() if self.runs else []
+        lines += [self.certificates.table()] if self.certificates.certificates else []
+        lines += [f"{plant:20} {outcome:50} {n:>7}" for (plant, outcome), n in sorted(self.plants.items())]
+        return "\n".join([*lines, f"faults: {dict(self.faults) or 'none'}"])
+
+    def _searches(self) -> list[str]:
         columns = sorted({status for _, status, _ in self.statuses})
         lines = [" ".join([f"{'method':14}", *(f"{c:>9}" for c in columns), f"{'all':>9}"])]
         for method in sorted({m for m, _, _ in self.statuses}):
@@ -60,8 +71,7 @@ class Tally:
         lines.append(
             f"{self.seeds} questions, {self.runs} runs; away from ties {good} of {away_all} definite ({share:.1f} %)"
         )
-        lines.append(f"faults: {dict(self.faults) or 'none'}")
-        return "\n".join(lines)
+        return lines
 
 
 OnFault = Callable[[Case, Run, Finding], bool]  # whether to go on

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hunt.network import HINGES, Layer, Network
+from hunt.bends import bent
+from hunt.network import BENDS, Layer, Network
 
 
 class Sum(NamedTuple):
@@ -23,15 +24,10 @@ class Sum(NamedTuple):
 Sums = tuple[Sum, ...]  # one an element of the layer
 
 
-def slope_below(layer: Layer) -> Fraction:
-    """a of the hinge max(h, a·h), 0 <= a <= 1."""
-    return Fraction(float(np.float32(layer.attributes["alpha"]))) if layer.kind == "leaky" else Fraction(0)
-
-
 def sums_of(network: Network) -> list[Sums | None]:
-    """By layer, its sums; None for the input and the hinges."""
+    """By layer, its sums; None for the input and what is not affine."""
     return [
-        None if layer.kind in ("input", *HINGES) else _READ[layer.kind](layer, [network[i] for i in layer.inputs])
+        None if layer.kind in ("input", *BENDS) else _READ[layer.kind](layer, [network[i] for i in layer.inputs])
         for layer in network
     ]
 
@@ -43,7 +39,9 @@ def values_at(network: Network, sums: Sequence[Sums | None], x: Sequence[Fractio
         if layer.kind == "input":
             values.append(list(x))
         elif own is None:
-            values.append([h if h >= 0 else slope_below(layer) * h for h in values[layer.inputs[0]]])
+            (source,) = layer.inputs
+            constants = [(Fraction(0), value) for value in values[source]]
+            values.append([value for _, value in bent(layer, network[source], constants, Fraction(0))])
         else:
             sources = [values[i] for i in layer.inputs]
             values.append([sum((w * sources[s][i] for s, i, w in one.terms), one.bias) for one in own])

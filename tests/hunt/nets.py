@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from hunt.maps import Sums, slope_below, sums_of
-from hunt.network import HINGES, Builder, Layer, Network
+from hunt.bends import slope_below, windows
+from hunt.maps import Sums, sums_of
+from hunt.network import BENDS, HINGES, Builder, Layer, Network
 
 LEAKS = (0.0625, 0.1, 0.3, 0.9)
 GRID = 33  # values of t that biases are chosen by
@@ -62,9 +63,8 @@ class Grower(Builder):
 
     def _extend(self, place: int) -> None:
         layer = self.layers[place]
-        if layer.kind in HINGES:
-            h = self.values[layer.inputs[0]]
-            self.values.append(np.where(h < 0, float(slope_below(layer)) * h, h))
+        if layer.kind in BENDS:
+            self.values.append(_bent(layer, self.layers[layer.inputs[0]], self.values[layer.inputs[0]]))
             return
         own = _sums_alone(self.layers, place)
         found = np.empty((GRID, layer.size))
@@ -73,6 +73,16 @@ class Grower(Builder):
             for slot, index, weight in one.terms:
                 found[:, i] += float(weight) * self.values[layer.inputs[slot]][:, index]
         self.values.append(found)
+
+
+def _bent(layer: Layer, source: Layer, h: np.ndarray) -> np.ndarray:
+    if layer.kind == "abs":
+        return np.abs(h)
+    if layer.kind == "clip":
+        return np.clip(h, *(float(end) for end in layer.constants))
+    if layer.kind == "peak":
+        return np.stack([h[:, window].max(1) for window in windows(layer, source)], 1)
+    return np.where(h < 0, float(slope_below(layer)) * h, h)
 
 
 def _sums_alone(layers: Sequence[Layer], place: int) -> Sums:

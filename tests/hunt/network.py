@@ -20,12 +20,16 @@ OPERATORS = {
     "norm": "BatchNormalization",
     "relu": "Relu",
     "leaky": "LeakyRelu",
+    "abs": "Abs",
+    "clip": "Clip",
+    "peak": "MaxPool",
     "add": "Add",
     "sub": "Sub",
     "concat": "Concat",
     "reshape": "Reshape",
 }
 HINGES = ("relu", "leaky")
+BENDS = (*HINGES, "abs", "clip", "peak")  # what is not affine
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +111,24 @@ class Builder:
 
     def leaky(self, place: int, alpha: float) -> int:
         return self._add("leaky", (place,), self.layers[place].shape, alpha=alpha)
+
+    def abs(self, place: int) -> int:
+        return self._add("abs", (place,), self.layers[place].shape)
+
+    def clip(self, place: int, low: float, high: float) -> int:
+        ends = single(np.array(low)), single(np.array(high))
+        return self._add("clip", (place,), self.layers[place].shape, ends)
+
+    def peak(self, place: int, kernel: int, stride: int, pad: int = 0) -> int:
+        """The greatest of each window of an image, whose padding does not count."""
+        batch, channels, *sides = self.layers[place].shape
+        out = ((side + 2 * pad - kernel) // stride + 1 for side in sides)
+        spread = {
+            "kernel_shape": [kernel] * len(sides),
+            "strides": [stride] * len(sides),
+            "pads": [pad] * 2 * len(sides),
+        }
+        return self._add("peak", (place,), (batch, channels, *out), **spread)
 
     def add(self, left: int, right: int, kind: str = "add") -> int:
         return self._add(kind, (left, right), self.layers[left].shape)

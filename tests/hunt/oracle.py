@@ -1,12 +1,12 @@
 """The exact answer: the network as a piecewise linear function of t = Σ k_i x_i, in rationals from end to end.
 
-A convex input set shows the network an interval of t. The interval is cut where a hinge turns, so that on each piece
+A convex input set shows the network an interval of t. The interval is cut where a layer bends, so that on each piece
 every layer is a linear function of t; there the rows are lines, and least values and violations are read off them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -15,11 +15,11 @@ from math import isqrt
 
 import numpy as np
 
-from hunt.maps import Sum, Sums, slope_below, sums_of, values_at
+from hunt.bends import Line, bent, switches, value
+from hunt.maps import Sum, Sums, sums_of, values_at
 from hunt.network import Network
-from hunt.question import Disjunct, InputSet
+from hunt.question import Disjunct, InputSet, Row
 
-Line = tuple[Fraction, Fraction]  # slope and constant in t
 MOST_PIECES = 4000
 
 
@@ -72,8 +72,8 @@ class Oracle:
         best: tuple[Fraction, Fraction] | None = None
         violated = False
         for piece in self.pieces(*reach(disjunct.inputs, self.direction)):
-            rows = [_row_line(piece.outputs, row.coefs, row.rhs) for row in disjunct.rows]
-            here = min((max(_value(r, t) for r in rows), t) for t in _corners(piece, rows))
+            rows = [_row_line(piece.outputs, row, self.direction) for row in disjunct.rows]
+            here = min((max(value(r, t) for r in rows), t) for t in _corners(piece, rows))
             best = here if best is None else min(best, here)
             violated = violated or _violable(piece, rows, [row.strict for row in disjunct.rows])
         assert best is not None
@@ -83,7 +83,7 @@ class Oracle:
         """Least and greatest value of each output."""
         pieces = self.pieces(*reach(inputs, self.direction))
         ends = [
-            [_value(line, t) for p in pieces for line in (p.outputs[i],) for t in (p.low, p.high)] for i in self._all
+            [value(line, t) for p in pieces for line in (p.outputs[i],) for t in (p.low, p.high)] for i in self._all
         ]
         return [(min(values), max(values)) for values in ends]
 
@@ -106,12 +106,10 @@ class Oracle:
             else:
                 h = lines[layer.inputs[0]]
                 assert h is not None
-                turns = sorted({t for t in (-b / a for a, b in h if a) if low < t < high})
-                ends = [low, *turns, high]
-                for left, right in pairwise(ends):
-                    middle, below = (left + right) / 2, slope_below(layer)
-                    bent = [line if _value(line, middle) >= 0 else (below * line[0], below * line[1]) for line in h]
-                    yield from self._extend([*lines, bent], left, right)
+                source = self.network[layer.inputs[0]]
+                turns = {t for t in (-b / a for a, b in switches(layer, source, h) if a) if low < t < high}
+                for left, right in pairwise([low, *sorted(turns), high]):
+                    yield from self._extend([*lines, bent(layer, source, h, (left + right) / 2)], left, right)
                 return
         last = lines[-1]
         assert last is not None
@@ -200,13 +198,14 @@ def _combine(one: Sum, sources: Sequence[Sequence[Line] | None]) -> Line:
     return slope, constant
 
 
-def _value(line: Line, t: Fraction) -> Fraction:
-    return line[0] * t + line[1]
-
-
-def _row_line(outputs: Sequence[Line], coefs: Mapping[int, Fraction], rhs: Fraction) -> Line:
-    slope = sum((c * outputs[i][0] for i, c in coefs.items()), Fraction(0))
-    return slope, sum((c * outputs[i][1] for i, c in coefs.items()), -rhs)
+def _row_line(outputs: Sequence[Line], row: Row, direction: Sequence[int]) -> Line:
+    slope = sum((c * outputs[i][0] for i, c in row.coefs.items()), Fraction(0))
+    if row.inputs:
+        slopes = {row.inputs.get(i, Fraction(0)) / k for i, k in enumerate(direction)}
+        if len(slopes) != 1:
+            raise ValueError("a row does not read the input through one combination")
+        slope += slopes.pop()
+    return slope, sum((c * outputs[i][1] for i, c in row.coefs.items()), -row.rhs)
 
 
 def _corners(piece: Piece, rows: Sequence[Line]) -> list[Fraction]:
@@ -243,7 +242,8 @@ def magnitudes(network: Network, sums: Sequence[Sums | None], inputs: Sequence[f
         if layer.kind == "input":
             found.append(np.asarray(inputs, dtype=np.float64))
         elif own is None:
-            found.append(found[layer.inputs[0]])
+            sizes = found[layer.inputs[0]]
+            found.append(sizes if layer.size == len(sizes) else np.full(layer.size, sizes.max()))
         else:
             sources = [found[i] for i in layer.inputs]
             found.append(

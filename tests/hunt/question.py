@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -15,14 +15,16 @@ Point = tuple[Fraction, ...]
 
 @dataclass(frozen=True)
 class Row:
-    """Σ coefs[i]·y_i <= rhs, or < rhs where strict: a violation satisfies it."""
+    """Σ coefs[i]·y_i + Σ inputs[i]·x_i <= rhs, or < rhs where strict: a violation satisfies it."""
 
     coefs: Mapping[int, Fraction]
     rhs: Fraction
     strict: bool = False
+    inputs: Mapping[int, Fraction] = field(default_factory=dict)
 
-    def holds(self, y: Sequence[Fraction]) -> bool:
+    def holds(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
         value = sum((c * y[i] for i, c in self.coefs.items()), Fraction(0))
+        value += sum((c * x[i] for i, c in self.inputs.items()), Fraction(0))
         return value < self.rhs if self.strict else value <= self.rhs
 
 
@@ -79,7 +81,7 @@ class Question:
         made = tuple(
             netproof.Disjunct(
                 boxes[d.inputs],
-                tuple(netproof.Row(dict(r.coefs), r.rhs, r.strict) for r in d.rows),
+                tuple(netproof.Row(dict(r.coefs), r.rhs, r.strict, dict(r.inputs)) for r in d.rows),
                 balls[d.inputs],
             )
             for d in self.disjuncts
@@ -112,7 +114,8 @@ def _bounds(inputs: InputSet) -> list[str]:
 
 
 def _row(row: Row) -> str:
-    terms = [f"(* {number(c)} Y_{i})" if c != 1 else f"Y_{i}" for i, c in row.coefs.items()]
+    parts = [(f"Y_{i}", c) for i, c in row.coefs.items()] + [(f"X_{i}", c) for i, c in row.inputs.items()]
+    terms = [f"(* {number(c)} {name})" if c != 1 else name for name, c in parts]
     left = terms[0] if len(terms) == 1 else f"(+ {' '.join(terms)})"
     return f"({'<' if row.strict else '<='} {left} {number(row.rhs)})"
 

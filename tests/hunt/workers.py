@@ -12,17 +12,19 @@ from typing import Any
 
 import torch
 
+from hunt.certificates import hunting as hunting_certificates
 from hunt.generate import Case
 from hunt.judge import Finding, Run, answer_words
 from hunt.loop import Tally, hunt
 from hunt.modules import hunting
-from hunt.plants import plant
+from hunt.plants import PLANTS, plant
 from hunt.save import save
 from hunt.shrink import shrink
 from hunt.trials import try_seed
 
 GRACE = 120.0  # seconds that a worker may take to end after its time
 MIXED = 3  # of this many questions one is followed by one about a torch module
+CERTIFIED, FEW = 10, 20  # of so many questions one is followed by a certificate, with so many mutants
 STOPPED = "stopped at the first fault"
 
 
@@ -39,6 +41,8 @@ class Plan:
     stop: bool  # at the first fault
     shrink: float  # seconds
     modules: bool = False  # torch modules only
+    certificates: bool = False  # certificates only
+    plants: bool = False  # of certificates: searches with a fault each
 
 
 def run_workers(plan: Plan) -> Tally:
@@ -60,6 +64,8 @@ def run_seed(plan: Plan, seed: int) -> Tally:
     prepare(plan)
     if plan.modules:
         return _ask_module(plan, seed, print)
+    if plan.certificates:
+        return try_seed_of(plan, seed, print)
     tally = hunt([seed], Teller(plan, print), timeout=plan.timeout)
     tally.merge(try_seed(seed, plan.out, print, plan.timeout))
     return tally
@@ -74,10 +80,14 @@ def work(index: int, plan: Plan, outbox: Any) -> None:
     for seed in itertools.count(plan.first + index, plan.workers):
         if time.monotonic() - began >= plan.seconds:
             break
-        if not plan.modules:
+        if plan.certificates:
+            tally.merge(try_seed_of(plan, seed, outbox.put))
+        elif not plan.modules:
             tally.merge(hunt([seed], tell, timeout=plan.timeout))
             tally.merge(try_seed(seed, plan.out, outbox.put, plan.timeout))
-        if plan.modules or seed % MIXED == 0:
+            if seed % CERTIFIED == 0:
+                tally.merge(hunting_certificates.try_seed(seed, plan.out, outbox.put, mutants=FEW))
+        if plan.modules or (seed % MIXED == 0 and not plan.certificates):
             tally.merge(_ask_module(plan, seed, outbox.put))
         if plan.stop and tally.faults:
             tally.faults[STOPPED] += 1
@@ -87,8 +97,16 @@ def work(index: int, plan: Plan, outbox: Any) -> None:
 
 def prepare(plan: Plan) -> None:
     torch.set_num_threads(1)
-    if plan.plant:
+    if plan.plant and not plan.certificates:
         plant(plan.plant)
+
+
+def try_seed_of(plan: Plan, seed: int, say: Any) -> Tally:
+    """A certificate and its mutants; or, with plants, what comes of a search with a fault."""
+    if plan.plants or plan.plant:
+        names = [plan.plant] if plan.plant else list(PLANTS)
+        return hunting_certificates.try_planted(seed, names[seed % len(names)], plan.out, say)
+    return hunting_certificates.try_seed(seed, plan.out, say)
 
 
 def _ask_module(plan: Plan, seed: int, say: Any) -> Tally:

@@ -67,9 +67,10 @@ def test_exact_answers_agree_with_dense_evaluation(seed: int) -> None:
         grid = {low + (high - low) * Fraction(i, 97) for i in range(98)}
         values = {}
         for t in bends | grid | {answer.at}:
-            y = case.oracle.outputs(point_at(disjunct.inputs, case.question.direction, t))
+            x = point_at(disjunct.inputs, case.question.direction, t)
+            y = case.oracle.outputs(x)
             values[t] = worst(disjunct, y)
-            assert all(row.holds(y) for row in disjunct.rows) <= answer.violated
+            assert all(row.holds(x, y) for row in disjunct.rows) <= answer.violated
         assert min(values.values()) == values[answer.at] == answer.least
         assert answer.violated >= (answer.least < 0)
         assert answer.violated <= (answer.least <= 0)

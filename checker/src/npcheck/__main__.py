@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 
 from npcheck import __version__
@@ -19,7 +20,9 @@ from npcheck.check import At, Checked, check
 from npcheck.errors import Invalid, Refused
 from npcheck.witness import is_witness, judge
 
+OPERATORS = ("relu", "exp", "log", "order", "product", "quotient", "root", "sigmoid", "softplus")
 EVERY = 2.0  # seconds between two lines of progress
+LONGEST = 1000  # line
 
 
 class Progress:
@@ -40,11 +43,20 @@ class Progress:
         line = (
             f"{at.share:.0%} of the certificate, {at.what}, {_counted(self._leaves, 'leaf', 'leaves')}, {seconds:.0f} s"
         )
-        print(f"npcheck: {line}{left}", file=sys.stderr, flush=True)
+        print(f"npcheck: {clean(line)}{left}", file=sys.stderr, flush=True)
+
+
+def clean(line: str) -> str:
+    """Return a line that is one, whatever names of a file are in it: no control characters, and not too long."""
+    line = line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may not know every character
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.exact and given.jobs > 1:
@@ -52,10 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _witness(given) if is_witness(given.certificate) else _certificate(given)
     except Invalid as fault:
-        print(f"invalid\n{fault}")
+        print(f"invalid\n{clean(str(fault))}")
         return 1
     except Refused as reason:
-        print(f"npcheck: {reason}", file=sys.stderr)
+        print(f"npcheck: {clean(str(reason))}", file=sys.stderr)
         return 2
     except MemoryError:
         print("npcheck: memory ran out: nothing was decided", file=sys.stderr)
@@ -72,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _certificate(given: argparse.Namespace) -> int:
     """Check a certificate."""
     progress = Progress(given.quiet)
-    options = {"exact": given.exact, "seed": given.seed, "jobs": given.jobs}
+    options = {"exact": given.exact, "seed": given.seed, "jobs": given.jobs, "only": given.only}
     checked = check(given.certificate, given.model, given.spec, progress, **options)
     print("\n".join(["valid", *_shown(checked)]))
     return 0
@@ -80,9 +92,11 @@ def _certificate(given: argparse.Namespace) -> int:
 
 def _witness(given: argparse.Namespace) -> int:
     """Evaluate a counterexample."""
+    if given.only is not None:
+        raise Refused("--only is about the operators that a proof rests on, and this is a counterexample")
     judged = judge(given.certificate, given.model, given.spec)
     answer = "violated" if judged.violated else "not violated"
-    print("\n".join([answer, *judged.lines, f"model {judged.model}", f"spec  {judged.spec}"]))
+    print("\n".join([answer, *map(clean, judged.lines), f"model {judged.model}", f"spec  {judged.spec}"]))
     return 0 if judged.violated else 1
 
 
@@ -95,6 +109,10 @@ def _shown(checked: Checked) -> list[str]:
         f"model {checked.model}",
         f"spec  {checked.spec}",
     ]
+    if checked.operators:
+        lines.append(f"beyond ReLUs and affine operators it rests on: {', '.join(checked.operators)}")
+    if checked.maps:
+        lines.append(f"asked before the last maps of the network: {', '.join(checked.maps)}")
     if checked.exact is not None:
         lines.append(
             f"{_counted(checked.exact[0], 'leaf', 'leaves')} and {_counted(checked.exact[1], 'bound')} of neurons, "
@@ -114,6 +132,13 @@ def _count(text: str, least: int = 0) -> int:
     if count < least:
         raise ValueError
     return count
+
+
+def _only(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if not set(names) <= set(OPERATORS):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of {', '.join(OPERATORS)}")
+    return names
 
 
 def _some(text: str) -> int:
@@ -143,6 +168,12 @@ def _parser() -> argparse.ArgumentParser:
         help="do K leaves and K bounds of neurons, chosen at random, again in exact rational arithmetic",
     )
     parser.add_argument("--seed", type=int, metavar="N", help="choose them as a run did that said this number")
+    parser.add_argument(
+        "--only",
+        type=_only,
+        metavar="NAMES",
+        help=f"refuse a network with other operators beyond affine ones than these: {','.join(OPERATORS)}",
+    )
     parser.add_argument(
         "--jobs", type=_some, default=1, metavar="N", help="compute bounds in N other processes, if N is more than 1"
     )

@@ -7,8 +7,9 @@
 Proof. a·relu(h) − p·h is linear in h on [l, 0] and on [0, u], so its least value on [l, u] is at l, at u or at 0,
 and at 0 it is 0. ∎
 
-Nothing else is known of a ReLU here. A slope, a multiplier of a split, a dual point of an LP or a ray only choose p;
-whatever a certificate says of p, the bound holds. A split only moves l or u to 0.
+Nothing else is known of a ReLU here. Other nonlinear operators lie between two planes, which `smooth` and `product`
+show; a coefficient picks one of them by its sign. A slope, a multiplier of a split, a dual point of an LP or a ray
+only choose p; whatever a certificate says of p, the bound holds. A split only moves l or u to 0.
 
 **The pass.** F(x) = Σ_v ⟨A_v, v(x)⟩ + c is carried from the output to the input, one node v of the network at a time.
 At all times, for every x of the sub-domain,
@@ -28,10 +29,9 @@ infinite or NaN, and then nothing is proved.
 
 **Underflow.** A number that underflows is off by 2^-1022 at most. Three things may be multiplied with it after that: a
 value v_i(x), a weight λ, and, in a sum of magnitudes |W| Z + |b| or in what lines drop, a coefficient. No value is
-beyond 2^150,
-since bounds beyond that are taken as infinite, and no λ beyond 2^128, a float32: there are less than 2^40 such errors
-of 2^-744 each, which 2^-700 pays for in the end. And 2^-700 is added to each sum of magnitudes, and to what a ReLU's
-lines are charged for.
+beyond 2^150, since bounds beyond that are taken as infinite, and no λ beyond 2^128, a float32: there are less than 2^40
+such errors of 2^-744 each, which 2^-700 pays for in the end. And 2^-700 is added to each sum of magnitudes, and to what
+a ReLU's lines are charged for.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from npcheck.network import Affine, Network, Relu
+from npcheck.ball import Ball
+from npcheck.network import Affine, Network, Nonlinear, Plane, Planes, Relu
 from npcheck.statement import Array, Rows
 
 Places = NDArray[np.int64]
@@ -71,6 +72,9 @@ class Trace(Protocol):
 
     def replaced(self, node: int, coefficients: Array, p: Array | None) -> None:
         """Hear of a node's coefficients A (B, n) when the node is replaced, and of p (B, n) where it is a ReLU."""
+
+    def bent(self, node: int, p: list[Array], plane: Plane) -> None:
+        """Hear of p (B, n) by operand, and of the planes that were taken, where it is another nonlinear operator."""
 
     def found(self, bounds: Array) -> None:
         """Hear of the forms' bounds (B,)."""
@@ -136,10 +140,12 @@ class Ranges:
     lower: list[Array]  # by node
     upper: list[Array]
     watch: Watch | None = None
+    ball: Ball | None = None  # that cuts the box of the input
     whole: Ranges | None = None  # where these are one sub-domain of others: those, and which it is
     place: int = 0
     _sums: dict[int, Array] = field(default_factory=dict)
     _triangles: dict[int, Triangles] = field(default_factory=dict)
+    _planes: dict[int, Planes] = field(default_factory=dict)
 
     def part(self, place: int) -> Ranges:
         """Return what is known of one sub-domain."""
@@ -147,7 +153,7 @@ class Ranges:
         def of(side: list[Array]) -> list[Array]:
             return [known if len(known) == 1 else known[place : place + 1] for known in side]
 
-        return Ranges(of(self.lower), of(self.upper), self.watch, self, place)
+        return Ranges(of(self.lower), of(self.upper), self.watch, self.ball, self, place)
 
     @property
     def known(self) -> int:
@@ -182,6 +188,16 @@ class Ranges:
         if node not in self._triangles:
             self._triangles[node] = Triangles.of(self.lower[node], self.upper[node])
         return self._triangles[node]
+
+    def planes(self, network: Network, node: int) -> Planes:
+        """Return the planes that another nonlinear operator lies between, computed once, too."""
+        if self.whole is not None:
+            return self.whole.planes(network, node).at(self.place)
+        if node not in self._planes:
+            op, inputs = network.nodes[node].op, network.nodes[node].inputs
+            assert isinstance(op, Nonlinear)
+            self._planes[node] = op.planes([self.lower[w] for w in inputs], [self.upper[w] for w in inputs])
+        return self._planes[node]
 
 
 def dot(a: Array, sizes: Array) -> Array:
@@ -271,6 +287,8 @@ def carry_back(
         if isinstance(op, Relu):
             p, nowhere = _through_relu(inputs[0], coefficient, form, ranges, slopes, rate)
             empty |= nowhere
+        elif isinstance(op, Nonlinear):
+            empty |= _through_planes(network, node, coefficient, form, ranges, rate, trace)
         else:
             assert isinstance(op, Affine)
             _through_affine(network, node, coefficient, form, ranges, rate)
@@ -331,14 +349,42 @@ def _through_relu(
     return p, lines.crossed[:, 0]
 
 
+def _through_planes(
+    network: Network, node: int, coefficient: Array, form: Form, ranges: Ranges, rate: float, trace: Trace | None
+) -> NDArray[np.bool_]:
+    """Replace z = g(h, …) by one of its planes Σ s·h + c: the lower one where a >= 0, else the upper one.
+
+    p = fl(a·s) is off by u·|p|, so ⟨p, h⟩ by u·⟨|p|, Z_h⟩; each a·c is rounded, and added up. Charge
+    g (Σ ⟨|p|, Z_h⟩ + Σ|a·c| + |c|). Return where an operand has no value at all (B,).
+    """
+    plane = ranges.planes(network, node).facing(coefficient)
+    k = np.where(coefficient == 0.0, 0.0, coefficient * plane.constant)  # a constant may be infinite
+    p = [coefficient * slope for slope in plane.slopes]
+    form.constant = form.constant + k.sum(1)
+    form.error += rate * (np.abs(k).sum(1) + np.abs(form.constant))
+    empty = np.zeros(len(coefficient), dtype=bool)
+    for w, part in zip(network.nodes[node].inputs, p, strict=True):
+        form.error += rate * dot(np.abs(part), ranges.magnitude(w))
+        form.add(w, part, ranges, rate)
+        empty |= crossed(ranges.lower[w], ranges.upper[w])[:, 0]
+    if trace is not None:
+        trace.bent(node, p, plane)
+    return empty
+
+
 def _over_the_box(form: Form, ranges: Ranges, rate: float) -> Array:
     """Take the least value on the box of the input: Σ min(A_i l_i, A_i u_i). Charge g (⟨|A|, Z_0⟩ + |c|).
 
-    What is left is c − 2E − 2^-700, rounded down: the subtractions are off by 2u of what they give and of what they
-    take away, which is in the charge for c and in the doubling of E; one more step down keeps it below.
+    Where there is a ball, `ball` has both. What is left is c − 2E − 2^-700, rounded down: the subtractions are off by
+    2u of what they give and of what they take away, which is in the charge for c and in the doubling of E; one more
+    step down keeps it below.
     """
     a = form.coefficients.get(0)
-    if a is not None:
+    if a is not None and ranges.ball is not None:
+        value, sizes = ranges.ball.least(a, ranges.lower[0], ranges.upper[0])
+        form.constant = form.constant + value
+        form.error += rate * (np.abs(form.constant) + sizes)
+    elif a is not None:
         form.constant = form.constant + np.minimum(a * ranges.lower[0], a * ranges.upper[0]).sum(1)
         form.error += rate * (dot(np.abs(a), ranges.magnitude(0)) + np.abs(form.constant))
     value = np.nextafter(form.constant - 2.0 * form.error - UNDERFLOW, -np.inf)

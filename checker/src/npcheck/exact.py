@@ -8,6 +8,7 @@ coefficients A_v of the nodes on the way. Each step is an inequality that holds 
 
     v = W·w + b     ⟨A, v⟩ = ⟨Wᵀ A, w⟩ + ⟨A, b⟩, exactly
     z = relu(h)     a·z >= p·h + k by the lemma, exactly
+    z = g(h, …)     a·z >= Σ a·s·h + a·c by the plane that was taken: the plane itself is taken as it is
     at a node       with coefficients A' by these steps, and A of the pass in float64:
                     ⟨A', v⟩ >= ⟨A, v⟩ + Σ min(δ_i l_i, δ_i u_i), δ = A' − A
 
@@ -15,8 +16,9 @@ The last is what a charge pays for: a rounding error times the largest value tha
 right, the exact value is never below the one in float64, and when it is below, a charge was too small, or a step was
 done wrongly: the check ends with `Invalid`. The value in float64 was above what was to be shown: so is the exact one.
 
-What this does not do again: intervals (the ranges are taken as they are), how the tree covers the box, and numbers that
-were folded in float64 when the file was read (`folded` in `network`): the exact value is about the folded numbers.
+What this does not do again: intervals and planes (both are taken as they are), how the tree covers the box, and
+numbers that were folded in float64 when the file was read (`folded` in `network`): the exact value is about the folded
+numbers.
 """
 
 from __future__ import annotations
@@ -30,10 +32,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npcheck.ball import Ball
 from npcheck.bound import Form, Ranges
 from npcheck.errors import Invalid
-from npcheck.network import Affine, Convolution, Linear, Network, Relu, Scale, Sum, Take
-from npcheck.statement import Array
+from npcheck.network import Affine, Convolution, Linear, Network, Nonlinear, Plane, Relu, Scale, Sum, Take
+from npcheck.statement import Array, root_above
 from npcheck.vnnlib_file import Question, Row
 
 Integers = NDArray[np.object_]
@@ -153,8 +156,10 @@ class Pass:
     seeds: dict[int, dict[int, Fraction]]  # by node, by entry: the form, exactly
     lower: list[Array]  # by node (n,), as far as the form reaches
     upper: list[Array]
+    ball: Ball | None = None
     coefficients: dict[int, Array] = field(default_factory=dict)  # by node (n,): A
     p: dict[int, Array] = field(default_factory=dict)  # by ReLU (n,)
+    planes: dict[int, tuple[list[Array], Plane]] = field(default_factory=dict)  # by other node: p, s and c
     bound: float = -np.inf
 
 
@@ -170,7 +175,8 @@ class Exact:
         nodes = self._network.nodes
         if (given.lower[0] > given.upper[0]).any():
             return np.inf
-        if any((given.lower[h] > given.upper[h]).any() for (h,) in (nodes[relu].inputs for relu in given.p)):
+        passed = {h for node in (*given.p, *given.planes) for h in nodes[node].inputs}
+        if any((given.lower[h] > given.upper[h]).any() for h in passed):
             return np.inf
         constant = given.constant
         left: dict[int, Dyadic] = {}
@@ -191,11 +197,20 @@ class Exact:
                 constant += k
                 _add(left, h, dyadic(given.p[node]))
                 continue
+            if isinstance(op, Nonlinear):
+                k = _between_planes(given, node, inputs)
+                if k is None:
+                    return -np.inf
+                constant += k
+                for h, p in zip(inputs, given.planes[node][0], strict=True):
+                    _add(left, h, dyadic(p))
+                continue
             assert isinstance(op, Affine)
             if op.bias is not None:
                 constant += (chosen * dyadic(op.bias)).total()
             for w, part in zip(inputs, transposed(op, self._weights_of(node, op), chosen), strict=True):
                 _add(left, w, part)
+        assert left.keys() <= {0}, "a node of the form was not replaced"
         return constant + _over_the_box(given, left.get(0))
 
     def _weights_of(self, node: int, op: Affine) -> Dyadic:
@@ -258,15 +273,41 @@ def _lemma(a: Array, p: Array, low: Array, high: Array) -> Fraction | None:
     return k.total()
 
 
+def _between_planes(given: Pass, node: int, operands: tuple[int, ...]) -> Fraction | None:
+    """Return Σ a·c + Σ min((a·s − p)·h) of a node, by the plane Σ s·h + c that was taken; None where there was none."""
+    a, (chosen, plane) = given.coefficients[node], given.planes[node]
+    (places,) = a.nonzero()
+    if not np.isfinite(plane.constant[places]).all():
+        return None
+    total = (dyadic(a[places]) * dyadic(plane.constant[places])).total()
+    for h, p, slope in zip(operands, chosen, plane.slopes, strict=True):
+        rest = dyadic(a) * dyadic(slope) - dyadic(p)
+        factors = {i: rest.fraction(i) for i in rest.numbers.nonzero()[0].tolist()}
+        lost = _least(factors, given.lower[h], given.upper[h])
+        if lost is None:
+            return None
+        total += lost
+    return total
+
+
 def _over_the_box(given: Pass, exact: Dyadic | None) -> Fraction:
-    """Return the least value of what is left, a form of the inputs."""
+    """Return the least value of what is left, a form of the inputs; with a ball, by a division as in `ball`."""
     factors = dict(given.seeds.get(0, {}))
     if exact is not None:
         for i in (exact.numbers != 0).nonzero()[0].tolist():
             factors[i] = factors.get(i, Fraction(0)) + exact.fraction(i)
+    ball, bound = given.ball, Fraction(0)
+    if ball is not None:
+        a = np.zeros((1, len(given.lower[0])))
+        a[0, list(factors)] = [float(factor) for factor in factors.values()]
+        u = [Fraction(part) for part in ball.divided(a, given.lower[0][None], given.upper[0][None])[0][0].tolist()]
+        for i, part, c in zip(ball.inputs.tolist(), u, ball.centre.tolist(), strict=True):
+            factors[i] = factors.get(i, Fraction(0)) - part
+            bound += part * Fraction(c)
+        bound -= Fraction(ball.radius) * root_above(sum((part * part for part in u), Fraction(0)))
     least = _least(factors, given.lower[0], given.upper[0])
     assert least is not None  # boxes have ends
-    return least
+    return bound + least
 
 
 # --- a sample of them ---
@@ -302,6 +343,12 @@ class Followed:
             kept.coefficients[node] = coefficients[place].copy()
             if p is not None:
                 kept.p[node] = p[place].copy()
+
+    def bent(self, node: int, p: list[Array], plane: Plane) -> None:
+        """Keep the plane that was taken, and what came of it."""
+        for place, kept in self._passes.items():
+            slopes = tuple(slope[place].copy() for slope in plane.slopes)
+            kept.planes[node] = [part[place].copy() for part in p], Plane(slopes, plane.constant[place].copy())
 
     def found(self, bounds: Array) -> None:
         """Keep the value in float64."""
@@ -342,18 +389,12 @@ class Sample:
             progress("exact arithmetic", 0)
 
     def _pass(self, form: Form, ranges: Ranges, place: int) -> Pass:
-        seeds = self._neuron(form, place) if form.weights is None else {}
-        constant, name = Fraction(0), ""
         if form.weights is None:
-            name = self._neuron_name(seeds)
-        else:
-            rows = self._question.disjuncts[self._target].rows
-            constant, seeds = _sum_of(rows, form.weights[place], len(self._network.nodes) - 1)
-            name = f"disjunct {self._target}: leaf {self.leaves.met - 1 - self._before}"
-        row = place
-        last = max(seeds)
-        lower, upper = ([_of_part(part, row) for part in side[: last + 1]] for side in (ranges.lower, ranges.upper))
-        return Pass(name, constant, seeds, lower, upper)
+            seeds = self._neuron(form, place)
+            return _pass(self._neuron_name(seeds), Fraction(0), seeds, ranges, place)
+        rows = self._question.disjuncts[self._target].rows
+        name = f"disjunct {self._target}: leaf {self.leaves.met - 1 - self._before}"
+        return pass_of_rows(name, rows, form.weights[place], len(self._network.nodes) - 1, ranges, place)
 
     def _neuron(self, form: Form, place: int) -> dict[int, dict[int, Fraction]]:
         return {
@@ -365,6 +406,17 @@ class Sample:
         node = max(seeds)
         ((neuron, sign),) = seeds[node].items()
         return f"neuron {neuron} of {self._network.nodes[node].name} from {'below' if sign > 0 else 'above'}"
+
+
+def pass_of_rows(name: str, rows: tuple[Row, ...], weights: Array, output: int, ranges: Ranges, place: int) -> Pass:
+    """Return what a pass of a weighted sum of rows starts from, on one of the parts of the ranges."""
+    return _pass(name, *_sum_of(rows, weights, output), ranges, place)
+
+
+def _pass(name: str, constant: Fraction, seeds: dict[int, dict[int, Fraction]], ranges: Ranges, place: int) -> Pass:
+    end = max(seeds) + 1
+    lower, upper = ([_of_part(part, place) for part in side[:end]] for side in (ranges.lower, ranges.upper))
+    return Pass(name, constant, seeds, lower, upper, ranges.ball)
 
 
 def _of_part(side: Array, row: int) -> Array:

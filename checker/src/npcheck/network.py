@@ -1,8 +1,8 @@
 """A network as nodes in topological order, and what each of its affine operators computes.
 
-Three kinds of node are enough: the input, ReLU, and affine operators v = W·w + b of one or more earlier nodes. The
-value of a node is a flat vector, in C order and without the batch axis. All functions take and return batches of such
-vectors: float64 arrays of shape (B, n).
+Three kinds of node are enough for most networks: the input, ReLU, and affine operators v = W·w + b of one or more
+earlier nodes. All others are `Nonlinear`, see `smooth` and `product`. The value of a node is a flat vector, in C order
+and without the batch axis. All functions take and return batches of such vectors: float64 arrays of shape (B, n).
 
 An affine operator never shows its matrix. It offers three products instead:
 
@@ -26,7 +26,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
 from typing import Self
@@ -44,7 +44,7 @@ LARGEST = 2.0**100  # weights beyond it are refused, so that no product of the c
 
 
 class Op:
-    """What a node computes. `Input` and `Relu` are mere markers, everything else is `Affine`."""
+    """What a node computes. `Input` and `Relu` are mere markers, everything else is `Affine` or `Nonlinear`."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,61 @@ class Input(Op):
 
 class Relu(Op):
     """max(x, 0), entry by entry."""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Σ slope·h + constant, entry by entry of a node; an infinite constant stands for no plane."""
+
+    slopes: tuple[Array, ...]  # by operand (D, n)
+    constant: Array  # (D, n)
+
+    def at(self, place: int) -> Plane:
+        """Return that of one sub-domain."""
+        return Plane(tuple(_one(slope, place) for slope in self.slopes), _one(self.constant, place))
+
+
+@dataclass(frozen=True)
+class Planes:
+    """What an operator lies between, on each of some sub-domains."""
+
+    below: Plane
+    above: Plane
+
+    def at(self, place: int) -> Planes:
+        """Return those of one sub-domain."""
+        return Planes(self.below.at(place), self.above.at(place))
+
+    def facing(self, a: Array) -> Plane:
+        """Return the planes below a·g(h) where they are multiplied with coefficients a (B, n)."""
+        upward = a >= 0.0
+        pairs = zip(self.below.slopes, self.above.slopes, strict=True)
+        slopes = tuple(np.where(upward, low, high) for low, high in pairs)
+        return Plane(slopes, np.where(upward, self.below.constant, self.above.constant))
+
+
+def _one(side: Array, place: int) -> Array:
+    return side if len(side) == 1 else side[place : place + 1]
+
+
+class Nonlinear(Op, ABC):
+    """z = g(h, …), entry by entry of one or more earlier nodes of one size; `bound` asks nothing but its planes."""
+
+    name: str
+    operands: int
+    is_monotone = False  # of one operand: then no pass back is better than the interval
+
+    @abstractmethod
+    def interval(self, lows: Sequence[Array], highs: Sequence[Array]) -> tuple[Array, Array]:
+        """Return bounds of z from those of the operands (D, n); infinite where there are none."""
+
+    @abstractmethod
+    def planes(self, lows: Sequence[Array], highs: Sequence[Array]) -> Planes:
+        """Return planes that z lies between while the operands are within bounds (D, n)."""
+
+    @abstractmethod
+    def near(self, values: Sequence[Array]) -> Array:
+        """Return the value, about: for trials, no proof rests on it."""
 
 
 class Affine(Op, ABC):
@@ -395,11 +450,21 @@ class Node:
     name: str  # the file's node, for messages
 
 
+@dataclass(frozen=True)
+class OrderMap:
+    """A node that is the softmax of another, or its logarithm, over vectors of `width` entries one behind the other."""
+
+    source: int
+    width: int
+    log: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Network:
     """Nodes in topological order: node 0 is the input, the last one is the output, and all others lead to it."""
 
     nodes: tuple[Node, ...]
+    maps: dict[int, OrderMap] = field(default_factory=dict)  # by node that is one
 
     def __post_init__(self) -> None:
         """Refuse nodes that do not fit together; the reader makes none, so this is a check of the reader."""
@@ -409,6 +474,8 @@ class Network:
                 fits = place == 0 and not node.inputs
             elif isinstance(node.op, Relu):
                 fits = sizes == (node.size,) and len(node.inputs) == 1
+            elif isinstance(node.op, Nonlinear):
+                fits = sizes == (node.size,) * node.op.operands and len(node.inputs) == node.op.operands
             else:
                 fits = isinstance(node.op, Affine) and (sizes, node.size) == (node.op.sizes, node.op.size)
                 fits = fits and len(sizes) == len(node.inputs)
@@ -417,8 +484,8 @@ class Network:
 
     @cached_property
     def hidden(self) -> tuple[int, ...]:
-        """The places of the nodes that ReLUs read, in order."""
-        return tuple(sorted({self.nodes[place].inputs[0] for place in self.relus}))
+        """The places of the nodes that ReLUs and other nonlinear operators read, in order."""
+        return tuple(sorted({i for node in self.nodes if isinstance(node.op, Relu | Nonlinear) for i in node.inputs}))
 
     @cached_property
     def extremes(self) -> dict[int, tuple[bool, int, int]]:
@@ -456,13 +523,32 @@ class Network:
 
     @cached_property
     def behind(self) -> tuple[int, ...]:
-        """The hidden nodes for which a pass back may be better than intervals: behind a ReLU, or more than one sum."""
+        """The hidden nodes for which a pass back may be better than intervals.
+
+        They are behind a nonlinear operator, or more than one sum, and are no function of one other hidden node alone.
+        """
         sums: list[int] = []
         for node in self.nodes:
             before = max((sums[i] for i in node.inputs), default=0)
             adds = isinstance(node.op, Affine) and node.op.terms > 1
-            sums.append(before + (2 if isinstance(node.op, Relu) else int(adds)))
-        return tuple(node for node in self.hidden if sums[node] > 1)
+            sums.append(before + (2 if isinstance(node.op, Relu | Nonlinear) else int(adds)))
+        return tuple(h for h in self.hidden if sums[h] > 1 and not _follows_alone(self.nodes[h].op))
+
+    @cached_property
+    def hinged(self) -> frozenset[int]:
+        """The places of the nodes that ReLUs read."""
+        return frozenset(self.nodes[place].inputs[0] for place in self.relus)
+
+    @cached_property
+    def _bent(self) -> frozenset[int]:
+        """The places of the nodes that an operator reads which is neither affine nor a ReLU."""
+        return frozenset(i for node in self.nodes if isinstance(node.op, Nonlinear) for i in node.inputs)
+
+    def doubtful(self, node: int, low: Array, high: Array) -> NDArray[np.bool_]:
+        """Say of which entries of a hidden node tighter bounds are of use: a ReLU needs no more than a sign."""
+        if node in self._bent:
+            return np.asarray(low < high, dtype=np.bool_)
+        return np.asarray((low < 0.0) & (high > 0.0), dtype=np.bool_)
 
     @cached_property
     def terms(self) -> int:
@@ -474,6 +560,24 @@ class Network:
         """The places of the ReLU nodes, in order."""
         return tuple(place for place, node in enumerate(self.nodes) if isinstance(node.op, Relu))
 
+    @cached_property
+    def nonlinear(self) -> dict[int, str]:
+        """The names of the nonlinear operators other than ReLU, by node."""
+        return {place: node.op.name for place, node in enumerate(self.nodes) if isinstance(node.op, Nonlinear)}
+
+    def ending_at(self, last: int) -> Network:
+        """Return the part that leads to a node, with its places counted anew."""
+        needed = {0, last}
+        for place in range(last, -1, -1):
+            if place in needed:
+                needed.update(self.nodes[place].inputs)
+        place_of = {old: new for new, old in enumerate(sorted(needed))}
+        nodes = (self.nodes[old] for old in place_of)
+        return Network(
+            tuple(Node(node.op, tuple(place_of[i] for i in node.inputs), node.size, node.name) for node in nodes),
+            {place_of[old]: replace(m, source=place_of[m.source]) for old, m in self.maps.items() if old in needed},
+        )
+
     def values(self, points: Array) -> list[Array]:
         """Return the values of all nodes at points (B, inputs), in float64: for trials, no proof rests on them."""
         found: list[Array] = []
@@ -483,6 +587,12 @@ class Network:
                 found.append(value if node.op.bias is None else value + node.op.bias)
             elif isinstance(node.op, Relu):
                 found.append(np.maximum(found[node.inputs[0]], 0.0))
+            elif isinstance(node.op, Nonlinear):
+                found.append(node.op.near([found[i] for i in node.inputs]))
             else:
                 found.append(points)
         return found
+
+
+def _follows_alone(op: Op) -> bool:
+    return isinstance(op, Relu) or (isinstance(op, Nonlinear) and op.is_monotone)

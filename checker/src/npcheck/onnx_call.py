@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from npcheck.errors import Refused
-from npcheck.network import Array, Index, Node, Op, Relu, Sum, Take, require_tame
+from npcheck.network import Array, Index, Node, Op, OrderMap, Relu, Sum, Take, require_tame
 from npcheck.onnx_messages import Attribute, Constant, FileNode
 
 MOST_ENTRIES = 1 << 24  # of one value, or of one constant that is computed
 MOST_COMPUTED = 1 << 27  # entries of all of these together
+MOST_NODES = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Builder:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
+        self.maps: dict[int, OrderMap] = {}  # by node
         self._left = MOST_COMPUTED
 
     def spend(self, shape: Sequence[int]) -> None:
@@ -49,6 +51,8 @@ class Builder:
     def add(self, op: Op, inputs: Sequence[Variable], shape: tuple[int, ...], name: str) -> Variable:
         """Add a node; return its value."""
         self.spend(shape)
+        if len(self.nodes) >= MOST_NODES:
+            raise Refused(f"the network has more than {MOST_NODES} nodes")
         self.nodes.append(Node(op, tuple(x.place for x in inputs), math.prod(shape), name))
         return Variable(len(self.nodes) - 1, shape)
 
@@ -200,6 +204,13 @@ class Call:
         if len(inputs) == 1 and bias is None and len(flat) == x.size and np.array_equal(flat, np.arange(x.size)):
             return Variable(x.place, index.shape)
         return self.emit(Take(flat, tuple(i.size for i in inputs), bias=bias), inputs, index.shape)
+
+    def lifted(self, constant: Constant) -> Variable:
+        """Return a constant of floats as a node, which does not depend on the input."""
+        floats = as_floats(constant)
+        nothing = np.full(floats.size, -1, dtype=np.int64)
+        source = Variable(0, (self.builder.nodes[0].size,))
+        return self.emit(Take(nothing, (source.size,), bias=floats.reshape(-1)), [source], floats.shape)
 
     def view(self, x: Value, function: Callable[[Constant], Constant]) -> Value:
         """Apply what only moves, picks or repeats entries: to a constant, or to the places of a value's entries."""

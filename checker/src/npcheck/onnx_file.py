@@ -1,16 +1,18 @@
-"""From the bytes of an ONNX file to a network of affine nodes and ReLUs.
+"""From the bytes of an ONNX file to a network of affine nodes, ReLUs and other nonlinear operators.
 
-Every node of the file is translated by one function of onnx_operators.py, in the order of the file, and what has no
-such function is refused. Nodes that the output does not depend on are left out of the network in the end, ReLUs too.
+Every node of the file is translated by one function of onnx_operators.py or onnx_smooth.py, in the order of the file,
+and what has no such function is refused. Nodes that the output does not depend on are left out of the network in the
+end, ReLUs too.
 """
 
 from __future__ import annotations
 
 from npcheck.errors import Refused
-from npcheck.network import Input, Network, Node
+from npcheck.network import Input, Network
 from npcheck.onnx_call import Builder, Call, Value, Variable
 from npcheck.onnx_messages import DOUBLE, FLOAT, TYPES, Declared, FileNode, read_graph
 from npcheck.onnx_operators import TRANSLATIONS
+from npcheck.onnx_smooth import SMOOTH
 
 OPSETS = range(7, 26)  # the versions of ONNX's operators whose differences are known here
 
@@ -38,12 +40,12 @@ def read_network(data: bytes) -> Network:
     if not isinstance(output, Variable):
         raise Refused(f"the output {graph.outputs[0].name!r} does not depend on the input")
     _check_output(output, graph.outputs[0])
-    return Network(tuple(_leading_to(builder.nodes, output.place)))
+    return Network(tuple(builder.nodes), builder.maps).ending_at(output.place)
 
 
 def _translate(node: FileNode, opset: int, known: dict[str, Value], builder: Builder) -> None:
     """Translate one node of the file: its outputs become known."""
-    translation = TRANSLATIONS.get(node.op)
+    translation = TRANSLATIONS.get(node.op) or SMOOTH.get(node.op)
     if translation is None:
         raise Refused("this operator is not supported")
     inputs: list[Value | None] = []
@@ -80,16 +82,3 @@ def _check_output(output: Variable, declared: Declared) -> None:
     fits = len(declared.shape) == len(output.shape)
     if not fits or any(axis not in (None, n) for axis, n in zip(declared.shape, output.shape, strict=True)):
         raise Refused(f"output {declared.name!r}: it has the shape {output.shape}, but is declared {declared.shape}")
-
-
-def _leading_to(nodes: list[Node], last: int) -> list[Node]:
-    """Return the nodes that one depends on, and the input, with their places counted anew."""
-    needed = {0, last}
-    for place in range(last, -1, -1):
-        if place in needed:
-            needed.update(nodes[place].inputs)
-    place_of = {old: new for new, old in enumerate(sorted(needed))}
-    return [
-        Node(nodes[old].op, tuple(place_of[i] for i in nodes[old].inputs), nodes[old].size, nodes[old].name)
-        for old in sorted(needed)
-    ]

@@ -1,7 +1,8 @@
 """What the operators of ONNX become: one function for each, listed by name at the end of this file.
 
 A translation is exact: the nodes that it makes compute the same real function as the operator, except for entries of W
-and b that must be computed (`folded`, see network.py). What is not understood in full is refused.
+and b that must be computed (`folded`, see network.py). What is not understood in full is refused. Operators of `smooth`
+are in onnx_smooth.py; products and quotients are here.
 
 Nodes of the file that only rename or reshape make no node here. Operators that are pieces of ReLUs and affine parts
 are expanded by these rules; their ReLU nodes come in the order in which they are written here, one rule after the
@@ -30,6 +31,7 @@ from npcheck.errors import Refused
 from npcheck.network import Array, Convolution, Linear, Scale, Windows, require_tame
 from npcheck.onnx_call import Call, Value, Variable, as_floats, places
 from npcheck.onnx_messages import BOOL, DOUBLE, FLOAT, INT32, INT64, TYPES, Constant
+from npcheck.product import Product, Reciprocal, Square
 
 MOST_EXACT = 1 << 16  # entries of a tensor of floats that are computed as fractions
 MOST_PIXELS = 1 << 16  # of a window: each is one step of a convolution
@@ -152,13 +154,15 @@ def _added(call: Call, sign: int) -> Value:
 
 
 def _mul(call: Call) -> Value:
-    """Translate a product with a constant."""
+    """Translate a product."""
     call.at_most(2)
     a, b = call.value(0), call.value(1)
+    if isinstance(a, Variable) and isinstance(b, Variable):
+        shape = common_shape(a.shape, b.shape)
+        return multiplied(call, spread_out(call, a, shape), spread_out(call, b, shape))
     if isinstance(a, Variable):
         a, b = b, a
-    if isinstance(a, Variable):
-        raise Refused("a product of two values that both depend on the input is not supported")
+    assert not isinstance(a, Variable)
     if not isinstance(b, Variable):
         return arithmetic(call, a, b)
     shape = common_shape(a.shape, b.shape)
@@ -166,12 +170,23 @@ def _mul(call: Call) -> Value:
     return call.emit(Scale(factor), [spread_out(call, b, shape)], shape)
 
 
+def multiplied(call: Call, a: Variable, b: Variable) -> Variable:
+    """Return a·b, for values of one shape."""
+    if a.place == b.place:
+        return call.emit(Square(), [a], a.shape)
+    return call.emit(Product(), [a, b], a.shape)
+
+
 def _div(call: Call) -> Value:
-    """Translate a quotient by a constant."""
+    """Translate a quotient: by a value that depends on the input as a·(1/b)."""
     call.at_most(2)
     a, b = call.value(0), call.value(1)
     if isinstance(b, Variable):
-        raise Refused("a quotient by a value that depends on the input is not supported")
+        inverse = call.emit(Reciprocal(), [b], b.shape)
+        shape = common_shape(a.shape, b.shape)
+        if isinstance(a, Variable):
+            return multiplied(call, spread_out(call, a, shape), spread_out(call, inverse, shape))
+        return call.emit(Scale(flat(call, as_floats(a), shape)), [spread_out(call, inverse, shape)], shape)
     if not isinstance(a, Variable):
         return arithmetic(call, a, b)
     divisor = as_floats(b)
@@ -247,13 +262,13 @@ def _swapped(entries: Constant) -> Constant:
 
 
 def _matmul(call: Call) -> Value:
-    """Translate a product with a constant matrix on either side."""
+    """Translate a product of matrices."""
     call.at_most(2)
     a, b = call.value(0), call.value(1)
     if isinstance(a, Variable) and isinstance(b, Variable):
-        raise Refused("a product of two values that both depend on the input is not supported")
+        return _matrices(call, a, b)
     if not isinstance(a, Variable) and not isinstance(b, Variable):
-        raise Refused("a product of two constant matrices is not supported: fold it in the file")
+        a = call.lifted(a)  # its entries may not be floats: so they are bounded, as those of a value are
     if not a.shape or not b.shape:
         raise Refused("a product with a single number is not one of matrices")
     # As in numpy, a vector is a row on the left and a column on the right, and that axis is dropped in the end.
@@ -273,6 +288,19 @@ def _matmul(call: Call) -> Value:
     for axis in drop:
         shape[axis] = -1  # marks an axis of length 1 that is dropped
     return Variable(result.place, tuple(length for length in shape if length != -1))
+
+
+def _matrices(call: Call, a: Variable, b: Variable) -> Variable:
+    """Translate a product of two matrices that depend on the input: entries side by side, their products, and sums."""
+    if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-1] != b.shape[-2]:
+        raise Refused(f"a product of matrices of shapes {a.shape} and {b.shape} is not supported")
+    stacks = common_shape(a.shape[:-2], b.shape[:-2])
+    shape = (*stacks, a.shape[-2], b.shape[-1], a.shape[-1])  # the entries that are summed come last
+    call.builder.spend(shape)
+    left = call.look(a, lambda entries: np.broadcast_to(entries[..., :, None, :], shape))
+    right = call.look(b, lambda entries: np.broadcast_to(_swapped(entries)[..., None, :, :], shape))
+    total = rows(call, multiplied(call, left, right), np.ones((1, shape[-1])), None)
+    return Variable(total.place, shape[:-1])
 
 
 def _matrix(constant: Constant) -> Array:

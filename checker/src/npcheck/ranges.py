@@ -10,13 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from npcheck.ball import Ball
 from npcheck.bound import LARGEST, UNDERFLOW, Form, Places, Ranges, Watch, charge_rate, lower_bound
-from npcheck.network import Affine, Network, Relu, Sum, Take
+from npcheck.network import Affine, Network, Nonlinear, Relu, Sum, Take
 from npcheck.statement import Array
 
 Signs = NDArray[np.int8]
 ROWS = 256  # forms carried back at once: more need memory and are no faster
 NEIGHBOURS = 32  # the same, of an image: they read a small part of it
+ENTRIES = 1 << 24  # of one node in all of these forms, at most
 NOWHERE = np.zeros(0, dtype=np.int64)
 
 
@@ -36,6 +38,8 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
     if isinstance(op, Relu):
         (before,) = inputs
         return np.maximum(ranges.lower[before], 0.0), np.maximum(ranges.upper[before], 0.0)
+    if isinstance(op, Nonlinear):
+        return _tame(*op.interval([ranges.lower[w] for w in inputs], [ranges.upper[w] for w in inputs]))
     assert isinstance(op, Affine)
     if isinstance(op, Take) and op.bias is None:
         lower, upper = op.forward([ranges.lower[w] for w in inputs]), op.forward([ranges.upper[w] for w in inputs])
@@ -53,8 +57,7 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
         centre = centre + op.bias
         sizes = sizes + op.bias_magnitude
     away = spread + (rate * sizes + UNDERFLOW)
-    low, high = np.nextafter(centre - away, -np.inf), np.nextafter(centre + away, np.inf)
-    low, high = np.where(np.abs(low) <= LARGEST, low, -np.inf), np.where(np.abs(high) <= LARGEST, high, np.inf)
+    low, high = _tame(np.nextafter(centre - away, -np.inf), np.nextafter(centre + away, np.inf))
     if isinstance(op, Sum) and op.bias is None:
         zeros = np.logical_and.reduce([(ranges.lower[w] == 0.0) & (ranges.upper[w] == 0.0) for w in inputs])
         low, high = np.where(zeros, 0.0, low), np.where(zeros, 0.0, high)
@@ -66,10 +69,14 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
     return low, high
 
 
-def start(network: Network, lower: Array, upper: Array, watch: Watch | None = None) -> Ranges:
+def _tame(low: Array, high: Array) -> tuple[Array, Array]:
+    return np.where(np.abs(low) <= LARGEST, low, -np.inf), np.where(np.abs(high) <= LARGEST, high, np.inf)
+
+
+def start(network: Network, lower: Array, upper: Array, watch: Watch | None = None, ball: Ball | None = None) -> Ranges:
     """Return the ranges of boxes (B, n) of the input, before anything is known of the nodes behind it."""
     nothing = [np.zeros((1, 0))] * (len(network.nodes) - 1)
-    return Ranges([lower, *nothing], [upper, *nothing], watch=watch)
+    return Ranges([lower, *nothing], [upper, *nothing], watch, ball)
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,7 @@ def neuron_bounds(
     bounds = np.empty(len(neurons))
     order = np.argsort(neurons % network.pixels[node], kind="stable")  # neighbours read the same part of an image
     most = ROWS if network.pixels[node] == 1 else NEIGHBOURS
+    most = max(1, min(most, ENTRIES // max(node.size for node in network.nodes)))
     for begin in range(0, len(neurons), most):
         some = order[begin : begin + most]
         sign = signs if isinstance(signs, float) else signs[some]
@@ -117,19 +125,19 @@ def meet(ranges: Ranges, node: int, low: Array, high: Array) -> None:
 
 
 def by_default(network: Network, lower: Array, upper: Array, signs: dict[int, Signs], inherited: Ranges) -> Ranges:
-    """Return ranges of boxes (B, n) with splits, by one pass for each neuron that intervals leave unstable.
+    """Return ranges of boxes (B, n) with splits, by one pass for each neuron that intervals leave doubtful.
 
-    signs: by node that a ReLU reads (B, n), +1 where a split took it as >= 0, −1 where as <= 0. inherited: what holds
+    signs: by hidden node (B, n), +1 where a split took it as >= 0, −1 where as <= 0. inherited: what holds
     on all of these sub-domains already. It may end at some node: so does what is returned.
     """
-    ranges = start(network, lower, upper, inherited.watch)
+    ranges = start(network, lower, upper, inherited.watch, inherited.ball)
     for node in range(1, inherited.known):
         low, high = interval(network, node, ranges)
         ranges.lower[node], ranges.upper[node] = low, high
         meet(ranges, node, inherited.lower[node], inherited.upper[node])
         if node in network.hidden:
             restrict(ranges, node, signs.get(node))
-            if node in network.behind:
+            if node in network.behind or ranges.ball is not None:
                 _tighten(network, ranges, node)
     return ranges
 
@@ -143,10 +151,10 @@ def restrict(ranges: Ranges, node: int, signs: Signs | None) -> None:
 
 
 def _tighten(network: Network, ranges: Ranges, node: int) -> None:
-    """Bound by a pass back what intervals leave unstable, on one sub-domain of the batch after the other."""
+    """Bound by a pass back what intervals leave doubtful, on one sub-domain of the batch after the other."""
     low, high = ranges.lower[node], ranges.upper[node]
-    for place, unstable in enumerate((low < 0.0) & (high > 0.0)):
-        (neurons,) = unstable.nonzero()
+    for place, doubtful in enumerate(network.doubtful(node, low, high)):
+        (neurons,) = doubtful.nonzero()
         part, signs = ranges.part(place), np.repeat((1.0, -1.0), len(neurons))
         bounds = neuron_bounds(network, part, node, np.tile(neurons, 2), signs, {})
         below, above = np.split(bounds, 2)

@@ -17,6 +17,7 @@ Whatever slopes say is sound; a claim is shown on each leaf of its tree before a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -29,7 +30,8 @@ from npcheck.network import Network
 from npcheck.ranges import ROWS, by_default, interval, meet, neuron_bounds, start
 from npcheck.statement import Array, Region, Rows
 from npcheck.stream import Stream
-from npcheck.tree import Batch, FormOf, Packed, Part, Walk, bounds_of, most_at_once, packed_signs
+from npcheck.ties import bounds_with_ties
+from npcheck.tree import ENTRIES, Batch, FormOf, Packed, Part, Walk, bounds_of, most_at_once, packed_signs
 from npcheck.work import Jobs
 
 INTERVAL, DEFAULT, SLOPES, TREE = range(4)
@@ -50,9 +52,11 @@ def check_region(network: Network, region: Region, stream: Stream, jobs: Jobs, w
             lower, upper = clipped(network, rows, again)
             return lower[0], upper[0]
 
-        form_of = partial(_of_rows, rows, len(network.nodes) - 1)
-        walk = Walk(stream, packed, len(rows.right), (region.lower, region.upper), most_at_once(network), clip)
-        leaves += _check_tree(walk, packed, (f"disjunct {target}", form_of, 0.0), jobs)
+        piece = partial(_bounds_of_leaves, packed, rows, len(network.nodes) - 1)
+        walk = Walk(
+            stream, packed, len(rows.right), (region.lower, region.upper), most_at_once(network, len(rows.right)), clip
+        )
+        leaves += _check_tree(walk, (f"disjunct {target}", piece, 0.0), jobs)
     jobs.wait()
     return leaves
 
@@ -61,7 +65,7 @@ def read_bounds(
     network: Network, region: Region, stream: Stream, jobs: Jobs, watch: Watch | None = None
 ) -> tuple[Ranges, Packed]:
     """Read and check the bounds of a region's neurons."""
-    ranges = start(network, region.lower[None], region.upper[None], watch)
+    ranges = start(network, region.lower[None], region.upper[None], watch, region.ball)
     packed = Packed((), ())
     for node in range(1, len(network.nodes)):
         ranges.lower[node], ranges.upper[node] = interval(network, node, ranges)
@@ -86,7 +90,8 @@ def _check_node(
     for code, sign in sides:
         for kind in (DEFAULT, SLOPES):
             neurons = (code == kind).nonzero()[0]
-            most = ROWS if kind == SLOPES else max(1, len(neurons))  # no more slopes are held than for so many sides
+            most = len(neurons) if kind == DEFAULT else min(ROWS, ENTRIES // max(1, before.count))
+            most = max(1, most)  # no more slopes are held than for so many sides
             for begin in range(0, len(neurons), most):
                 some = neurons[begin : begin + most]
                 given = _slopes(network, stream, before, len(some)) if kind == SLOPES else {}
@@ -132,18 +137,17 @@ def _check_claim(
     jobs: Jobs,
 ) -> None:
     """Check the tree that shows h >= least, or −h >= least, of one neuron."""
-    form_of = partial(_of_neuron, node, network.nodes[node].size, neuron, sign)
+    piece = partial(_bounds_of_claim, before, partial(_of_neuron, node, network.nodes[node].size, neuron, sign))
     name = f"neuron {neuron} of node {network.nodes[node].name} from {'below' if sign > 0 else 'above'}"
     walk = Walk(stream, before, 1, (region.lower, region.upper), most_at_once(network))
-    _check_tree(walk, before, (name, form_of, least), jobs)
+    _check_tree(walk, (name, piece, least), jobs)
 
 
-def _check_tree(walk: Walk, packed: Packed, goal: tuple[str, FormOf, float], jobs: Jobs) -> int:
-    """Check that the form is above a number on every leaf; return how many there are."""
-    name, form_of, least = goal
+def _check_tree(walk: Walk, goal: tuple[str, Callable[[Batch, Network, Ranges], Array], float], jobs: Jobs) -> int:
+    """Check that bounds of every leaf are above a number; return how many leaves there are."""
+    name, bounds_of_batch, least = goal
     for batch in walk.batches():
-        piece = partial(_bounds_of_leaves, packed, batch, form_of)
-        jobs.do(piece, partial(_demand, jobs, name, batch.leaves[0].number, least))
+        jobs.do(partial(bounds_of_batch, batch), partial(_demand, jobs, name, batch.leaves[0].number, least))
     return walk.leaves
 
 
@@ -156,7 +160,11 @@ def _demand(jobs: Jobs, name: str, first: int, least: float, bounds: Array) -> N
     jobs.tell(name, len(bounds))
 
 
-def _bounds_of_leaves(packed: Packed, batch: Batch, form_of: FormOf, network: Network, known: Ranges) -> Array:
+def _bounds_of_leaves(packed: Packed, rows: Rows, output: int, batch: Batch, network: Network, known: Ranges) -> Array:
+    return bounds_with_ties(network, packed, batch, known, rows, partial(_of_rows, rows, output))
+
+
+def _bounds_of_claim(packed: Packed, form_of: FormOf, batch: Batch, network: Network, known: Ranges) -> Array:
     return bounds_of(network, packed, batch, known, form_of)
 
 

@@ -1,6 +1,7 @@
 """What is to be proved, in float64: boxes of the input that contain those of the specification, and rows.
 
-A specification describes a violation. Each of its disjuncts says: x lies in a box, and all rows r(x) <= 0 at once,
+A specification describes a violation. Each of its disjuncts says: x lies in a box, perhaps also in a ball, and all rows
+r(x) <= 0 at once,
 where a row is linear in the outputs, and perhaps in the inputs. The statement holds when no x fulfils a disjunct. So
 for each disjunct it is enough to divide the box into parts, and to show on each that some sum of rows with weights
 >= 0 is > 0, or that the part is empty.
@@ -8,17 +9,22 @@ for each disjunct it is enough to divide the box into parts, and to show on each
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npcheck import vnnlib_file
+from npcheck.ball import Ball
 from npcheck.errors import Refused
-from npcheck.vnnlib_file import Disjunct, Question
+from npcheck.vnnlib_file import Disjunct, Question, Row
 
 Array = NDArray[np.float64]
+MOST_FACTORS = 1 << 25  # of the rows of one disjunct, zeros among them
 LARGEST = 2.0**100  # numbers of a specification beyond this are refused: sums of products must not overflow
 
 
@@ -32,6 +38,7 @@ class Rows:
     outputs: Array  # (row, m)
     inputs: Array | None  # (row, n); None: no row speaks of the inputs
     right: Array  # (row,)
+    exact: tuple[Row, ...] = ()  # as the specification has them
 
 
 @dataclass(frozen=True)
@@ -40,8 +47,9 @@ class Region:
 
     lower: Array  # (n,)
     upper: Array
+    ball: Ball | None  # contains that of these disjuncts
     targets: tuple[int, ...]  # the disjuncts' places in the specification
-    rows: tuple[Rows, ...]  # of these disjuncts
+    rows: Sequence[Rows]  # of these disjuncts, each made when it is asked for
 
 
 @dataclass(frozen=True)
@@ -56,30 +64,53 @@ class Statement:
 
 def state(question: Question) -> Statement:
     """Return what a specification asks for, as boxes and rows in float64."""
-    seen: dict[tuple[int, int], _Ends] = {}  # disjuncts without bounds of their own share their ends
+    seen: dict[tuple[int, int, int], _Ends] = {}  # disjuncts without bounds of their own share their ends
     boxes: dict[bytes, _Ends] = {}
     members: dict[bytes, list[int]] = {}
     empty, pinned = [], np.ones(question.inputs, dtype=bool)
+    _require_tame(question)
     for place, disjunct in enumerate(question.disjuncts):
-        key = id(disjunct.lower), id(disjunct.upper)
+        key = id(disjunct.lower), id(disjunct.upper), id(disjunct.ball)
         ends = seen[key] if key in seen else seen.setdefault(key, _Ends.of(disjunct))
         pinned &= ends.pinned
         if ends.empty:
             empty.append(place)
             continue
-        box = ends.lower.tobytes() + ends.upper.tobytes()
+        box = ends.lower.tobytes() + ends.upper.tobytes() + (b"" if ends.ball is None else ends.ball.key)
         boxes[box] = ends
         members.setdefault(box, []).append(place)
     regions = tuple(
         Region(
             boxes[box].lower,
             boxes[box].upper,
+            boxes[box].ball,
             tuple(places),
-            tuple(_rows(question, question.disjuncts[at]) for at in places),
+            _AllRows(question, tuple(places)),
         )
         for box, places in members.items()
     )
     return Statement(regions, len(question.disjuncts), tuple(empty), int(pinned.sum()))
+
+
+class _AllRows(Sequence[Rows]):
+    """The rows of some disjuncts, each in float64 only while it is used: there may be many disjuncts and outputs."""
+
+    def __init__(self, question: Question, places: tuple[int, ...]) -> None:
+        self._question, self._places = question, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, at: int) -> Rows: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Rows]: ...
+
+    def __getitem__(self, at: int | slice) -> Rows | Sequence[Rows]:
+        if isinstance(at, slice):
+            return _AllRows(self._question, self._places[at])
+        return _rows(self._question, self._question.disjuncts[self._places[at]])
 
 
 @dataclass(frozen=True)
@@ -88,7 +119,8 @@ class _Ends:
 
     lower: Array
     upper: Array
-    empty: bool  # a lower end is above the upper one, as the specification has them
+    ball: Ball | None
+    empty: bool  # a lower end is above the upper one, as the specification has them, or the ball's radius is no number
     pinned: NDArray[np.bool_]  # inputs with one value
 
     @classmethod
@@ -98,7 +130,8 @@ class _Ends:
         return cls(
             outward(disjunct.lower, up=False),
             outward(disjunct.upper, up=True),
-            any(low > high for low, high in ends),
+            None if disjunct.ball is None or disjunct.ball.square < 0 else ball_around(disjunct.ball),
+            any(low > high for low, high in ends) or (disjunct.ball is not None and disjunct.ball.square < 0),
             np.array([low == high for low, high in ends], dtype=bool),
         )
 
@@ -116,6 +149,40 @@ def outward(numbers: Sequence[Fraction], *, up: bool) -> Array:
     return bounds + 0.0  # so that −0 is 0, and equal boxes have equal bits
 
 
+def ball_around(exact: vnnlib_file.Ball) -> Ball:
+    """Return a ball in float64 that contains one: its centre is moved to float64, and the radius is larger by that."""
+    centre = [_float(c) for c in exact.centre]
+    moved = sum(((Fraction(near) - c) ** 2 for near, c in zip(centre, exact.centre, strict=True)), Fraction(0))
+    radius = root_above(exact.square) + root_above(moved)
+    near = _float(radius)
+    if Fraction(near) < radius:
+        near = float(np.nextafter(near, np.inf))
+    return Ball(np.array(exact.inputs, dtype=np.int64), np.array(centre) + 0.0, near)
+
+
+def root_above(square: Fraction) -> Fraction:
+    """Return a number that is not below the root of another, and above it by at most 2^-120 of it."""
+    wanted = square.numerator * square.denominator
+    shift = max(0, 128 - wanted.bit_length() // 2)
+    root = math.isqrt(wanted << 2 * shift)
+    if root * root < wanted << 2 * shift:
+        root += 1
+    return Fraction(root, square.denominator << shift)
+
+
+def _require_tame(question: Question) -> None:
+    """Refuse rows that cannot be in float64, or take too much room there."""
+    seen: set[int] = set()  # disjuncts share rows
+    for disjunct in question.disjuncts:
+        if len(disjunct.rows) * (question.inputs + question.outputs) > MOST_FACTORS:
+            raise Refused(f"a disjunct has more than {MOST_FACTORS} rows times inputs and outputs")
+        for row in disjunct.rows:
+            if id(row) not in seen:
+                seen.add(id(row))
+                for factor in (row.right, *row.outputs.values(), *row.inputs.values()):
+                    _float(factor)
+
+
 def _rows(question: Question, disjunct: Disjunct) -> Rows:
     count = len(disjunct.rows)
     outputs, inputs = np.zeros((count, question.outputs)), np.zeros((count, question.inputs))
@@ -125,7 +192,7 @@ def _rows(question: Question, disjunct: Disjunct) -> Rows:
             outputs[place, index] = _float(factor)
         for index, factor in row.inputs.items():
             inputs[place, index] = _float(factor)
-    return Rows(outputs, inputs if inputs.any() else None, right.reshape(count))
+    return Rows(outputs, inputs if inputs.any() else None, right.reshape(count), disjunct.rows)
 
 
 def _float(exact: Fraction) -> float:

@@ -237,9 +237,9 @@ class Walk:
         return leaf
 
 
-def most_at_once(network: Network) -> int:
-    """Return how many leaves are bounded at once."""
-    return max(1, min(BATCH, ENTRIES // sum(node.size for node in network.nodes)))
+def most_at_once(network: Network, rows: int = 1) -> int:
+    """Return how many leaves of a disjunct with some rows are bounded at once."""
+    return max(1, min(BATCH, ENTRIES // (rows + sum(node.size for node in network.nodes))))
 
 
 FormOf = Callable[[Array, Ranges], Form]  # from weights (B, row) and the parts' ranges
@@ -268,7 +268,7 @@ def ranges_of(network: Network, batch: Batch, known: Ranges, signs: dict[int, Si
     lower, upper = (np.stack([getattr(leaf, side) for leaf in batch.leaves]) for side in ("lower", "upper"))
     if batch.again:
         return by_default(network, lower, upper, signs, known)
-    ranges = Ranges([lower, *known.lower[1:]], [upper, *known.upper[1:]], watch=known.watch)
+    ranges = Ranges([lower, *known.lower[1:]], [upper, *known.upper[1:]], known.watch, known.ball)
     for node, part in signs.items():
         restrict(ranges, node, part)
     return ranges

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from npcheck import vnnlib_file
 from npcheck.errors import Refused
 from npcheck.files import read
 from npcheck.network import Input, Network
@@ -28,7 +29,7 @@ from npcheck.statement import Array
 from npcheck.values import Enclosed, enclosed_values, exact_values
 from npcheck.vnnlib_file import Disjunct, Question, Row, number, read_question
 
-MOST_TEXT = 1 << 28  # bytes
+MOST_TEXT = 1 << 25  # bytes
 _BEGIN = re.compile(rb"\s*(sat\b|\()")
 _PAIR = re.compile(r"\(\s*([XY])_(0|[1-9][0-9]{0,8})\s+([^\s()]+)\s*\)")
 
@@ -54,8 +55,6 @@ class Witness:
 
 def read_witness(data: bytes) -> Witness:
     """Read the text of a witness."""
-    if len(data) > MOST_TEXT:
-        raise Refused(f"a witness of more than {MOST_TEXT} bytes")
     try:
         text = data.decode("ascii").strip()
     except UnicodeDecodeError:
@@ -96,8 +95,8 @@ class Judged:
 def judge(witness: Path, model: Path, spec: Path) -> Judged:
     """Evaluate the network at a witness; Refused where nothing can be said."""
     network, of_model = read(model, read_network)
-    question, of_spec = read(spec, read_question)
-    text, _ = read(witness, read_witness)
+    question, of_spec = read(spec, read_question, vnnlib_file.MOST_TEXT)
+    text, _ = read(witness, read_witness, MOST_TEXT)
     for what, size, asked, said in (
         ("inputs", network.nodes[0].size, question.inputs, len(text.inputs)),
         ("outputs", network.nodes[-1].size, question.outputs, len(text.outputs) or question.outputs),
@@ -182,7 +181,7 @@ def _float(value: Fraction, kind: type[np.floating]) -> float:
 
 @dataclass(frozen=True)
 class _Spot:
-    """Where a point is with respect to a disjunct's box."""
+    """Where a point is with respect to a disjunct's set."""
 
     outside: str  # how it is outside; empty: it is in it
     exact: list[Fraction]  # the inputs as rows see them
@@ -195,11 +194,11 @@ class _Places:
     def __init__(self, point: Array, kind: type[np.floating]) -> None:
         self._kind = kind
         self._exact = [Fraction(value) for value in point.tolist()]
-        self._seen: dict[tuple[int, int], _Spot] = {}
+        self._seen: dict[tuple[int, int, int], _Spot] = {}
 
     def of(self, disjunct: Disjunct) -> _Spot:
         """Say where the point is."""
-        key = id(disjunct.lower), id(disjunct.upper)
+        key = id(disjunct.lower), id(disjunct.upper), id(disjunct.ball)
         if key not in self._seen:
             self._seen[key] = self._of(disjunct)
         return self._seen[key]
@@ -213,6 +212,8 @@ class _Places:
                 return _Spot(f"X_{i} is {float(x)!r}, {_side(x, low, 'below')} {_text(low)}", exact, pinned)
             if x > high or (x == high and i in disjunct.open[1]):
                 return _Spot(f"X_{i} is {float(x)!r}, {_side(x, high, 'above')} {_text(high)}", exact, pinned)
+        if disjunct.ball is not None and not disjunct.ball.contains(exact):
+            return _Spot("it is not in the ball", exact, pinned)
         return _Spot("", exact, pinned)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from netproof.campaign.instances import Instance
+from netproof.certificate.wish import Wish
 from netproof.core.files import find_file, sha256
 from netproof.core.machine.allowance import read_caps
 from netproof.core.machine.versions import build
@@ -35,6 +36,7 @@ class Job:
     attack: bool = True
     memory: str | None = None  # caps on the memory of a run, as `verify` takes them; None: what is free
     command: str | None = None  # the command line that asked for it, for the report
+    wish: Wish | None = None  # for certificates of proofs
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:

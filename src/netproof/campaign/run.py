@@ -10,6 +10,7 @@ import dataclasses
 import datetime
 import functools
 import math
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +18,11 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from typing import Any
 
-from netproof.campaign import worker
+from netproof.campaign import certificates, worker
 from netproof.campaign.devices import Setup, setups
 from netproof.campaign.jobs import Job
 from netproof.campaign.store import Result, Store
+from netproof.certificate.destination import Destination
 from netproof.core.files import well_formed
 from netproof.core.machine.describe import describe
 from netproof.core.reasons import CONTRADICTION
@@ -39,6 +41,7 @@ ERROR = Record("error", seconds={})
 ANSWER = (  # the fields that a result takes from a record unchanged
     *("verdict", "reason", "decided_by", "seconds", "lower_bound", "upper_bound"),
     *("domains", "split", "leaf_lps", "cut_in_lp", "rounds", "peak_memory", "peak_host_memory", "about"),
+    "certificate",
 )
 
 
@@ -51,7 +54,8 @@ class Event:
     """What happened, for those who watch.
 
     kept: the store had the answer. starting, ready: a worker. started, progress, finished: a run. lost: a worker was
-    ended by the watchdog or ended by itself; its run has finished (`error` or `timeout`) just before.
+    ended by the watchdog or ended by itself; its run has finished (`error` or `timeout`) just before. certifying,
+    certified: a proof, which has finished before that.
     """
 
     kind: str
@@ -94,7 +98,7 @@ def run(
 def _kept(job: Job, store: Store) -> Result | None:
     """Return the store's answer, with the instance's present names and truth, should those have changed."""
     found = store.done(job)
-    if found is None:
+    if found is None or (job.wish is not None and found.verdict == "unsat" and not job.wish.stands(found.certificate)):
         return None
     current = dataclasses.replace(found, **_names(job))
     if current != found:
@@ -170,6 +174,9 @@ class _Place:
     run: Run | None = None
     sent_at: float = 0.0
     loaded: str = ""  # hash of the model that it has loaded
+    allowed: float = 0.0  # seconds that the limit was moved by while files are read for a certificate
+    where: Destination | None = None  # of the job's certificate, where one is asked for
+    proof: Result | None = None  # that is stored already, while its certificate is made
     versions: Mapping[str, str | None] = field(default_factory=dict)
     progress: Mapping[str, Any] = field(default_factory=dict)
 
@@ -228,12 +235,21 @@ class _Campaign:
         at = next((i for i, (_, job) in enumerate(self._pending) if job.hashes[0] == place.loaded), 0)
         place.index, job = self._pending.pop(at)
         place.run = Run(job, place.setup, place.versions, _now())
+        place.where = self._where(place.number, job)
         place.sent_at, place.progress = time.monotonic(), {}
         place.ends_at = math.inf if job.timeout is None else place.sent_at + job.timeout + self._grace
         assert place.process is not None
-        place.process.give(question(job, place.setup), job.timeout)
+        place.process.give(question(job, place.setup, place.where), job.timeout)
         place.loaded = job.hashes[0]
         self._tell(Event("started", place.number, job))
+
+    def _where(self, number: int, job: Job) -> Destination | None:
+        """Return where a job's certificate goes, with an empty folder for what is not finished."""
+        if job.wish is None:
+            return None
+        where = certificates.destination(job, number)
+        shutil.rmtree(where.folder, ignore_errors=True)
+        return where
 
     def _hear(self) -> None:
         """Handle what workers said, once one says something or a moment has passed."""
@@ -245,7 +261,15 @@ class _Campaign:
 
     def _heed(self, place: _Place, process: Process, message: Message) -> None:
         kind, payload = message
-        if kind == "event":
+        if place.proof is not None:
+            self._heed_certificate(place, kind, payload)
+        elif kind == "event" and "reading" in payload:  # for a certificate, which no run pays for
+            place.ends_at += payload["reading"]
+            place.allowed = payload["reading"]
+        elif kind == "event" and "read" in payload:
+            place.ends_at += payload["read"] - place.allowed
+            place.sent_at += payload["read"]
+        elif kind == "event":
             place.progress = payload["progress"]
             self._tell(Event("progress", place.number, place.job, progress=place.progress))
         elif kind == "result" and place.job is not None:
@@ -264,6 +288,36 @@ class _Campaign:
         else:  # "memory" or "died"
             self._lose(place, payload, process.log())
 
+    def _heed_certificate(self, place: _Place, kind: str, payload: Any) -> None:
+        """Handle what a worker says that makes the certificate of a proof, which is stored."""
+        if kind == "result":
+            self._keep_certificate(place, payload)
+        elif kind == "error":
+            self._no_certificate(place, payload)
+        elif kind != "event":
+            how = f"the worker failed: {payload[0]}" if kind == "bug" else payload
+            self._no_certificate(place, how)
+            self._end(place)
+            self._tell(Event("lost", place.number, text=how))
+
+    def _no_certificate(self, place: _Place, why: str) -> None:
+        assert place.where is not None
+        self._keep_certificate(place, certificates.unfinished(place.where.path, why, place.where.seconds))
+
+    def _keep_certificate(self, place: _Place, state: Mapping[str, Any]) -> None:
+        """Keep what became of a certificate beside its proof, and let the worker go on."""
+        assert place.proof is not None
+        assert place.index is not None
+        result, job = dataclasses.replace(place.proof, certificate=state), place.job
+        self._store.add(result)
+        self._results[place.index] = result
+        self._release(place)
+        self._tell(Event("certified", place.number, job, result))
+
+    def _release(self, place: _Place) -> None:
+        place.run = place.index = place.proof = None
+        place.ends_at = math.inf
+
     def _lose(self, place: _Place, how: str, log: str) -> None:
         """Go on without the worker, which ended by itself or must not be trusted any more."""
         if place.job is not None:
@@ -275,7 +329,10 @@ class _Campaign:
 
     def _late(self, place: _Place) -> None:
         """End a worker that has not answered in time; its run is a timeout."""
-        if place.job is None:
+        if place.proof is not None:
+            how = "the watchdog ended the writing of a certificate"
+            self._no_certificate(place, how)
+        elif place.job is None:
             how = f"the worker was not ready after {START:g} s"
             self._failed_to_start(place, how)
         else:
@@ -295,24 +352,41 @@ class _Campaign:
         assert place.index is not None
         took = time.monotonic() - place.sent_at if total is None else total
         result = place.run.result(record, total=took, **more)
+        begun = place.where is not None and result.verdict == "unsat" and record.certificate is None
+        if begun and place.where is not None:  # until it is there
+            result = dataclasses.replace(result, certificate=certificates.unfinished(place.where.path))
         self._store.add(result)
         self._results[place.index] = result
-        job, place.run, place.index, place.ends_at = place.run.job, None, None, math.inf
-        self._tell(Event("finished", place.number, job, result))
+        self._tell(Event("finished", place.number, place.run.job, result))
+        if begun:
+            self._certify(place, result)
+        else:
+            self._release(place)
+
+    def _certify(self, place: _Place, proof: Result) -> None:
+        """Have the worker write the certificate of what it has proved."""
+        assert place.process is not None
+        assert place.where is not None
+        place.proof, place.ends_at = proof, time.monotonic() + 2 * place.where.seconds + START
+        place.process.give(functools.partial(certificates.certify, where=place.where), None)
+        self._tell(Event("certifying", place.number, place.job))
 
     def _end(self, place: _Place) -> None:
         if place.process is not None:
             place.process.kill(REAP)
-        place.process, place.ready, place.run, place.loaded, place.ends_at = None, False, None, "", math.inf
+        place.process, place.ready, place.loaded = None, False, ""
+        self._release(place)
 
 
-def question(job: Job, setup: Setup) -> Work:
+def question(job: Job, setup: Setup, where: Destination | None = None) -> Work:
     """Turn a job into the work that a worker does."""
     asked = {**job.asked, "options": dict(job.options), "threads": job.threads or setup.threads}
     del asked["timeout"]  # it comes as a deadline
     onnx, vnnlib = str(job.instance.onnx), str(job.instance.vnnlib)
     if job.instance.networks:
         asked["networks"] = {name: str(path) for name, path in job.instance.networks}
+    if where is not None:
+        asked["where"] = where
     return functools.partial(worker.answer, onnx=onnx, sha256=job.hashes[0], vnnlib=vnnlib, **asked)
 
 

@@ -25,7 +25,7 @@ from netproof.core.files import well_formed
 from netproof.errors import UsageError
 
 NAME = "results.sqlite"  # in the folder of a campaign
-SCHEMA = 6  # PRAGMA user_version; raise it with every change of the columns
+SCHEMA = 7  # PRAGMA user_version; raise it with every change of the columns
 # By form, the columns that it has and the one before has not; they may be empty.
 ADDED = {
     2: ("split", "cut_in_lp"),
@@ -33,6 +33,7 @@ ADDED = {
     4: ("machine", "command", "input_shape", "refused"),
     5: ("read_as", "was", "changed", "original"),
     6: ("about",),
+    7: ("certificate",),
 }
 APPLICATION = 0x6E707266  # "nprf": tells our files from other SQLite ones
 WAIT = 30.0  # seconds for another writer's lock
@@ -81,6 +82,7 @@ class Result:
     changed: float | None = None  # the largest change of one number between the two
     original: str | None = None  # that middle, numbers with blanks between them
     about: Mapping[str, Any] | None = None  # hashes of the graph and of the network's files; None: before form 6
+    certificate: Mapping[str, Any] | None = None  # of a proof, what became of its own; None: none was asked for
     witness: str = ""  # as text, in the property's own form
     versions: Mapping[str, str | None] = field(default_factory=dict)
     started: str = ""  # ISO 8601, UTC

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netproof.campaign.certificates import Unpaid
 from netproof.campaign.devices import Setup
 from netproof.core.machine.versions import accelerator, code, versions
 from netproof.core.shown.picture import small_layout
@@ -18,6 +19,7 @@ from netproof.run.record import Record
 from netproof.workers.worker import Job
 
 if TYPE_CHECKING:
+    from netproof.certificate.destination import Destination
     from netproof.core.deadline import Deadline
     from netproof.core.verdict import Verdict
     from netproof.model.network import Network
@@ -67,12 +69,19 @@ _loaded = Loaded()
 
 
 def answer(
-    job: Job, *, onnx: str, sha256: str, vnnlib: str, networks: dict[str, str] | None = None, **arguments: Any
+    job: Job,
+    *,
+    onnx: str,
+    sha256: str,
+    vnnlib: str,
+    networks: dict[str, str] | None = None,
+    where: Destination | None = None,
+    **arguments: Any,
 ) -> tuple[Record, float, dict[str, Any]]:
     """Answer a question, about one network or several by name; return the record and the seconds that it took.
 
     The third are more columns of the result: the operator that netproof does not know with the error in words, or how
-    a counterexample compares with where it started.
+    a counterexample compares with where it started. where: of the certificate of a proof, which is made later.
     """
     from netproof import api
 
@@ -80,6 +89,8 @@ def answer(
     try:
         network = networks or _loaded.network(onnx, sha256)
         loaded = job.deadline.elapsed()
+        if where is not None:
+            arguments["certificate"] = Unpaid(**vars(where), job=job)
         verdict = api.verify(network, vnnlib, **arguments, deadline=job.deadline, progress=job.teller())
     except UnsupportedOp as error:
         refused = Record("error", f"unsupported operator {error.op}", seconds={})

@@ -7,7 +7,7 @@ the lowest on which the search's sub-domains hold, or most of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -51,7 +51,7 @@ class Section:
     codes: tuple[Codes, Codes]
     slopes: tuple[dict[int, Array], dict[int, Array]]  # by neuron of code SLOPES: (packed before,) in [0, 1]
     claims: tuple[dict[int, Claim], dict[int, Claim]]  # by neuron of code TREE
-    unstable: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    unstable: NDArray[np.bool_]  # neurons that may be split
 
     def write(self, body: Body) -> None:
         """Write the section."""
@@ -83,7 +83,7 @@ class NeuronBounds:
 
 def neuron_bounds_of(network: Network, region: Region, deadline: Deadline, rung: Rung, told: Sides) -> NeuronBounds:
     """Bound the neurons of a region as the checker will."""
-    ranges = start(network, region.lower[None], region.upper[None])
+    ranges = start(network, region.lower[None], region.upper[None], ball=region.ball)
     packed, sections, begin = Packed((), ()), [], 0
     for node in range(1, len(network.nodes)):
         ranges.lower[node], ranges.upper[node] = interval(network, node, ranges)
@@ -116,35 +116,35 @@ class _Bounder:
         self._region, self._deadline, self._told = region, deadline, told
         size = network.nodes[node].size
         codes = np.full(size, INTERVAL, dtype=np.uint8), np.full(size, INTERVAL, dtype=np.uint8)
-        self._section = Section(size, codes, ({}, {}), ({}, {}))
+        self._section = Section(size, codes, ({}, {}), ({}, {}), np.zeros(size, dtype=np.bool_))
 
     def section(self, rung: Rung) -> Section:
         """Bound them up to a rung."""
-        if self._node in self._network.behind:
+        if self._node in self._network.behind or self._ranges.ball is not None:
             self._by_default()
             if rung >= Rung.SLOPED and self._before.count:
                 self._by_slopes()
             if rung >= Rung.BRANCHED and self._before.count:
                 self._by_trees()
-        low, high = self._known
-        self._section.unstable = ((low < 0.0) & (high > 0.0))[0]
+        if self._node in self._network.hinged:
+            low, high = self._known
+            self._section.unstable = ((low < 0.0) & (high > 0.0))[0]
         return self._section
 
     @property
     def _known(self) -> tuple[Array, Array]:
         return self._ranges.lower[self._node], self._ranges.upper[self._node]
 
-    def _unstable(self) -> Places:
-        low, high = self._known
-        return np.asarray(((low < 0.0) & (high > 0.0))[0].nonzero()[0])
+    def _doubtful(self) -> Places:
+        return np.flatnonzero(self._network.doubtful(self._node, *self._known)[0])
 
     def _by_default(self) -> None:
-        """Bound unstable neurons by a pass back: first the side that is nearer to 0, which alone may show the sign."""
+        """Bound doubtful neurons by a pass back: first the side that is nearer to 0, which alone may show the sign."""
         low, high = (side.copy() for side in self._known)
-        neurons = self._unstable()
+        neurons = self._doubtful()
         signs = np.where(-low[0, neurons] < high[0, neurons], 1.0, -1.0)
         self._bound(neurons, signs, (low, high))
-        left = ((low < 0.0) & (high > 0.0))[0, neurons]
+        left = self._network.doubtful(self._node, low, high)[0, neurons]
         self._bound(neurons[left], -signs[left], (low, high))
         meet(self._ranges, self._node, low, high)
 
@@ -157,11 +157,11 @@ class _Bounder:
             side[0, neurons[better]] = sign * bounds[better]
 
     def _by_slopes(self) -> None:
-        """Give slopes of their own to the sides of unstable neurons that gain by them."""
+        """Give slopes of their own to the sides of doubtful neurons that gain by them."""
         low, high = (side.copy() for side in self._known)
-        unstable, width = self._unstable(), (high - low)[0]
+        doubtful, width = self._doubtful(), (high - low)[0]
         for place, (sign, side, better) in enumerate(((1.0, low, np.maximum), (-1.0, high, np.minimum))):
-            neurons, shares = self._shares(unstable, sign)
+            neurons, shares = self._shares(doubtful, sign)
             if not len(neurons):
                 continue
             spread = self._before.spread(shares, self._network, lambda node: np.full((1, 1), np.nan))
@@ -173,9 +173,9 @@ class _Bounder:
             self._section.slopes[place].update(own)
         meet(self._ranges, self._node, low, high)
 
-    def _shares(self, unstable: Places, sign: float) -> tuple[Places, Array]:
-        """Return which unstable neurons have slopes for one side, and these (neuron, packed before)."""
-        names = unstable + self._begin
+    def _shares(self, doubtful: Places, sign: float) -> tuple[Places, Array]:
+        """Return which doubtful neurons have slopes for one side, and these (neuron, packed before)."""
+        names = doubtful + self._begin
         tried = np.array([name in self._told.tried for name in names.tolist()], dtype=bool)
         given = [name for name in names[tried].tolist() if (name, sign < 0) in self._told.sloped]
         by_name = places_by_name(self._network, self._before)
@@ -189,7 +189,7 @@ class _Bounder:
             for side in (self._ranges.lower, self._ranges.upper)
         )
         shares = np.where(np.isnan(shares), np.where(high >= -low, 1.0, 0.0), shares)
-        rest = unstable[~tried]
+        rest = doubtful[~tried]
         climbed = [self._climbed(rest[i : i + ROWS], sign) for i in range(0, len(rest), ROWS)]
         neurons = np.concatenate([np.array(given, dtype=np.int64) - self._begin, rest])
         order = neurons.argsort(kind="stable")
@@ -213,7 +213,7 @@ class _Bounder:
         return np.asarray(np.rint(shares * LEVELS) / LEVELS)
 
     def _by_trees(self) -> None:
-        """Bound by trees what is unstable even so, as the search did, where that gains."""
+        """Bound by trees what is doubtful even so, as the search did, where that gains."""
         low, high = (side.copy() for side in self._known)
         known = Known(self._network, self._before, self._ranges, self._region, self._deadline)
         for wish, claim in claims(known, self._node, self._wishes(low[0], high[0])):
@@ -232,7 +232,7 @@ class _Bounder:
 
     def _wishes(self, low: Array, high: Array) -> Iterator[Wish]:
         """Ask for what the search knew and slopes do not tell: of a neuron whose sign it knew, for this alone."""
-        for neuron in self._unstable().tolist():
+        for neuron in self._doubtful().tolist():
             sides = [(neuron + self._begin, above) for above in (False, True)]
             told = [self._told.least(side) for side in sides]
             width = high[neuron] - low[neuron]

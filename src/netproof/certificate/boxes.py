@@ -17,7 +17,7 @@ from netproof.certificate.leaves import Unprovable
 from netproof.core.deadline import Deadline, DeadlineExpired
 from npcheck.bound import Form, Places, Ranges, lower_bound
 from npcheck.clip import clipped
-from npcheck.network import Affine, Network, Relu
+from npcheck.network import Affine, Network, Nonlinear, Planes, Relu
 from npcheck.ranges import Lines, by_default
 from npcheck.statement import Array, Region, Rows
 from npcheck.tree import AGAIN, CLIP, INPUT, LEAF, WEIGHTS
@@ -28,6 +28,7 @@ WORTH = 0.05  # share of an input's width that a clip must take away to be one
 SHARES = np.arange(1, 8) / 8.0  # of one row in a pair that is tried together
 LINEAR = 0.01  # the weight of the rows' own slopes beside what neurons cost
 DEEPEST = 200
+HUGE = 1e30  # stands for what planes without end cost
 
 
 @dataclass
@@ -163,7 +164,7 @@ def _some(ranges: Ranges, at: Places) -> Ranges:
     def of(side: Array) -> Array:
         return side if len(side) == 1 else side[at]
 
-    return Ranges([of(side) for side in ranges.lower], [of(side) for side in ranges.upper])
+    return Ranges([of(side) for side in ranges.lower], [of(side) for side in ranges.upper], ball=ranges.ball)
 
 
 def _blame(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> Array:
@@ -183,17 +184,22 @@ def _blame(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> Arra
         elif isinstance(node.op, Affine):
             values = [moves[w].reshape(-1, network.nodes[w].size) for w in node.inputs]
             moves.append(node.op.forward(values).reshape(len(width), len(varying), node.size))
+        elif isinstance(node.op, Nonlinear):
+            planes = ranges.planes(network, place)
+            slopes = (low + high for low, high in zip(planes.below.slopes, planes.above.slopes, strict=True))
+            moved = (0.5 * slope[:, None] * moves[w] for slope, w in zip(slopes, node.inputs, strict=True))
+            moves.append(sum(moved, start=np.zeros(moves[node.inputs[0]].shape)))
         if place in costs:
             size = np.abs(moves[place])
-            share = costs[place] / np.maximum(size.sum(1), 1e-300)
+            share = costs[place] / np.maximum(size.sum(1), 1e-200)
             blame[:, varying] += np.einsum("bvn,bn->bv", size, share)
     return blame
 
 
 def _costs(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> dict[int, Array]:
-    """Return by node that a ReLU reads (B, n): what its relaxation may cost the bound of the rows."""
+    """Return by hidden node (B, n): what the relaxation of its readers may cost the bound of the rows."""
     coefficients = {len(network.nodes) - 1: weights @ rows.outputs}
-    costs = {}
+    costs: dict[int, Array] = {}
     for node in range(len(network.nodes) - 1, 0, -1):
         a = coefficients.pop(node, None)
         if a is None:
@@ -203,14 +209,27 @@ def _costs(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> dict
             (h,) = inputs
             low, high, lines = ranges.lower[h], ranges.upper[h], ranges.triangles(h)
             widest = np.where(lines.unstable, np.minimum(-low, high), 0.0)
-            costs[h] = np.where(a < 0.0, -a * lines.drop, a * widest)
+            costs[h] = costs.get(h, 0.0) + np.where(a < 0.0, -a * lines.drop, a * widest)
             parts = [np.where(a < 0.0, a * lines.chord, a * lines.share)]
+        elif isinstance(op, Nonlinear):
+            planes = ranges.planes(network, node)
+            for h in inputs:
+                costs[h] = costs.get(h, 0.0) + np.abs(a) * _thickness(planes, ranges, inputs)
+            parts = [a * slope for slope in planes.facing(a).slopes]
         else:
             assert isinstance(op, Affine)
             parts = op.adjoint(a)
         for w, part in zip(inputs, parts, strict=True):
             coefficients[w] = coefficients.get(w, 0.0) + part
     return costs
+
+
+def _thickness(planes: Planes, ranges: Ranges, operands: tuple[int, ...]) -> Array:
+    """Return how far an operator's planes are apart in the middle of its operands."""
+    thickness = planes.above.constant - planes.below.constant
+    for h, above, below in zip(operands, planes.above.slopes, planes.below.slopes, strict=True):
+        thickness = thickness + (above - below) * (0.5 * ranges.lower[h] + 0.5 * ranges.upper[h])
+    return np.nan_to_num(thickness, nan=HUGE, posinf=HUGE)
 
 
 def write_boxes(body: Body, root: Part) -> None:

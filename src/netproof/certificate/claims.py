@@ -39,6 +39,7 @@ class OfNeurons:
     signs: Sequence[float]  # −1 for those from above
     less: Array  # (goal,)
     rows: int = 1
+    strict: None = None
 
     def form(self, goals: Sequence[int], weights: Array, known: Ranges) -> Form:
         """Return the forms of some leaves."""

@@ -2,7 +2,8 @@
 
 The bound of a form is the least value of a Lagrangian over the box. Where x attains it, the values that the network
 has there when every ReLU is replaced by its line are the gradient: of a slope a⁺·h, of a multiplier ∓h, of a weight
-its row. One pass back gives a, one pass forward gives h. What is found is only tried: the checker's routine values it.
+its row. One pass back gives a, one pass forward gives h. Planes of other operators stay as they are. What is found is
+only tried: the checker's routine values it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npcheck.bound import Ranges
-from npcheck.network import Affine, Network, Relu
+from npcheck.network import Affine, Network, Nonlinear, Plane, Relu
 from npcheck.ranges import Signs
 from npcheck.statement import Array, Rows
 
@@ -156,7 +157,7 @@ def _evaluate(
     """Return the bound (B,), its gradient, and by node what each neuron's relaxation may cost (B, n)."""
     coefficients, constant = goal.form(point.weights)
     top = max(coefficients)
-    lines: dict[int, tuple[Array, Array]] = {}
+    lines: dict[int, Plane] = {}
     scale: dict[int, Array] = {}
     losses: dict[int, Array] = {}
     for node in range(top, 0, -1):
@@ -167,11 +168,15 @@ def _evaluate(
         if isinstance(op, Relu):
             (h,) = inputs
             slope, offset = _line(a, ranges.lower[h], ranges.upper[h], point.slopes[h])
-            lines[node], losses[h] = (slope, offset), np.abs(a) * height(ranges.lower[h], ranges.upper[h])
+            lines[node], losses[h] = Plane((slope,), offset), np.abs(a) * height(ranges.lower[h], ranges.upper[h])
             scale[h] = np.where((ranges.lower[h] < 0.0) & (ranges.upper[h] > 0.0) & (a >= 0.0), a, 0.0)
             constant = constant + (a * offset).sum(1)
             p = a * slope
             parts = [p - signs[h] * point.multipliers[h] if h in signs else p]
+        elif isinstance(op, Nonlinear):
+            lines[node] = ranges.planes(network, node).facing(a)
+            constant = constant + np.where(a == 0.0, 0.0, a * lines[node].constant).sum(1)
+            parts = [a * slope for slope in lines[node].slopes]
         else:
             assert isinstance(op, Affine)
             if op.bias is not None:
@@ -181,7 +186,7 @@ def _evaluate(
             coefficients[w] = coefficients[w] + part if w in coefficients else part
     a = coefficients.get(0, np.zeros((len(constant), network.nodes[0].size)))
     low, high = ranges.lower[0], ranges.upper[0]
-    x = np.where(a >= 0.0, low, high)
+    x = np.where(a >= 0.0, low, high) if ranges.ball is None else ranges.ball.furthest(a, low, high)
     values = _forward(network, x, lines, top)
     gradient = Point(
         {h: scale[h] * values[h] if h in scale else np.zeros_like(part) for h, part in point.slopes.items()},
@@ -205,15 +210,22 @@ def height(low: Array, high: Array) -> Array:
     return np.where(unstable, -low * high / np.where(unstable, high - low, 1.0), 0.0)
 
 
-def _forward(network: Network, x: Array, lines: dict[int, tuple[Array, Array]], last: int) -> list[Array]:
-    """Return the values of the nodes up to one where each ReLU is its line; ReLUs without one are as they are."""
+def _forward(network: Network, x: Array, lines: dict[int, Plane], last: int) -> list[Array]:
+    """Return the values of the nodes up to one where each ReLU is its line; those without one are as they are."""
     values = [x]
     for place, node in enumerate(network.nodes[1 : last + 1], 1):
         op = node.op
+        if place in lines:
+            value = lines[place].constant
+            for w, slope in zip(node.inputs, lines[place].slopes, strict=True):
+                value = value + slope * values[w]
+            values.append(value)
+            continue
         if isinstance(op, Relu):
-            before = values[node.inputs[0]]
-            given = lines.get(place)
-            values.append(np.maximum(before, 0.0) if given is None else given[0] * before + given[1])
+            values.append(np.maximum(values[node.inputs[0]], 0.0))
+            continue
+        if isinstance(op, Nonlinear):
+            values.append(op.near([values[w] for w in node.inputs]))
             continue
         assert isinstance(op, Affine)
         value = op.forward([values[w] for w in node.inputs])

@@ -24,6 +24,7 @@ from npcheck.bound import Form, Places, Ranges, carry_back
 from npcheck.network import Network
 from npcheck.ranges import NOWHERE, Signs, restrict
 from npcheck.statement import Array, Region, Rows
+from npcheck.ties import is_tie
 from npcheck.tree import (
     DUALS,
     LEAF,
@@ -41,6 +42,7 @@ from npcheck.tree import (
 
 STEPS = 40
 LARGEST = 2.0**14  # multiplier, so that each fits its 16 bits
+NEAR = 1e-9  # below 0, where a strict row may hold by a tie
 
 
 class Unprovable(Exception):
@@ -83,6 +85,10 @@ class Aim(Protocol):
     def rows(self) -> int:
         """Return how many weights each form has."""
 
+    @property
+    def strict(self) -> Rows | None:
+        """Return the rows of which strict ones may hold by a tie."""
+
     def form(self, goals: Sequence[int], weights: Array, known: Ranges) -> Form:
         """Return the forms of some leaves."""
 
@@ -104,6 +110,11 @@ class OfRows:
     def rows(self) -> int:
         """Return how many rows there are."""
         return len(self.of.right)
+
+    @property
+    def strict(self) -> Rows:
+        """Return the rows."""
+        return self.of
 
     def form(self, goals: Sequence[int], weights: Array, known: Ranges) -> Form:
         """Return Σ λ r."""
@@ -231,7 +242,14 @@ class Prover:
         def form_of(weights: Array, known: Ranges) -> Form:
             return self._aim.form(goals, weights, known)
 
-        return bounds_of(self._network, self._packed, Batch(False, leaves), self._ranges, form_of)
+        bounds = bounds_of(self._network, self._packed, Batch(False, leaves), self._ranges, form_of)
+        rows = self._aim.strict
+        near = np.flatnonzero((bounds <= 0.0) & (bounds > -NEAR)) if rows is not None else NOWHERE
+        for place in near.tolist():
+            one = Batch(False, [leaves[place]])
+            if rows is not None and is_tie(self._network, self._packed, one, self._ranges, rows, form_of):
+                bounds[place] = np.inf
+        return bounds
 
     def _leaf(self, part: Part) -> Leaf:
         numbers = part.numbers
@@ -246,7 +264,7 @@ class Prover:
     def _climbed(self, parts: list[Part]) -> list[Part]:
         """Climb from the parts' numbers; return what does not hold even so, each with the neuron to split."""
         signs = packed_signs(self._network, self._packed, np.stack([part.signs for part in parts]))
-        ranges = Ranges(list(self._ranges.lower), list(self._ranges.upper))
+        ranges = Ranges(list(self._ranges.lower), list(self._ranges.upper), ball=self._ranges.ball)
         for h, own in signs.items():
             restrict(ranges, h, own)
         numbers = [part.numbers for part in parts]

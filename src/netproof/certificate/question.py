@@ -105,10 +105,14 @@ def _is_still(path: Path, hashed: str) -> bool:
 
 
 def _write(path: Path, content: bytes) -> Path:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with path.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        said = f"the question cannot be written there: {error.strerror or error}"
+        raise UsageError(said, file=str(path.parent), remedy="free the disk, or go elsewhere") from None
     return path
 
 

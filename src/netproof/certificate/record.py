@@ -16,11 +16,12 @@ from torch import Tensor
 
 from netproof.bounds.domains import Domains
 from netproof.bounds.neurons.root import Root
-from netproof.bounds.record import Sides
+from netproof.bounds.record import NOTHING, Recorder, Sides
 from netproof.certificate.request import Request
 from netproof.certificate.spool import LEVELS, Closed, Levels, SpoolWriter
 from netproof.certificate.state import Certificate
 from netproof.certificate.write import Subject
+from netproof.core.reasons import INTERRUPTED
 from netproof.core.verdict import Verdict
 from netproof.model.evaluate import values_of_part
 from netproof.numerics import generator
@@ -43,7 +44,7 @@ class Recording:
         subject = request.subject()
         return cls(request, subject, SpoolWriter(request.spool))
 
-    def recorder(self, disjuncts: tuple[int, ...]) -> Record:
+    def recorder(self, disjuncts: tuple[int, ...]) -> Recorder:
         """Return the recorder of a problem with these disjuncts, by target."""
         return Record(self._subject.network, self._writer, disjuncts)
 
@@ -58,7 +59,10 @@ class Recording:
         if not self._request.at_once:
             return verdict
         nothing = Certificate.without_proof(str(self._request.path), str(verdict.status))
-        state = self._request.finish(self._subject) if verdict.proved else nothing
+        try:
+            state = self._request.finish(self._subject) if verdict.proved else nothing
+        except KeyboardInterrupt:  # the verdict stands
+            state = Certificate(str(self._request.path), reason=INTERRUPTED)
         return replace(verdict, certificate=state.to_dict())
 
     def close(self) -> None:
@@ -75,7 +79,7 @@ class _Part(Recording):
         super().__init__(request, subject, writer)
         self._disjunct = disjunct
 
-    def recorder(self, disjuncts: tuple[int, ...]) -> Record:
+    def recorder(self, disjuncts: tuple[int, ...]) -> Recorder:
         return super().recorder((self._disjunct,) * len(disjuncts))
 
     def certified(self, verdict: Verdict) -> Verdict:
@@ -83,6 +87,22 @@ class _Part(Recording):
 
     def close(self) -> None:
         """Leave the hints to who began them."""
+
+
+class NoRecording(Recording):
+    """Stands for the recording of a question that no certificate can be about, and that is searched all the same."""
+
+    def __init__(self, why: Certificate) -> None:
+        self._why = why
+
+    def recorder(self, disjuncts: tuple[int, ...]) -> Recorder:
+        return NOTHING
+
+    def certified(self, verdict: Verdict) -> Verdict:
+        return replace(verdict, certificate=self._why.to_dict())
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
 
 class Record:

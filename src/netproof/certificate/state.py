@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from netproof.core.reasons import INTERRUPTED
@@ -38,13 +37,9 @@ class Certificate:
         return asdict(self)
 
     @staticmethod
-    def stands(state: Mapping[str, Any] | None, folder: Path, limit: float) -> bool:
-        """Say whether it need not be made again: it is in the folder, or could not be made in as much time."""
-        if state is None or Path(state["path"]).parent != folder:
-            return False
-        if state["written"]:
-            return Path(state["path"]).is_file()
-        return bool(state["reason"] != INTERRUPTED and state["limit"] >= limit)
+    def was_interrupted(state: Mapping[str, Any]) -> bool:
+        """Say of plain values whether it was stopped before it was finished."""
+        return bool(state["reason"] == INTERRUPTED)
 
     @property
     def line(self) -> str:

@@ -24,12 +24,15 @@ from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.errors import UsageError
 from npcheck.errors import Refused
 from npcheck.files import read
+from npcheck.last import before_last_map
 from npcheck.network import Network
 from npcheck.onnx_file import read_network
 from npcheck.statement import Region, Rows, Statement, state
 from npcheck.vnnlib_file import read_question
 
 INPUTS = 100  # that vary, at most, for a proof over boxes
+NARROW = 1e-6  # share of the widest input, below which one is as good as pinned: its ends were only rounded
+FEW = 16  # inputs that vary, of a network whose operators are not all ReLUs, where splits of neurons may not be enough
 MOST_HOLD = 0.9  # share of the search's sub-domains that must hold as they are, or neurons are bounded better
 SOME, MORE = 16, 1.0  # splits, and more for each of the search's sub-domains, before neurons are bounded better
 
@@ -61,6 +64,7 @@ class Subject:
         try:
             network, of_model = read(model, read_network)
             question, of_spec = read(spec, read_question)
+            network, question, _ = before_last_map(network, question)
             return cls(network, state(question), of_model, of_spec)
         except Refused as reason:
             raise _refused(reason) from None
@@ -154,15 +158,22 @@ class _RegionWriter:
         left, leaves = SOME + MORE * self._closed if spare is None else spare, 0
         for target, rows in self._targets():
             progress(target, self._subject.statement.targets)
-            if self._spool.count(target) or np.count_nonzero(self._region.upper > self._region.lower) > INPUTS:
-                tree = self._tree(target, rows)
-                left = tree.write(self._body, left)
-                leaves += tree.leaves
-            else:
+            if self._is_by_boxes(target):
                 boxes = BoxTreeMaker(self._subject.network, self._region, rows, self._bounds.ranges, self._deadline)
                 write_boxes(self._body, boxes.make())
                 leaves += boxes.leaves
+            else:
+                tree = self._tree(target, rows)
+                left = tree.write(self._body, left)
+                leaves += tree.leaves
         return leaves
+
+    def _is_by_boxes(self, target: int) -> bool:
+        """Say whether a disjunct is shown over boxes of the input, and not by splits of neurons."""
+        widths = self._region.upper - self._region.lower
+        varying = np.count_nonzero(widths > NARROW * widths.max())
+        most = FEW if self._subject.network.nonlinear else 0 if self._spool.count(target) else INPUTS
+        return bool(varying <= most)
 
     def _tree(self, target: int, rows: Rows) -> TreeMaker:
         network, bounds = self._subject.network, self._bounds

@@ -27,6 +27,11 @@ class Deadline:
     def cancel(self) -> None:
         self._cancelled.set()
 
+    def leave_out(self, seconds: float) -> None:
+        """Do not count seconds that passed for something else."""
+        self._start += seconds
+        self._end += seconds
+
     @property
     def cancelled(self) -> bool:
         return self._cancelled.is_set()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof.certificate.destination import HINTS, MODEL, SPEC, SUFFIX
-from netproof.certificate.state import SECONDS, Certificate
-from netproof.errors import UsageError, of_path
+from netproof.certificate.state import Certificate
+from netproof.certificate.wish import Wish
+from netproof.errors import UsageError
 
 if TYPE_CHECKING:
     from netproof.bounds.record import Recorder
@@ -19,29 +20,6 @@ if TYPE_CHECKING:
     from netproof.problem.property import Property
 
 ALONE = "hints-alone"  # of the image that is searched now, without others
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What was asked for: a folder for certificates, and one in it for what is not finished."""
-
-    folder: Path
-    room: Path
-    seconds: float = SECONDS
-    check: bool = True
-
-    def stands(self, state: Mapping[str, Any] | None) -> bool:
-        """Say whether the certificate of a proof need not be made again."""
-        return Certificate.stands(state, self.folder, self.seconds)
-
-    @staticmethod
-    def folder_at(folder: str | Path) -> Path:
-        """Make the folder where there is none."""
-        try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise of_path(error) from None
-        return Path(folder)
 
 
 class Certificates:
@@ -117,7 +95,10 @@ class Certificates:
         """Write and check the certificate of an image that is proved; return what became of it."""
         path = self._wish.folder / f"{case.item.index:05d}-label-{case.item.label}{SUFFIX}"
         try:
-            return self._certified(case, path, progress).to_dict()
+            state = self._certified(case, path, progress).to_dict()
+            if Certificate.was_interrupted(state):
+                raise KeyboardInterrupt  # which is about all of it
+            return state
         except UsageError as error:
             return Certificate(str(path), reason=str(error), limit=self._wish.seconds).to_dict()
         except OSError as error:

@@ -11,9 +11,9 @@ from typing import Any
 from netproof import arguments
 from netproof.api import Run, within
 from netproof.certificate.room import Room
+from netproof.certificate.wish import Wish
 from netproof.core.deadline import Deadline
 from netproof.core.torch_state import engine_state
-from netproof.dataset.certificates import Wish
 from netproof.dataset.engine import Certifier, CertifyProgress, Limits
 from netproof.dataset.images import read_images, read_norm
 from netproof.dataset.result import Certification

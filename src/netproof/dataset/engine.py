@@ -16,12 +16,13 @@ import torch
 
 from netproof.api import Run
 from netproof.bounds.linear.memory import numbers_in_rows
+from netproof.certificate.wish import Wish
 from netproof.core.deadline import Deadline
 from netproof.core.machine.allowance import allowance, said_plainly
 from netproof.core.verdict import Stats
 from netproof.dataset.attack import FIRST, FULL, Effort, attack_all
 from netproof.dataset.cases import Case, check_labels, open_case, question_of
-from netproof.dataset.certificates import Certificates, Wish
+from netproof.dataset.certificates import Certificates
 from netproof.dataset.images import Item
 from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.dataset.together import bound_all, can_join, search_together

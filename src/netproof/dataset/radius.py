@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from netproof import arguments
 from netproof.api import attack, verify
+from netproof.certificate.destination import Destination
+from netproof.certificate.room import Room
+from netproof.certificate.state import Certificate
 from netproof.core.about import About
 from netproof.core.deadline import Deadline
 from netproof.core.verdict import Status, Verdict, Witness
@@ -52,6 +58,7 @@ class Radius:
     seconds: float = 0.0
     reason: str = ""  # why nothing is certified, or what else is to be known of the two
     about: About | None = None  # the network
+    certificate: Mapping[str, Any] | None = None  # of `certified`, what became of it, where one was asked for
 
     @property
     def bracket(self) -> tuple[float, float]:
@@ -81,16 +88,43 @@ class _Asking:
     probes: list[Probe] = field(default_factory=list)
     witnesses: dict[Fraction, Witness] = field(default_factory=dict)
     left_open: dict[Fraction, str] = field(default_factory=dict)  # why, by radius that a proof was tried for
+    certificate: Destination | None = None  # of the largest radius that is proved
+    proved: Destination | None = None  # the same, once there is one, with its own folder
 
     def attack(self, eps: Fraction, seconds: float | None) -> bool:
         engine = {name: value for name, value in self.engine.items() if name in ("device", "threads", "seed")}
         return self._ask(eps, "attack", attack, seconds, engine).broken
 
     def prove(self, eps: Fraction, seconds: float | None) -> str:
-        found = self._ask(eps, "proof", verify, seconds, self.engine)
+        where = self._where(eps)
+        certificate = {} if where is None else {"certificate": where}
+        found = self._ask(eps, "proof", verify, seconds, {**self.engine, **certificate})
+        if where is not None:
+            self._keep(where, proved=found.status == Status.UNSAT)
         if found.status not in (Status.UNSAT, Status.SAT):
             self.left_open[eps] = found.reason
         return str(found.status)
+
+    def _where(self, eps: Fraction) -> Destination | None:
+        if self.certificate is None:
+            return None
+        return replace(self.certificate, folder=self.certificate.folder / f"{eps.numerator}-{eps.denominator}")
+
+    def _keep(self, where: Destination, *, proved: bool) -> None:
+        """Keep hints of a proof: each is of a larger radius than the one before."""
+        gone = self.proved if proved else where
+        if gone is not None:
+            shutil.rmtree(gone.folder, ignore_errors=True)
+        self.proved = where if proved else self.proved
+
+    def certified(self) -> dict[str, Any] | None:
+        """Write and check the certificate, where one is asked for; return what became of it."""
+        if self.certificate is None:
+            return None
+        if self.proved is None:
+            return Certificate(str(self.certificate.path), reason="no radius is proved").to_dict()
+        request = self.proved.request()
+        return request.finish(request.subject()).to_dict()
 
     def _ask(
         self, eps: Fraction, by: str, how: Callable[..., Verdict], seconds: float | None, engine: dict[str, Any]
@@ -119,12 +153,14 @@ def largest_eps(
     device: str = "auto",
     threads: int | None = None,
     seed: int = 0,
+    certificate: str | Path | None = None,
 ) -> Radius:
     """Find the largest radius around x within which the label is kept, from both sides.
 
     label: the output that must win; None: the one that does at x. first: the radius to begin with; None: 1/255 of the
     range of values. within: the share of what is broken by which what is certified may stay below it, which ends the
     search. timeout: seconds in all; None: 30 for each radius that a proof is tried for.
+    certificate: where to write a certificate for the largest radius that is certified.
     """
     began, seconds = time.monotonic(), arguments.seconds(timeout)
     values, name = real_array(x, "x"), read_norm(norm)
@@ -140,10 +176,12 @@ def largest_eps(
     deadline = Deadline(seconds)
     engine = {"method": method, "device": device, "threads": threads, "seed": seed}
     asking = _Asking(network, lambda eps: BALLS[name](values, eps, clip=clip), wanted, engine, deadline)
-    if predicted != wanted and asking.prove(Fraction(0), None) == Status.SAT:
-        found = Bracket(broken=Fraction(0))
-    else:
-        found = close_in(asking, start, deadline, limited=seconds is not None, within=close)
+    with _wanted(certificate, network) as asking.certificate:
+        if predicted != wanted and asking.prove(Fraction(0), None) == Status.SAT:
+            found = Bracket(broken=Fraction(0))
+        else:
+            found = close_in(asking, start, deadline, limited=seconds is not None, within=close)
+        state = asking.certified()
     certified, broken = found.certified, found.broken
     low, high = (None if side is None else float(side) for side in (certified, broken))
     reason = ""
@@ -157,7 +195,19 @@ def largest_eps(
         low = max((p.eps for p in asking.probes if p.verdict == Status.UNSAT and p.eps < high), default=None)
     witness = None if broken is None else asking.witnesses[broken]
     probes = tuple(asking.probes)
-    return Radius(wanted, predicted, name, low, high, witness, probes, time.monotonic() - began, reason, about(network))
+    took, subject = time.monotonic() - began, about(network)
+    return Radius(wanted, predicted, name, low, high, witness, probes, took, reason, subject, state)
+
+
+@contextmanager
+def _wanted(certificate: Any, network: Network) -> Iterator[Destination | None]:
+    """Return where a certificate goes, if one is asked for; in the end remove what is not finished."""
+    if certificate is None:
+        yield None
+        return
+    path = arguments.path(certificate, "certificate", "None")
+    with closing(Room.beside(path)) as room:
+        yield Destination(path, room.path, at_once=False, model=Path(network.path))
 
 
 def _first(given: Number | None, values: np.ndarray, clip: Clip | None) -> Fraction:

@@ -16,9 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from netproof.certificate.wish import Wish
 from netproof.core.about import About
 from netproof.core.files import well_formed
-from netproof.dataset.certificates import Wish
 from netproof.dataset.result import ImageResult, ImageStatus
 from netproof.errors import UsageError
 

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from netproof.certificate.state import Certificate
 from netproof.dataset.result import FAILURES, Certification, ImageResult, percent
 from netproof.dataset.store import COLUMNS, COUNTEREXAMPLES, Kept, counterexample
 from netproof.report.explorer import Column, Pictures, number_column, plain_table, text_column
@@ -143,8 +144,7 @@ def _certificate(result: ImageResult) -> str:
     state = result.certificate
     if state is None:
         return ""
-    seen = {None: "not checked", True: "valid", False: "invalid"}[state["checked"]]
-    return f"{state['leaves']} leaves, {seen}" if state["written"] else f"none: {state['reason']}"
+    return Certificate(**state).line.removeprefix("certificate: ")
 
 
 def _plain(shown: Sequence[Kept]) -> Table:

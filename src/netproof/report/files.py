@@ -17,7 +17,8 @@ from netproof.campaign.summary import Run
 from netproof.core.files import well_formed, write_whole
 from netproof.report.columns import IN_CSV
 
-LONG = ("original", "witness", "log")  # which no table has
+LONG = ("certificate", "original", "witness", "log")  # which no table has
+OF_CERTIFICATES = ("path", "written", "leaves", "bytes", "checked", "reason")
 RUN_COLUMNS = tuple(field.name for field in dataclasses.fields(Result) if field.name not in LONG)
 DUEL_COLUMNS = tuple(field.name for field in dataclasses.fields(Duel))
 
@@ -41,8 +42,14 @@ def write_vnncomp(runs: Iterable[Run], folder: Path) -> list[Path]:
 
 def write_runs(runs: Iterable[Run], path: Path) -> Path:
     """Write every run that counts, with all that is known of it but what is too long for a table."""
-    rows = [[run.label, *(_cell(getattr(run.result, name)) for name in RUN_COLUMNS)] for run in runs]
-    return write_csv(path, [("configuration", *RUN_COLUMNS), *rows])
+    header = ("configuration", *RUN_COLUMNS, *(f"certificate_{name}" for name in OF_CERTIFICATES))
+    values = [(run.label, *map(run.result.__getattribute__, RUN_COLUMNS), *_of(run.result)) for run in runs]
+    return write_csv(path, [header, *(list(map(_cell, row)) for row in values)])
+
+
+def _of(result: Result) -> list[Any]:
+    """Return what became of a proof's certificate."""
+    return [(result.certificate or {}).get(name) for name in OF_CERTIFICATES]
 
 
 def write_scores(scores: Iterable[Score], path: Path) -> Path:

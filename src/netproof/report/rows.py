@@ -11,6 +11,7 @@ from typing import Any
 from netproof.campaign.names import not_default
 from netproof.campaign.store import Result
 from netproof.campaign.summary import Run, is_wrong, truths
+from netproof.certificate.state import Certificate
 from netproof.core.verdict import PHASES as ALL_PHASES
 from netproof.report.counterexamples import picture_of, place_of, words_of
 from netproof.report.explorer import Column, Pictures, hidden_column, number_column, plain_table, short, text_column
@@ -60,6 +61,7 @@ def _columns(runs: Sequence[Run]) -> list[Column]:
         make.number("lower", "proved bound", lambda run: run.result.lower_bound, level=3),
         make.number("domains", "domains", lambda run: None if run.rival else run.result.domains, level=2),
         make.text("reason", "reason", lambda run: run.result.error or run.result.reason, level=3),
+        make.text("certificate", "certificate", lambda run: _certificate(run.result), hidden=True),
         make.number("upper", "best value found", lambda run: run.result.upper_bound, hidden=True),
         make.text("decided", "decided by", lambda run: run.result.decided_by, hidden=True),
         make.number("split", "sub-domains split", lambda run: run.result.split, hidden=True),
@@ -116,6 +118,12 @@ def _memory(result: Result) -> str:
     on_gpu = result.peak_memory if result.device.startswith("cuda") else 0
     of = ((on_gpu, "of the GPU"), (result.peak_host_memory or (0 if on_gpu else result.peak_memory), "of the host"))
     return ", ".join(f"{size / (1 << 20):.0f} MiB {where}" for size, where in of if size)
+
+
+def _certificate(result: Result) -> str:
+    if result.certificate is None:
+        return ""
+    return Certificate(**result.certificate).line.removeprefix("certificate: ")
 
 
 def _where(run: Run) -> str:

@@ -16,6 +16,7 @@ import typer
 
 from netproof.certificate.room import Room
 from netproof.certificate.state import SECONDS as CERTIFICATE_SECONDS
+from netproof.certificate.wish import Wish
 from netproof.cli import options
 from netproof.cli.certify.places import Places
 from netproof.cli.certify.source import Source, find_source
@@ -43,7 +44,6 @@ from netproof.core.files import sha256
 from netproof.core.machine.describe import describe, in_words
 from netproof.core.machine.versions import build, versions
 from netproof.core.reasons import CONTRADICTION
-from netproof.dataset.certificates import Wish
 from netproof.dataset.result import Certification, ImageStatus, percent
 from netproof.dataset.store import COLUMNS, COUNTEREXAMPLES, NAME, OF_CERTIFICATES, Kept, Store, stands
 from netproof.errors import UsageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from netproof.dataset.certificates import Wish
+from netproof.certificate.wish import Wish
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import signal
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from netproof.certificate.installed import require_npcheck
+from netproof.certificate.room import Room
+from netproof.certificate.state import SECONDS, Certificate
+from netproof.certificate.wish import Wish
 from netproof.cli import options
 from netproof.cli.commands.report import Rivals, check_rivals, write_all, write_results
 from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED
@@ -68,20 +74,21 @@ def bench(
     rerun: Annotated[bool, typer.Option("--rerun", help="Run everything, whatever is stored.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Leave out the page and the plots.")] = False,
     rival: Rivals = None,
+    certificates: options.Certificates = None,
+    certificate_timeout: options.CertificateTimeout = SECONDS,
+    certificate_check: options.CertificateCheck = True,
     quiet: options.Quiet = False,
 ) -> int:
     """Run methods over VNN-COMP folders: results in DIR/results.sqlite as they come, then results.csv and a report.
 
     What is stored is not run again, so the same command goes on where one was stopped or killed. stdout has the table.
-    Exit 1 if an answer contradicts what is known, or another method's.
+    Exit 1 if an answer contradicts what is known, or another method's, or npcheck does not accept a certificate.
     """
     from netproof.campaign.instances import read_folders
     from netproof.campaign.lock import alone_in
     from netproof.campaign.store import NAME, Store
 
-    for option, value in (("--first", first), ("--workers", workers)):
-        if value is not None and value < 1:
-            raise UsageError(f"{option}: {value} is too few", remedy="give 1 or more")
+    _refuse_too_few({"--first": first, "--workers": workers})
     methods = list(dict.fromkeys(method or ["auto"]))
     chosen = read_options(methods, settings or ())
     for name in methods:  # what can be refused is refused before anything runs
@@ -89,12 +96,30 @@ def bench(
         engine.asking(None, memory)
     check_rivals(rival or (), Path(out), report=not no_report)
     instances = read_folders(folders, first)
-    with alone_in(Path(out)), Store(Path(out) / NAME) as store:
+    wished = _wish(certificates, certificate_timeout, certificate_check)
+    with alone_in(Path(out)), Store(Path(out) / NAME) as store, wished as wish:
         made = make_jobs(instances, chosen, timeout, device, threads, seed, attack)
-        jobs = [dataclasses.replace(job, memory=memory, command=command_line()) for job in made]
+        jobs = [dataclasses.replace(job, memory=memory, command=command_line(), wish=wish) for job in made]
         workers = _workers(jobs, threads) if workers is None else workers
-        shown = _Shown(not no_report, quiet, tuple(rival or ()))
-        return _campaign(jobs, store, workers, methods, shown, rerun=rerun)
+        return _campaign(jobs, store, workers, methods, _Shown(not no_report, quiet, tuple(rival or ())), rerun=rerun)
+
+
+def _refuse_too_few(counts: Mapping[str, int | None]) -> None:
+    for option, value in counts.items():
+        if value is not None and value < 1:
+            raise UsageError(f"{option}: {value} is too few", remedy="give 1 or more")
+
+
+@contextlib.contextmanager
+def _wish(certificates: str | None, seconds: float, check: bool) -> Iterator[Wish | None]:
+    """Return what is asked for of certificates; in the end remove what is not finished."""
+    if certificates is None:
+        yield None
+        return
+    require_npcheck()
+    folder = Wish.folder_at(certificates)
+    with contextlib.closing(Room.within(folder)) as room:
+        yield Wish(folder, room.path, seconds, check)
 
 
 @dataclass(frozen=True)
@@ -164,7 +189,8 @@ def _campaign(jobs: list[Job], store: Store, workers: int, methods: list[str], s
             if instance.truth is None and instance.told_by:
                 view.note(f"{instance}: what is known is {instance.told_by}")
         results = run(jobs, store, workers=workers, on_event=view.on_event, stop=stop, rerun=rerun)
-    if len(results) < len(jobs):
+    states = [result.certificate for result in results if result.certificate is not None]
+    if len(results) < len(jobs) or any(map(Certificate.was_interrupted, states)):
         return _interrupted(store, len(results), len(jobs))
     if view.kept and not shown.quiet:
         print_err(f"netproof: {view.kept} of {len(jobs)} were there already (--rerun runs them again)")
@@ -216,6 +242,25 @@ def _conclude(store: Store, results: list[Result], asked: _Shown) -> int:
             print_err(f"netproof: report: {page}")
     else:
         write_results(store.path.parent, latest(stored))
+    refused = _tell_certificates(results, quiet=asked.quiet)
     for line in said:  # also where a rival says otherwise, which is no proof of anything
         print_err(f"netproof: contradiction: {line}")
-    return EXIT_BUG if wrong else 0
+    return EXIT_BUG if wrong or refused else 0
+
+
+def _tell_certificates(results: Sequence[Result], *, quiet: bool) -> int:
+    """Say how many proofs have a certificate, and why others have none; return how many npcheck does not accept."""
+    states = [result.certificate for result in results if result.certificate is not None]
+    refused = sum(state["checked"] is False for state in states)
+    if states and not (quiet and not refused):
+        written, accepted = (sum(bool(state[key]) for state in states) for key in ("written", "checked"))
+        unseen = f", {written - accepted} more are not checked" if written > accepted else ""
+        print_err(f"netproof: npcheck accepts the certificates of {accepted} of {len(states)} proofs{unseen}")
+        for why, count in Counter(_without_names(state) for state in states if not state["written"]).most_common():
+            print_err(f"  {count} without one: {why}")
+    return refused
+
+
+def _without_names(state: Mapping[str, Any]) -> str:
+    """Return why there is no certificate, without the names of files, so that equal reasons can be counted."""
+    return re.sub(r"\S*/", "", state["reason"])

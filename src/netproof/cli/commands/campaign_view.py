@@ -7,7 +7,9 @@ import os
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -18,6 +20,7 @@ from netproof.campaign.jobs import Job
 from netproof.campaign.run import Event
 from netproof.campaign.store import Result
 from netproof.campaign.summary import VERDICTS, is_wrong
+from netproof.certificate.state import Certificate
 from netproof.cli.show.layout import (
     BETWEEN,
     EDGES,
@@ -60,9 +63,14 @@ class View:
             self.ended += 1
             self._count(event.result)
             self._say(self._line(event.result))
+            state = event.result.certificate
+            if state is not None and not Certificate.was_interrupted(state):  # refused before the search
+                self._say(self._certificate(state))
+        elif event.kind == "certified" and event.result is not None and event.result.certificate is not None:
+            self._say(self._certificate(event.result.certificate))
         elif event.kind == "lost":
             self._say(f"[yellow]worker {(event.worker or 0) + 1}: {escape(event.text)}; a new one takes its place[/]")
-        if event.result is not None:
+        if event.result is not None and event.kind != "certified":
             self._check(event.result)
 
     def note(self, text: str) -> None:
@@ -74,8 +82,9 @@ class View:
             _, job, since = self._at[event.worker or 0]
             domains = event.progress.get("domains") or 0
             return event.progress["phase"] + (f", {domains} domains" if domains else ""), job, since
-        does = {"starting": "starting", "started": "reading", "lost": "lost"}.get(event.kind, "waiting")
-        return does, event.job if event.kind == "started" else None, time.monotonic()
+        does = {"starting": "starting", "started": "reading", "lost": "lost", "certifying": "certificate"}
+        job = event.job if event.kind in ("started", "certifying") else None
+        return does.get(event.kind, "waiting"), job, time.monotonic()
 
     def _count(self, result: Result) -> None:
         counts = self._counts[result.method]
@@ -91,6 +100,11 @@ class View:
         why = f"  ({escape(why)})" if why else ""
         verdict = f"[{COLOURS[result.verdict]}]{result.verdict}[/]"
         return f"{done}  {result.method}  {files}  {verdict}  {result.total:.2f} s{why}"
+
+    def _certificate(self, state: Mapping[str, Any]) -> str:
+        """Make a line such as `      certificate: DIR/…npcert, 37 leaves, 494 bytes, checked: valid`."""
+        line, indent = escape(Certificate(**state).line), " " * (2 * len(str(self._total)) + 3)
+        return f"{indent}[bold red]{line}[/]" if state["checked"] is False else f"{indent}{line}"
 
     def _check(self, result: Result) -> None:
         """Print a red line where an answer contradicts what is known, or another method's."""
