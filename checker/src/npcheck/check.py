@@ -93,10 +93,8 @@ def check(
         def tell(what: str, leaves: int) -> None:
             progress(At(what, leaves, min(stream.read_of_file / size, 1.0) if size > 0 else 0.0))
 
-        with (
-            _jobs(network, tell, jobs) as workers,
-            np.errstate(all="ignore"),
-        ):  # what is not a number proves nothing: see `bound`
+        # What is not a number proves nothing: see `bound`.
+        with np.errstate(all="ignore"), _jobs(network, tell, jobs) as workers:
             try:
                 leaves = sum(check_region(network, region, stream, workers, sample) for region in statement.regions)
             except Invalid:  # perhaps of what was read, before all that comes earlier was checked
