@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import npcheck.__main__ as command
 import npcheck.ball
 import npcheck.bound
 from certificates import AGAIN, CLIP, Case, bounds, dense, leaf, spec, split
@@ -227,6 +228,13 @@ def test_a_sum_on_a_disc(tmp_path: Path, limit: str, holds: bool) -> None:
 
 
 KNOT = dense(([[1.0, 1.0], [1.0, -1.0]], [1.5, 1.5]), ([[1.0, -1.0]], [0.0]))
+
+
+def test_the_answer_names_balls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = Case(tmp_path, SUM, asked(DISC, "(or (<= Y_0 -1.5) (<= Y_0 -1.6))"))
+    assert case.check(leaf() + leaf()).balls == 2
+    assert command.main([str(case.certificate), str(case.model), str(case.spec)]) == 0
+    assert "2 of the disjuncts lie in a ball, too: in its exact points" in capsys.readouterr().out
 
 
 def test_neurons_that_read_the_input_are_bounded_on_the_ball(tmp_path: Path) -> None:
