@@ -155,7 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="npcheck",
         description="Check a certificate that a neural network satisfies a specification on all of its inputs, or a "
-        "counterexample, as text, that it does not.",
+        "counterexample, as text or .npy, that it does not.",
         epilog="exit: 0 valid or violated, 1 invalid or not violated, 2 nothing could be checked. MODEL and SPEC may "
         "be .gz.",
     )
