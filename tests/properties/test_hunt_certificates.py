@@ -16,6 +16,7 @@ import pytest
 
 import npcheck.check
 import npcheck.region
+import npcheck.ties
 import npcheck.tree
 from hunt.certificates import hunting
 from hunt.certificates.campaign import ACCEPTED, ANSWERS, FALSE, OTHER_FILES, REFUSED, VALID
@@ -69,8 +70,8 @@ def claims_are_believed(patch: Patch) -> None:
 def hashes_do_not_count(patch: Patch) -> None:
     real, hashes = npcheck.check.read, dict[str, str]()
 
-    def read(path: Path, reader: Callable[[bytes], Any]) -> tuple[Any, str]:
-        content, digest = real(path, reader)
+    def read(path: Path, reader: Callable[[bytes], Any], *most: int) -> tuple[Any, str]:
+        content, digest = real(path, reader, *most)
         hashes["model" if path.suffix == ".onnx" else "spec"] = digest
         return content, digest
 
@@ -167,9 +168,10 @@ def test_a_search_with_a_fault_gets_no_certificate_of_something_false(plant: str
 
 def test_an_accepted_certificate_of_something_false_is_a_fault(tmp_path: Path, monkeypatch: Patch) -> None:
     """With a checker that accepts all, whose routine the writer uses too."""
-    monkeypatch.setattr("netproof.certificate.tree.bounds_of", lambda *args: np.ones(len(args[2].leaves)))
+    monkeypatch.setattr("netproof.certificate.leaves.bounds_of", lambda *args: np.ones(len(args[2].leaves)))
     monkeypatch.setattr("netproof.certificate.boxes.lower_bound", lambda *args: np.ones(len(args[1].constant)))
-    monkeypatch.setattr(npcheck.region, "bounds_of", lambda *args: np.ones(len(args[2].leaves)))
+    for module in (npcheck.region, npcheck.ties):
+        monkeypatch.setattr(module, "bounds_of", lambda *args: np.ones(len(args[2].leaves)))
     tally = Tally()
     for seed in range(5000, 5003):
         tally.merge(hunting.try_planted(seed, "leaf_dropped", tmp_path, lambda line: None))
