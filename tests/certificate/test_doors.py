@@ -176,6 +176,15 @@ def test_a_file_of_someone_else_stays(name: str, tmp_path: Path, monkeypatch: py
     assert (tmp_path / name).read_bytes() == b"mine"
 
 
+def test_another_reading_of_a_network_is_no_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where both readings of the file differ, the certificate would say nothing of what was searched."""
+    monkeypatch.setattr("netproof.api.Run.decide", None)
+    monkeypatch.setattr("npcheck.network.Network.values", lambda self, points: [np.zeros((len(points), 3))])
+    with pytest.raises(UsageError, match="npcheck reads another function"):
+        netproof.verify(module(), REGION, label=0, certificate=tmp_path / "c.npcert")
+    assert names(tmp_path) == []
+
+
 def test_of_another_question_a_certificate_proves_nothing(tmp_path: Path) -> None:
     network = module()
     verdict = netproof.verify(network, REGION, label=0, targets=[1], certificate=tmp_path / "c.npcert")

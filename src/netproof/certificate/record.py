@@ -38,9 +38,9 @@ class Recording:
         self._request, self._subject, self._writer = request, subject, writer
 
     @classmethod
-    def of(cls, request: Request) -> Recording:
-        """Begin; UsageError where no certificate can be about the question."""
-        subject = request.subject()
+    def of(cls, request: Request, subject: Subject | None = None) -> Recording:
+        """Begin; UsageError where no certificate can be about the question. subject: its files, if they are read."""
+        subject = subject or request.subject()
         return cls(request, subject, SpoolWriter(request.spool))
 
     def recorder(self, disjuncts: tuple[int, ...]) -> Recorder:

@@ -30,7 +30,7 @@ class Certificates:
         from netproof.certificate.installed import require_npcheck
 
         require_npcheck()
-        from netproof.certificate.question import Question, may_replace
+        from netproof.certificate.question import Question, check_alike, may_replace
         from netproof.certificate.write import Subject
 
         self._wish, self._outputs = wish, example.outputs
@@ -45,6 +45,7 @@ class Certificates:
             )
         try:
             subject = Subject.read(self._model, spec)
+            check_alike(network, subject)
         except UsageError as error:  # files of the folder are not for people
             said = error.message.replace(str(wish.room / MODEL), network.path)
             error.message = said.replace(str(wish.room / SPEC), "the question about an image in VNN-LIB")
