@@ -155,6 +155,8 @@ Ask = Callable[[Path], Any]
             r"<torch module>: node .*Sin",
         ),
         (lambda path: netproof.verify(module(), REGION, label=0, certificate=3), "certificate cannot be 3"),
+        (lambda path: netproof.verify(module(), REGION, label=0, certificate="/dev/null"), "it is no regular file"),
+        (lambda path: netproof.verify(module(), REGION, label=0, certificate=path.parent), "it is no regular file"),
     ],
 )
 def test_what_cannot_be_written_is_said_before_the_search(

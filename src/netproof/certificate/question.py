@@ -19,6 +19,7 @@ import torch
 from onnx import helper, numpy_helper
 
 from netproof.certificate.destination import MODEL, SPEC
+from netproof.certificate.state import REFUSED, WITHOUT
 from netproof.certificate.write import Subject
 from netproof.core.files import find_file, sha256
 from netproof.errors import UsageError
@@ -35,7 +36,6 @@ KEY = "netproof"  # of the mark among the metadata of an ONNX file
 INPUTS, OUTPUTS = "netproof_inputs", "netproof_outputs"  # of a written model, where they are made of several
 POINTS = 3  # of the input set, at which both readings of a network are compared
 ALIKE = 1e-6  # of a value's size, by which they may differ
-WITHOUT = "without a certificate there may be an answer"
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def may_replace(path: Path) -> bool:
 
 
 def _none(why: str) -> UsageError:
-    return UsageError(f"no certificate can be written: {why}", remedy=WITHOUT)
+    return UsageError(f"{REFUSED}{why}", remedy=WITHOUT)
 
 
 def _is_still(path: Path, hashed: str) -> bool:

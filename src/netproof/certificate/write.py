@@ -18,6 +18,7 @@ from netproof.certificate.body import Body
 from netproof.certificate.bounds import NeuronBounds, neuron_bounds_of
 from netproof.certificate.boxes import BoxTreeMaker, write_boxes
 from netproof.certificate.spool import Hints, Spool
+from netproof.certificate.state import REFUSED, WITHOUT
 from netproof.certificate.tree import TreeMaker, Unprovable, write_tree
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.errors import UsageError
@@ -78,8 +79,7 @@ class Subject:
 
 
 def _refused(reason: Refused) -> UsageError:
-    remedy = "without a certificate there may be an answer"
-    return UsageError(f"no certificate can be written: {reason}", remedy=remedy)
+    return UsageError(f"{REFUSED}{reason}", remedy=WITHOUT)
 
 
 def write_certificate(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof.certificate.destination import HINTS, MODEL, SPEC, SUFFIX
-from netproof.certificate.state import Certificate
+from netproof.certificate.state import Certificate, reason_of
 from netproof.certificate.wish import Wish
 from netproof.errors import UsageError
 
@@ -101,7 +101,7 @@ class Certificates:
                 raise KeyboardInterrupt  # which is about all of it
             return state
         except UsageError as error:
-            return Certificate(str(path), reason=str(error), limit=self._wish.seconds).to_dict()
+            return Certificate(str(path), reason=reason_of(error), limit=self._wish.seconds).to_dict()
         except OSError as error:
             why = f"it cannot be written: {error.strerror or error}"
             return Certificate(str(path), reason=why, limit=self._wish.seconds).to_dict()
