@@ -16,10 +16,11 @@ from command import REAL, run, run_cold
 from onnx import TensorProto, helper
 
 from netproof.model.load import load_network
+from netproof.problem.property import Disjunct, Property, Row
 from netproof.problem.vnnlib.reader import load_property
 from netproof.problem.vnnlib.writer import version_1
 from support.api import module
-from support.asking import knotted, sharpened
+from support.asking import dense, knotted, sharpened, whole_box
 
 FILES = ("m.onnx", "p.vnnlib")
 
@@ -210,3 +211,21 @@ def test_what_cannot_be_asked_for_is_one_line(arguments: tuple[str, ...], said: 
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert said in line
+
+
+def test_a_proof_by_splits_is_written_as_aptp(tmp_path: Path) -> None:
+    """relu(x + y) + relu(x − y) − relu(x + y/2) + 1/64 is above 0."""
+    hidden = [[1.0, 1.0], [1.0, -1.0], [1.0, 0.5]], [0.0] * 3
+    dense(hidden, ([[1.0, 1.0, -1.0]], [1 / 64])).save(tmp_path / "m.onnx")
+    box = whole_box([-1, -1], [1, 1])
+    disjuncts = tuple(Disjunct(box, (Row({0: Fraction(1)}, Fraction(right)),)) for right in (0, -9))
+    (tmp_path / "p.vnnlib").write_text(version_1(Property(disjuncts, 2, 1, "made here"), box))
+    options = ("--certificate", "c.npcert", "--method", "beta")
+    assert netproof("verify", *FILES, *options, cwd=tmp_path).stdout == "unsat\n"
+    done = netproof("certificate", "c.npcert", *FILES, "--to", "aptp", "--out", "d", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "d/p-0.aptp\n")
+    assert done.stderr == "netproof: no file: disjunct 1 without a split, and APTP needs one\n"
+    assert [file.name for file in (tmp_path / "d").iterdir()] == ["p-0.aptp"]
+    other = netproof("certificate", "c.npcert", *FILES, "--to", "vipr", "--out", "d", cwd=tmp_path)
+    assert (other.returncode, other.stdout) == (2, "")
+    assert other.stderr == "netproof: error: --to vipr: this format is not known (one of aptp)\n"
