@@ -178,6 +178,13 @@ def test_a_file_of_someone_else_stays(name: str, tmp_path: Path, monkeypatch: py
     assert (tmp_path / name).read_bytes() == b"mine"
 
 
+def test_a_data_set_of_a_network_with_a_last_softmax(tmp_path: Path) -> None:
+    """Asked before it, image by image."""
+    network = torch.nn.Sequential(module(), torch.nn.Softmax(-1))
+    found = netproof.certify(network, [[0.5, 0.5], [0.25, 0.5]], [0, 0], "0.1", certificates=tmp_path, timeout=60)
+    assert [(image.certificate or {})["checked"] for image in found] == [True, True]
+
+
 def test_another_reading_of_a_network_is_no_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where both readings of the file differ, the certificate would say nothing of what was searched."""
     monkeypatch.setattr("netproof.api.Run.decide", None)
