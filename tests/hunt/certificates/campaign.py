@@ -79,15 +79,23 @@ class Counts:
             *(name for name in CERTIFICATES if name not in bodies),
         ]
 
+    def line(self) -> str:
+        answers = Counter(dict.fromkeys(ANSWERS, 0))
+        for (*_, answer), count in self.offered.items():
+            answers[answer] += count
+        each = "; ".join(f"{count} {answer}" for answer, count in answers.items())
+        return f"{self.mutants} mutants of {self.certificates['certified']} certificates: {each}"
+
     def table(self) -> str:
-        lines = [f"{sum(self.certificates.values())} statements: {dict(self.certificates)}", "certificates with"]
+        became = ", ".join(f"{count} {what}" for what, count in self.certificates.most_common())
+        lines = [f"{sum(self.certificates.values())} statements: {became}", "certificates with"]
         lines += [f"  {name:28}{self.covered[name]:>9}" for name in (*BODIES, *FORMS, *ALL_CODES)]
         for at, what in enumerate(("mutants by statement", "mutants by certificate")):
             lines.append(f"{what:36}" + "".join(f"{name:>22}" for name in ANSWERS))
             for name in sorted({key[at] for key in self.offered}):
                 counts = [sum(n for k, n in self.offered.items() if (k[at], k[2]) == (name, a)) for a in ANSWERS]
                 lines.append(f"  {name:34}" + "".join(f"{n:>22}" for n in counts))
-        lines.append(f"{self.mutants} mutants of certificates")
+        lines.append(self.line())
         if self.missing:
             lines.append(f"never came up: {', '.join(self.missing)}")
         return "\n".join(lines)
