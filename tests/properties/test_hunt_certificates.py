@@ -17,13 +17,15 @@ import pytest
 import npcheck.check
 import npcheck.region
 import npcheck.tree
-from hunt.certificates import hunting
+from hunt.certificates import campaign, hunting
 from hunt.certificates.campaign import ACCEPTED, ANSWERS, FALSE, OTHER_FILES, REFUSED, VALID
 from hunt.certificates.reading import UnreadableError, read_model, read_spec
 from hunt.certificates.smooth import SURE, oracle_of
 from hunt.certificates.statements import BODIES, BY, TIES, falsified, make
 from hunt.loop import Tally
 from hunt.network import to_onnx
+from netproof.certificate.request import Request
+from netproof.certificate.state import Certificate
 from npcheck.errors import Invalid
 
 Patch = pytest.MonkeyPatch
@@ -165,15 +167,13 @@ def test_a_search_with_a_fault_gets_no_certificate_of_something_false(tmp_path: 
 
 
 def test_an_accepted_certificate_of_something_false_is_a_fault(tmp_path: Path, monkeypatch: Patch) -> None:
-    """With a checker that accepts all, whose routine the writer uses too."""
-    monkeypatch.setattr(hunting, "SEARCHING", 20.0)
-    monkeypatch.setattr(hunting, "WRITING", 20.0)
-    monkeypatch.setattr("netproof.certificate.tree.bounds_of", lambda *args: np.ones(len(args[2].leaves)))
-    monkeypatch.setattr("netproof.certificate.boxes.lower_bound", lambda *args: np.ones(len(args[1].constant)))
-    monkeypatch.setattr(npcheck.region, "bounds_with_ties", lambda *args: np.ones(len(args[2].leaves)))
-    tally = Tally()
-    for seed in range(5000, 5003):
-        tally.merge(hunting.try_planted(seed, "leaf_dropped", tmp_path, lambda line: None))
-        if tally.faults:
-            break
+    """With a writer that always writes, and a checker that accepts all."""
+
+    def finish(self: Request, subject: Any) -> Certificate:
+        self.path.write_bytes(b"anything")
+        return Certificate(str(self.path), written=True)
+
+    monkeypatch.setattr(Request, "finish", finish)
+    monkeypatch.setattr(campaign, "check", lambda *paths: None)
+    tally = hunting.try_planted(5000, "leaf_dropped", tmp_path, lambda line: None)
     assert tally.faults[ACCEPTED]
