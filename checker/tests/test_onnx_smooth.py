@@ -27,6 +27,10 @@ CASES: dict[str, onnx.ModelProto] = {
     "log": model([*POSITIVE, node("Log", ["p"])], [2, 3], ABOVE),
     "sqrt": model([*POSITIVE, node("Sqrt", ["p"])], [2, 3], ABOVE),
     "reciprocal": model([*POSITIVE, node("Reciprocal", ["p"])], [2, 3], ABOVE),
+    "argmax": model([node("ArgMax", ["x"], ["i"], axis=1), node("Cast", ["i"], to=1)], [2, 3]),
+    "argmax, the last": model(
+        [node("ArgMax", ["x"], ["i"], axis=-2, keepdims=0, select_last_index=1), node("Cast", ["i"], to=1)], [2, 3, 4]
+    ),
     "elu": model([node("Elu", ["x"], alpha=0.5)], [2, 3]),
     "hard sigmoid": model([node("HardSigmoid", ["x"], alpha=0.3)], [2, 3]),
     "hard swish": model([node("HardSwish", ["x"])], [2, 3], opset=14),
@@ -62,9 +66,17 @@ def test_operators_are_those_of_onnxruntime(proto: onnx.ModelProto) -> None:
 def test_every_operator_has_a_case() -> None:
     used = {node.op_type for proto in CASES.values() for node in proto.graph.node}
     assert set(SMOOTH) <= used
-    assert set(SMOOTH) == {"Elu", "Exp", "HardSigmoid", "HardSwish", "Log", "LogSoftmax", "Pow", "Reciprocal"} | {
-        *("Sigmoid", "Softmax", "Softplus", "Sqrt", "Tanh")
-    }
+    assert set(SMOOTH) == {
+        "ArgMax",
+        "Elu",
+        "Exp",
+        "HardSigmoid",
+        "HardSwish",
+        "Log",
+        "LogSoftmax",
+        "Pow",
+        "Reciprocal",
+    } | {*("Sigmoid", "Softmax", "Softplus", "Sqrt", "Tanh")}
 
 
 def test_the_names_of_the_command_are_those_of_the_operators() -> None:
@@ -117,6 +129,15 @@ def test_a_proof_says_what_it_rests_on(tmp_path: Path, capsys: pytest.CaptureFix
         command.main(["c", "m", "s", "--only", "relu,sine"])
     assert stopped.value.code == 2
     assert "is no list of relu, exp," in capsys.readouterr().err
+
+
+def test_integers_are_not_computed_with() -> None:
+    """A quotient of two places would be rounded towards 0."""
+    for op in ("Div", "Add", "Relu"):
+        inputs = ["i"] if op == "Relu" else ["i", "j"]
+        nodes = [node("ArgMax", ["x"], ["i"]), node("Identity", ["i"], ["j"]), node(op, inputs)]
+        with pytest.raises(Refused, match=f"{op}.*: it computes with integers that depend on the input"):
+            read_network(model(nodes, [2, 3]).SerializeToString())
 
 
 def test_lists_of_weights_make_no_network_of_their_own() -> None:

@@ -19,7 +19,7 @@ from npcheck.check import At, Checked, check
 from npcheck.errors import Invalid, Refused
 from npcheck.witness import is_witness, judge
 
-OPERATORS = ("relu", "exp", "log", "order", "product", "quotient", "root", "sigmoid", "softplus")
+OPERATORS = ("relu", "argmax", "exp", "log", "order", "product", "quotient", "root", "sigmoid", "softplus")
 EVERY = 2.0  # seconds between two lines of progress
 
 
