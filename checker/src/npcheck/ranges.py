@@ -18,6 +18,7 @@ from npcheck.statement import Array
 Signs = NDArray[np.int8]
 ROWS = 256  # forms carried back at once: more need memory and are no faster
 NEIGHBOURS = 32  # the same, of an image: they read a small part of it
+ENTRIES = 1 << 24  # of one node in all of these forms, at most
 NOWHERE = np.zeros(0, dtype=np.int64)
 
 
@@ -91,6 +92,7 @@ def neuron_bounds(
     bounds = np.empty(len(neurons))
     order = np.argsort(neurons % network.pixels[node], kind="stable")  # neighbours read the same part of an image
     most = ROWS if network.pixels[node] == 1 else NEIGHBOURS
+    most = max(1, min(most, ENTRIES // max(node.size for node in network.nodes)))
     for begin in range(0, len(neurons), most):
         some = order[begin : begin + most]
         sign = signs if isinstance(signs, float) else signs[some]

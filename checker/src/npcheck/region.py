@@ -31,7 +31,7 @@ from npcheck.ranges import ROWS, by_default, interval, meet, neuron_bounds, star
 from npcheck.statement import Array, Region, Rows
 from npcheck.stream import Stream
 from npcheck.ties import bounds_with_ties
-from npcheck.tree import Batch, FormOf, Packed, Part, Walk, bounds_of, most_at_once, packed_signs
+from npcheck.tree import ENTRIES, Batch, FormOf, Packed, Part, Walk, bounds_of, most_at_once, packed_signs
 from npcheck.work import Jobs
 
 INTERVAL, DEFAULT, SLOPES, TREE = range(4)
@@ -53,7 +53,9 @@ def check_region(network: Network, region: Region, stream: Stream, jobs: Jobs, w
             return lower[0], upper[0]
 
         piece = partial(_bounds_of_leaves, packed, rows, len(network.nodes) - 1)
-        walk = Walk(stream, packed, len(rows.right), (region.lower, region.upper), most_at_once(network), clip)
+        walk = Walk(
+            stream, packed, len(rows.right), (region.lower, region.upper), most_at_once(network, len(rows.right)), clip
+        )
         leaves += _check_tree(walk, (f"disjunct {target}", piece, 0.0), jobs)
     jobs.wait()
     return leaves
@@ -88,7 +90,8 @@ def _check_node(
     for code, sign in sides:
         for kind in (DEFAULT, SLOPES):
             neurons = (code == kind).nonzero()[0]
-            most = ROWS if kind == SLOPES else max(1, len(neurons))  # no more slopes are held than for so many sides
+            most = len(neurons) if kind == DEFAULT else min(ROWS, ENTRIES // max(1, before.count))
+            most = max(1, most)  # no more slopes are held than for so many sides
             for begin in range(0, len(neurons), most):
                 some = neurons[begin : begin + most]
                 given = _slopes(network, stream, before, len(some)) if kind == SLOPES else {}

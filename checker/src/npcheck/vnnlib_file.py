@@ -17,10 +17,13 @@ which they are written.
 All numbers are exact fractions. A proof takes a strict bound of the box as one that is not: the box is then larger than
 what is asked for, by points of its border, and so a proof about it is a proof. The parentheses are read with a stack of
 our own, so no depth of theirs is too much for the interpreter.
+
+A text may be hostile: what it makes this reader hold and copy is counted, and limited by the numbers below.
 """
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 import re
@@ -31,9 +34,12 @@ from functools import lru_cache
 
 from npcheck.errors import Refused
 
-MOST_TEXT = 1 << 28  # characters
+MOST_TEXT = 1 << 27  # characters
+MOST_FRAMES = 1 << 22  # pairs of parentheses
+DEEPEST = 1 << 17  # of them within each other
 MOST_DISJUNCTS = 10**5
-MOST_WORK = 2 * 10**7  # inequalities and terms that are copied while formulas are put together
+MOST_WORDS = 1 << 16  # whose meaning is held
+MOST_WORK = 4 * 10**7  # inequalities and terms that are copied while formulas are put together
 MOST_DIGITS = 1000  # of a number as it is written
 MOST_EXPONENT = 400
 MOST_BITS = 1 << 13  # of a numerator or denominator that is computed
@@ -48,7 +54,7 @@ _LAST = ("check-sat", "get-model", "exit")  # nothing is asserted after one of t
 _NEWER = ("vnnlib-version", "declare-network", "declare-input", "declare-output", "declare-hidden")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """sum c·Y + sum a·X <= right, or < where it is strict; without any variable it is merely true or false."""
 
@@ -98,7 +104,7 @@ class Question:
     disjuncts: tuple[Disjunct, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Bound:
     """X_input <= value if it is an upper one, otherwise X_input >= value."""
 
@@ -114,7 +120,7 @@ class Bound:
         return (self.value < other.value) is self.upper
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sum:
     """A constant and multiples of variables, by name; the square of X_3 has the name ²X_3."""
 
@@ -122,14 +128,14 @@ class Sum:
     constant: Fraction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Formula:
     """Alternatives, each a conjunction of inequalities."""
 
     alternatives: tuple[tuple[Bound | Row | Ball, ...], ...]
 
 
-@dataclass
+@dataclass(slots=True)
 class Frame:
     """What lies between a parenthesis and its partner, as far as it was read."""
 
@@ -147,7 +153,13 @@ def read_question(text: str | bytes) -> Question:
             text = text.decode("utf-8")
         except UnicodeDecodeError:
             raise Refused("the specification is not a text in UTF-8") from None
-    return _Reader(text).read()
+    enabled = gc.isenabled()
+    gc.disable()  # what is read has no cycles, and looking for some takes longer than reading
+    try:
+        return _Reader(text).read()
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @lru_cache(maxsize=1 << 16)
@@ -168,12 +180,19 @@ class _Reader:
         self.formulas: list[Formula] = []
         self.last = ""  # the command after which nothing is asserted
         self.work = 0
+        self._words: dict[str, Sum] = {}
 
     def read(self) -> Question:
         """Go through the text: a frame is opened at "(" and is replaced by what it means at ")"."""
         open_frames: list[Frame] = []
+        frames = 0
         for at, token in self._tokens():
             if token == "(":
+                frames += 1
+                if frames > MOST_FRAMES or len(open_frames) >= DEEPEST:
+                    raise self._refused(
+                        at, f"more than {MOST_FRAMES} parentheses, or more than {DEEPEST} in each other"
+                    )
                 open_frames.append(Frame(at))
             elif not open_frames:
                 raise self._refused(at, f"{token[:40]!r} stands outside of parentheses")
@@ -200,8 +219,10 @@ class _Reader:
 
     def _refused(self, at: int, message: str) -> Refused:
         """Return an error with line and column, counted from 1."""
-        ends = [match.end() for match in _LINE.finditer(self.text, 0, at)]
-        return Refused(f"line {len(ends) + 1}, column {at - (ends[-1] if ends else 0) + 1}: {message}")
+        line, begin = 1, 0
+        for match in _LINE.finditer(self.text, 0, at):
+            line, begin = line + 1, match.end()
+        return Refused(f"line {line}, column {at - begin + 1}: {message}")
 
     # --- words ---
 
@@ -214,14 +235,24 @@ class _Reader:
             self._check_head(depth, at, token)
         elif frame.head in (*_DECLARING, *_SILENT):
             frame.parts.append(token)
-        elif token in self.declared:
-            frame.parts.append(Sum({token: Fraction(1)}, Fraction(0)))
         else:
-            value = number(token)
-            if value is None:
-                what = "is not declared" if _NAME.fullmatch(token) else "is not known, or is a number out of range"
-                raise self._refused(at, f"{token[:40]!r} {what}")
-            frame.parts.append(Sum({}, value))
+            if token not in self._words:
+                self._words[token] = self._word(at, token)
+                self._spend(frame, 8 + len(token) // 16)
+            frame.parts.append(self._words[token])
+            self._spend(frame, 1)
+
+    def _word(self, at: int, token: str) -> Sum:
+        """Return what a variable or a number means; words that are used again are held once."""
+        if token in self.declared:
+            return Sum({token: Fraction(1)}, Fraction(0))
+        value = number(token)
+        if value is None:
+            what = "is not declared" if _NAME.fullmatch(token) else "is not known, or is a number out of range"
+            raise self._refused(at, f"{token[:40]!r} {what}")
+        if len(self._words) > MOST_WORDS:
+            self._words.clear()
+        return Sum({}, value)
 
     def _check_head(self, depth: int, at: int, head: str) -> None:
         """Refuse what is neither a command, outside, nor an operator, within."""

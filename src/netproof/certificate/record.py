@@ -21,6 +21,7 @@ from netproof.certificate.request import Request
 from netproof.certificate.spool import LEVELS, SpoolWriter
 from netproof.certificate.state import Certificate
 from netproof.certificate.write import Subject
+from netproof.core.reasons import INTERRUPTED
 from netproof.core.verdict import Verdict
 from netproof.model.evaluate import values_of_part
 from netproof.numerics import generator
@@ -57,7 +58,10 @@ class Recording:
         if not self._request.at_once:
             return verdict
         nothing = Certificate.without_proof(str(self._request.path), str(verdict.status))
-        state = self._request.finish(self._subject) if verdict.proved else nothing
+        try:
+            state = self._request.finish(self._subject) if verdict.proved else nothing
+        except KeyboardInterrupt:  # the verdict stands
+            state = Certificate(str(self._request.path), reason=INTERRUPTED)
         return replace(verdict, certificate=state.to_dict())
 
     def close(self) -> None:

@@ -95,7 +95,10 @@ class Certificates:
         """Write and check the certificate of an image that is proved; return what became of it."""
         path = self._wish.folder / f"{case.item.index:05d}-label-{case.item.label}{SUFFIX}"
         try:
-            return self._certified(case, path, progress).to_dict()
+            state = self._certified(case, path, progress).to_dict()
+            if Certificate.was_interrupted(state):
+                raise KeyboardInterrupt  # which is about all of it
+            return state
         except UsageError as error:
             return Certificate(str(path), reason=str(error), limit=self._wish.seconds).to_dict()
         except OSError as error:
