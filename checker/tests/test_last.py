@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import npcheck.last
 from npcheck.exponential import Exp, Sigmoid, Softplus
 from npcheck.last import ArgMax, before_last_map
 from npcheck.network import Affine, Input, Linear, Network, Node, Op, OrderMap, Relu, Scale, Take
@@ -157,6 +158,19 @@ def test_a_place_is_the_order_of_entries(last: bool) -> None:
         for point, places in zip(scores.tolist(), values, strict=True):
             by_scores = [all(holds(row, point) for row in disjunct.rows) for disjunct in moved.disjuncts]
             assert sum(by_scores) == all(holds(row, places) for row in made)
+
+
+def test_long_and_wide_questions_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file may have any number of moves at its end, and any number of places."""
+    asked = question(4, {0: 1, 1: -1})
+    moves = [Scale(np.full(4, 2.0)) for _ in range(20)]
+    assert before_last_map(network(Sigmoid(), *moves[:15]), asked)[2] == ("sigmoid",)
+    assert before_last_map(network(Sigmoid(), *moves), asked)[2] == ()
+    whole, two = argmax(), question(2, {0: 1}, {1: 1}, right=1)  # two places each: 4 disjuncts with 4 rows
+    for most, together, names in ((16, 14, ("argmax",)), (15, 14, ()), (16, 13, ())):
+        monkeypatch.setattr(npcheck.last, "MOST", most)
+        monkeypatch.setattr(npcheck.last, "MOST_TOGETHER", together)
+        assert before_last_map(whole, two)[2] == names
 
 
 def holds(row: Row, values: list[float]) -> bool:

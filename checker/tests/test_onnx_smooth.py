@@ -96,7 +96,9 @@ def test_a_proof_says_what_it_rests_on(tmp_path: Path, capsys: pytest.CaptureFix
     assert run_command(smooth, body) == 0
     assert "beyond ReLUs and affine operators it rests on: sigmoid\n" in capsys.readouterr().out
     assert run_command(smooth, body, "--only", "relu,sigmoid", "--exact", "3") == 0
-    assert "1 leaf and 0 bounds of neurons, chosen at random" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "1 leaf and 0 bounds of neurons, chosen at random" in text
+    assert "held in exact arithmetic too, planes of operators taken as they are\n" in text
     capsys.readouterr()
     assert run_command(smooth, body, "--only", "relu") == 2
     assert "m.onnx: node 1 (Sigmoid): the operator sigmoid is not among --only" in capsys.readouterr().err

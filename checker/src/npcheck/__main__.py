@@ -117,6 +117,7 @@ def _shown(checked: Checked) -> list[str]:
         lines.append(
             f"{_counted(checked.exact[0], 'leaf', 'leaves')} and {_counted(checked.exact[1], 'bound')} of neurons, "
             f"chosen at random (seed {checked.seed}), held in exact arithmetic too"
+            + (", planes of operators taken as they are" if checked.operators else "")
         )
     if checked.empty:
         lines.append(

@@ -21,6 +21,7 @@ network.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -34,7 +35,9 @@ from npcheck.statement import Array
 from npcheck.vnnlib_file import Disjunct, Question, Row
 
 HALVINGS = 100  # more than the bits of a float in [−700, 700] and of its place after the point
-MOST = 1000  # disjuncts that one may become
+STEPS = 16  # back from the output, so that a long file takes no time
+MOST = 10**5  # rows that a disjunct may become
+MOST_TOGETHER = 3 * 10**5  # rows of all disjuncts, if they become more
 
 Move = Callable[[Disjunct], list[Disjunct] | None]
 
@@ -66,8 +69,9 @@ class ArgMax(Nonlinear):
 def before_last_map(network: Network, question: Question) -> tuple[Network, Question, tuple[str, ...]]:
     """Return the network without its last maps, the question about what is left, and the names of these maps."""
     place, asked, left, names = len(network.nodes) - 1, question, (network, question), list[str]()
-    steps = 0
-    while asked.outputs == network.nodes[place].size:
+    for _ in range(STEPS):
+        if asked.outputs != network.nodes[place].size:
+            break
         source, move, name = _step(network, place)
         if move is None:
             break
@@ -78,7 +82,6 @@ def before_last_map(network: Network, question: Question) -> tuple[Network, Ques
         if name:
             names.append(name)
             left = network.ending_at(place), asked
-        steps += 1
     return *left, tuple(names)
 
 
@@ -120,9 +123,11 @@ def _by_row(move: Callable[[Row], Row | None]) -> Move:
 def _moved(question: Question, move: Move, outputs: int) -> Question | None:
     """Return the question about the node before; None where some disjunct cannot be asked there."""
     disjuncts: list[Disjunct] = []
+    more = 0
     for disjunct in question.disjuncts:
         parts = move(disjunct)
-        if parts is None:
+        more += 0 if parts is None else sum(len(part.rows) for part in parts) - len(disjunct.rows)
+        if parts is None or more > MOST_TOGETHER:
             return None
         disjuncts += parts
     return replace(question, outputs=outputs, disjuncts=tuple(disjuncts))
@@ -175,10 +180,10 @@ def _of_places(disjunct: Disjunct, width: int, last: bool) -> list[Disjunct] | N
         allowed[i] = [v for v in known if c * v < row.right or (c * v == row.right and not row.strict)]
     asked = {i: places for i, places in sorted(allowed.items()) if len(places) < width}
     kept = [row for row in disjunct.rows if not row.outputs]
+    if math.prod(map(len, asked.values())) * (len(kept) + len(asked) * (width - 1)) > MOST:
+        return None
     disjuncts: list[Disjunct] = []
     for chosen in itertools.product(*asked.values()):
-        if len(disjuncts) == MOST:
-            return None
         rows = [row for i, v in zip(asked, chosen, strict=True) for row in _wins(i * width, v, width, last)]
         disjuncts.append(replace(disjunct, rows=(*kept, *rows)))
     return disjuncts
