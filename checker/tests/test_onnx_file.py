@@ -355,11 +355,12 @@ def test_what_the_output_does_not_need_is_left_out() -> None:
     assert "node 2 (Relu)" in network.nodes[2].name
 
 
-def test_max_pool_goes_through_its_window_in_order() -> None:
-    """The k-th ReLU node takes the difference of the maximum so far and the k-th pixel."""
-    network = read_network(model([node("MaxPool", ["x"], kernel_shape=[2, 2])], [1, 1, 2, 2]).SerializeToString())
-    values = network.values(np.array([[1.0, 5.0, 2.0, 7.0]]))
-    assert [float(values[place][0, 0]) for place in network.relus] == [0.0, 3.0, 0.0]
+def test_max_pool_halves_the_height_of_its_windows_and_then_their_width() -> None:
+    """Each ReLU node takes the differences of neighbours; the third pixel of a row is compared last."""
+    network = read_network(model([node("MaxPool", ["x"], kernel_shape=[2, 3])], [1, 1, 2, 3]).SerializeToString())
+    values = network.values(np.array([[4.0, 5.0, 9.0, 2.0, 7.0, 1.0]]))
+    assert [values[place][0].tolist() for place in network.relus] == [[2.0, 0.0, 8.0], [0.0], [0.0]]
+    assert [float(values[place][0, 0]) for place in network.extremes] == [4.0, 7.0, 9.0]
 
 
 def test_expansions_are_the_documented_ones() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from npcheck.ball import Ball
 from npcheck.bound import LARGEST, UNDERFLOW, Form, Places, Ranges, Watch, charge_rate, lower_bound
-from npcheck.network import Affine, Network, Nonlinear, Relu
+from npcheck.network import Affine, Network, Nonlinear, Relu, Sum, Take
 from npcheck.statement import Array
 
 Signs = NDArray[np.int8]
@@ -29,6 +29,10 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
     roundings together are at most g (|W|(|mid| + rad) + |b|) / 4, by the argument in `bound`: sums of the operator's
     terms, a factor in front of it for each. The result is moved outward by one unit for the last addition. Bounds that
     are not numbers, or beyond all values, are infinite.
+
+    Three things need no arithmetic. Entries that are only picked keep their bounds. A sum of zeros is 0. And where the
+    network says that a sum is max(a, b) or min(a, b), it has the larger or the smaller of their ends on each side,
+    whatever b + relu(a − b) has by its parts, which forget that both hold b.
     """
     op, inputs = network.nodes[node].op, network.nodes[node].inputs
     if isinstance(op, Relu):
@@ -37,6 +41,9 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
     if isinstance(op, Nonlinear):
         return _tame(*op.interval([ranges.lower[w] for w in inputs], [ranges.upper[w] for w in inputs]))
     assert isinstance(op, Affine)
+    if isinstance(op, Take) and op.bias is None:
+        lower, upper = op.forward([ranges.lower[w] for w in inputs]), op.forward([ranges.upper[w] for w in inputs])
+        return lower, upper
     rate = charge_rate(network)
     mids, rads = [], []
     for w in inputs:
@@ -50,7 +57,16 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
         centre = centre + op.bias
         sizes = sizes + op.bias_magnitude
     away = spread + (rate * sizes + UNDERFLOW)
-    return _tame(np.nextafter(centre - away, -np.inf), np.nextafter(centre + away, np.inf))
+    low, high = _tame(np.nextafter(centre - away, -np.inf), np.nextafter(centre + away, np.inf))
+    if isinstance(op, Sum) and op.bias is None:
+        zeros = np.logical_and.reduce([(ranges.lower[w] == 0.0) & (ranges.upper[w] == 0.0) for w in inputs])
+        low, high = np.where(zeros, 0.0, low), np.where(zeros, 0.0, high)
+    if node in network.extremes:
+        largest, a, b = network.extremes[node]
+        pick = np.maximum if largest else np.minimum
+        low = np.maximum(low, pick(ranges.lower[a], ranges.lower[b]))
+        high = np.minimum(high, pick(ranges.upper[a], ranges.upper[b]))
+    return low, high
 
 
 def _tame(low: Array, high: Array) -> tuple[Array, Array]:
