@@ -122,10 +122,11 @@ def test_ctrl_c_ends_all(tmp_path: Path) -> None:
     npcheck = subprocess.Popen(
         arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
     )
-    with case.certificate.open("wb") as pipe:
+    with open(os.open(case.certificate, os.O_RDWR), "wb") as pipe:  # which waits for no reader
         pipe.write(header(LINE, WIDE.encode()) + chunk((split(0, 0.5) + leaf()) * 50))
         pipe.flush()
         while len(children(npcheck.pid)) < 2:
+            assert npcheck.poll() is None, npcheck.communicate()
             time.sleep(0.01)
         workers = children(npcheck.pid)
         os.killpg(npcheck.pid, signal.SIGINT)
