@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from npcheck.errors import Invalid, Refused
 from npcheck.jobs import AHEAD, Pool
 from npcheck.network import Input, Network, Node
 from npcheck.stream import Stream
-from pieces import Bound, dies, fails, has_no_memory, late, which
+from pieces import Bound, dies, fails, has_no_memory, late, long, which
 from test_exact import LAYERS, SPEC, body
 
 DATA = Path(__file__).parent / "data"
@@ -82,6 +83,17 @@ def test_bounds_come_back_in_order_and_rest_on_what_was_known() -> None:
     assert heard[: 8 * AHEAD] == [[number, round_] for round_ in (5.0, 7.0) for number in range(4 * AHEAD)]
     assert heard[8 * AHEAD :] == [[number] for number in range(4 * AHEAD)]
     assert not multiprocessing.active_children()
+
+
+def test_neither_side_waits_for_the_other() -> None:
+    """Pieces and answers are far longer than what a pipe holds."""
+    heard: list[float] = []
+    with Pool(NETWORK, lambda what, leaves: None, 2) as pool:
+        pool.know(Ranges([np.zeros((1, 10**6))], [np.zeros((1, 10**6))]))
+        for number in range(20):
+            pool.do(partial(long, np.full(10**6, float(number))), lambda bounds: heard.append(bounds[-1]))
+        pool.wait()
+    assert heard == list(range(20))
 
 
 def test_what_goes_wrong_in_a_worker_is_told() -> None:
