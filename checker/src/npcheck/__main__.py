@@ -21,7 +21,7 @@ from npcheck.check import At, Checked, check
 from npcheck.errors import Invalid, Refused
 from npcheck.witness import is_witness, judge
 
-OPERATORS = ("relu", "exp", "log", "order", "product", "quotient", "root", "sigmoid", "softplus")
+OPERATORS = ("relu", "argmax", "exp", "log", "order", "product", "quotient", "root", "sigmoid", "softplus")
 EVERY = 2.0  # seconds between two lines of progress
 LONGEST = 1000  # line
 
@@ -126,6 +126,7 @@ def _shown(checked: Checked) -> list[str]:
         lines.append(
             f"{_counted(checked.exact[0], 'leaf', 'leaves')} and {_counted(checked.exact[1], 'bound')} of neurons, "
             f"chosen at random (seed {checked.seed}), held in exact arithmetic too"
+            + (", planes of operators taken as they are" if checked.operators else "")
         )
     if checked.balls:
         lines.append(f"{checked.balls} of the disjuncts lie in a ball, too: in its exact points, rounded outward")
