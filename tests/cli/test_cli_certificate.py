@@ -141,6 +141,22 @@ def test_an_image_has_one_about_all_targets(more: tuple[str, ...], image: Path) 
     check(*(image / name for name in ("c.npcert", "m.onnx", "c.vnnlib")))
 
 
+def test_a_query_of_2_0_about_one_network_is_written_in_1_0(image: Path) -> None:
+    (image / "q.vnnlib").write_text(
+        "(vnnlib-version <2.0>)\n"
+        "(declare-network f\n(declare-input X float32 [1,16])\n(declare-output Y float32 [1,3]))\n"
+        + "".join(f"(assert (<= X[0,{i}] 0.5))\n(assert (>= X[0,{i}] 0.49))\n" for i in range(16))
+        + "(assert (>= Y[0,0] 1000.0))\n"
+    )
+    for network in ((), ("--network", "f=m.onnx")):
+        model = () if network else ("m.onnx",)
+        asked = ("verify", *model, "q.vnnlib", *network, "--certificate", "c.npcert", "--quiet")
+        done = run(*asked, engine=REAL, cwd=image)
+        assert (done.returncode, done.stdout) == (0, "unsat\n"), done.stderr
+        check(*(image / name for name in ("c.npcert", "m.onnx", "c.vnnlib")))
+        (image / "c.npcert").unlink()
+
+
 def test_a_data_set_has_one_for_each_proof(image: Path) -> None:
     asked = ("certify", "m.onnx", "--data", "d.npz", "--eps", "1/1000", "--certificates", "certs", "--out", "out")
     done = run(*asked, "--json", "j.json", engine=REAL, cwd=image)
