@@ -20,7 +20,7 @@ from npcheck.check import At, Checked, check
 from npcheck.errors import Invalid, Refused
 from npcheck.witness import is_witness, judge
 
-OPERATORS = ("relu", "exp", "log", "order", "product", "quotient", "root", "sigmoid", "softplus")
+OPERATORS = ("relu", "argmax", "exp", "log", "order", "product", "quotient", "root", "sigmoid", "softplus")
 EVERY = 2.0  # seconds between two lines of progress
 LONGEST = 1000  # line
 
@@ -117,7 +117,10 @@ def _shown(checked: Checked) -> list[str]:
         lines.append(
             f"{_counted(checked.exact[0], 'leaf', 'leaves')} and {_counted(checked.exact[1], 'bound')} of neurons, "
             f"chosen at random (seed {checked.seed}), held in exact arithmetic too"
+            + (", planes of operators taken as they are" if checked.operators else "")
         )
+    if checked.balls:
+        lines.append(f"{checked.balls} of the disjuncts lie in a ball, too: in its exact points, rounded outward")
     if checked.empty:
         lines.append(
             f"{checked.empty} of the disjuncts have an input whose lower end is above its upper end: they are empty"
@@ -153,7 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="npcheck",
         description="Check a certificate that a neural network satisfies a specification on all of its inputs, or a "
-        "counterexample, as text, that it does not.",
+        "counterexample, as text or .npy, that it does not.",
         epilog="exit: 0 valid or violated, 1 invalid or not violated, 2 nothing could be checked. MODEL and SPEC may "
         "be .gz.",
     )
