@@ -119,6 +119,8 @@ def _shown(checked: Checked) -> list[str]:
             f"chosen at random (seed {checked.seed}), held in exact arithmetic too"
             + (", planes of operators taken as they are" if checked.operators else "")
         )
+    if checked.balls:
+        lines.append(f"{checked.balls} of the disjuncts lie in a ball, too: in its exact points, rounded outward")
     if checked.empty:
         lines.append(
             f"{checked.empty} of the disjuncts have an input whose lower end is above its upper end: they are empty"
@@ -154,7 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="npcheck",
         description="Check a certificate that a neural network satisfies a specification on all of its inputs, or a "
-        "counterexample, as text, that it does not.",
+        "counterexample, as text or .npy, that it does not.",
         epilog="exit: 0 valid or violated, 1 invalid or not violated, 2 nothing could be checked. MODEL and SPEC may "
         "be .gz.",
     )

@@ -8,8 +8,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from netproof.core.reasons import INTERRUPTED
+from netproof.errors import NetproofError
 
 SECONDS = 300.0  # for the pass and for the check, each
+
+
+WITHOUT = "without a certificate there may be an answer"  # the remedy of a refusal
+REFUSED = "no certificate can be written: "  # as a refusal begins
+
+
+def reason_of(error: NetproofError) -> str:
+    """Say why there is none, where that is no answer to a command."""
+    return f"{error.file}: {error.message}" if error.file else error.message.removeprefix(REFUSED)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from netproof.certificate.bounds import NeuronBounds, Rung, neuron_bounds_of
 from netproof.certificate.boxes import BoxTreeMaker, write_boxes
 from netproof.certificate.leaves import OfRows, Prover, TooWeak, Unprovable
 from netproof.certificate.spool import Hints, Spool
+from netproof.certificate.state import REFUSED, WITHOUT
 from netproof.certificate.tree import TreeMaker
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.errors import UsageError
@@ -53,19 +54,20 @@ class Written:
 class Subject:
     """The model and the specification, read as the checker will read them."""
 
-    network: Network
+    network: Network  # before the last maps that can be left out
     statement: Statement
     model: str  # sha256 of the files' content
     spec: str
+    whole: Network  # all of the file's
 
     @classmethod
     def read(cls, model: Path, spec: Path) -> Subject:
         """Read both; UsageError where a certificate cannot be about them, before anything is searched."""
         try:
-            network, of_model = read(model, read_network)
+            whole, of_model = read(model, read_network)
             question, of_spec = read(spec, read_question)
-            network, question, _ = before_last_map(network, question)
-            return cls(network, state(question), of_model, of_spec)
+            network, question, _ = before_last_map(whole, question)
+            return cls(network, state(question), of_model, of_spec, whole)
         except Refused as reason:
             raise _refused(reason) from None
 
@@ -73,14 +75,14 @@ class Subject:
         """Return the same with another specification."""
         try:
             question, of_spec = read(spec, read_question)
-            return replace(self, statement=state(question), spec=of_spec)
+            network, question, _ = before_last_map(self.whole, question)
+            return replace(self, network=network, statement=state(question), spec=of_spec)
         except Refused as reason:
             raise _refused(reason) from None
 
 
 def _refused(reason: Refused) -> UsageError:
-    remedy = "without a certificate there may be an answer"
-    return UsageError(f"no certificate can be written: {reason}", remedy=remedy)
+    return UsageError(f"{REFUSED}{reason}", remedy=WITHOUT)
 
 
 def write_certificate(

@@ -51,7 +51,7 @@ class Wanted:
         try:
             with ended_by_signals():
                 request = replace(self.destination, folder=self.room.path / part).request()
-                state = request.finish(request.subject(), _Progress(quiet))
+                state = request.finish(request.subject(), _Progress(quiet), tell=None if quiet else _indented)
         except KeyboardInterrupt:
             state = Certificate(str(self.destination.path), reason=INTERRUPTED)
         if state.reason == INTERRUPTED:
@@ -130,6 +130,10 @@ def ended_by_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _indented(line: str) -> None:
+    print_err(f"  {line}")
 
 
 class _Progress:
