@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +19,7 @@ from hunt.plants import PLANTS, planted
 from netproof.certificate.asking import ask
 from netproof.certificate.record import Recording
 from netproof.certificate.request import Request
+from netproof.certificate.spool import Hint, Spool
 from netproof.certificate.state import Certificate
 from netproof.core.deadline import DeadlineExpired
 from netproof.core.verdict import Verdict
@@ -192,6 +194,26 @@ def test_hints_are_only_hints(tmp_path: Path) -> None:
     elsewhere.spool.write_bytes(hints)
     assert elsewhere.finish(elsewhere.subject()).written
     checked(elsewhere)
+
+
+def test_a_tree_is_made_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more leaves are read at once than a window has, and the same tree comes of it."""
+    _, _, request = certified(sharpened(knotted(3), [CLOSE]), tmp_path, **BY_NEURONS)
+    before = request.path.read_bytes()
+    read: list[int] = []
+    hints = Spool.hints
+
+    def watched(self: Spool, disjunct: int, which: Sequence[int]) -> Iterator[Hint]:
+        read.append(0 if isinstance(which, range) else len(which))  # of a range the splits alone are kept
+        return hints(self, disjunct, which)
+
+    monkeypatch.setattr(Spool, "hints", watched)
+    monkeypatch.setattr("netproof.certificate.tree.WINDOW", 3)
+    monkeypatch.setattr("netproof.certificate.tree.SAMPLE", 3)
+    monkeypatch.setattr("netproof.certificate.leaves.most_at_once", lambda network: 3)
+    assert request.finish(request.subject()).leaves > 9
+    assert request.path.read_bytes() == before
+    assert 1 < max(read) <= 3
 
 
 def test_a_full_disk_takes_hints_and_no_verdict(tmp_path: Path) -> None:

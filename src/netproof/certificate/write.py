@@ -35,7 +35,7 @@ INPUTS = 100  # that vary, at most, for a proof over boxes
 NARROW = 1e-6  # share of the widest input, below which one is as good as pinned: its ends were only rounded
 FEW = 16  # inputs that vary, of a network whose operators are not all ReLUs, where splits of neurons may not be enough
 MOST_HOLD = 0.9  # share of the search's sub-domains that must hold as they are, or neurons are bounded better
-SOME, MORE = 16, 1.0  # splits, and more for each of the search's sub-domains, before neurons are bounded better
+SOME, MORE = 16, 0.1  # splits, and more for each of the search's sub-domains, before neurons are bounded better
 
 Progress = Callable[[int, int], None]  # disjuncts done, and how many there are
 
