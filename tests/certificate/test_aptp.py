@@ -236,6 +236,15 @@ def test_what_aptp_cannot_say_is_said_in_a_line(tmp_path: Path) -> None:
         files = certified(Question(network, Property((disjunct,), 1, 2, "made here")), folder, method="beta")
         with pytest.raises(UsageError, match=why):
             export(*files, tmp_path / "out")
+    folder = tmp_path / "ball"
+    folder.mkdir()
+    files = certified(of_one_row_each(1), folder, method="beta")
+    ball = "(assert (<= (+ (* X_0 X_0) (* X_1 X_1) (* X_2 X_2)) 1.0))"
+    files[2].write_text(f"{files[2].read_text()}{ball}\n")
+    request = Request(files[0], files[1], files[2], folder / "hints", 60.0, check=False, at_once=False)
+    assert request.finish(request.subject()).written
+    with pytest.raises(UsageError, match="with a ball, and APTP has boxes"):
+        export(*files, tmp_path / "out")
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
 
 
