@@ -347,7 +347,7 @@ class Run:
 
     def be_certifiable(self) -> None:
         """Do without bounds that no certificate can state, as long as there is time."""
-        from netproof.certificate.stated import stated
+        from netproof.run.stated import stated
 
         self.first = stated(self.options)
 
@@ -355,7 +355,7 @@ class Run:
         """Say whether the first search of a problem does without what the other may use; if so, tell of it once."""
         if self.first is None:
             return False
-        from netproof.certificate.stated import left_out
+        from netproof.run.stated import left_out
 
         names = " and ".join(left_out(self.options, problem))
         if names and names not in self._told:

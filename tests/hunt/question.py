@@ -68,7 +68,7 @@ class Question:
 
     @cached_property
     def has_text(self) -> bool:
-        """Whether netproof reads the text: of VNN-LIB 1.0, it reads no balls."""
+        """Whether it is asked as text; balls are asked as a Property, and ℓ1 balls have no text."""
         return all(d.inputs.centre is None for d in self.disjuncts)
 
     def property(self) -> netproof.Property:

@@ -8,6 +8,7 @@ Ctrl-C.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 import traceback
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _witness(given) if is_witness(given.certificate) else _certificate(given)
     except Invalid as fault:
-        print(f"invalid\n{clean(str(fault))}")
+        _say("invalid", clean(str(fault)))
         return 1
     except Refused as reason:
         print(f"npcheck: {clean(str(reason))}", file=sys.stderr)
@@ -81,12 +82,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
+def _say(*lines: str) -> None:
+    """Write an answer to stdout; who reads it may have seen enough after the first line."""
+    try:
+        print("\n".join(lines), flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _certificate(given: argparse.Namespace) -> int:
     """Check a certificate."""
     progress = Progress(given.quiet)
     options = {"exact": given.exact, "seed": given.seed, "jobs": given.jobs, "only": given.only}
     checked = check(given.certificate, given.model, given.spec, progress, **options)
-    print("\n".join(["valid", *_shown(checked)]))
+    _say("valid", *_shown(checked))
     return 0
 
 
@@ -96,7 +105,7 @@ def _witness(given: argparse.Namespace) -> int:
         raise Refused("--only is about the operators that a proof rests on, and this is a counterexample")
     judged = judge(given.certificate, given.model, given.spec)
     answer = "violated" if judged.violated else "not violated"
-    print("\n".join([answer, *map(clean, judged.lines), f"model {judged.model}", f"spec  {judged.spec}"]))
+    _say(answer, *map(clean, judged.lines), f"model {judged.model}", f"spec  {judged.spec}")
     return 0 if judged.violated else 1
 
 

@@ -11,11 +11,13 @@ import multiprocessing
 import os
 import pickle
 import signal
+import threading
 import traceback
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
@@ -138,17 +140,18 @@ class _Worker:
 def _work(pipe: Connection, network: Network) -> None:
     """Compute pieces until nobody is left to send any: what one process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the other process's business, which ends this one
+    # Pieces are taken from the pipe even while an answer waits to be read: else each side might wait for the other.
+    waiting: SimpleQueue[bytes | None] = SimpleQueue()
+    threading.Thread(target=_receive, args=(pipe, waiting), daemon=True).start()
     known = Ranges([], [])
     with np.errstate(all="ignore"):
-        while True:
+        while (data := waiting.get()) is not None:
             try:
-                piece = pickle.loads(pipe.recv_bytes())
+                piece = pickle.loads(data)
                 if isinstance(piece, Ranges):
                     known = piece
                     continue
                 answer = piece(network, known), False, ""
-            except (EOFError, OSError):
-                return
             except MemoryError:
                 answer = None, True, ""
             except Exception:  # told by the process that reads
@@ -157,6 +160,15 @@ def _work(pipe: Connection, network: Network) -> None:
                 pipe.send(answer)
             except OSError:
                 return
+
+
+def _receive(pipe: Connection, waiting: SimpleQueue[bytes | None]) -> None:
+    """Take what is sent; None in the end."""
+    try:
+        while True:
+            waiting.put(pipe.recv_bytes())
+    except (EOFError, OSError, MemoryError):
+        waiting.put(None)
 
 
 @contextmanager

@@ -37,7 +37,7 @@ def destination(job: Job, worker: int) -> Destination:
     names = [name.removesuffix(".gz").removesuffix(f".{kind}").removeprefix(f"{kind}/") for name, kind in parts]
     name = "--".join([*names, job.method])
     name = _short(name.replace("/", "_").replace(" ", "_"))
-    files = (None if instance.networks else instance.onnx, instance.vnnlib)
+    files = (None if len(instance.networks) > 1 else instance.onnx, instance.vnnlib)
     room = wish.room / str(worker)
     return Destination(folder / f"{name}{SUFFIX}", room, wish.seconds, wish.check, False, *files)
 

@@ -32,6 +32,7 @@ from netproof.problem.property import Box, Property
 from netproof.problem.vnnlib.writer import version_1
 
 MARK = "written by netproof beside a certificate"
+LEGEND = "; X_i: the inputs, Y_i: the outputs, in the order of the tensors' entries; what is asserted is a violation"
 KEY = "netproof"  # of the mark among the metadata of an ONNX file
 INPUTS, OUTPUTS = "netproof_inputs", "netproof_outputs"  # of a written model, where they are made of several
 POINTS = 3  # of the input set, at which both readings of a network are compared
@@ -103,7 +104,7 @@ def vnnlib(property: Property) -> str:
         text = version_1(property, _hull([disjunct.box for disjunct in disjuncts]))
     except UsageError as error:
         raise _none(error.message) from None
-    return f"; {MARK}\n{text}"
+    return f"; {MARK}\n{LEGEND}\n{text}"
 
 
 def may_replace(path: Path) -> bool:

@@ -60,7 +60,7 @@ class Certificate:
         leaves = f"{self.leaves} lea{'f' if self.leaves == 1 else 'ves'}"
         seen = "checked: valid" if self.checked else f"not checked{self._why}"
         stem = os.path.splitext(self.path)[0]
-        also = [file for file in (self.model, self.spec) if os.path.splitext(file)[0] == stem]
+        also = [os.path.basename(file) for file in (self.model, self.spec) if os.path.splitext(file)[0] == stem]
         names = " with ".join([self.path, *([" and ".join(also)] if also else [])])
         return f"certificate: {names}, {leaves}, {size}, {seen}"
 

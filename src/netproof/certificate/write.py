@@ -174,8 +174,9 @@ class _RegionWriter:
         """Say whether a disjunct is shown over boxes of the input, and not by splits of neurons."""
         widths = self._region.upper - self._region.lower
         varying = np.count_nonzero(widths > NARROW * widths.max())
-        most = FEW if self._subject.network.nonlinear else 0 if self._spool.count(target) else INPUTS
-        return bool(varying <= most)
+        if not self._spool.count(target):
+            return bool(varying <= INPUTS)
+        return bool(self._subject.network.nonlinear) and bool(varying <= FEW)
 
     def _tree(self, target: int, rows: Rows) -> TreeMaker:
         network, bounds = self._subject.network, self._bounds

@@ -17,13 +17,14 @@ from typing import Any
 
 from netproof.certificate.destination import Destination
 from netproof.certificate.room import Room
-from netproof.certificate.state import Certificate
+from netproof.certificate.state import Certificate, reason_of
 from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.supervisor import stop_signals
 from netproof.cli.show.answer import Answer
 from netproof.cli.show.output import STDOUT, Outputs, print_err, to_json
 from netproof.core.cpu import POOLS
 from netproof.core.reasons import INTERRUPTED
+from netproof.errors import UsageError
 
 EVERY = 2.0  # seconds between two lines of progress
 
@@ -54,6 +55,8 @@ class Wanted:
                 state = request.finish(request.subject(), _Progress(quiet), tell=None if quiet else _indented)
         except KeyboardInterrupt:
             state = Certificate(str(self.destination.path), reason=INTERRUPTED)
+        except UsageError as error:  # a file of the question is gone, say
+            state = Certificate(str(self.destination.path), reason=reason_of(error))
         if state.reason == INTERRUPTED:
             print_err(f"  {state.line}; the verdict stands")
         elif not quiet:
