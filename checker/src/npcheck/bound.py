@@ -52,6 +52,7 @@ Known = TypeVar("Known", np.float64, np.bool_)
 UNIT = 2.0**-53
 UNDERFLOW = 2.0**-700
 LARGEST = 2.0**150  # bounds beyond it are as good as none
+NEARLY = 1.0 - 2.0**-30  # u and −l are often equal but for roundings: then the share does not depend on these
 
 
 class Slopes(Protocol):
@@ -100,7 +101,7 @@ class Triangles:
 
     unstable: NDArray[np.bool_]  # l < 0 < u
     chord: Array  # its slope, in [0, 1]
-    share: Array  # the slope of the line below that is taken by default: 1 where u >= −l, else 0
+    share: Array  # the slope of the line below that is taken by default: 1 where u is −l nearly or more, else 0
     drop: Array  # how far the chord is above relu(h) at most, or the other way round; 0 where it is linear
     reach: Array  # relu(u) + max(|l|, |u|) + 2^-700; 0 where it is linear
     crossed: NDArray[np.bool_]  # (D, 1): somewhere l > u
@@ -115,7 +116,7 @@ class Triangles:
         return cls(
             unstable,
             np.where(unstable, chord, active),
-            np.where(unstable, high >= -low, active),
+            np.where(unstable, high >= -low * NEARLY, active),
             np.where(unstable, drop, 0.0),
             np.where(unstable, high + np.maximum(-low, high) + UNDERFLOW, 0.0),
             crossed(low, high),
