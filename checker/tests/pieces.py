@@ -21,6 +21,10 @@ def late(number: int, network: Network, known: Ranges) -> np.ndarray:
     return np.array([number])
 
 
+def long(data: bytes, network: Network, known: Ranges) -> np.ndarray:
+    return np.full(len(data) // 8, known.lower[0][0])
+
+
 def dies(network: Network, known: Ranges) -> NoReturn:
     os._exit(9)
 

@@ -8,7 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +23,7 @@ from npcheck.errors import Invalid, Refused
 from npcheck.jobs import AHEAD, Pool
 from npcheck.network import Input, Network, Node
 from npcheck.stream import Stream
-from pieces import Bound, dies, fails, has_no_memory, late, which
+from pieces import Bound, dies, fails, has_no_memory, late, long, which
 from test_exact import LAYERS, SPEC, body
 
 DATA = Path(__file__).parent / "data"
@@ -82,6 +84,23 @@ def test_bounds_come_back_in_order_and_rest_on_what_was_known() -> None:
     assert heard[: 8 * AHEAD] == [[number, round_] for round_ in (5.0, 7.0) for number in range(4 * AHEAD)]
     assert heard[8 * AHEAD :] == [[number] for number in range(4 * AHEAD)]
     assert not multiprocessing.active_children()
+
+
+def test_long_pieces_have_long_answers() -> None:
+    """Neither side waits for the other to read: a pipe holds less than a piece, and less than its bounds."""
+    lengths: list[int] = []
+
+    def deal() -> None:
+        with Pool(NETWORK, lambda what, leaves: None, 1) as pool:
+            pool.know(Ranges([np.ones(1)], [np.ones(1)]))
+            for _ in range(AHEAD):
+                pool.do(partial(long, bytes(1 << 23)), lambda bounds: lengths.append(len(bounds)))
+            pool.wait()
+
+    thread = threading.Thread(target=deal, daemon=True)  # it must not hold up the tests if it hangs
+    thread.start()
+    thread.join(60)
+    assert lengths == [1 << 20] * AHEAD
 
 
 def test_what_goes_wrong_in_a_worker_is_told() -> None:

@@ -17,6 +17,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import npcheck.onnx_messages
+import npcheck.protobuf
 from npcheck.errors import Refused
 from npcheck.network import Affine, Network, Relu, Scale
 from npcheck.onnx_file import read_network
@@ -450,6 +452,10 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
         model([node("Conv", ["x", "w"], auto_pad="SAME_UPPER", dilations=[2, 2])], X, {"w": normal(1, 1, 2, 2)}),
         "runtimes differ",
     ),
+    "same far apart": (
+        model([node("Conv", ["x", "w"], auto_pad="SAME_UPPER", strides=[1, 4])], X, {"w": normal(1, 1, 1, 1)}),
+        "runtimes differ",
+    ),
     "auto pad": (model([node("MaxPool", ["x"], kernel_shape=[1, 1], auto_pad="BEST")], X), "'BEST' is not known"),
     "negative pads": (model([node("MaxPool", ["x"], kernel_shape=[2, 2], pads=[-1, 0, 0, 0])], X), "negative"),
     "reflect": (model([node("Pad", ["x", "p"], mode="reflect")], [3], {"p": ints(1, 1)}), "'reflect'"),
@@ -462,10 +468,18 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
         model([node("BatchNormalization", ["x", "s", "b", "m", "v"], training_mode=1)], [1, 3], BATCH, opset=14),
         "training_mode=1",
     ),
+    "training by outputs": (
+        model([node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "a", "c"])], [1, 3], BATCH, opset=9),
+        "training mode",
+    ),
     "variance": (
         model([node("BatchNormalization", ["x", "s", "b", "m", "v"])], [1, 3], BATCH | {"v": -np.ones(3, np.float32)}),
         "negative",
     ),
+    "clip from infinity": (model([node("Clip", ["x"], min=np.inf, max=1.0)], [1], opset=10), "above its upper bound"),
+    "clip nan": (model([node("Clip", ["x"], max=np.nan)], [1], opset=10), "not a finite number"),
+    "split into nothing": (model([node("Split", ["x"], [])], [2]), "num_outputs"),
+    "terminal": (model([node("\x1b[2J", ["x"])], [2]), r"node 0 \('\\x1b\[2J'\): this operator"),
     "infinite": (model([node("Mul", ["x", "c"])], [1], {"c": np.float32([np.inf])}), "not a finite number"),
     "nan": (model([node("Conv", ["x", "w"])], X, {"w": np.full((1, 1, 1, 1), np.nan, np.float32)}), "not a finite"),
     "float16": (model([node("Cast", ["x"], to=TensorProto.FLOAT16)], [1]), "float16"),
@@ -594,6 +608,23 @@ def test_negative_dimensions_are_refused() -> None:
     proto.graph.initializer[0].dims[:] = [2**40, 2**40]
     with pytest.raises(Refused, match=r"more than [0-9]* entries"):
         read_network(proto.SerializeToString())
+
+
+def test_lists_of_the_wire_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A packed file of two gigabytes may have 10^9 fields, and each takes more memory than it is long."""
+    data = model([node("Reshape", ["x", "s"]), node("Relu", ["x"], ["z"])], [4], {"s": ints(2, 2)}).SerializeToString()
+    read_network(data)
+    monkeypatch.setattr(npcheck.protobuf, "MOST_FIELDS", 1)
+    with pytest.raises(Refused, match="node occurs more than 1 times"):
+        read_network(data)
+    monkeypatch.setattr(npcheck.protobuf, "MOST_FIELDS", 9)
+    monkeypatch.setattr(npcheck.onnx_messages, "ENTRIES_OF_NAME", npcheck.onnx_messages.MOST_ENTRIES // 4)
+    with pytest.raises(Refused, match="entries"):
+        read_network(data)
+    constant = onnx.TensorProto(data_type=TensorProto.INT64, name="s", dims=[3], int64_data=[1, 2, 3])
+    monkeypatch.setattr(npcheck.protobuf, "MOST_INTEGERS", 2)
+    with pytest.raises(Refused, match="int64_data has more than 2 integers"):
+        read_network(changed(initializer=[constant]).SerializeToString())
 
 
 def test_a_field_twice_is_refused() -> None:

@@ -2,12 +2,14 @@
 
 With a counterexample in place of the certificate it is `violated` or `not violated`. Exit codes: 0 valid or violated, 1
 invalid or not violated, 2 nothing could be checked (a file that cannot be read, or something unknown in it), 130 after
-Ctrl-C.
+Ctrl-C, 141 where nobody reads the answer.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 import time
 import traceback
@@ -48,12 +50,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
     parser = _parser()
     given = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of the files may have any letters
     if given.exact and given.jobs > 1:
         parser.error("--exact follows the one process that checks: leave out --jobs")
     try:
+        return _answered(given)
+    except BrokenPipeError:  # who reads the answer has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+def _answered(given: argparse.Namespace) -> int:
+    """Say the answer, or why there is none; return the exit code."""
+    try:
         return _witness(given) if is_witness(given.certificate) else _certificate(given)
     except Invalid as fault:
-        print(f"invalid\n{fault}")
+        print(f"invalid\n{fault}", flush=True)
         return 1
     except Refused as reason:
         print(f"npcheck: {reason}", file=sys.stderr)
@@ -64,6 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("npcheck: interrupted: nothing was decided", file=sys.stderr)
         return 130
+    except BrokenPipeError:
+        raise
     except Exception:  # a fault of npcheck, which must not look like one of the certificate
         traceback.print_exc()
         print("npcheck: this is a fault of npcheck: nothing was decided", file=sys.stderr)
@@ -75,7 +90,7 @@ def _certificate(given: argparse.Namespace) -> int:
     progress = Progress(given.quiet)
     options = {"exact": given.exact, "seed": given.seed, "jobs": given.jobs, "only": given.only}
     checked = check(given.certificate, given.model, given.spec, progress, **options)
-    print("\n".join(["valid", *_shown(checked)]))
+    print("\n".join(["valid", *_shown(checked)]), flush=True)
     return 0
 
 
@@ -85,7 +100,7 @@ def _witness(given: argparse.Namespace) -> int:
         raise Refused("--only is about the operators that a proof rests on, and this is a counterexample")
     judged = judge(given.certificate, given.model, given.spec)
     answer = "violated" if judged.violated else "not violated"
-    print("\n".join([answer, *judged.lines, f"model {judged.model}", f"spec  {judged.spec}"]))
+    print("\n".join([answer, *judged.lines, f"model {judged.model}", f"spec  {judged.spec}"]), flush=True)
     return 0 if judged.violated else 1
 
 

@@ -3,6 +3,9 @@
 Each worker has a pipe of its own and computes what comes out of it, one piece after the other. Pieces are dealt to the
 workers in turn, and their bounds are taken back in the same order. Few pieces wait for a worker, so memory is bounded
 by the number of workers. A worker whose pipe ends has nobody left to work for, and ends too.
+
+A thread of each worker reads what comes out of the pipe while pieces are computed. So a send to a worker never waits
+for one of its answers to be read: both would wait for ever where both are longer than a pipe holds.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import queue
 import signal
+import threading
 import traceback
 from collections import deque
 from collections.abc import Iterator
@@ -139,16 +144,19 @@ def _work(pipe: Connection, network: Network) -> None:
     """Compute pieces until nobody is left to send any: what one process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the other process's business, which ends this one
     known = Ranges([], [])
+    come: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(pipe, come), daemon=True).start()
     with np.errstate(all="ignore"):
         while True:
+            data = come.get()
+            if data is None:
+                return
             try:
-                piece = pickle.loads(pipe.recv_bytes())
+                piece = pickle.loads(data)
                 if isinstance(piece, Ranges):
                     known = piece
                     continue
                 answer = piece(network, known), False, ""
-            except (EOFError, OSError):
-                return
             except MemoryError:
                 answer = None, True, ""
             except Exception:  # told by the process that reads
@@ -157,6 +165,15 @@ def _work(pipe: Connection, network: Network) -> None:
                 pipe.send(answer)
             except OSError:
                 return
+
+
+def _read(pipe: Connection, come: queue.SimpleQueue[bytes | None]) -> None:
+    """Hand on what comes out of a pipe; None at its end."""
+    try:
+        while True:
+            come.put(pipe.recv_bytes())
+    except (EOFError, OSError, MemoryError):
+        come.put(None)
 
 
 @contextmanager

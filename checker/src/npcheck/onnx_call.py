@@ -37,6 +37,7 @@ class Builder:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.maps: dict[int, OrderMap] = {}  # by node
+        self.uncut: set[int] = set()
         self._left = MOST_COMPUTED
 
     def spend(self, shape: Sequence[int]) -> None:

@@ -40,7 +40,7 @@ def read_network(data: bytes) -> Network:
     if not isinstance(output, Variable):
         raise Refused(f"the output {graph.outputs[0].name!r} does not depend on the input")
     _check_output(output, graph.outputs[0])
-    return Network(tuple(builder.nodes), builder.maps).ending_at(output.place)
+    return Network(tuple(builder.nodes), builder.maps, frozenset(builder.uncut)).ending_at(output.place)
 
 
 def _translate(node: FileNode, opset: int, known: dict[str, Value], builder: Builder) -> None:

@@ -18,6 +18,7 @@ from npcheck.protobuf import EIGHT, FOUR, Message
 
 MOST_BYTES = 1 << 31  # of a file: protocol buffers allow no more
 MOST_ENTRIES = 1 << 28  # of all tensors of a file together
+ENTRIES_OF_NAME = 64  # how many entries a node, or a name or attribute of it, counts as: they take as much memory
 
 # A constant of the file is an array of float64 (also for what is stored as float32, exactly), int64 or bool.
 Constant = NDArray[Any]
@@ -144,7 +145,8 @@ def _opset(model: Message) -> int:
 def _node(content: memoryview, place: int, budget: _Budget) -> FileNode:
     node = Message(content, f"node {place}", _NODE, 3)
     op, name = node.text("op_type"), node.text("name")
-    where = f"node {place} ({op} {name!r})" if name else f"node {place} ({op})"
+    shown = op if op.isascii() and op.isidentifier() else repr(op)  # a terminal must not obey it
+    where = f"node {place} ({shown} {name!r})" if name else f"node {place} ({shown})"
     if node.text("domain") not in ("", "ai.onnx") or node.text("overload"):
         raise Refused(f"{where}: operators of the domain {node.text('domain')!r} are not supported")
     attributes: dict[str, Attribute] = {}
@@ -153,7 +155,9 @@ def _node(content: memoryview, place: int, budget: _Budget) -> FileNode:
         if key in attributes:
             raise Refused(f"{where}: its attribute {key!r} is given twice")
         attributes[key] = value
-    return FileNode(op, tuple(node.texts("input")), tuple(node.texts("output")), attributes, where)
+    inputs, outputs = node.texts("input"), node.texts("output")
+    budget.spend(ENTRIES_OF_NAME * (1 + len(inputs) + len(outputs) + len(attributes)), where)
+    return FileNode(op, tuple(inputs), tuple(outputs), attributes, where)
 
 
 def _attribute(content: memoryview, where: str, budget: _Budget) -> tuple[str, Attribute]:

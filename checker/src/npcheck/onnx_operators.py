@@ -26,7 +26,7 @@ from fractions import Fraction
 import numpy as np
 
 from npcheck.errors import Refused
-from npcheck.network import Array, Convolution, Index, Linear, Scale, Windows, require_tame
+from npcheck.network import SINGLE, Array, Convolution, Index, Linear, Scale, Windows, require_tame
 from npcheck.onnx_call import Call, Value, Variable, as_floats, places
 from npcheck.onnx_messages import BOOL, DOUBLE, FLOAT, INT32, INT64, TYPES, Constant
 from npcheck.product import Product, Reciprocal, Square
@@ -102,7 +102,7 @@ def shifted(call: Call, x: Variable, constant: Array) -> Variable:
     if not bias.any():
         return x
     made = call.builder.nodes[x.place]
-    if isinstance(made.op, Linear | Convolution) and made.op.bias is None:
+    if isinstance(made.op, Linear | Convolution) and made.op.bias is None and x.place not in call.builder.uncut:
         return call.again(made, made.op.plus(bias), x.shape)
     return call.emit(Scale(np.ones(x.size), bias=bias), [x], x.shape)
 
@@ -348,6 +348,8 @@ def _batch_normalization(call: Call) -> Value:
     call.only("training_mode", 0)
     call.only("spatial", 1)
     call.ignore("momentum")
+    if any(call.node.outputs[1:]):  # before opset 14 this is how the mode is told
+        raise Refused("it has outputs of training mode")
     x = call.variable(0)
     epsilon = call.number("epsilon", 1e-5)
     scale, beta, mean, variance = (call.floats(i) for i in range(1, 5))
@@ -464,7 +466,10 @@ def _same(side: str, image: Sequence[int], kernel: Sequence[int], strides: Seque
     """Return the pads with which there is a window for every stride that begins in the image."""
     before, after = [], []
     for length, width, stride in zip(image, kernel, strides, strict=True):
-        total = max((math.ceil(Fraction(length, stride)) - 1) * stride + width - length, 0)
+        wanted = (math.ceil(Fraction(length, stride)) - 1) * stride + width - length
+        if wanted < -1:  # some cut pixels off in front, others behind
+            raise Refused(f"auto_pad {side} with windows so far apart is not supported: runtimes differ in it")
+        total = max(wanted, 0)
         first = total // 2 if side == "SAME_UPPER" else total - total // 2
         before.append(first)
         after.append(total - first)
@@ -600,7 +605,7 @@ def _clip(call: Call) -> Value:
     """Translate lo + relu(x − lo) − relu(x − hi)."""
     call.at_most(1 if call.opset < 11 else 3)
     x = call.variable(0)
-    low, high = _limit(call, "min", 1), _limit(call, "max", 2)
+    low, high = _limit(call, x, "min", 1), _limit(call, x, "max", 2)
     if low is None or high is None:
         result = x if low is None else larger(call, x, np.full(x.shape, low))
         return result if high is None else smaller(call, result, np.full(x.shape, high))
@@ -611,10 +616,15 @@ def _clip(call: Call) -> Value:
     return shifted(call, call.sum(above_low, above_high, -1), np.array(low))
 
 
-def _limit(call: Call, name: str, i: int) -> float | None:
-    """Return a bound of Clip; None where it is not given, or where every float32 passes it."""
+def _limit(call: Call, x: Variable, name: str, i: int) -> float | None:
+    """Return a bound of Clip; None where it is not given or infinite, or where every float32 passes it.
+
+    In the last case the network is that of the file only while no value is beyond a float32: this has to be shown.
+    """
     if call.opset < 11:
-        limit = call.number(name, math.inf)
+        if name not in call.node.attributes:
+            return None
+        limit = call.number(name, 0.0)
     elif call.has(i):
         constant = call.constant(i)
         if constant.size != 1 or constant.dtype != np.float64:
@@ -622,9 +632,12 @@ def _limit(call: Call, name: str, i: int) -> float | None:
         limit = float(constant.reshape(-1)[0])
     else:
         return None
-    largest = float(np.finfo(np.float32).max)
-    beyond = limit <= -largest if name == "min" else limit >= largest
-    return None if beyond or (call.opset < 11 and limit == math.inf) else limit
+    away = -limit if name == "min" else limit
+    if not away >= SINGLE:
+        return limit
+    if away < math.inf:
+        call.builder.uncut.add(x.place)
+    return None
 
 
 def _max(call: Call) -> Value:
@@ -840,7 +853,7 @@ def _split(call: Call) -> list[Value]:
     axis = axis_of(call.integer("axis", 0), len(x.shape))
     widths = call.listed("split", 1, 13)
     count = len(call.node.outputs)
-    if call.integer("num_outputs", count) != count:
+    if not count or call.integer("num_outputs", count) != count:
         raise Refused(f"its num_outputs is not {count}")
     length = x.shape[axis]
     if widths is None:

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from npcheck.errors import Refused
 
 DEEPEST = 8  # messages within messages
+MOST_FIELDS = 1 << 20  # of one message that are kept
+MOST_INTEGERS = 1 << 24  # of one list
 VARINT, EIGHT, BYTES, FOUR = 0, 1, 2, 5
 _KINDS = {VARINT: "a varint", EIGHT: "eight bytes", BYTES: "bytes", FOUR: "four bytes"}
 
@@ -82,7 +84,10 @@ class Message:
             if name.startswith("!"):
                 raise Refused(f"{what}: {name[1:]} is not supported")
             if not name.startswith("-"):
-                self._found.setdefault(name, []).append((kind, value))
+                known = self._found.setdefault(name, [])
+                if len(known) == MOST_FIELDS:
+                    raise Refused(f"{what}: {name} occurs more than {MOST_FIELDS} times")
+                known.append((kind, value))
 
     def __contains__(self, name: str) -> bool:
         return name in self._found
@@ -141,6 +146,8 @@ class Message:
                 while at < len(value):
                     entry, at = varint(value, at)
                     result.append(signed(entry))
+                    if len(result) > MOST_INTEGERS:
+                        raise Refused(f"{self.what}: {name} has more than {MOST_INTEGERS} integers")
             else:
                 raise Refused(f"{self.what}: {name} is not a list of integers")
         return result

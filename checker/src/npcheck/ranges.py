@@ -18,6 +18,7 @@ from npcheck.statement import Array
 Signs = NDArray[np.int8]
 ROWS = 256  # forms carried back at once: more need memory and are no faster
 NEIGHBOURS = 32  # the same, of an image: they read a small part of it
+ENTRIES = 1 << 25  # of a node, or of the slopes, of all these forms: so memory does not grow with both
 NOWHERE = np.zeros(0, dtype=np.int64)
 
 
@@ -91,6 +92,7 @@ def neuron_bounds(
     bounds = np.empty(len(neurons))
     order = np.argsort(neurons % network.pixels[node], kind="stable")  # neighbours read the same part of an image
     most = ROWS if network.pixels[node] == 1 else NEIGHBOURS
+    most = min(most, at_once(max(part.size for part in network.nodes)))
     for begin in range(0, len(neurons), most):
         some = order[begin : begin + most]
         sign = signs if isinstance(signs, float) else signs[some]
@@ -98,6 +100,11 @@ def neuron_bounds(
         lines = Lines({key: part[some] for key, part in shares.items()})
         bounds[some] = lower_bound(network, form, ranges, lines)
     return bounds
+
+
+def at_once(entries: int) -> int:
+    """Return how many forms are held at once, at most, where each has so many entries."""
+    return max(1, min(ROWS, ENTRIES // max(1, entries)))
 
 
 def meet(ranges: Ranges, node: int, low: Array, high: Array) -> None:

@@ -27,7 +27,7 @@ from npcheck.bound import Form, Ranges, Watch
 from npcheck.clip import clipped
 from npcheck.errors import Invalid
 from npcheck.network import Network
-from npcheck.ranges import ROWS, by_default, interval, meet, neuron_bounds, start
+from npcheck.ranges import at_once, by_default, interval, meet, neuron_bounds, start
 from npcheck.statement import Array, Region, Rows
 from npcheck.stream import Stream
 from npcheck.ties import bounds_with_ties
@@ -69,6 +69,8 @@ def read_bounds(
         ranges.lower[node], ranges.upper[node] = interval(network, node, ranges)
         if node in network.hidden:
             packed = _check_node(network, node, region, ranges, packed, stream, jobs)
+        if network.cuts(node, ranges.lower[node], ranges.upper[node]):
+            raise Invalid(f"{network.nodes[node].name}: a value may be beyond a float32, where the model clips it")
     return ranges, packed
 
 
@@ -88,7 +90,8 @@ def _check_node(
     for code, sign in sides:
         for kind in (DEFAULT, SLOPES):
             neurons = (code == kind).nonzero()[0]
-            most = ROWS if kind == SLOPES else max(1, len(neurons))  # no more slopes are held than for so many sides
+            # no more slopes are held than for so many sides
+            most = at_once(sum(network.nodes[h].size for h in before.nodes)) if kind == SLOPES else max(1, len(neurons))
             for begin in range(0, len(neurons), most):
                 some = neurons[begin : begin + most]
                 given = _slopes(network, stream, before, len(some)) if kind == SLOPES else {}

@@ -14,6 +14,9 @@ parts, where those of the last part change fastest; and the assertions together 
 file. In a disjunct, inequalities on one single input are put together to a box. All others are rows, in the order in
 which they are written.
 
+As in SMT-LIB, texts "…" and names |…| may have parentheses and semicolons in them. They stand in commands that say
+nothing.
+
 All numbers are exact fractions. A proof takes a strict bound of the box as one that is not: the box is then larger than
 what is asked for, by points of its border, and so a proof about it is a proof. The parentheses are read with a stack of
 our own, so no depth of theirs is too much for the interpreter.
@@ -33,12 +36,13 @@ from npcheck.errors import Refused
 
 MOST_TEXT = 1 << 28  # characters
 MOST_DISJUNCTS = 10**5
+MOST_OPEN = 1 << 21  # words and expressions in parentheses that are not closed yet
 MOST_WORK = 2 * 10**7  # inequalities and terms that are copied while formulas are put together
 MOST_DIGITS = 1000  # of a number as it is written
 MOST_EXPONENT = 400
 MOST_BITS = 1 << 13  # of a numerator or denominator that is computed
 
-_TOKEN = re.compile(r"[ \t\r\n]+|;[^\r\n]*|[()]|[^ \t\r\n();]+")
+_TOKEN = re.compile(r"""[ \t\r\n]+|;[^\r\n]*|[()]|"[^"]*"|\|[^|]*\||["|]|[^ \t\r\n();"|]+""")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?")
 _NAME = re.compile(r"[XY]_(0|[1-9][0-9]{0,8})")
 _LINE = re.compile(r"\r\n|\r|\n")
@@ -167,20 +171,27 @@ class _Reader:
         self.declared: dict[str, int] = {}
         self.formulas: list[Formula] = []
         self.last = ""  # the command after which nothing is asserted
-        self.work = 0
+        self.work = self.open = 0
 
     def read(self) -> Question:
         """Go through the text: a frame is opened at "(" and is replaced by what it means at ")"."""
         open_frames: list[Frame] = []
         for at, token in self._tokens():
+            self.open += 1
+            if self.open > MOST_OPEN:
+                raise self._refused(at, f"more than {MOST_OPEN} words and expressions lie in open parentheses")
             if token == "(":
                 open_frames.append(Frame(at))
+            elif token in ('"', "|"):
+                raise self._refused(at, f"this {token} has no partner")
             elif not open_frames:
                 raise self._refused(at, f"{token[:40]!r} stands outside of parentheses")
             elif token != ")":
                 self._take(open_frames[-1], len(open_frames), at, token)
             else:
                 frame = open_frames.pop()
+                self.open -= 2 + len(frame.parts) + bool(frame.head)  # its parentheses, and what is in it
+                self.open += bool(open_frames)  # what it means
                 if open_frames and open_frames[-1].head == "declare-fun" and not frame.head and not frame.parts:
                     open_frames[-1].parts.append("()")
                 elif open_frames:
