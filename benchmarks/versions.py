@@ -26,6 +26,7 @@ from tables import say, table
 
 from netproof.errors import UsageError
 
+ANSWER = Path(__file__).with_name("answer.py")
 WORST = 1.05  # a ratio whose interval lies above this is a regression
 DECIDED = ("unsat", "sat")
 # Student's t, 97.5 %, by degrees of freedom up to 30; above that the normal's is near enough.
@@ -38,10 +39,10 @@ STUDENT = (
 class Version:
     """One version's process."""
 
-    def __init__(self, name: str, source: Path) -> None:
+    def __init__(self, name: str, source: Path, script: Path = ANSWER) -> None:
         self.name = name
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("answer.py"))],
+            [sys.executable, str(script)],
             # This script's own packages may not be installed where the other interpreter looks for them.
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(source), *sys.path[1:]])},
             stdin=subprocess.PIPE,
@@ -55,11 +56,15 @@ class Version:
 
     def ask(self, question: Mapping[str, Any]) -> tuple[str, float]:
         """The verdict and its seconds."""
+        found = self.tell(question)
+        return found["verdict"], found["seconds"]
+
+    def tell(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """All that is answered."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
-        found = self._read()
-        return found["verdict"], found["seconds"]
+        return self._read()
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None

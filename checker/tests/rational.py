@@ -13,7 +13,7 @@ from npcheck.network import Affine, Network, Nonlinear, Relu
 from npcheck.product import Product, Reciprocal, Root, Square
 from npcheck.smooth import Curve
 
-BITS = 300  # behind the point, of everything here
+BITS = 250  # behind the point, of everything here
 Ends = tuple[Fraction, Fraction]
 
 
@@ -25,7 +25,7 @@ def outward(low: Fraction, high: Fraction, bits: int = BITS) -> Ends:
 
 
 def exp(x: Fraction) -> Ends:
-    """Return bounds of e^x, of 300 bits behind its own first one: Taylor's series of x / 2^k, squared k times."""
+    """Return bounds of e^x that are hardly apart: Taylor's series of x / 2^k, squared k times."""
     if x < 0:
         low, high = exp(-x)
         size = BITS + 2 * high.numerator.bit_length()
@@ -44,9 +44,10 @@ def exp(x: Fraction) -> Ends:
 def log(y: Fraction) -> Ends:
     """Return bounds of log y, by Newton's steps from a float and one look at e^x on each side."""
     x = Fraction(float(np.log(float(y))))
-    for _ in range(5):
-        x = outward(x + 2 * (y - exp(x)[0]) / (y + exp(x)[0]), Fraction(0))[0]
-    away = Fraction(1, 2**200)
+    for _ in range(2):  # each has three times as many digits as the one before
+        near = exp(x)[0]
+        x = outward(x + 2 * (y - near) / (y + near), Fraction(0))[0]
+    away = Fraction(1, 2**150)
     assert exp(x - away)[1] <= y <= exp(x + away)[0]
     return x - away, x + away
 
@@ -72,6 +73,8 @@ def sigmoid(x: Fraction) -> Ends:
 
 def softplus(x: Fraction) -> Ends:
     low, high = exp(x)
+    if x < -60:
+        return low - low * low / 2, high
     return log(1 + low)[0], log(1 + high)[1]
 
 
@@ -87,9 +90,8 @@ VALUES: dict[type[Curve], Callable[[Fraction], Ends]] = {
 
 
 def _slope_of_sigmoid(x: Fraction) -> Ends:
-    low, high = sigmoid(x)
-    ends = low * (1 - low), high * (1 - high)
-    return min(ends) - Fraction(1, 2**BITS), max(ends) + Fraction(1, 2**BITS)
+    low, high = exp(-abs(x))
+    return low / (1 + low) ** 2, high / (1 + high) ** 2
 
 
 SLOPES: dict[type[Curve], Callable[[Fraction], Ends]] = {

@@ -21,14 +21,30 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
-from certificates import MULTIPLIERS, NEURON, Case, bounds, chunks, dense, floats, header, leaf, spec, varint
+from certificates import (
+    AGAIN,
+    MULTIPLIERS,
+    NEURON,
+    Case,
+    bounds,
+    chunks,
+    dense,
+    floats,
+    header,
+    leaf,
+    onnx_model,
+    spec,
+    split,
+    varint,
+)
 from npcheck.errors import Invalid, Refused
 from npcheck.network import Network
 from npcheck.onnx_file import read_network
 from npcheck.stream import Stream, read_header
 from npcheck.vnnlib_file import read_question
-from test_bound import exact_values
+from rational import exact_values
 from test_exact import LAYERS, SPEC, body
 
 DATA = Path(__file__).parent / "data"
@@ -55,6 +71,36 @@ def sharp() -> tuple[bytes, str, bytes]:
     return model, spec([-1], [1], 1, "(<= Y_0 -1e-10)"), bounds(2, [0, 1]) + tree
 
 
+def smooth() -> tuple[bytes, str, bytes]:
+    """Return x·σ(x) + e^x of two neurons, on boxes of the input."""
+    constants = {"w": np.array([[1.0, 0.5], [-0.5, 1.0]], np.float32), "v": np.array([[1.0], [1.0]], np.float32)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Sigmoid", ["h"], ["s"]),
+        helper.make_node("Mul", ["h", "s"], ["p"]),
+        helper.make_node("Exp", ["p"], ["e"]),
+        helper.make_node("Add", ["p", "e"], ["z"]),
+        helper.make_node("MatMul", ["z", "v"], ["y"]),
+    ]
+    text = spec([-1, -1], [1, 1], 1, "(<= Y_0 0.1)")
+    sections = bounds(2, [], [0x11, 0x11]) + bounds(2, []) + bounds(2, [], [0x11, 0x11])
+    tree = (
+        split(0, 0.0) + split(1, 0.0) + (bytes((AGAIN,)) + leaf()) * 2 + split(1, 0.0) + (bytes((AGAIN,)) + leaf()) * 2
+    )
+    return onnx_model(nodes, 2, constants), text, sections + tree
+
+
+def sharp_and_smooth() -> tuple[bytes, str, bytes]:
+    """Return σ(x) >= 1/2 − 1e-10 on [0, 1], where the chord touches it at 0."""
+    nodes = [
+        helper.make_node("Gemm", ["x", "w"], ["h"]),
+        helper.make_node("Sigmoid", ["h"], ["s"]),
+        helper.make_node("Gemm", ["s", "w"], ["y"]),
+    ]
+    model = onnx_model(nodes, 1, {"w": np.ones((1, 1), np.float32)})
+    return model, spec([0], [1], 1, "(<= Y_0 0.4999999999)"), bounds(1) + leaf()
+
+
 CASES: dict[str, Callable[[], tuple[bytes, str, bytes]]] = {
     "boxes": lambda: stored("boxes"),
     "neurons": lambda: stored("neurons"),
@@ -62,6 +108,8 @@ CASES: dict[str, Callable[[], tuple[bytes, str, bytes]]] = {
     "wide": lambda: stored("wide"),
     "all kinds": lambda: (dense(*LAYERS), SPEC, body()),
     "sharp": sharp,
+    "smooth": smooth,
+    "sharp and smooth": sharp_and_smooth,
 }
 
 

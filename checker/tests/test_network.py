@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from npcheck.bound import Ranges
 from npcheck.errors import Refused
 from npcheck.network import Affine, Convolution, Input, Linear, Network, Node, Relu, Scale, Sum, Take, Windows
+from npcheck.onnx_file import read_network
+from npcheck.ranges import interval, start
+from test_onnx_file import model, node
 
 RNG = np.random.default_rng(3)
 
@@ -124,3 +128,62 @@ def test_nodes_that_do_not_fit_are_refused() -> None:
     ):
         with pytest.raises(Refused, match=wrong.name):
             Network((first, wrong))
+
+
+def ranges_after(network: Network, low: np.ndarray, high: np.ndarray) -> Ranges:
+    ranges = start(network, low[None], high[None])
+    for place in range(1, len(network.nodes)):
+        ranges.lower[place], ranges.upper[place] = interval(network, place, ranges)
+    return ranges
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("largest", [False, True])
+def test_an_extreme_has_the_ends_of_what_it_is_of(largest: bool, swapped: bool) -> None:
+    """Halves of the input are a and b; by its parts alone their extreme is wider, and another sum stays as wide."""
+    halves = [Node(Take(np.arange(4) + side, (8,)), (0,), 4, "half") for side in (0, 4)]
+    less = Node(Sum((1, -1), 4), (1, 2), 4, "a − b")
+    own, sign = (2, 1) if largest else (1, -1)
+    inputs, signs = ((4, own), (1, 1)) if swapped and largest else ((own, 4), (1, sign))
+    nodes = [
+        Node(Input(), (), 8, "x"),
+        *halves,
+        less,
+        Node(Relu(), (3,), 4, "relu"),
+        Node(Sum(signs, 4), inputs, 4, "y"),
+    ]
+    network = Network(tuple(nodes))
+    low = normal(8)
+    high = low + np.abs(normal(8))
+    ranges = ranges_after(network, low, high)
+    pick = np.maximum if largest else np.minimum
+    assert network.extremes == {5: (largest, 1, 2)}
+    assert ranges.lower[5].tolist() == [pick(low[:4], low[4:]).tolist()]
+    assert ranges.upper[5].tolist() == [pick(high[:4], high[4:]).tolist()]
+    for other in (Node(Sum((1, -sign), 4), (own, 4), 4, "y"), Node(Sum((1, sign), 4), (3 - own, 4), 4, "y")):
+        assert not Network((*nodes[:5], other)).extremes
+
+
+def test_entries_that_are_moved_keep_their_ends_and_zeros_stay_zeros() -> None:
+    low, high = np.array([0.0, -1.0, 0.3]), np.array([0.0, 0.1, 0.3])
+    moved = Node(Take(np.array([2, -1, 0, 1]), (3,)), (0,), 4, "moved")
+    zeros = Node(Take(np.array([0, 0, 0, 1]), (3,)), (0,), 4, "zeros")
+    nodes = (Node(Input(), (), 3, "x"), moved, zeros, Node(Sum((1, -1), 4), (1, 2), 4, "less"))
+    ranges = ranges_after(Network(nodes), low, high)
+    assert (ranges.lower[1].tolist(), ranges.upper[1].tolist()) == ([[0.3, 0.0, 0.0, -1.0]], [[0.3, 0.0, 0.0, 0.1]])
+    assert ranges.lower[3][0, 1] == ranges.upper[3][0, 1] == 0.0
+    assert ranges.lower[3][0, 0] < 0.3 < ranges.upper[3][0, 0]  # 0.3 − 0 is rounded as any sum is
+
+
+def test_a_max_pool_is_within_its_image() -> None:
+    """Where windows reach into the padding too, and a part of the image is 0, as behind a ReLU that is off."""
+    low, high = normal(2, 4, 5), np.abs(normal(2, 4, 5))
+    low[:, :2], high[:, :2] = 0.0, 0.0
+    graph = model([node("MaxPool", ["x"], kernel_shape=[3, 2], pads=[1, 0, 1, 1], strides=[1, 2])], [1, 2, 4, 5])
+    network = read_network(graph.SerializeToString())
+    ranges = ranges_after(network, low.reshape(-1), (low + high).reshape(-1))
+    lower, upper = (side[-1].reshape(2, 4, 3) for side in (ranges.lower, ranges.upper))
+    for channel, row, column in np.ndindex(2, 4, 3):
+        window = channel, slice(max(0, row - 1), row + 2), slice(2 * column, 2 * column + 2)
+        assert lower[channel, row, column] == low[window].max()
+        assert upper[channel, row, column] == (low + high)[window].max()

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import npcheck.vnnlib_file
 from npcheck.errors import Refused
 from npcheck.vnnlib_file import Question, Row, read_question
 
@@ -218,14 +217,6 @@ def test_texts_hide_nothing_and_show_nothing() -> None:
     """A reader that takes a semicolon in a text for a comment reads the assertion within |…|, which is a name."""
     text = '(set-info :a "x ;" |\n) (assert (<= X_0 0.5)) (set-info :b ;\n| ) (assert (<= Y_0 1))'
     assert read(text) == read("(assert (<= Y_0 1))")
-
-
-def test_what_is_open_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npcheck.vnnlib_file, "MOST_OPEN", 30)
-    read("(assert (<= Y_0 1))" * 50)
-    for text in ("(" * 40, "(assert (<= (+ " + "Y_0 " * 40, "(set-info " + "a " * 40):
-        with pytest.raises(Refused, match="more than 30 words"):
-            read(text)
 
 
 def test_without_variables_it_is_refused() -> None:

@@ -78,6 +78,7 @@ class Progress:
     remaining: float | None = None
     problem: int = 0
     problems: int = 0
+    note: str = ""  # what people should know before the search goes on
 
 
 @engine_state()
@@ -126,6 +127,7 @@ def verify(
             recording = until_the_end.enter_context(recorded(certificate, model, spec, network, property))
             run.record = recording.recorder
             run.leave_out(run.elapsed() - before)
+            run.be_certifiable()
         property = _asked(network, property)
         parts = Parts(network, property, numbers_in_rows(run.device))
         run.prepare(network, parts.input_sets(WITH_MODULE), loaded=isinstance(model, Network))
@@ -240,12 +242,14 @@ class Run:
         self._began = time.monotonic()
         self.info = method_info(arguments.word(method, "method", "auto"))
         self.options: Options = self.info.options(options)
+        self.first: Options | None = None  # of a search before that with the others; None: there is none
         self.deadline = deadline
         self.seed = arguments.whole(seed, "seed", 0, 2**63 - 1)
         self._progress = arguments.callback(progress, "progress")
         self.stats = Stats()
         self.evidence: Evidence | None = None  # once there is a question
         self.record: Record | None = None  # makes what hears of closed sub-domains, where a certificate is asked for
+        self._told: set[str] = set()
         self._part = 0, 1  # of the question, which is asked now, and of how many
         self.tell("load")
         look_around()
@@ -340,6 +344,24 @@ class Run:
         """Return what hears of the sub-domains that a search of a problem closes."""
         return NOTHING if self.record is None else self.record(problem.disjuncts)
 
+    def be_certifiable(self) -> None:
+        """Do without bounds that no certificate can state, as long as there is time."""
+        from netproof.certificate.stated import stated
+
+        self.first = stated(self.options)
+
+    def is_left_out(self, problem: Problem) -> bool:
+        """Say whether the first search of a problem does without what the other may use; if so, tell of it once."""
+        if self.first is None:
+            return False
+        from netproof.certificate.stated import left_out
+
+        names = " and ".join(left_out(self.options, problem))
+        if names and names not in self._told:
+            self._told.add(names)
+            self.tell("root", note=f"certificates cannot state {names}: the search does without at first")
+        return bool(names)
+
     def report(self, index: int, count: int) -> Callable[[str, float, int], None]:
         """Return what a search of one of the problems calls to report its progress."""
 
@@ -349,7 +371,13 @@ class Run:
         return report
 
     def tell(
-        self, phase: str, lower: float = float("nan"), frontier: int = 0, problem: int = 0, problems: int = 0
+        self,
+        phase: str,
+        lower: float = float("nan"),
+        frontier: int = 0,
+        problem: int = 0,
+        problems: int = 0,
+        note: str = "",
     ) -> None:
         if self._progress is None:
             return
@@ -371,6 +399,7 @@ class Run:
                 remaining if np.isfinite(remaining) else None,
                 problem,
                 problems,
+                note,
             )
         )
 

@@ -38,6 +38,7 @@ SCRIPTS = (
     "report",
     "operators",
     "versions",
+    "operations",
     "modules",
     "scaling",
     "large",

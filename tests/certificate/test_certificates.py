@@ -100,13 +100,15 @@ def test_no_fault_of_the_engine_ends_in_an_accepted_certificate(plant: str, tmp_
             assert not request.path.exists()
 
 
-def test_a_search_is_the_same_with_a_certificate(tmp_path: Path) -> None:
+def test_a_search_is_the_same_with_a_certificate_but_for_bounds_that_it_cannot_state(tmp_path: Path) -> None:
     for seed in range(4):
         folder = tmp_path / str(seed)
         folder.mkdir()
         question = sharpened(knotted(seed), [CLOSE])
         verdict, _, request = certified(question, folder, **BY_NEURONS)
-        alone = netproof.verify(str(request.model), str(request.spec), device="cpu", threads=1, **BY_NEURONS)
+        without = {"planes": 0, "envelope": False}
+        files = str(request.model), str(request.spec)
+        alone = netproof.verify(*files, device="cpu", threads=1, options=without, **BY_NEURONS)
         assert (alone.status, alone.stats.domains) == (verdict.status, verdict.stats.domains)
         assert alone.certificate is None
 
@@ -158,7 +160,7 @@ def test_what_ends_the_writing_leaves_nothing_behind(
     def fail(*args: Any) -> None:
         raise fault
 
-    monkeypatch.setattr("netproof.certificate.write.write_tree", fail)
+    monkeypatch.setattr("netproof.certificate.tree.write_part", fail)
     monkeypatch.setattr("netproof.certificate.write.write_boxes", fail)
     if isinstance(fault, KeyboardInterrupt):
         with pytest.raises(KeyboardInterrupt):

@@ -16,6 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 import netproof
 from netproof.certificate.room import PREFIX, Room
 from netproof.core.verdict import Verdict
+from netproof.dataset import together
+from netproof.dataset.cases import Case
+from netproof.dataset.certificates import Certificates
 from netproof.errors import UsageError
 from netproof.problem.specs import output_constraint
 from npcheck.check import check
@@ -198,3 +201,54 @@ def test_what_a_killed_run_has_left_goes_with_the_next(tmp_path: Path) -> None:
     assert (living.path / "hints").exists()
     living.close()
     assert names(tmp_path) == []
+
+
+def hard() -> tuple[torch.nn.Module, torch.Tensor, torch.Tensor]:
+    """Make a network and images of which some need splits, together or alone."""
+    torch.manual_seed(3)
+    network = torch.nn.Sequential(
+        torch.nn.Linear(120, 24), torch.nn.ReLU(), torch.nn.Linear(24, 24), torch.nn.ReLU(), torch.nn.Linear(24, 3)
+    ).eval()
+    images = torch.rand(6, 120)
+    with torch.no_grad():
+        return network, images, network(images).argmax(1)
+
+
+@pytest.mark.parametrize("budget", [None, 8], ids=["together", "alone"])
+def test_each_proof_of_a_data_set_has_one(budget: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if budget is not None:  # nearly nothing is decided together
+        monkeypatch.setitem(together.BUDGET, "cpu", budget)
+    network, images, labels = hard()
+    labels[0] = (labels[0] + 1) % 3  # this one is misread
+    hinted = []
+    plain = Certificates._hints
+
+    def spied(self: Certificates, case: Case) -> Any:
+        found = plain(self, case)
+        hinted.append((found.alone is not None, sum(found.count(d) for d in range(2))))
+        return found
+
+    monkeypatch.setattr(Certificates, "_hints", spied)
+    found = netproof.certify(network, images, labels, "0.06", certificates=tmp_path / "certs", timeout=60)
+    proofs = [image for image in found if image.status == "proved"]
+    assert len(proofs) >= 3
+    for image in proofs:
+        state = image.certificate
+        assert state is not None
+        assert (state["written"], state["checked"], state["reason"]) == (True, True, "")
+        assert f"{image.index:05d}-label-{image.label}" in state["path"]
+        check(Path(state["path"]), tmp_path / "certs" / "model.onnx", Path(state["spec"]))
+    assert all(image.certificate is None for image in found if image.status != "proved")
+    assert len(names(tmp_path / "certs")) == 2 * len(proofs) + 1
+    assert any(alone == (budget is not None) and count > 0 for alone, count in hinted)
+
+
+def test_the_largest_radius_has_one(tmp_path: Path) -> None:
+    found = netproof.largest_eps(module(), [0.5, 0.5], clip=(0, 1), certificate=tmp_path / "c.npcert", within="1/2")
+    state = found.certificate
+    assert state is not None
+    assert state["checked"]
+    check(tmp_path / "c.npcert", tmp_path / "c.onnx", tmp_path / "c.vnnlib")
+    box = netproof.load_property(tmp_path / "c.vnnlib").disjuncts[0].box
+    assert float(box.upper[0] - box.lower[0]) == pytest.approx(min(1.0, 2 * (found.certified or 0.0)))
+    assert names(tmp_path) == ["c.npcert", "c.onnx", "c.vnnlib"]

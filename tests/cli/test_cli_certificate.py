@@ -1,18 +1,26 @@
-"""`netproof verify --certificate` and `netproof check`, as a user meets them."""
+"""`--certificate`, `--certificates` and `netproof check`, as a user meets them."""
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+import torch
 from command import REAL, run, run_cold
 from onnx import TensorProto, helper
 
+from netproof.model.load import load_network
+from netproof.problem.property import Disjunct, Property, Row
+from netproof.problem.vnnlib.reader import load_property
 from netproof.problem.vnnlib.writer import version_1
-from support.asking import knotted, sharpened
+from support.api import module
+from support.asking import dense, knotted, sharpened, whole_box
 
 FILES = ("m.onnx", "p.vnnlib")
 
@@ -21,6 +29,18 @@ def asked(folder: Path, margin: Fraction = Fraction(1, 64)) -> None:
     question = sharpened(knotted(1), [margin])
     question.network.save(folder / "m.onnx")
     (folder / "p.vnnlib").write_text(version_1(question.property, question.property.disjuncts[0].box))
+
+
+ONE = "(declare-const X_0 Real)(declare-const Y_0 Real)(assert (<= X_0 1))(assert (>= X_0 0))"
+
+
+def waves(path: Path) -> None:
+    """Write a network with an operator of which npcheck knows nothing."""
+    node = helper.make_node("Sin", ["x"], ["y"])
+    sides = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1]) for name in "xy"]
+    graph = helper.make_graph([node], "g", sides[:1], sides[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
 
 
 def netproof(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -79,19 +99,104 @@ def test_no_time_for_it_takes_no_verdict(tmp_path: Path) -> None:
 
 
 def test_an_operator_without_a_certificate_is_named_before_the_search(tmp_path: Path) -> None:
-    node = helper.make_node("Sin", ["x"], ["y"])
-    sides = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1]) for name in "xy"]
-    model = helper.make_model(
-        helper.make_graph([node], "g", sides[:1], sides[1:]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
-    )
-    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-    text = "(declare-const X_0 Real)(declare-const Y_0 Real)(assert (<= X_0 1))(assert (>= X_0 0))(assert (<= Y_0 0))"
-    (tmp_path / "p.vnnlib").write_text(text)
+    waves(tmp_path / "m.onnx")
+    (tmp_path / "p.vnnlib").write_text(ONE + "(assert (<= Y_0 -2))")
     done = netproof("verify", *FILES, "--certificate", "c.npcert", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert "no certificate can be written: m.onnx: " in line
     assert "Sin" in line
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """A classifier, an image, and both as a data set."""
+    network = module(16, 24, 3, seed=1)
+    values = np.full((1, 16), 0.5, dtype=np.float32)
+    (tmp_path / "m.onnx").write_bytes(load_network(network, example_shape=(1, 16)).model)
+    np.save(tmp_path / "x.npy", values)
+    with torch.no_grad():
+        labels = network(torch.from_numpy(values)).argmax(1).numpy()
+    np.savez(tmp_path / "d.npz", X=np.concatenate([values, values]), y=np.append(labels, (labels + 1) % 3))
+    return tmp_path
+
+
+@pytest.mark.parametrize("more", [(), ("--largest", "--within", "1/2"), ("--output", "scores")])
+def test_an_image_has_one_about_all_targets(more: tuple[str, ...], image: Path) -> None:
+    model = onnx.load_model(image / "m.onnx")
+    scores = model.graph.node[-1].output[0] if more[:1] == ("--output",) else ""
+    more = tuple(scores if word == "scores" else word for word in more)
+    asked = ("robust", "m.onnx", "--image", "x.npy", "--eps", "1/1000", *more, "--certificate", "c.npcert")
+    done = run(*asked, "--json", "j.json", engine=REAL, cwd=image)
+    assert (done.returncode, done.stdout.split("\n")[0]) == (0, "unsat"), done.stderr
+    assert "certificate: c.npcert with c.vnnlib, " in done.stderr
+    document = json.loads((image / "j.json").read_text())
+    state = document["certificate"]
+    assert (state["checked"], state["model"], state["spec"]) == (True, "m.onnx", "c.vnnlib")
+    box = load_property(image / "c.vnnlib").disjuncts[0].box
+    radius = document["robustness"]["certified"] or 1 / 1000
+    assert float(box.upper[0] - box.lower[0]) == pytest.approx(2 * radius)
+    assert len(load_property(image / "c.vnnlib").disjuncts) == 2
+    again = netproof("check", "c.npcert", "m.onnx", "c.vnnlib", cwd=image)
+    assert again.stdout.startswith("valid\n")
+
+
+def test_a_data_set_has_one_for_each_proof(image: Path) -> None:
+    asked = ("certify", "m.onnx", "--data", "d.npz", "--eps", "1/1000", "--certificates", "certs", "--out", "out")
+    done = run(*asked, "--json", "j.json", engine=REAL, cwd=image)
+    assert done.returncode == 0, done.stderr
+    assert "1 of 1 proofs have a certificate that npcheck accepts, in certs" in done.stderr
+    found = json.loads((image / "j.json").read_text())
+    assert found["certificates"] == {"folder": "certs", "proofs": 1, "written": 1, "accepted": 1}
+    assert [result["certificate"] is None for result in found["results"]] == [False, True]
+    rows = list(csv.DictReader((image / "out" / "results.csv").open()))
+    (name,) = (path.name for path in (image / "certs").glob("*.npcert"))
+    assert [(row["certificate"], row["checked"]) for row in rows] == [(f"certs/{name}", "True"), ("", "")]
+    (image / "certs" / name).unlink()
+    none = run(*asked, "--certificate-timeout", "1e-9", engine=REAL, cwd=image)
+    assert none.returncode == 2
+    assert "0 of 1 proofs have a certificate" in none.stderr
+    assert "its time was up" in none.stderr
+    kept = run(*asked, "--certificate-timeout", "1e-9", engine=REAL, cwd=image)
+    assert "2 answers are kept" in kept.stderr
+
+
+def test_a_campaign_counts_what_has_none(tmp_path: Path) -> None:
+    """A proof, a counterexample, and a network with an operator that npcheck does not know."""
+    asked(tmp_path)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    asked(broken, Fraction(-1, 4))
+    waves(tmp_path / "wave.onnx")
+    (tmp_path / "wave.vnnlib").write_text(ONE + "(assert (<= Y_0 -2))")
+    rows = ("m.onnx,p.vnnlib,60", "broken/m.onnx,broken/p.vnnlib,60", "wave.onnx,wave.vnnlib,60")
+    (tmp_path / "instances.csv").write_text("\n".join(rows))
+    options = ("--certificates", "certs", "--out", "out", "--device", "cpu", "--workers", "1")
+    done = netproof("bench", ".", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "npcheck accepts the certificates of 1 of 2 proofs" in done.stderr
+    assert "1 without one: no certificate can be written: wave.onnx: node 0 (Sin)" in done.stderr
+    runs = {row["onnx"]: row for row in csv.DictReader((tmp_path / "out" / "report" / "runs.csv").open())}
+    assert {name: row["verdict"] for name, row in runs.items()} == {
+        "m.onnx": "unsat",
+        "broken/m.onnx": "sat",
+        "wave.onnx": "unsat",
+    }
+    assert {name: row["certificate_checked"] for name, row in runs.items()} == {
+        "m.onnx": "True",
+        "broken/m.onnx": "",
+        "wave.onnx": "",
+    }
+    assert "Sin" in runs["wave.onnx"]["certificate_reason"]
+    (path,) = (tmp_path / "certs").rglob("*.npcert")
+    assert (path.name, runs["m.onnx"]["certificate_leaves"] != "") == ("m--p--auto.npcert", True)
+    assert [path.name for path in (tmp_path / "certs").iterdir()] == [path.parent.name]
+    again = netproof("bench", ".", *options, cwd=tmp_path)
+    assert "3 of 3 were there already" in again.stderr
+    path.unlink()
+    again = netproof("bench", ".", *options, cwd=tmp_path)
+    assert "2 of 3 were there already" in again.stderr
+    assert path.is_file()
 
 
 @pytest.mark.parametrize(
@@ -106,3 +211,21 @@ def test_what_cannot_be_asked_for_is_one_line(arguments: tuple[str, ...], said: 
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert said in line
+
+
+def test_a_proof_by_splits_is_written_as_aptp(tmp_path: Path) -> None:
+    """relu(x + y) + relu(x − y) − relu(x + y/2) + 1/64 is above 0."""
+    hidden = [[1.0, 1.0], [1.0, -1.0], [1.0, 0.5]], [0.0] * 3
+    dense(hidden, ([[1.0, 1.0, -1.0]], [1 / 64])).save(tmp_path / "m.onnx")
+    box = whole_box([-1, -1], [1, 1])
+    disjuncts = tuple(Disjunct(box, (Row({0: Fraction(1)}, Fraction(right)),)) for right in (0, -9))
+    (tmp_path / "p.vnnlib").write_text(version_1(Property(disjuncts, 2, 1, "made here"), box))
+    options = ("--certificate", "c.npcert", "--method", "beta")
+    assert netproof("verify", *FILES, *options, cwd=tmp_path).stdout == "unsat\n"
+    done = netproof("certificate", "c.npcert", *FILES, "--to", "aptp", "--out", "d", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "d/p-0.aptp\n")
+    assert done.stderr == "netproof: no file: disjunct 1 without a split, and APTP needs one\n"
+    assert [file.name for file in (tmp_path / "d").iterdir()] == ["p-0.aptp"]
+    other = netproof("certificate", "c.npcert", *FILES, "--to", "vipr", "--out", "d", cwd=tmp_path)
+    assert (other.returncode, other.stdout) == (2, "")
+    assert other.stderr == "netproof: error: --to vipr: this format is not known (one of aptp)\n"

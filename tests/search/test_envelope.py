@@ -19,7 +19,6 @@ from netproof.bounds.linear.graph_net import GraphNet
 from netproof.bounds.neurons import envelope
 from netproof.bounds.neurons.envelope import can_be_enveloped, enveloped, share_of_others
 from netproof.bounds.neurons.root import Root, build_root
-from netproof.bounds.record import NOTHING
 from netproof.core.deadline import Deadline
 from netproof.core.forms import Interval
 from netproof.core.verdict import Stats
@@ -298,14 +297,11 @@ def test_what_only_the_envelope_breaks_is_searched_as_it_is(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    "why", ["due", "condensed", "not asked for", "records", "most is lost elsewhere", "so many rounds", "a minimum"]
+    "why", ["due", "condensed", "not asked for", "most is lost elsewhere", "so many rounds", "a minimum"]
 )
 def test_when_it_is_due(why: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if why != "condensed":
         request.getfixturevalue("graphs_only")
-    if why == "records":
-        monkeypatch.setattr(first, "NOTHING", object())
-        assert first.NOTHING is not NOTHING
     if why == "a minimum":
         monkeypatch.setattr(Decide, "moves", True)
     asked: list[Root] = []

@@ -21,6 +21,7 @@ from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.lirpa import Lirpa
 from netproof.bounds.neurons.rebound import rebound
 from netproof.bounds.neurons.root import Root
+from netproof.bounds.record import Nothing
 from netproof.bounds.scope import split_on
 from netproof.branching.babsr import Babsr
 from netproof.branching.filtered import Filtered
@@ -51,7 +52,7 @@ class Told(NamedTuple):
 
 
 @dataclass
-class Kept:
+class Kept(Nothing):
     """Keeps everything that it hears of."""
 
     leaves: list[tuple[Root, Domains, str]] = field(default_factory=list)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from netproof.bounds.ascent import Schedule
 from netproof.bounds.base import Clock
 from netproof.bounds.beta import Beta
 from netproof.bounds.domains import Domains, split
+from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.neurons.rebound import rebound
 from netproof.bounds.neurons.root import Root
 from netproof.bounds.neurons.transfer import repack
+from netproof.bounds.record import NOTHING, Nothing, Recorder, Sides
+from netproof.bounds.scope import LayerScope
 from netproof.branching.babsr import Babsr
 from netproof.core.deadline import Deadline
 from netproof.problem.problem import Problem
@@ -22,6 +26,7 @@ from support.exact import milp_minimum
 from support.problems import inside, packed_values
 
 BETA = Beta(root_steps=10, neuron_steps=5, steps=5)
+WITHOUT_PLANES = replace(BETA, planes=0)
 FOREVER = Deadline(None)
 
 
@@ -29,9 +34,10 @@ def deep(seed: int) -> Problem:
     return first_problem(knotted(seed, (3, 6, 5, 4, 2)))
 
 
-def tightened(root: Root, worth: int = 36) -> Root:
-    search = NeuronSearch(BETA, Babsr(), worth, size_of(root.net32), 0, FOREVER, Clock())
-    better = BETA.tighter(root, search, FOREVER)
+def tightened(root: Root, worth: int = 36, recorder: Recorder = NOTHING) -> Root:
+    bounder = BETA if recorder is NOTHING else WITHOUT_PLANES  # of planes nothing is told
+    search = NeuronSearch(bounder, Babsr(), worth, size_of(root.net32), 0, FOREVER, Clock(recorder=recorder))
+    better = bounder.tighter(root, search, FOREVER, recorder=recorder)
     assert better is not None
     return better
 
@@ -82,6 +88,43 @@ def test_with_rounds_enough_a_neuron_is_bounded_exactly() -> None:
             assert bound <= exact + 1e-6
             close += bound > exact - 0.05 * (1 + abs(exact))
     assert close >= 4
+
+
+class Shown(Nothing):
+    """Values what is told of neurons' bounds again; the telling is wrong where it says more than what it rests on."""
+
+    def __init__(self) -> None:
+        self.sides = self.inherited = 0
+
+    def sloped(self, sides: Sides, bounds: Tensor, slopes: Tensor) -> None:
+        one = torch.ones(len(slopes), 1, dtype=torch.bool)
+        domains = Domains.unsplit(torch.arange(len(slopes)), *sides.root.packed_bounds, sides.root.points, slopes, one)
+        assert bool((self._values(sides, domains) >= bounds - 1e-9).all())
+        self.sides += int((bounds > -torch.inf).sum())
+
+    def branched(self, sides: Sides, bounds: Tensor, leaves: Domains) -> None:
+        assert bool((self._values(sides, leaves) >= bounds[leaves.target] - 1e-9).all())
+        self.sides += len(leaves.target.unique())
+        each = torch.cat([leaves.target[:, None], leaves.splits.sign()], 1)
+        self.inherited += len(each) - len(each.unique(dim=0))
+
+    @staticmethod
+    def _values(sides: Sides, domains: Domains) -> Tensor:
+        before = sides.root.nets_before(sides.pre, by_graph=False)
+        forms, errors = before.forms(sides.places)
+        forms = torch.where(sides.above[:, None], -forms, forms)
+        part = LayerScope.of(sides.root, before.search, before.proof, forms, errors, torch.zeros(len(forms)))
+        return Dual.of(part, domains, proof=True).at(DualPoint.of(domains)).value
+
+
+def test_what_bounds_of_neurons_rest_on_is_told_with_them() -> None:
+    """Of a leaf whose own θ is worse than its parent's, the parent: so some are told of twice."""
+    shown = Shown()
+    for seed in range(4):
+        root, _ = root_of(BETA, deep(seed))
+        tightened(root, 120, shown)
+    assert shown.sides > 50
+    assert shown.inherited > 0
 
 
 def test_sub_domains_carried_over_hold_the_same_points() -> None:

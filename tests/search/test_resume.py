@@ -15,6 +15,7 @@ from torch import Tensor
 from netproof.bounds.beta import Beta
 from netproof.bounds.domains import Domains
 from netproof.bounds.neurons.root import Root
+from netproof.bounds.record import Nothing
 from netproof.branching.babsr import Babsr
 from netproof.core.batch import concatenate
 from netproof.core.deadline import Deadline
@@ -33,14 +34,11 @@ PLAIN = replace(METHOD, fill=1, extras=Extras())  # rounds that split one neuron
 
 
 @dataclass
-class Paths:
+class Paths(Nothing):
     """Keeps which way each closed leaf was split, and the least bound."""
 
     leaves: list[tuple[int, ...]] = field(default_factory=list)
     least: float = float("inf")
-
-    def neurons(self, *told: Any) -> None:
-        pass
 
     def restarted(self, targets: Tensor) -> None:
         self.leaves.clear()  # one target: what was closed of it counts no more

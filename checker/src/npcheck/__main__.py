@@ -8,12 +8,12 @@ Ctrl-C, 141 where nobody reads the answer.
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 
 from npcheck import __version__
@@ -23,6 +23,7 @@ from npcheck.witness import is_witness, judge
 
 OPERATORS = ("relu", "exp", "log", "order", "product", "quotient", "root", "sigmoid", "softplus")
 EVERY = 2.0  # seconds between two lines of progress
+LONGEST = 1000  # line
 
 
 class Progress:
@@ -43,15 +44,22 @@ class Progress:
         line = (
             f"{at.share:.0%} of the certificate, {at.what}, {_counted(self._leaves, 'leaf', 'leaves')}, {seconds:.0f} s"
         )
-        print(f"npcheck: {line}{left}", file=sys.stderr, flush=True)
+        print(f"npcheck: {clean(line)}{left}", file=sys.stderr, flush=True)
+
+
+def clean(line: str) -> str:
+    """Return a line that is one, whatever names of a file are in it: no control characters, and not too long."""
+    line = line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may not know every character
     parser = _parser()
     given = parser.parse_args(arguments)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names of the files may have any letters
     if given.exact and given.jobs > 1:
         parser.error("--exact follows the one process that checks: leave out --jobs")
     try:
@@ -66,10 +74,10 @@ def _answered(given: argparse.Namespace) -> int:
     try:
         return _witness(given) if is_witness(given.certificate) else _certificate(given)
     except Invalid as fault:
-        print(f"invalid\n{fault}", flush=True)
+        print(f"invalid\n{clean(str(fault))}", flush=True)
         return 1
     except Refused as reason:
-        print(f"npcheck: {reason}", file=sys.stderr)
+        print(f"npcheck: {clean(str(reason))}", file=sys.stderr)
         return 2
     except MemoryError:
         print("npcheck: memory ran out: nothing was decided", file=sys.stderr)
@@ -100,7 +108,8 @@ def _witness(given: argparse.Namespace) -> int:
         raise Refused("--only is about the operators that a proof rests on, and this is a counterexample")
     judged = judge(given.certificate, given.model, given.spec)
     answer = "violated" if judged.violated else "not violated"
-    print("\n".join([answer, *judged.lines, f"model {judged.model}", f"spec  {judged.spec}"]), flush=True)
+    lines = [answer, *map(clean, judged.lines), f"model {judged.model}", f"spec  {judged.spec}"]
+    print("\n".join(lines), flush=True)
     return 0 if judged.violated else 1
 
 

@@ -20,7 +20,7 @@ from npcheck.onnx_file import read_network
 from npcheck.region import check_region
 from npcheck.statement import state
 from npcheck.stream import Stream, read_header
-from npcheck.vnnlib_file import read_question
+from npcheck.vnnlib_file import MOST_TEXT, read_question
 from npcheck.work import Here, Jobs, Told
 
 
@@ -72,7 +72,7 @@ def check(
     if jobs > 1 and exact:
         raise Refused("exact arithmetic follows the one process that checks: leave out the number of jobs")
     network, of_model = read(model, read_network)
-    question, of_spec = read(spec, read_question)
+    question, of_spec = read(spec, read_question, MOST_TEXT)
     with _opened(certificate) as file:
         header = read_header(file)
         for what, path, found in (("model", model, of_model), ("spec", spec, of_spec)):

@@ -28,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import permutations
 from typing import Self
 
 import numpy as np
@@ -487,6 +488,28 @@ class Network:
     def hidden(self) -> tuple[int, ...]:
         """The places of the nodes that ReLUs and other nonlinear operators read, in order."""
         return tuple(sorted({i for node in self.nodes if isinstance(node.op, Relu | Nonlinear) for i in node.inputs}))
+
+    @cached_property
+    def extremes(self) -> dict[int, tuple[bool, int, int]]:
+        """The nodes that are max(a, b) = b + relu(a − b) or min(a, b) = a − relu(a − b): whether max, a and b."""
+        extremes = {}
+        for place in range(len(self.nodes)):
+            for (own, one), (hinge, sign) in permutations(self._terms_of(place), 2):
+                if one != 1 or not isinstance(self.nodes[hinge].op, Relu):
+                    continue
+                difference = self._terms_of(self.nodes[hinge].inputs[0])
+                if [side for _, side in difference] == [1, -1]:
+                    (a, _), (b, _) = difference
+                    if own == (b if sign == 1 else a):
+                        extremes[place] = sign == 1, a, b
+        return extremes
+
+    def _terms_of(self, place: int) -> list[tuple[int, int]]:
+        """Return what a sum of two is of, with their signs; nothing of another node."""
+        op, inputs = self.nodes[place].op, self.nodes[place].inputs
+        if not isinstance(op, Sum) or op.bias is not None or len(inputs) != 2:
+            return []
+        return list(zip(inputs, op.signs, strict=True))
 
     @cached_property
     def pixels(self) -> tuple[int, ...]:

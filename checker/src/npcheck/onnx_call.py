@@ -14,6 +14,7 @@ from npcheck.onnx_messages import Attribute, Constant, FileNode
 
 MOST_ENTRIES = 1 << 24  # of one value, or of one constant that is computed
 MOST_COMPUTED = 1 << 27  # entries of all of these together
+MOST_NODES = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Builder:
     def add(self, op: Op, inputs: Sequence[Variable], shape: tuple[int, ...], name: str) -> Variable:
         """Add a node; return its value."""
         self.spend(shape)
+        if len(self.nodes) >= MOST_NODES:
+            raise Refused(f"the network has more than {MOST_NODES} nodes")
         self.nodes.append(Node(op, tuple(x.place for x in inputs), math.prod(shape), name))
         return Variable(len(self.nodes) - 1, shape)
 

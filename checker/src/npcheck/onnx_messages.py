@@ -145,8 +145,7 @@ def _opset(model: Message) -> int:
 def _node(content: memoryview, place: int, budget: _Budget) -> FileNode:
     node = Message(content, f"node {place}", _NODE, 3)
     op, name = node.text("op_type"), node.text("name")
-    shown = op if op.isascii() and op.isidentifier() else repr(op)  # a terminal must not obey it
-    where = f"node {place} ({shown} {name!r})" if name else f"node {place} ({shown})"
+    where = f"node {place} ({op} {name!r})" if name else f"node {place} ({op})"
     if node.text("domain") not in ("", "ai.onnx") or node.text("overload"):
         raise Refused(f"{where}: operators of the domain {node.text('domain')!r} are not supported")
     attributes: dict[str, Attribute] = {}

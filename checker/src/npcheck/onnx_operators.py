@@ -14,7 +14,8 @@ other in the order of the file's nodes, left to right:
     max(a, b)           b + relu(a − b)     where b is the constant, if one of them is
     min(a, b)           b − relu(b − a)     likewise
     Max, Min            of more than two: from left to right, max(max(a, b), c)
-    MaxPool             likewise, over the pixels of the window in row-major order; pixels in the padding are left out
+    MaxPool             along the height, then along the width: neighbours in pairs, then these in pairs, and so on;
+                        an odd one stays last, pixels in the padding are left out
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from npcheck.errors import Refused
-from npcheck.network import SINGLE, Array, Convolution, Index, Linear, Scale, Windows, require_tame
+from npcheck.network import SINGLE, Array, Convolution, Linear, Scale, Windows, require_tame
 from npcheck.onnx_call import Call, Value, Variable, as_floats, places
 from npcheck.onnx_messages import BOOL, DOUBLE, FLOAT, INT32, INT64, TYPES, Constant
 from npcheck.product import Product, Reciprocal, Square
 
 MOST_EXACT = 1 << 16  # entries of a tensor of floats that are computed as fractions
 MOST_PIXELS = 1 << 16  # of a window: each is one step of a convolution
-MOST_STEPS = 1 << 10  # pixels of a window of MaxPool: each makes a ReLU node
+MOST_STEPS = 1 << 10  # pixels of the windows of MaxPool that have different numbers of them: each makes a ReLU node
 SMALLEST = 2.0**-200  # numbers other than 0 that are computed with are at least this large: nothing underflows
 
 
@@ -521,47 +523,52 @@ def _average_pool(call: Call) -> Value:
 
 
 def _max_pool(call: Call) -> Value:
-    """Translate the maximum over windows, from pixel to pixel of the window in row-major order.
-
-    Where a window reaches into the padding it has fewer pixels: it has its maximum earlier, and keeps it while the
-    others go on; its entries of the later ReLU nodes are relu(0).
-    """
+    """Translate the maximum over windows: along the height, and then along the width of what that makes."""
     call.at_most(1)
     x = call.variable(0)
     windows = _windows(call, x, None)
     call.only("ceil_mode", 0)
     call.only("storage_order", 0)
-    pixels = _pixels(call, x, windows)
-    size = len(pixels[0])
     shape = _result(x, x.shape[1], windows)
-    best = call.take(pixels[0].reshape(shape), [x])
-    for entries in pixels[1:]:
-        missing = entries < 0
-        own = x.size + np.arange(size)  # the places of `best` behind x
-        other = call.take(np.where(missing, own, entries).reshape(shape), [x, best] if missing.any() else [x])
-        rise = call.sum(best, other, -1)
-        if missing.any():
-            rise = call.take(np.where(missing, -1, np.arange(size)).reshape(shape), [rise])
-        best = call.sum(other, call.relu(rise))
-    return best
+    image = Variable(x.place, (x.shape[1], *windows.image))
+    for axis in range(2):
+        image = _largest_along(call, image, windows, axis)
+    return Variable(image.place, shape)
 
 
-def _pixels(call: Call, x: Variable, windows: Windows) -> Index:
-    """Return the places of the pixels in all windows, in row-major order, −1 for none: (pixel, window)."""
-    count = math.prod(windows.kernel)
-    if count > MOST_STEPS:
-        raise Refused(f"a window of more than {MOST_STEPS} pixels is not supported")
-    call.builder.spend((count, x.shape[1], *windows.result))
-    top, left, bottom, right = windows.pads
-    image = np.arange(x.size).reshape(x.shape[1], *windows.image)
-    padded = np.pad(image, ((0, 0), (top, bottom), (left, right)), constant_values=-1)
-    found = np.array([padded[(..., *windows.under(i, j))].reshape(-1) for i, j in windows.positions()])
-    # Pixels that are there come before those that are not, otherwise in the order that they have.
-    order = np.argsort(found < 0, axis=0, kind="stable")
-    found = np.take_along_axis(found, order, axis=0)
-    if bool((found[0] < 0).any()):
+def _largest_along(call: Call, image: Variable, windows: Windows, axis: int) -> Variable:
+    """Return the maxima over windows along one axis of an image (channels, height, width).
+
+    The pixels of a window that are not padding are halved: neighbours make pairs, an odd one stays last. Windows with
+    as many pixels are done together.
+    """
+    size, kernel, count = windows.image[axis], windows.kernel[axis], windows.result[axis]
+    call.builder.spend((count, kernel))
+    begins = np.arange(count) * windows.strides[axis] - windows.pads[axis]
+    reach = begins[:, None] + np.arange(kernel) * windows.dilations[axis]
+    inside = (reach >= 0) & (reach < size)
+    if not inside.any(1).all():
         raise Refused("a window lies in the padding altogether")
-    return found
+    widths = np.unique(inside.sum(1))
+    if widths.sum() > MOST_STEPS:
+        raise Refused(f"windows of more than {MOST_STEPS} pixels are not supported")
+    at, parts, order = 1 + axis, [], []
+    for width in widths.tolist():
+        (group,) = np.nonzero(inside.sum(1) == width)
+        pixels = reach[group][inside[group]].reshape(len(group), width)
+        shape = (*image.shape[:at], len(group), *image.shape[at + 1 :])
+        call.builder.spend((width, *shape))
+        left = [call.look(image, partial(np.take, indices=own, axis=at)) for own in pixels.T]
+        while len(left) > 1:
+            pairs = [larger(call, a, b) for a, b in zip(left[::2], left[1::2], strict=False)]
+            left = [*pairs, *left[2 * len(pairs) :]]
+        parts.append(left[0])
+        order.append(group)
+    if len(parts) == 1:
+        return parts[0]
+    firsts = np.cumsum([0, *(part.size for part in parts)]).tolist()
+    joined = np.concatenate([places(part, first) for part, first in zip(parts, firsts, strict=False)], at)
+    return call.take(joined.take(np.argsort(np.concatenate(order)), at), parts)
 
 
 # --- ReLU and what is written with it ---

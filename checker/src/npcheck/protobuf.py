@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from npcheck.errors import Refused
 
 DEEPEST = 8  # messages within messages
-MOST_FIELDS = 1 << 20  # of one message that are kept
-MOST_INTEGERS = 1 << 24  # of one list
+MOST_FIELDS = 1 << 22  # of one message, and entries of one list of integers
 VARINT, EIGHT, BYTES, FOUR = 0, 1, 2, 5
 _KINDS = {VARINT: "a varint", EIGHT: "eight bytes", BYTES: "bytes", FOUR: "four bytes"}
 
@@ -77,6 +76,7 @@ class Message:
             raise Refused(f"{what}: messages lie deeper than {DEEPEST} in each other")
         self.what, self.depth = what, depth
         self._found: dict[str, list[tuple[int, int | memoryview]]] = {}
+        count = 0
         for number, kind, value in fields(data):
             name = names.get(number)
             if name is None:
@@ -84,10 +84,10 @@ class Message:
             if name.startswith("!"):
                 raise Refused(f"{what}: {name[1:]} is not supported")
             if not name.startswith("-"):
-                known = self._found.setdefault(name, [])
-                if len(known) == MOST_FIELDS:
-                    raise Refused(f"{what}: {name} occurs more than {MOST_FIELDS} times")
-                known.append((kind, value))
+                self._found.setdefault(name, []).append((kind, value))
+                count += 1
+                if count > MOST_FIELDS:
+                    raise Refused(f"{what}: more than {MOST_FIELDS} fields")
 
     def __contains__(self, name: str) -> bool:
         return name in self._found
@@ -146,8 +146,8 @@ class Message:
                 while at < len(value):
                     entry, at = varint(value, at)
                     result.append(signed(entry))
-                    if len(result) > MOST_INTEGERS:
-                        raise Refused(f"{self.what}: {name} has more than {MOST_INTEGERS} integers")
+                    if len(result) > MOST_FIELDS:
+                        raise Refused(f"{self.what}: {name} has more than {MOST_FIELDS} entries: store raw_data")
             else:
                 raise Refused(f"{self.what}: {name} is not a list of integers")
         return result

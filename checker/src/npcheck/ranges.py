@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from npcheck.ball import Ball
 from npcheck.bound import LARGEST, UNDERFLOW, Form, Places, Ranges, Watch, charge_rate, lower_bound
-from npcheck.network import Affine, Network, Nonlinear, Relu
+from npcheck.network import Affine, Network, Nonlinear, Relu, Sum, Take
 from npcheck.statement import Array
 
 Signs = NDArray[np.int8]
 ROWS = 256  # forms carried back at once: more need memory and are no faster
 NEIGHBOURS = 32  # the same, of an image: they read a small part of it
-ENTRIES = 1 << 25  # of a node, or of the slopes, of all these forms: so memory does not grow with both
+ENTRIES = 1 << 24  # of one node in all of these forms, at most
 NOWHERE = np.zeros(0, dtype=np.int64)
 
 
@@ -29,6 +29,10 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
     roundings together are at most g (|W|(|mid| + rad) + |b|) / 4, by the argument in `bound`: sums of the operator's
     terms, a factor in front of it for each. The result is moved outward by one unit for the last addition. Bounds that
     are not numbers, or beyond all values, are infinite.
+
+    Three things need no arithmetic. Entries that are only picked keep their bounds. A sum of zeros is 0. And where the
+    network says that a sum is max(a, b) or min(a, b), it has the larger or the smaller of their ends on each side,
+    whatever b + relu(a − b) has by its parts, which forget that both hold b.
     """
     op, inputs = network.nodes[node].op, network.nodes[node].inputs
     if isinstance(op, Relu):
@@ -37,6 +41,9 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
     if isinstance(op, Nonlinear):
         return _tame(*op.interval([ranges.lower[w] for w in inputs], [ranges.upper[w] for w in inputs]))
     assert isinstance(op, Affine)
+    if isinstance(op, Take) and op.bias is None:
+        lower, upper = op.forward([ranges.lower[w] for w in inputs]), op.forward([ranges.upper[w] for w in inputs])
+        return lower, upper
     rate = charge_rate(network)
     mids, rads = [], []
     for w in inputs:
@@ -50,7 +57,16 @@ def interval(network: Network, node: int, ranges: Ranges) -> tuple[Array, Array]
         centre = centre + op.bias
         sizes = sizes + op.bias_magnitude
     away = spread + (rate * sizes + UNDERFLOW)
-    return _tame(np.nextafter(centre - away, -np.inf), np.nextafter(centre + away, np.inf))
+    low, high = _tame(np.nextafter(centre - away, -np.inf), np.nextafter(centre + away, np.inf))
+    if isinstance(op, Sum) and op.bias is None:
+        zeros = np.logical_and.reduce([(ranges.lower[w] == 0.0) & (ranges.upper[w] == 0.0) for w in inputs])
+        low, high = np.where(zeros, 0.0, low), np.where(zeros, 0.0, high)
+    if node in network.extremes:
+        largest, a, b = network.extremes[node]
+        pick = np.maximum if largest else np.minimum
+        low = np.maximum(low, pick(ranges.lower[a], ranges.lower[b]))
+        high = np.minimum(high, pick(ranges.upper[a], ranges.upper[b]))
+    return low, high
 
 
 def _tame(low: Array, high: Array) -> tuple[Array, Array]:
@@ -92,7 +108,7 @@ def neuron_bounds(
     bounds = np.empty(len(neurons))
     order = np.argsort(neurons % network.pixels[node], kind="stable")  # neighbours read the same part of an image
     most = ROWS if network.pixels[node] == 1 else NEIGHBOURS
-    most = min(most, at_once(max(part.size for part in network.nodes)))
+    most = max(1, min(most, ENTRIES // max(node.size for node in network.nodes)))
     for begin in range(0, len(neurons), most):
         some = order[begin : begin + most]
         sign = signs if isinstance(signs, float) else signs[some]
@@ -100,11 +116,6 @@ def neuron_bounds(
         lines = Lines({key: part[some] for key, part in shares.items()})
         bounds[some] = lower_bound(network, form, ranges, lines)
     return bounds
-
-
-def at_once(entries: int) -> int:
-    """Return how many forms are held at once, at most, where each has so many entries."""
-    return max(1, min(ROWS, ENTRIES // max(1, entries)))
 
 
 def meet(ranges: Ranges, node: int, low: Array, high: Array) -> None:

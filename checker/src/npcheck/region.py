@@ -27,11 +27,12 @@ from npcheck.bound import Form, Ranges, Watch
 from npcheck.clip import clipped
 from npcheck.errors import Invalid
 from npcheck.network import Network
-from npcheck.ranges import at_once, by_default, interval, meet, neuron_bounds, start
+from npcheck.ranges import ENTRIES as FORMS
+from npcheck.ranges import ROWS, by_default, interval, meet, neuron_bounds, start
 from npcheck.statement import Array, Region, Rows
 from npcheck.stream import Stream
 from npcheck.ties import bounds_with_ties
-from npcheck.tree import Batch, FormOf, Packed, Part, Walk, bounds_of, most_at_once, packed_signs
+from npcheck.tree import ENTRIES, Batch, FormOf, Packed, Part, Walk, bounds_of, most_at_once, packed_signs
 from npcheck.work import Jobs
 
 INTERVAL, DEFAULT, SLOPES, TREE = range(4)
@@ -53,7 +54,9 @@ def check_region(network: Network, region: Region, stream: Stream, jobs: Jobs, w
             return lower[0], upper[0]
 
         piece = partial(_bounds_of_leaves, packed, rows, len(network.nodes) - 1)
-        walk = Walk(stream, packed, len(rows.right), (region.lower, region.upper), most_at_once(network), clip)
+        walk = Walk(
+            stream, packed, len(rows.right), (region.lower, region.upper), most_at_once(network, len(rows.right)), clip
+        )
         leaves += _check_tree(walk, (f"disjunct {target}", piece, 0.0), jobs)
     jobs.wait()
     return leaves
@@ -90,8 +93,9 @@ def _check_node(
     for code, sign in sides:
         for kind in (DEFAULT, SLOPES):
             neurons = (code == kind).nonzero()[0]
-            # no more slopes are held than for so many sides
-            most = at_once(sum(network.nodes[h].size for h in before.nodes)) if kind == SLOPES else max(1, len(neurons))
+            wide = max(1, sum(network.nodes[h].size for h in before.nodes))
+            most = len(neurons) if kind == DEFAULT else min(ROWS, ENTRIES // max(1, before.count), FORMS // wide)
+            most = max(1, most)  # no more slopes are held than for so many sides
             for begin in range(0, len(neurons), most):
                 some = neurons[begin : begin + most]
                 given = _slopes(network, stream, before, len(some)) if kind == SLOPES else {}

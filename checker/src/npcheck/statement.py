@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from npcheck.errors import Refused
 from npcheck.vnnlib_file import Disjunct, Question, Row
 
 Array = NDArray[np.float64]
+MOST_FACTORS = 1 << 25  # of the rows of one disjunct, zeros among them
 LARGEST = 2.0**100  # numbers of a specification beyond this are refused: sums of products must not overflow
 
 
@@ -47,7 +49,7 @@ class Region:
     upper: Array
     ball: Ball | None  # contains that of these disjuncts
     targets: tuple[int, ...]  # the disjuncts' places in the specification
-    rows: tuple[Rows, ...]  # of these disjuncts
+    rows: Sequence[Rows]  # of these disjuncts, each made when it is asked for
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ def state(question: Question) -> Statement:
     boxes: dict[bytes, _Ends] = {}
     members: dict[bytes, list[int]] = {}
     empty, pinned = [], np.ones(question.inputs, dtype=bool)
+    _require_tame(question)
     for place, disjunct in enumerate(question.disjuncts):
         key = id(disjunct.lower), id(disjunct.upper), id(disjunct.ball)
         ends = seen[key] if key in seen else seen.setdefault(key, _Ends.of(disjunct))
@@ -82,11 +85,32 @@ def state(question: Question) -> Statement:
             boxes[box].upper,
             boxes[box].ball,
             tuple(places),
-            tuple(_rows(question, question.disjuncts[at]) for at in places),
+            _AllRows(question, tuple(places)),
         )
         for box, places in members.items()
     )
     return Statement(regions, len(question.disjuncts), tuple(empty), int(pinned.sum()))
+
+
+class _AllRows(Sequence[Rows]):
+    """The rows of some disjuncts, each in float64 only while it is used: there may be many disjuncts and outputs."""
+
+    def __init__(self, question: Question, places: tuple[int, ...]) -> None:
+        self._question, self._places = question, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, at: int) -> Rows: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Rows]: ...
+
+    def __getitem__(self, at: int | slice) -> Rows | Sequence[Rows]:
+        if isinstance(at, slice):
+            return _AllRows(self._question, self._places[at])
+        return _rows(self._question, self._question.disjuncts[self._places[at]])
 
 
 @dataclass(frozen=True)
@@ -144,6 +168,19 @@ def root_above(square: Fraction) -> Fraction:
     if root * root < wanted << 2 * shift:
         root += 1
     return Fraction(root, square.denominator << shift)
+
+
+def _require_tame(question: Question) -> None:
+    """Refuse rows that cannot be in float64, or take too much room there."""
+    seen: set[int] = set()  # disjuncts share rows
+    for disjunct in question.disjuncts:
+        if len(disjunct.rows) * (question.inputs + question.outputs) > MOST_FACTORS:
+            raise Refused(f"a disjunct has more than {MOST_FACTORS} rows times inputs and outputs")
+        for row in disjunct.rows:
+            if id(row) not in seen:
+                seen.add(id(row))
+                for factor in (row.right, *row.outputs.values(), *row.inputs.values()):
+                    _float(factor)
 
 
 def _rows(question: Question, disjunct: Disjunct) -> Rows:

@@ -237,9 +237,9 @@ class Walk:
         return leaf
 
 
-def most_at_once(network: Network) -> int:
-    """Return how many leaves are bounded at once."""
-    return max(1, min(BATCH, ENTRIES // sum(node.size for node in network.nodes)))
+def most_at_once(network: Network, rows: int = 1) -> int:
+    """Return how many leaves of a disjunct with some rows are bounded at once."""
+    return max(1, min(BATCH, ENTRIES // (rows + sum(node.size for node in network.nodes))))
 
 
 FormOf = Callable[[Array, Ranges], Form]  # from weights (B, row) and the parts' ranges

@@ -20,10 +20,13 @@ nothing.
 All numbers are exact fractions. A proof takes a strict bound of the box as one that is not: the box is then larger than
 what is asked for, by points of its border, and so a proof about it is a proof. The parentheses are read with a stack of
 our own, so no depth of theirs is too much for the interpreter.
+
+A text may be hostile: what it makes this reader hold and copy is counted, and limited by the numbers below.
 """
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 import re
@@ -34,10 +37,12 @@ from functools import lru_cache
 
 from npcheck.errors import Refused
 
-MOST_TEXT = 1 << 28  # characters
+MOST_TEXT = 1 << 27  # characters
+MOST_FRAMES = 1 << 22  # pairs of parentheses
+DEEPEST = 1 << 17  # of them within each other
 MOST_DISJUNCTS = 10**5
-MOST_OPEN = 1 << 21  # words and expressions in parentheses that are not closed yet
-MOST_WORK = 2 * 10**7  # inequalities and terms that are copied while formulas are put together
+MOST_WORDS = 1 << 16  # whose meaning is held
+MOST_WORK = 4 * 10**7  # inequalities and terms that are copied while formulas are put together
 MOST_DIGITS = 1000  # of a number as it is written
 MOST_EXPONENT = 400
 MOST_BITS = 1 << 13  # of a numerator or denominator that is computed
@@ -52,7 +57,7 @@ _LAST = ("check-sat", "get-model", "exit")  # nothing is asserted after one of t
 _NEWER = ("vnnlib-version", "declare-network", "declare-input", "declare-output", "declare-hidden")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """sum c·Y + sum a·X <= right, or < where it is strict; without any variable it is merely true or false."""
 
@@ -102,7 +107,7 @@ class Question:
     disjuncts: tuple[Disjunct, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Bound:
     """X_input <= value if it is an upper one, otherwise X_input >= value."""
 
@@ -118,7 +123,7 @@ class Bound:
         return (self.value < other.value) is self.upper
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sum:
     """A constant and multiples of variables, by name; the square of X_3 has the name ²X_3."""
 
@@ -126,14 +131,14 @@ class Sum:
     constant: Fraction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Formula:
     """Alternatives, each a conjunction of inequalities."""
 
     alternatives: tuple[tuple[Bound | Row | Ball, ...], ...]
 
 
-@dataclass
+@dataclass(slots=True)
 class Frame:
     """What lies between a parenthesis and its partner, as far as it was read."""
 
@@ -151,7 +156,13 @@ def read_question(text: str | bytes) -> Question:
             text = text.decode("utf-8")
         except UnicodeDecodeError:
             raise Refused("the specification is not a text in UTF-8") from None
-    return _Reader(text).read()
+    enabled = gc.isenabled()
+    gc.disable()  # what is read has no cycles, and looking for some takes longer than reading
+    try:
+        return _Reader(text).read()
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @lru_cache(maxsize=1 << 16)
@@ -171,16 +182,20 @@ class _Reader:
         self.declared: dict[str, int] = {}
         self.formulas: list[Formula] = []
         self.last = ""  # the command after which nothing is asserted
-        self.work = self.open = 0
+        self.work = 0
+        self._words: dict[str, Sum] = {}
 
     def read(self) -> Question:
         """Go through the text: a frame is opened at "(" and is replaced by what it means at ")"."""
         open_frames: list[Frame] = []
+        frames = 0
         for at, token in self._tokens():
-            self.open += 1
-            if self.open > MOST_OPEN:
-                raise self._refused(at, f"more than {MOST_OPEN} words and expressions lie in open parentheses")
             if token == "(":
+                frames += 1
+                if frames > MOST_FRAMES or len(open_frames) >= DEEPEST:
+                    raise self._refused(
+                        at, f"more than {MOST_FRAMES} parentheses, or more than {DEEPEST} in each other"
+                    )
                 open_frames.append(Frame(at))
             elif token in ('"', "|"):
                 raise self._refused(at, f"this {token} has no partner")
@@ -190,8 +205,6 @@ class _Reader:
                 self._take(open_frames[-1], len(open_frames), at, token)
             else:
                 frame = open_frames.pop()
-                self.open -= 2 + len(frame.parts) + bool(frame.head)  # its parentheses, and what is in it
-                self.open += bool(open_frames)  # what it means
                 if open_frames and open_frames[-1].head == "declare-fun" and not frame.head and not frame.parts:
                     open_frames[-1].parts.append("()")
                 elif open_frames:
@@ -211,8 +224,10 @@ class _Reader:
 
     def _refused(self, at: int, message: str) -> Refused:
         """Return an error with line and column, counted from 1."""
-        ends = [match.end() for match in _LINE.finditer(self.text, 0, at)]
-        return Refused(f"line {len(ends) + 1}, column {at - (ends[-1] if ends else 0) + 1}: {message}")
+        line, begin = 1, 0
+        for match in _LINE.finditer(self.text, 0, at):
+            line, begin = line + 1, match.end()
+        return Refused(f"line {line}, column {at - begin + 1}: {message}")
 
     # --- words ---
 
@@ -225,14 +240,24 @@ class _Reader:
             self._check_head(depth, at, token)
         elif frame.head in (*_DECLARING, *_SILENT):
             frame.parts.append(token)
-        elif token in self.declared:
-            frame.parts.append(Sum({token: Fraction(1)}, Fraction(0)))
         else:
-            value = number(token)
-            if value is None:
-                what = "is not declared" if _NAME.fullmatch(token) else "is not known, or is a number out of range"
-                raise self._refused(at, f"{token[:40]!r} {what}")
-            frame.parts.append(Sum({}, value))
+            if token not in self._words:
+                self._words[token] = self._word(at, token)
+                self._spend(frame, 8 + len(token) // 16)
+            frame.parts.append(self._words[token])
+            self._spend(frame, 1)
+
+    def _word(self, at: int, token: str) -> Sum:
+        """Return what a variable or a number means; words that are used again are held once."""
+        if token in self.declared:
+            return Sum({token: Fraction(1)}, Fraction(0))
+        value = number(token)
+        if value is None:
+            what = "is not declared" if _NAME.fullmatch(token) else "is not known, or is a number out of range"
+            raise self._refused(at, f"{token[:40]!r} {what}")
+        if len(self._words) > MOST_WORDS:
+            self._words.clear()
+        return Sum({}, value)
 
     def _check_head(self, depth: int, at: int, head: str) -> None:
         """Refuse what is neither a command, outside, nor an operator, within."""

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from npcheck import vnnlib_file
 from npcheck.errors import Refused
 from npcheck.files import read
 from npcheck.network import Input, Network
@@ -28,7 +29,7 @@ from npcheck.statement import Array
 from npcheck.values import Enclosed, enclosed_values, exact_values
 from npcheck.vnnlib_file import Disjunct, Question, Row, number, read_question
 
-MOST_TEXT = 1 << 28  # bytes
+MOST_TEXT = 1 << 25  # bytes
 _BEGIN = re.compile(rb"\s*(sat\b|\()")
 _PAIR = re.compile(r"\(\s*([XY])_(0|[1-9][0-9]{0,8})\s+([^\s()]+)\s*\)")
 
@@ -54,8 +55,6 @@ class Witness:
 
 def read_witness(data: bytes) -> Witness:
     """Read the text of a witness."""
-    if len(data) > MOST_TEXT:
-        raise Refused(f"a witness of more than {MOST_TEXT} bytes")
     try:
         text = data.decode("ascii").strip()
     except UnicodeDecodeError:
@@ -96,8 +95,8 @@ class Judged:
 def judge(witness: Path, model: Path, spec: Path) -> Judged:
     """Evaluate the network at a witness; Refused where nothing can be said."""
     network, of_model = read(model, read_network)
-    question, of_spec = read(spec, read_question)
-    text, _ = read(witness, read_witness)
+    question, of_spec = read(spec, read_question, vnnlib_file.MOST_TEXT)
+    text, _ = read(witness, read_witness, MOST_TEXT)
     for what, size, asked, said in (
         ("inputs", network.nodes[0].size, question.inputs, len(text.inputs)),
         ("outputs", network.nodes[-1].size, question.outputs, len(text.outputs) or question.outputs),

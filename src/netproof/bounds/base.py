@@ -86,7 +86,12 @@ class Bounder(ABC):
         """Bound the whole input set under a root that is there already, one domain per target, in their order."""
 
     def tighter(
-        self, root: Root, deepen: Deepen | None, deadline: Deadline, targets: Tensor | None = None
+        self,
+        root: Root,
+        deepen: Deepen | None,
+        deadline: Deadline,
+        targets: Tensor | None = None,
+        recorder: Recorder = NOTHING,
     ) -> Root | None:
         """Return a root with better bounds of the neurons, for more time; None where there is none to be had.
 

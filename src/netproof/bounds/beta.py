@@ -23,6 +23,7 @@ from netproof.bounds.neurons.planed import planed
 from netproof.bounds.neurons.rebound import rebound
 from netproof.bounds.neurons.refine import in_time
 from netproof.bounds.neurons.root import Root, build_root, forward_root
+from netproof.bounds.record import NOTHING, Recorder
 from netproof.bounds.scope import Scope
 from netproof.core.deadline import Deadline
 from netproof.numerics import with_margin
@@ -84,11 +85,16 @@ class Beta(Bounder):
         return self._bound(root, root_domains(root), climb, clock)
 
     def tighter(
-        self, root: Root, deepen: Deepen | None, deadline: Deadline, targets: Tensor | None = None
+        self,
+        root: Root,
+        deepen: Deepen | None,
+        deadline: Deadline,
+        targets: Tensor | None = None,
+        recorder: Recorder = NOTHING,
     ) -> Root | None:
         if self.neuron_steps and len(root.graph32.layers) > 1:
             schedule = Schedule(self.neuron_steps, self.rate, planes=self.planes)
-            new = build_root(root.problem, root.device, schedule, deadline, root.confirmed, deepen)
+            new = build_root(root.problem, root.device, schedule, deadline, root.confirmed, deepen, recorder=recorder)
             return None if new is None else self._planed(new, targets, deadline) or new
         return self._planed(root, targets, deadline) if root.planes is None else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -19,6 +19,15 @@ class Source(IntEnum):
     FORWARD = 4  # affine forms of the nodes before, carried forward
     PLANES = 5  # slopes and planes above the first layer, of this neuron and side; they are not kept
     EARLIER = 3  # the root before this one, or those that it joins, which say what
+
+
+class Sides(NamedTuple):
+    """Neurons of one node, each from below or from above: what a search of bounds of neurons is about."""
+
+    root: Any  # whose neurons before the node they rest on
+    pre: int  # the node
+    places: Tensor  # (n,) in the flattened node
+    above: Tensor  # (n,) bool: whether it is −h that is bounded from below
 
 
 class Recorder(Protocol):
@@ -39,11 +48,20 @@ class Recorder(Protocol):
         "above": proved too, as a whole, but what is told of as "within" it is what counts.
         """
 
+    def sloped(self, sides: Sides, bounds: Tensor, slopes: Tensor) -> None:
+        """Hear of bounds (n,) of sides on the whole set by their own slopes (n, U'), −inf where others are better."""
+
+    def branched(self, sides: Sides, bounds: Tensor, leaves: Domains) -> None:
+        """Hear of bounds (n,) of sides on the whole set, each the least on all leaves of that target.
+
+        What one has by its parent's θ is told of as that parent. So some may be parts of others, or told of twice.
+        """
+
     def restarted(self, targets: Tensor) -> None:
         """Hear of targets (n,) whose sets are searched from the start again: what was closed of them counts no more."""
 
 
-class _Nothing:
+class Nothing:
     """Keeps nothing."""
 
     def neurons(
@@ -54,8 +72,14 @@ class _Nothing:
     def closed(self, scope: Any, domains: Domains, by: str) -> None:
         pass
 
+    def sloped(self, sides: Sides, bounds: Tensor, slopes: Tensor) -> None:
+        pass
+
+    def branched(self, sides: Sides, bounds: Tensor, leaves: Domains) -> None:
+        pass
+
     def restarted(self, targets: Tensor) -> None:
         pass
 
 
-NOTHING = _Nothing()
+NOTHING = Nothing()

@@ -14,6 +14,7 @@ from netproof.bounds.domains import Domains, split
 from netproof.bounds.linear.layers import Layer, split_points
 from netproof.bounds.net import Net, RelaxedNet
 from netproof.bounds.planes.rows import RowPlanes
+from netproof.bounds.record import Sides
 
 
 class Scope(Protocol):
@@ -54,6 +55,7 @@ class LayerScope:
     net64: Net
     settled: Tensor  # (target,) float64: the bound past which no better one is wanted
     single: Single | None = None
+    sides: Sides | None = None  # what its targets are, for who records
 
     @property
     def count(self) -> int:

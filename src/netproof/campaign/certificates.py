@@ -68,8 +68,9 @@ class Unpaid(Destination):
         self.job.tell({"reading": self.seconds})
         try:
             return super().begin(model, spec, network, property)
-        except UsageError as error:
-            return NoRecording(Certificate(str(self.path), reason=str(error), limit=self.seconds))
+        except (UsageError, MemoryError) as error:
+            why = str(error) or "memory ran out"
+            return NoRecording(Certificate(str(self.path), reason=why, limit=self.seconds))
         finally:
             took = time.monotonic() - began
             self.job.deadline.leave_out(took)

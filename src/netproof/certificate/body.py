@@ -13,19 +13,15 @@ from numpy.typing import NDArray
 from npcheck.stream import CHUNK, VERSION
 
 
-class Body:
-    """Writes a header and then chunks; holds one chunk at most."""
+class Raw:
+    """A piece of a body."""
 
-    def __init__(self, file: BinaryIO, header: dict[str, Any]) -> None:
-        self._file, self._raw = file, bytearray()
-        line = json.dumps({"npcert": VERSION, **header}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-        file.write(line.encode("ascii") + b"\n")
+    def __init__(self) -> None:
+        self.raw = bytearray()
 
     def put(self, data: bytes) -> None:
         """Append bytes."""
-        self._raw += data
-        while len(self._raw) >= CHUNK:
-            self._pack(CHUNK)
+        self.raw += data
 
     def byte(self, value: int) -> None:
         """Append one byte."""
@@ -50,13 +46,39 @@ class Body:
         shifts = np.arange(0, 8, bits, dtype=np.uint8)
         self.put((padded.reshape(-1, each) << shifts).sum(1).astype(np.uint8).tobytes())
 
+
+class Body(Raw):
+    """Writes a header and then chunks; holds one chunk at most."""
+
+    def __init__(self, file: BinaryIO, header: dict[str, Any]) -> None:
+        super().__init__()
+        self._file = file
+        line = json.dumps({"npcert": VERSION, **header}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        file.write(line.encode("ascii") + b"\n")
+
+    def put(self, data: bytes) -> None:
+        """Append bytes."""
+        self.raw += data
+        while len(self.raw) >= CHUNK:
+            self._pack(CHUNK)
+
+    def place(self) -> tuple[int, bytes]:
+        """Return where the body is, to come back to."""
+        return self._file.tell(), bytes(self.raw)
+
+    def back_to(self, place: tuple[int, bytes]) -> None:
+        """Forget what was written since."""
+        self._file.seek(place[0])
+        self._file.truncate()
+        self.raw = bytearray(place[1])
+
     def close(self) -> None:
         """Write what is left."""
-        if self._raw:
-            self._pack(len(self._raw))
+        if self.raw:
+            self._pack(len(self.raw))
 
     def _pack(self, count: int) -> None:
-        raw = bytes(self._raw[:count])
-        del self._raw[:count]
-        packed = zlib.compress(raw, 9)
+        raw = bytes(self.raw[:count])
+        del self.raw[:count]
+        packed = zlib.compress(raw)
         self._file.write(struct.pack("<II", len(packed), len(raw)) + packed)

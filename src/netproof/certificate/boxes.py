@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netproof.certificate.body import Body
-from netproof.certificate.tree import Unprovable
+from netproof.certificate.leaves import Unprovable
 from netproof.core.deadline import Deadline, DeadlineExpired
 from npcheck.bound import Form, Places, Ranges, lower_bound
 from npcheck.clip import clipped

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof.certificate.state import SECONDS
-from netproof.errors import UsageError
+from netproof.errors import UsageError, of_path
 
 if TYPE_CHECKING:
     from netproof.certificate.record import Recording
@@ -43,7 +43,10 @@ class Destination:
         from netproof.certificate.record import Recording
 
         question = Question.of(self.model or model, self.spec or spec, network, property)
-        self.folder.mkdir(exist_ok=True)
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise of_path(error) from None
         files = question.model_in(self.folder), question.spec_in(self.folder)
         for file in files:
             name = beside(self.path, file.suffix)

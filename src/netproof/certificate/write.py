@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,10 +15,11 @@ import numpy as np
 
 from netproof._version import __version__
 from netproof.certificate.body import Body
-from netproof.certificate.bounds import NeuronBounds, neuron_bounds_of
+from netproof.certificate.bounds import NeuronBounds, Rung, neuron_bounds_of
 from netproof.certificate.boxes import BoxTreeMaker, write_boxes
+from netproof.certificate.leaves import OfRows, Prover, TooWeak, Unprovable
 from netproof.certificate.spool import Hints, Spool
-from netproof.certificate.tree import TreeMaker, Unprovable, write_tree
+from netproof.certificate.tree import TreeMaker
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.errors import UsageError
 from npcheck.errors import Refused
@@ -26,14 +27,14 @@ from npcheck.files import read
 from npcheck.last import before_last_map
 from npcheck.network import Network
 from npcheck.onnx_file import read_network
-from npcheck.statement import Region, Statement, state
+from npcheck.statement import Region, Rows, Statement, state
 from npcheck.vnnlib_file import read_question
 
 INPUTS = 100  # that vary, at most, for a proof over boxes
 NARROW = 1e-6  # share of the widest input, below which one is as good as pinned: its ends were only rounded
 FEW = 16  # inputs that vary, of a network whose operators are not all ReLUs, where splits of neurons may not be enough
-SAMPLE = 256  # hints of a disjunct that are tried on default bounds
-MOST_HOLD = 0.9  # share of these that must hold, or neurons get slopes of their own
+MOST_HOLD = 0.9  # share of the search's sub-domains that must hold as they are, or neurons are bounded better
+SOME, MORE = 16, 1.0  # splits, and more for each of the search's sub-domains, before neurons are bounded better
 
 Progress = Callable[[int, int], None]  # disjuncts done, and how many there are
 
@@ -120,35 +121,65 @@ def write_certificate(
 def _write_region(
     body: Body, subject: Subject, region: Region, spool: Hints, deadline: Deadline, progress: Progress
 ) -> int:
-    """Write all that is said of a region; return the leaves of its trees."""
-    network = subject.network
-    bounds = neuron_bounds_of(network, region, deadline, climbed=False)
-    if _few_hold(subject, region, bounds, spool, deadline):
-        bounds = neuron_bounds_of(network, region, deadline, climbed=True)
-    bounds.write(body)
-    leaves = 0
-    for target, rows in zip(region.targets, region.rows, strict=True):
-        progress(target, subject.statement.targets)
-        hints, widths = spool.hints(target), region.upper - region.lower
+    """Write all that is said of a region, on the lowest rung that is enough; return the leaves of its trees."""
+    told = spool.sides(region.targets)
+    top = Rung.BRANCHED if told.branched else Rung.SLOPED
+    place = body.place()
+    for rung in Rung:
+        bounds = neuron_bounds_of(subject.network, region, deadline, rung, told)
+        writer = _RegionWriter(body, subject, region, bounds, spool, deadline)
+        if rung < top and writer.few_hold():
+            continue
+        bounds.write(body)
+        try:
+            return writer.trees(np.inf if rung == top else None, progress)
+        except TooWeak:
+            body.back_to(place)
+    raise AssertionError  # the last rung has all the splits that it needs
+
+
+class _RegionWriter:
+    """Writes the trees of a region's disjuncts."""
+
+    def __init__(
+        self, body: Body, subject: Subject, region: Region, bounds: NeuronBounds, spool: Hints, deadline: Deadline
+    ) -> None:
+        self._body, self._subject, self._region, self._bounds = body, subject, region, bounds
+        self._spool, self._deadline = spool, deadline
+        self._closed = sum(spool.count(target) for target in region.targets)
+
+    def few_hold(self) -> bool:
+        """Say whether many of the search's sub-domains do not hold on these bounds: the search had better ones."""
+        missing = sum(self._tree(target, rows).missing() for target, rows in self._targets())
+        return missing > (1.0 - MOST_HOLD) * self._closed
+
+    def trees(self, spare: float | None, progress: Progress) -> int:
+        """Write all trees; TooWeak where that takes more than `spare` splits beside the search's, or some more."""
+        left, leaves = SOME + MORE * self._closed if spare is None else spare, 0
+        for target, rows in self._targets():
+            progress(target, self._subject.statement.targets)
+            if self._is_by_boxes(target):
+                boxes = BoxTreeMaker(self._subject.network, self._region, rows, self._bounds.ranges, self._deadline)
+                write_boxes(self._body, boxes.make())
+                leaves += boxes.leaves
+            else:
+                tree = self._tree(target, rows)
+                left = tree.write(self._body, left)
+                leaves += tree.leaves
+        return leaves
+
+    def _is_by_boxes(self, target: int) -> bool:
+        """Say whether a disjunct is shown over boxes of the input, and not by splits of neurons."""
+        widths = self._region.upper - self._region.lower
         varying = np.count_nonzero(widths > NARROW * widths.max())
-        by_boxes = varying <= (FEW if network.nonlinear else 0 if hints else INPUTS)
-        if not by_boxes:
-            maker = TreeMaker(network, bounds.packed, bounds.ranges, region, rows, deadline)
-            write_tree(body, maker.make(hints))
-            leaves += maker.leaves
-        else:
-            boxes = BoxTreeMaker(network, region, rows, bounds.ranges, deadline)
-            write_boxes(body, boxes.make())
-            leaves += boxes.leaves
-    return leaves
+        most = FEW if self._subject.network.nonlinear else 0 if self._spool.count(target) else INPUTS
+        return bool(varying <= most)
 
+    def _tree(self, target: int, rows: Rows) -> TreeMaker:
+        network, bounds = self._subject.network, self._bounds
+        aim = OfRows(rows, len(network.nodes) - 1)
+        prover = Prover(network, bounds.packed, bounds.ranges, self._region, aim, self._deadline)
+        return TreeMaker(prover, self._spool, target)
 
-def _few_hold(subject: Subject, region: Region, bounds: NeuronBounds, spool: Hints, deadline: Deadline) -> bool:
-    """Say whether many of the search's sub-domains do not hold on these bounds: the search had better ones."""
-    shares = []
-    for target, rows in zip(region.targets, region.rows, strict=True):
-        hints = spool.hints(target)[:SAMPLE]
-        if hints:
-            maker = TreeMaker(subject.network, bounds.packed, bounds.ranges, region, rows, deadline)
-            shares.append(maker.holds(hints))
-    return bool(shares) and sum(shares) < MOST_HOLD * len(shares)
+    def _targets(self) -> Iterator[tuple[int, Rows]]:
+        return zip(self._region.targets, self._region.rows, strict=True)

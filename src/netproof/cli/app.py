@@ -18,7 +18,19 @@ from typer.core import TyperCommand, TyperGroup
 
 from netproof._version import __version__
 from netproof.cli.certify import command as certify
-from netproof.cli.commands import bench, bounds, check, demo, doctor, inspect, methods, report, supports, verify
+from netproof.cli.commands import (
+    bench,
+    bounds,
+    certificate,
+    check,
+    demo,
+    doctor,
+    inspect,
+    methods,
+    report,
+    supports,
+    verify,
+)
 from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.command_line import note_arguments
 from netproof.cli.process.supervisor import WorkerBug
@@ -71,6 +83,7 @@ for command in (
     inspect.inspect,
     bench.bench,
     report.report,
+    certificate.certificate,
     methods.methods,
     doctor.doctor,
     demo.demo,

@@ -74,6 +74,21 @@ class Sooner(Deadline):
         return self._other.elapsed()
 
 
+class Early(Sooner):
+    """Ends with another deadline, or so many seconds from now."""
+
+    def __init__(self, other: Deadline, seconds: float) -> None:
+        super().__init__(other)
+        self._end = self._start + seconds
+
+    @property
+    def expired(self) -> bool:
+        return super().expired or time.monotonic() >= self._end
+
+    def remaining(self) -> float:
+        return min(super().remaining(), max(0.0, self._end - time.monotonic()))
+
+
 class Pace:
     """How long pieces of a work take, so that none is begun that would last well beyond the deadline."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from netproof.errors import UsageError
 
 if TYPE_CHECKING:
     from netproof.bounds.record import Recorder
-    from netproof.certificate.spool import Hint, Spool, SpoolWriter
+    from netproof.certificate.spool import Hint, Sides, Spool, SpoolWriter
     from netproof.dataset.cases import Case
     from netproof.model.network import Network
     from netproof.problem.property import Property
@@ -95,7 +95,10 @@ class Certificates:
         """Write and check the certificate of an image that is proved; return what became of it."""
         path = self._wish.folder / f"{case.item.index:05d}-label-{case.item.label}{SUFFIX}"
         try:
-            return self._certified(case, path, progress).to_dict()
+            state = self._certified(case, path, progress).to_dict()
+            if Certificate.was_interrupted(state):
+                raise KeyboardInterrupt  # which is about all of it
+            return state
         except UsageError as error:
             return Certificate(str(path), reason=str(error), limit=self._wish.seconds).to_dict()
         except OSError as error:
@@ -141,8 +144,24 @@ class _Hints:
     alone: Spool | None
     searched: frozenset[int]
 
-    def hints(self, disjunct: int) -> Sequence[Hint]:
-        """Return the hints of a disjunct."""
+    def count(self, disjunct: int) -> int:
+        """Return how many sub-domains of a disjunct were closed."""
+        spool, place = self._of(disjunct)
+        return spool.count(place)
+
+    def hints(self, disjunct: int, which: Sequence[int]) -> Iterator[Hint]:
+        """Read some of a disjunct's closed sub-domains."""
+        spool, place = self._of(disjunct)
+        return spool.hints(place, which)
+
+    def sides(self, disjuncts: Sequence[int]) -> Sides:
+        """Return what was told of bounds of neurons on the image's set."""
+        whole = self.together.sides([self.first + disjunct for disjunct in disjuncts])
+        if self.alone is not None:
+            whole.take_in(self.alone.sides(disjuncts))
+        return whole
+
+    def _of(self, disjunct: int) -> tuple[Spool, int]:
         if self.alone is not None and disjunct in self.searched:
-            return self.alone.hints(disjunct)
-        return self.together.hints(self.first + disjunct)
+            return self.alone, disjunct
+        return self.together, self.first + disjunct

@@ -98,6 +98,7 @@ class Certifier:
         check_labels(self._network, items)
         self._images = len(items)
         if self._wish is not None and items:
+            self._run.be_certifiable()
             self._certificates = Certificates(self._wish, self._network, question_of(self._network, items[0]))
         kind = self._run.device.type
         rows = int(np.prod(self._network.output_shape)) ** 2  # numbers in those of an image: a label against all others

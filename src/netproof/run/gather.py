@@ -21,7 +21,7 @@ from netproof.bounds.linear.memory import release, with_less
 from netproof.bounds.linear.rows import bounds_by_intervals
 from netproof.bounds.neurons import worth
 from netproof.bounds.record import Recorder
-from netproof.core.deadline import Deadline
+from netproof.core.deadline import Deadline, Early
 from netproof.core.machine.allowance import said_plainly
 from netproof.core.reasons import INTERVALS_ONLY, ROOT_LATE
 from netproof.core.verdict import Stats, Witness
@@ -49,6 +49,7 @@ from netproof.search.method import Meanwhile, Report, SecondLook, Work
 
 T = TypeVar("T")
 
+FIRST, FIRST_SHARE = 300.0, 0.5  # seconds, or share of the time that is left, of a search with the first options
 AHEAD = 8  # input sets that are attacked before all of them are bounded: that may take long, and one witness is enough
 
 
@@ -57,6 +58,7 @@ class Setting(Protocol):
 
     info: MethodInfo
     options: Options
+    first: Options | None  # of a search before that with these; None: there is none
     device: torch.device
     threads: int
     seed: int
@@ -68,6 +70,9 @@ class Setting(Protocol):
 
     def recorder(self, problem: Problem) -> Recorder:
         """Return what hears of the sub-domains that a search of a problem closes."""
+
+    def is_left_out(self, problem: Problem) -> bool:
+        """Say whether the first search of a problem does without what the other may use."""
 
     def tell(self, phase: str, *, problem: int, problems: int) -> None:
         """Say where the run is."""
@@ -243,7 +248,12 @@ class Gather:
 
     def _search_all(self, problems: Sequence[Problem], attack: bool) -> None:
         """Search one problem after the other; every problem that is not reached stays as open as it was."""
-        for i, problem in enumerate(problems):
+        for i, whole in enumerate(problems):
+            problem = self._searched_first(whole, i, len(problems), attack)
+            if problem is None:
+                if self._evidence.is_over:
+                    break
+                continue
             found = self._tried(partial(self._search, problem, i, len(problems), attack), [problem])
             if found is not None:
                 self._evidence.add(problem, self._at_least_by_intervals(problem, found))
@@ -252,11 +262,39 @@ class Gather:
             if found is None and not self._evidence.bounds_all(problem):
                 self._by_intervals(problem, self._run.deadline)
 
-    def _search(self, problem: Problem, index: int, count: int, attack: bool) -> Outcome:
+    def _searched_first(self, problem: Problem, index: int, count: int, attack: bool) -> Problem | None:
+        """Search a problem with the first options where these matter; return it with the targets that are left."""
+        run = self._run
+        if run.first is None or not run.is_left_out(problem):
+            return problem
+        deadline = Early(run.deadline, min(FIRST, FIRST_SHARE * run.deadline.remaining()))
+        found = self._tried(lambda: self._search(problem, index, count, attack, run.first, deadline))
+        self._attacks_beside = False
+        if found is None:
+            return problem
+        self._evidence.add_whole(problem, found)
+        left = torch.tensor([target for target, share in enumerate(found.proved) if share < 1], dtype=torch.int64)
+        if self._evidence.is_over or not len(left):
+            return None
+        if run.deadline.expired:
+            self._evidence.stop(found.reason)
+        return problem.select(left)
+
+    def _search(
+        self,
+        problem: Problem,
+        index: int,
+        count: int,
+        attack: bool,
+        options: Options | None = None,
+        deadline: Deadline | None = None,
+    ) -> Outcome:
         run, goal = self._run, self._goal(problem)
-        method = build_method(run.info.name, run.options, run.device)
+        method = build_method(run.info.name, options or run.options, run.device)
         look = self._second_look(problem, goal) if attack else None
-        work = replace(self._work(run.report(index, count)), recorder=run.recorder(problem))
+        recorder = run.recorder(problem)
+        recorder.restarted(torch.arange(len(problem.disjuncts)))  # of an earlier search of it, nothing is of use
+        work = replace(self._work(run.report(index, count)), recorder=recorder, deadline=deadline or run.deadline)
         if self._attacks_beside:
             work = replace(work, meanwhile=self._attack_beside(problem, goal))
         search = (method.search or Search)(problem, method, goal, work, look)

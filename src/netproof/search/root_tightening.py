@@ -17,6 +17,7 @@ from netproof.bounds.domains import Domains
 from netproof.bounds.net import Net
 from netproof.bounds.neurons.each import Deepen
 from netproof.bounds.neurons.root import Root
+from netproof.bounds.record import NOTHING
 from netproof.bounds.scope import LayerScope, split_on
 from netproof.branching.brancher import Brancher
 from netproof.core.batch import concatenate
@@ -43,7 +44,8 @@ def tighter_root(
 
     targets (n,): those that are open; None: all.
     """
-    return bounder.tighter(root, _deepen(bounder, brancher, root, effort, deadline, clock), deadline, targets)
+    deepen = _deepen(bounder, brancher, root, effort, deadline, clock)
+    return bounder.tighter(root, deepen, deadline, targets, clock.recorder)
 
 
 def _deepen(
@@ -80,6 +82,7 @@ class NeuronSearch:
         least = domains.bound.clone()
         stale = torch.zeros(count, device=part.device)
         leaves = self._bound(part, domains)
+        shown = _shown(leaves, domains) if self._tells(part) else None
         rounds, width = rounds_for(self.worth, size_of(part.net32) / self.whole)
         for _ in range(rounds):
             if self.deadline.expired:
@@ -94,12 +97,21 @@ class NeuronSearch:
                 break
             rest = torch.ones(len(leaves), dtype=torch.bool, device=part.device)
             rest[picked] = False
+            if shown is not None:
+                above = picked.repeat_interleave(1 + (chosen[:, 0] >= 0).long())  # of each child
+                shown = concatenate([shown.select(rest), _shown(children, shown.select(above))])
             leaves = concatenate([leaves.select(rest), children])
             now = torch.full_like(least, torch.inf).scatter_reduce(0, leaves.target, leaves.bound, "amin")
             now = least.maximum(now)
             stale = torch.where(now > least + GAIN * least.abs(), torch.zeros_like(stale), stale + 1)
             least = now
+        if shown is not None and part.sides is not None:
+            gained = least > domains.bound
+            self.clock.recorder.branched(part.sides, least, shown.select(gained[shown.target]))
         return least
+
+    def _tells(self, part: LayerScope) -> bool:
+        return self.clock.recorder is not NOTHING and part.sides is not None
 
     def _bound(self, part: LayerScope, domains: Domains) -> Domains:
         threshold = part.settled[domains.target]
@@ -122,6 +134,12 @@ class NeuronSearch:
         worst.scatter_reduce_(0, leaves.target, leaves.bound, "amin")
         stuck = (leaves.candidates < 0).all(1) & (leaves.bound <= worst[leaves.target])
         return ~torch.zeros(count, dtype=torch.bool, device=stuck.device).index_fill_(0, leaves.target[stuck], True)
+
+
+def _shown(domains: Domains, above: Domains) -> Domains:
+    """Return what the bounds of sub-domains rest on: they themselves, or what is above where its bound is better."""
+    own, names = domains.evaluated[:, :1] != 0, ("splits", "lower", "upper", "slopes", "multipliers")
+    return replace(domains, **{name: getattr(domains, name).where(own, getattr(above, name)) for name in names})
 
 
 def _worst(leaves: Domains, wanted: Tensor, settled: Tensor, width: int) -> Tensor:

@@ -52,7 +52,7 @@ class Job:
         def tell(progress: Progress) -> None:
             nonlocal last, phase
             now = time.monotonic()
-            if now - last >= TELL_EVERY or progress.phase != phase:
+            if now - last >= TELL_EVERY or progress.phase != phase or progress.note:
                 last, phase = now, progress.phase
                 self.tell({"progress": {name: _plain(value) for name, value in vars(progress).items()}, **also})
 

@@ -22,7 +22,7 @@ from netproof.bounds.neurons.raised import Raising
 from netproof.bounds.planes.first import reads_of
 from netproof.bounds.planes.reads import Reads
 from netproof.bounds.planes.rows import RowPlanes
-from netproof.bounds.record import Source
+from netproof.bounds.record import Sides, Source
 from netproof.bounds.scope import LayerScope
 from netproof.bounds.windows.moves import image_sides
 from netproof.bounds.windows.plan import walked
@@ -94,7 +94,7 @@ class LayerNeurons:
             by[higher > value] = Source.PLANES
             value = value.fmax(higher)
         if self._deepen is not None:
-            deeper = self._branched(forms, error, begin, value)
+            deeper = self._branched(places, (forms, error), begin, value)
             by[deeper > value] = Source.BRANCHES
             value = value.fmax(deeper)
         return Interval(value[: len(places)], -value[len(places) :]), by.view(2, -1), slopes
@@ -164,21 +164,23 @@ class LayerNeurons:
         start = Start(slopes.index_copy(0, open_, risen.slopes), risen.planes, open_)
         return value.index_copy(0, open_, risen.value), start
 
-    def _branched(self, forms: Tensor, error: Tensor, start: Start, value: Tensor) -> Tensor:
-        """Return the same bounds by branch and bound, where the sign of the neuron is not known yet."""
+    def _branched(self, places: Tensor, forms: tuple[Tensor, Tensor], start: Start, value: Tensor) -> Tensor:
+        """Return the same bounds (2n,) of neurons at places (n,) by branch and bound, where the sign is not known."""
         assert self._deepen is not None
         root, device = self._root, self._root.device
-        places = self._unknown(value)
-        if len(places) == 0 or self._deadline.expired:
+        open_ = self._unknown(value)
+        if len(open_) == 0 or self._deadline.expired:
             return value
-        settled = self._settled(len(value) // 2)[places].double()
-        part = LayerScope.of(root, self._before.search, self._before.proof, forms[places], error[places], settled)
+        settled, count = self._settled(len(places))[open_].double(), len(places)
+        nets, (form, error) = (self._before.search, self._before.proof), forms
+        part = LayerScope.of(root, *nets, form[open_], error[open_], settled)
         if start.planes is not None and start.places is not None:
-            part = part.with_planes(start.planes.some(torch.searchsorted(start.places, places)))
-        target = torch.arange(len(places), device=device)
-        domains = Domains.unsplit(target, *root.packed_bounds, root.points, start.slopes[places], part.valid)
-        domains = replace(domains, bound=value[places])
-        return value.index_copy(0, places, self._deepen(part, domains))
+            part = part.with_planes(start.planes.some(torch.searchsorted(start.places, open_)))
+        part = replace(part, sides=Sides(root, self._pre, places[open_ % count], open_ >= count))
+        target = torch.arange(len(open_), device=device)
+        domains = Domains.unsplit(target, *root.packed_bounds, root.points, start.slopes[open_], part.valid)
+        domains = replace(domains, bound=value[open_])
+        return value.index_copy(0, open_, self._deepen(part, domains))
 
     def _settled(self, count: int) -> Tensor:
         """Return the bounds of h and then of −h, of `count` neurons each, past which g is known to be linear."""

@@ -15,7 +15,7 @@ from netproof.bounds.linear.copies import first_copies
 from netproof.bounds.linear.interval import Intervals
 from netproof.bounds.neurons import worth
 from netproof.bounds.neurons.each import Deepen, LayerNeurons, unstable_in
-from netproof.bounds.record import Source
+from netproof.bounds.record import NOTHING, Recorder, Sides, Source
 from netproof.bounds.windows.plan import walked
 from netproof.bounds.zonotope.forward import Forward
 from netproof.core.deadline import Deadline, Pace
@@ -44,6 +44,7 @@ def refine(
     deadline: Deadline,
     earlier: Sequence[Intervals],
     deepen: Deepen | None,
+    recorder: Recorder = NOTHING,
 ) -> Refined:
     """Tighten the interval of node `pre` by forms carried forward, then by backward bounds of its unstable neurons."""
     intervals = root.intervals
@@ -69,6 +70,8 @@ def refine(
         value, by, slopes = bounder.bound(places)
         gained = torch.stack([value.lower > lower[places], value.upper < upper[places]])
         sources[:, places] = torch.where(gained, by, sources[:, places])
+        if recorder is not NOTHING and bounder.optimised:
+            _tell(recorder, root, pre, places, (value, gained & (by == Source.SLOPES), slopes))
         lower[places] = lower[places].fmax(value.lower)
         upper[places] = upper[places].fmin(value.upper)
         kept += [slopes.view(2, len(places), -1).half()] if bounder.optimised else []
@@ -78,6 +81,14 @@ def refine(
     intervals.tighten(pre, Interval(lower.view_as(found.lower), upper.view_as(found.upper)))
     # Slopes that were not optimised are those to start from, for all neurons: they need not be kept.
     return Refined(sources) if deadline.expired or not kept else Refined(sources, each, torch.cat(kept, 1), first)
+
+
+def _tell(recorder: Recorder, root: Root, pre: int, places: Tensor, found: tuple[Interval, Tensor, Tensor]) -> None:
+    """Tell of neurons at places (n,): their bounds, which of these count (2, n), the slopes (2n, U') of both sides."""
+    value, told, slopes = found
+    bounds = torch.cat([value.lower, -value.upper]).where(told.flatten(), -torch.inf)
+    above = torch.arange(2, device=places.device).repeat_interleave(len(places)) > 0
+    recorder.sloped(Sides(root, pre, places.repeat(2), above), bounds, slopes)
 
 
 def in_time(places: Tensor, chunk: int, deadline: Deadline) -> Iterator[Tensor]:

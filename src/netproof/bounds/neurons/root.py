@@ -31,7 +31,7 @@ from netproof.bounds.neurons.refine import Refined, refine, tighten_by
 from netproof.bounds.planes.first import reads_of
 from netproof.bounds.planes.reads import Reads
 from netproof.bounds.planes.rows import RowPlanes
-from netproof.bounds.record import Source
+from netproof.bounds.record import NOTHING, Recorder, Source
 from netproof.bounds.scope import LayerScope
 from netproof.bounds.windows.plan import walked
 from netproof.bounds.zonotope.forward import Forward
@@ -249,6 +249,7 @@ def build_root(
     deepen: Deepen | None = None,
     *,
     slopes: SlopeRule = CROWNS,
+    recorder: Recorder = NOTHING,
 ) -> Root | None:
     """Bound all neurons; `earlier` gives bounds that hold already, `deepen` may improve on what slopes alone give.
 
@@ -269,7 +270,9 @@ def build_root(
     forward = None if earlier else Forward(root.intervals)
 
     def refined(pre: int) -> Refined:
-        return _joined(root, pre) if members else refine(root, pre, forward, schedule, deadline, earlier, deepen)
+        if members:
+            return _joined(root, pre)
+        return refine(root, pre, forward, schedule, deadline, earlier, deepen, recorder)
 
     return _filled(root, refined, deadline)
 

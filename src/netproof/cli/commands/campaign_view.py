@@ -7,7 +7,9 @@ import os
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -61,8 +63,11 @@ class View:
             self.ended += 1
             self._count(event.result)
             self._say(self._line(event.result))
-        elif event.kind == "certified" and event.result is not None:
-            self._say(self._certificate(event.result))
+            state = event.result.certificate
+            if state is not None and not Certificate.was_interrupted(state):  # refused before the search
+                self._say(self._certificate(state))
+        elif event.kind == "certified" and event.result is not None and event.result.certificate is not None:
+            self._say(self._certificate(event.result.certificate))
         elif event.kind == "lost":
             self._say(f"[yellow]worker {(event.worker or 0) + 1}: {escape(event.text)}; a new one takes its place[/]")
         if event.result is not None and event.kind != "certified":
@@ -96,12 +101,10 @@ class View:
         verdict = f"[{COLOURS[result.verdict]}]{result.verdict}[/]"
         return f"{done}  {result.method}  {files}  {verdict}  {result.total:.2f} s{why}"
 
-    def _certificate(self, result: Result) -> str:
+    def _certificate(self, state: Mapping[str, Any]) -> str:
         """Make a line such as `      certificate: DIR/…npcert, 37 leaves, 494 bytes, checked: valid`."""
-        line = escape(Certificate(**(result.certificate or {"path": ""})).line)
-        indent = " " * (2 * len(str(self._total)) + 3)
-        refused = result.certificate is not None and result.certificate["checked"] is False
-        return f"{indent}[bold red]{line}[/]" if refused else f"{indent}{line}"
+        line, indent = escape(Certificate(**state).line), " " * (2 * len(str(self._total)) + 3)
+        return f"{indent}[bold red]{line}[/]" if state["checked"] is False else f"{indent}{line}"
 
     def _check(self, result: Result) -> None:
         """Print a red line where an answer contradicts what is known, or another method's."""

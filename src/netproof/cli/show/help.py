@@ -29,6 +29,7 @@ EXAMPLES = {
     "inspect": ("netproof inspect model.onnx", "netproof inspect model.onnx --json -"),
     "bench": ("netproof bench acasxu_2023 --out results --method auto --method lirpa --timeout 60",),
     "report": ("netproof report results",),
+    "certificate": ("netproof certificate p.npcert model.onnx property.vnnlib --to aptp --out proofs",),
     "methods": ("netproof methods", "netproof methods lirpa"),
 }
 

@@ -36,11 +36,22 @@ class Display:
         self._title = event.get("title", "")
         self._latest = event["progress"]
         self._pace.note(self._latest)
+        if note := self._latest.get("note"):
+            self._say(note)
 
     @property
     def latest(self) -> Mapping[str, Any]:
         """Return the last progress that arrived: what is known if the worker never answers."""
         return self._latest
+
+    def _say(self, note: str) -> None:
+        """Print a line that stays."""
+        if self._quiet:
+            return
+        if self._live is None:
+            print_err(f"  note: {note}")
+        else:
+            self._live.console.print(f"  note: {note}", markup=False, highlight=False)
 
     def tick(self) -> None:
         if self._quiet:

@@ -100,7 +100,8 @@ class Pace:
         """Say it, as `████░░░░ · 120 of 200 images · bound · 12 s · about 8 s left`."""
         now, done, images = time.monotonic(), latest["done"], latest["images"]
         since, before = self._first or (now, done)
-        left = f"about {duration((now - since) / (done - before) * (images - done))} left" if done > before else ""
+        going = before < done < images
+        left = f"about {duration((now - since) / (done - before) * (images - done))} left" if going else ""
         took = duration(now - self._started)
         return [
             (2, bar(done, images)),

@@ -22,7 +22,6 @@ from netproof.bounds.linear.layers import lost
 from netproof.bounds.linear.memory import with_less
 from netproof.bounds.neurons.envelope import Enveloped, can_be_enveloped, enveloped, share_of_others
 from netproof.bounds.neurons.root import Root, build_root
-from netproof.bounds.record import NOTHING
 from netproof.core.forms import Interval
 from netproof.core.machine.allowance import said_plainly
 from netproof.core.verdict import Witness
@@ -79,7 +78,7 @@ class EnvelopeFirst(Search):
     def _is_due(self, root: Root, bounds: Bounds) -> bool:
         """Say whether a sub-domain of the network costs much, and most of what is lost is lost at hinges."""
         problem = root.problem
-        as_is = problem.own is None and problem.input_set.centre is None and self._clock.recorder is NOTHING
+        as_is = problem.own is None and problem.input_set.centre is None
         if not self._method.extras.envelope or not as_is or self._goal.moves or self._last is not None:
             return False
         if root.condenses or not can_be_enveloped(problem.graph):
