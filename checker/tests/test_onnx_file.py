@@ -498,6 +498,17 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
     "reshape": (model([node("Reshape", ["x", "n"])], [6], {"n": ints(4, -1)}), "cannot be brought to"),
     "broadcast": (model([node("Add", ["x", "b"])], [2], W), "do not fit together"),
     "gather": (model([node("Gather", ["x", "i"])], [2], {"i": ints(2)}), "outside of an axis"),
+    "wide softmax": (model([node("Softmax", ["x"])], [1, 2**20]), "more than [0-9]* entries"),
+    "many axes": (  # numpy's take writes beyond its memory with more than 64
+        model(
+            [node("Gather", ["xabcdef"[i], "i"], ["abcdefy"[i]]) for i in range(7)],
+            [1],
+            {"i": np.zeros((1,) * 16, np.int64)},
+        ),
+        "more than 16 axes",
+    ),
+    "many axes of the input": (model([node("Relu", ["x"])], [1] * 70), "more than 16 axes"),
+    "many new axes": (model([node("Unsqueeze", ["x", "a"])], [1], {"a": np.arange(10**6)}), "more than 16 axes"),
     "empty": (model([node("Slice", ["x", "s", "s"])], [2], {"s": ints(1)}), "without entries"),
 }  # fmt: skip
 

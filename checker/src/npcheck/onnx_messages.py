@@ -17,6 +17,7 @@ from npcheck.errors import Refused
 from npcheck.protobuf import EIGHT, FOUR, Message
 
 MOST_BYTES = 1 << 31  # of a file: protocol buffers allow no more
+MOST_AXES = 16  # of a value
 MOST_ENTRIES = 1 << 28  # of all tensors of a file together
 ENTRIES_OF_NAME = 64  # how many entries a node, or a name or attribute of it, counts as: they take as much memory
 
@@ -194,8 +195,8 @@ def _tensor(content: memoryview, where: str, depth: int, budget: _Budget) -> tup
     if tensor.integer("data_location"):
         raise Refused(f"{here}: external data is not supported: save the model in one file")
     shape = tuple(tensor.integers("dims"))
-    if len(shape) > 16 or any(axis < 0 for axis in shape):
-        raise Refused(f"{here}: its shape {shape[:16]} cannot be")
+    if len(shape) > MOST_AXES or any(axis < 0 for axis in shape):
+        raise Refused(f"{here}: its shape {shape[:MOST_AXES]} cannot be")
     budget.spend(math.prod(shape), here)
     raw = tensor.data("raw_data")
     given = [field for field in ("float_data", "int32_data", "int64_data", "double_data") if field in tensor]

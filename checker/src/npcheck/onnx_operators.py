@@ -20,6 +20,7 @@ other in the order of the file's nodes, left to right:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -30,7 +31,7 @@ import numpy as np
 from npcheck.errors import Refused
 from npcheck.network import SINGLE, Array, Convolution, Linear, Scale, Windows, require_tame
 from npcheck.onnx_call import Call, Value, Variable, as_floats, places
-from npcheck.onnx_messages import BOOL, DOUBLE, FLOAT, INT32, INT64, TYPES, Constant
+from npcheck.onnx_messages import BOOL, DOUBLE, FLOAT, INT32, INT64, MOST_AXES, TYPES, Constant
 from npcheck.product import Product, Reciprocal, Square
 
 MOST_EXACT = 1 << 16  # entries of a tensor of floats that are computed as fractions
@@ -739,7 +740,7 @@ def _reshape(call: Call) -> Value:
 def reshaped(call: Call, x: Value, shape: Sequence[int]) -> Value:
     """Return the same entries in another shape, in which one axis may be −1."""
     size, known = math.prod(x.shape), math.prod(n for n in shape if n != -1)
-    if list(shape).count(-1) > 1 or min(shape, default=0) < -1 or len(shape) > 16:
+    if list(shape).count(-1) > 1 or min(shape, default=0) < -1 or len(shape) > MOST_AXES:
         raise Refused(f"the shape {tuple(shape)} cannot be")
     if -1 in shape and known and size % known == 0:
         shape = [size // known if n == -1 else n for n in shape]
@@ -784,6 +785,8 @@ def _unsqueeze(call: Call) -> Value:
     if listed is None:
         raise Refused("its axes are missing")
     rank = len(x.shape) + len(listed)
+    if rank > MOST_AXES:
+        raise Refused(f"its result has more than {MOST_AXES} axes")
     axes = axes_of(listed, rank)
     lengths = iter(x.shape)
     return reshaped(call, x, [1 if axis in axes else next(lengths) for axis in range(rank)])
@@ -870,7 +873,7 @@ def _split(call: Call) -> list[Value]:
         widths = (most,) * (count - 1) + (length - most * (count - 1),)
     if len(widths) != count or min(widths) < 0 or sum(widths) != length:
         raise Refused(f"the pieces {widths} do not make an axis of length {length}")
-    edges = [sum(widths[:i]) for i in range(count + 1)]
+    edges = [0, *itertools.accumulate(widths)]
 
     def piece(i: int) -> Value:
         cuts = (slice(None),) * axis + (slice(edges[i], edges[i + 1]),)
@@ -909,8 +912,8 @@ def _expand(call: Call) -> Value:
     """Translate repeating along axes; both shapes may have axes of length 1."""
     call.at_most(2)
     x, asked = call.value(0), call.indices(1)
-    if len(asked) > 16 or min(asked, default=1) < 1:
-        raise Refused(f"the shape {asked[:16]} is not supported")
+    if len(asked) > MOST_AXES or min(asked, default=1) < 1:
+        raise Refused(f"the shape {asked[:MOST_AXES]} is not supported")
     return broadcast(call, x, common_shape(x.shape, asked))
 
 
@@ -935,8 +938,8 @@ def _constant(call: Call) -> Value:
 def _constant_of_shape(call: Call) -> Value:
     call.at_most(1)
     shape, value = call.indices(0), call.tensor("value")
-    if len(shape) > 16 or min(shape, default=0) < 0:
-        raise Refused(f"the shape {shape[:16]} cannot be")
+    if len(shape) > MOST_AXES or min(shape, default=0) < 0:
+        raise Refused(f"the shape {shape[:MOST_AXES]} cannot be")
     call.builder.spend(shape)
     fill = np.zeros(1) if value is None else value.reshape(-1)
     if fill.size != 1:
