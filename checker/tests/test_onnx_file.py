@@ -498,6 +498,7 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
     "reshape": (model([node("Reshape", ["x", "n"])], [6], {"n": ints(4, -1)}), "cannot be brought to"),
     "broadcast": (model([node("Add", ["x", "b"])], [2], W), "do not fit together"),
     "gather": (model([node("Gather", ["x", "i"])], [2], {"i": ints(2)}), "outside of an axis"),
+    "squeeze nothing": (model([node("Squeeze", ["x", "a"])], [1, 2], {"a": ints()}), "runtimes differ"),
     "wide softmax": (model([node("Softmax", ["x"])], [1, 2**20]), "more than [0-9]* entries"),
     "many axes": (  # numpy's take writes beyond its memory with more than 64
         model(

@@ -771,6 +771,8 @@ def _squeeze(call: Call) -> Value:
     call.at_most(1 if call.opset < 13 else 2)
     x = call.value(0)
     listed = call.listed("axes", 1, 13)
+    if listed == ():
+        raise Refused("its axes are empty: runtimes differ in what that means")
     ones = tuple(axis for axis, n in enumerate(x.shape) if n == 1)
     axes = ones if listed is None else axes_of(listed, len(x.shape))
     if any(x.shape[axis] != 1 for axis in axes):
